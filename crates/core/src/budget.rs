@@ -1,0 +1,50 @@
+//! What a run may use up.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Limits of one run; each is optional.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BudgetLimits {
+    /// Tokens read and written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Seconds from its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_duration_secs: Option<u64>,
+    /// Tool calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tool_calls: Option<u32>,
+}
+
+impl BudgetLimits {
+    /// Returns the time limit.
+    #[must_use]
+    pub fn max_duration(&self) -> Option<Duration> {
+        self.max_duration_secs.map(Duration::from_secs)
+    }
+
+    /// Fills what is not set here from `other`.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            max_tokens: self.max_tokens.or(other.max_tokens),
+            max_duration_secs: self.max_duration_secs.or(other.max_duration_secs),
+            max_tool_calls: self.max_tool_calls.or(other.max_tool_calls),
+        }
+    }
+}
+
+/// Which limit a warning is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetType {
+    /// Tokens.
+    Tokens,
+    /// Time.
+    Time,
+    /// Tool calls.
+    ToolCalls,
+}

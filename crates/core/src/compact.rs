@@ -1,0 +1,99 @@
+//! When a history is too long, and where it may be cut: pure functions over messages.
+//!
+//! The unit is the group: a message together with the tool results that answer it. A cut falls between two
+//! groups, so a call is never parted from its result.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{AssistantBlock, ContentBlock, Message, Transcript};
+
+/// When to compact and how much to keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompactionPolicy {
+    /// Compact when the history has this many tokens.
+    pub threshold: u64,
+    /// What the model can read at all, where known.
+    pub window: Option<u64>,
+    /// How many groups stay as they are.
+    pub keep_groups: usize,
+    /// How long the summary may be, in tokens.
+    pub max_summary_tokens: u32,
+    /// How many steps must lie between two compactions.
+    pub min_steps_between: u64,
+}
+
+/// A compaction that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compaction {
+    /// The first message that the model still reads itself.
+    pub kept_from: u64,
+    /// The message that stands for those before.
+    pub summary_at: u64,
+    /// The session's step count when it was made.
+    pub at_step: u64,
+}
+
+impl Compaction {
+    /// How the text of every summary begins.
+    pub const MARK: &'static str = "[Context compacted]";
+}
+
+/// Guesses how many tokens a message is: bytes by four, pictures flat.
+#[must_use]
+pub fn estimate_tokens(message: &Message) -> u64 {
+    const IMAGE: u64 = 1600;
+    let text = |text: &str| text.len() as u64 / 4;
+    let block = |block: &ContentBlock| match block {
+        ContentBlock::Text { text: t } => text(t),
+        ContentBlock::Image { .. } => IMAGE,
+        ContentBlock::Video { duration_ms, .. } => duration_ms.saturating_mul(300) / 1000,
+    };
+    match message {
+        Message::System { content, .. } => text(content),
+        Message::SystemNotice { body, .. } => text(body),
+        Message::User { content, .. } => content.blocks().iter().map(block).sum(),
+        Message::ToolResults { results, .. } => {
+            results.iter().flat_map(|r| r.content.blocks()).map(block).sum()
+        }
+        Message::Assistant { blocks, .. } => blocks.iter().map(estimate_block).sum(),
+    }
+}
+
+fn estimate_block(block: &AssistantBlock) -> u64 {
+    let bytes = match block {
+        AssistantBlock::Text { text, .. } | AssistantBlock::Reasoning { text, .. } => text.len(),
+        AssistantBlock::ToolUse { name, args, .. } => name.len() + args.to_string().len(),
+        AssistantBlock::ServerToolContent { content, .. } => content.to_string().len(),
+        AssistantBlock::Image(_) => 6400,
+    };
+    bytes as u64 / 4
+}
+
+/// Guesses how many tokens a list of messages is.
+pub(crate) fn estimate(messages: &[Arc<Message>]) -> u64 {
+    messages.iter().map(|message| estimate_tokens(message)).sum()
+}
+
+/// Finds the sequence number to keep from, so that at most `keep` groups of at most `room` tokens stay.
+///
+/// At least the last group stays. `None` when there is nothing to leave out.
+pub(crate) fn cut(transcript: &Transcript, keep: usize, room: u64) -> Option<u64> {
+    let messages = transcript.messages();
+    let mut kept_from = messages.len();
+    let (mut groups, mut tokens) = (0, 0);
+    for (index, message) in messages.iter().enumerate().rev() {
+        tokens += estimate_tokens(message);
+        if matches!(**message, Message::ToolResults { .. }) {
+            continue;
+        }
+        if groups > 0 && (groups >= keep || tokens > room) {
+            break;
+        }
+        kept_from = index;
+        groups += 1;
+    }
+    let first = transcript.count() - messages.len() as u64;
+    (kept_from > 0 && kept_from < messages.len()).then(|| first + kept_from as u64)
+}

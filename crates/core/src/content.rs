@@ -1,0 +1,139 @@
+//! Content: what a user says, what a tool gives back.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::BlobId;
+
+/// A list of blocks.
+///
+/// On the wire a single text block is a plain string; anything else is a list of blocks. Both are read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Content(Vec<ContentBlock>);
+
+/// One piece of content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ContentBlock {
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A picture.
+    Image {
+        /// Its MIME type.
+        media_type: String,
+        /// Where the bytes are.
+        #[serde(flatten)]
+        source: MediaSource,
+    },
+    /// A video clip.
+    Video {
+        /// Its MIME type.
+        media_type: String,
+        /// How long it plays.
+        duration_ms: u64,
+        /// Where the bytes are.
+        #[serde(flatten)]
+        source: MediaSource,
+    },
+}
+
+/// Where the bytes of a picture or clip are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "source", rename_all = "snake_case")]
+pub enum MediaSource {
+    /// Here, in base64.
+    Inline {
+        /// The bytes in base64.
+        data: String,
+    },
+    /// In the realm's blob store.
+    Blob {
+        /// The blob's id.
+        blob_id: BlobId,
+    },
+}
+
+impl Content {
+    /// Makes content of one text block.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self(vec![ContentBlock::Text { text: text.into() }])
+    }
+
+    /// Returns the blocks.
+    #[must_use]
+    pub fn blocks(&self) -> &[ContentBlock] {
+        &self.0
+    }
+
+    /// Says whether there is nothing in it: no block, or only blank text.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.0
+            .iter()
+            .all(|block| matches!(block, ContentBlock::Text { text } if text.trim().is_empty()))
+    }
+
+    /// Returns the text of it, with a placeholder for what is not text.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let parts: Vec<_> = self.0.iter().map(ContentBlock::to_text).collect();
+        parts.join("\n")
+    }
+}
+
+impl ContentBlock {
+    /// Returns the text of the block, or a placeholder such as `[image: image/png]`.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::Text { text } => text.clone(),
+            Self::Image { media_type, .. } => format!("[image: {media_type}]"),
+            Self::Video { media_type, .. } => format!("[video: {media_type}]"),
+        }
+    }
+}
+
+impl From<Vec<ContentBlock>> for Content {
+    fn from(blocks: Vec<ContentBlock>) -> Self {
+        Self(blocks)
+    }
+}
+
+impl Serialize for Content {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.as_slice() {
+            [ContentBlock::Text { text }] => serializer.serialize_str(text),
+            blocks => blocks.serialize(serializer),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StringOrBlocks {
+    Text(String),
+    Blocks(Vec<ContentBlock>),
+}
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match StringOrBlocks::deserialize(deserializer)? {
+            StringOrBlocks::Text(text) => Self::text(text),
+            StringOrBlocks::Blocks(blocks) => Self(blocks),
+        })
+    }
+}
+
+impl JsonSchema for Content {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Content".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let blocks = generator.subschema_for::<Vec<ContentBlock>>();
+        schemars::json_schema!({ "anyOf": [{ "type": "string" }, blocks] })
+    }
+}

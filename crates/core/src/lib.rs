@@ -1,0 +1,47 @@
+//! The words of Meerkat and its decisions, with no I/O: no runtime, no clock, no files, no environment.
+//!
+//! The centre is [`run`]: a pure machine that says what to do next (ask the model, run these tools, commit
+//! this, finish) and is told what happened. Everything else here is the vocabulary it speaks: content and
+//! messages, tools, events, budgets, errors, and the ports through which the outside is reached.
+
+mod budget;
+mod clock;
+mod compact;
+mod content;
+mod error;
+mod event;
+mod id;
+mod message;
+mod model;
+mod retry;
+pub mod run;
+mod schema;
+mod tool;
+mod transcript;
+mod usage;
+
+pub use budget::{BudgetLimits, BudgetType};
+pub use clock::Clock;
+pub use compact::{Compaction, CompactionPolicy, estimate_tokens};
+pub use content::{Content, ContentBlock, MediaSource};
+pub use error::ErrorKind;
+pub use event::{
+    AgentEvent, ErrorClass, ErrorReport, EventEnvelope, EventSource, HookPoint, HookReason, JobStatus,
+    SchemaWarning, TerminalCause, ToolConfigChange, ToolConfigOperation,
+};
+pub use id::{BlobId, EventId, IdError, RealmId, RunId, SessionId};
+pub use jiff::Timestamp;
+pub use message::{AssistantBlock, AssistantImage, BlobRef, Message, NoticeKind, StopReason};
+pub use model::{
+    Answer, Delta, DeltaSink, Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest, Provider,
+};
+pub use retry::{RetryDecision, RetryPolicy};
+pub use schema::{OutputSchema, SchemaCompat, SchemaError};
+pub use tool::{
+    Invocation, Tool, ToolCall, ToolDef, ToolFailure, ToolOutput, ToolResult, ToolRoute, ToolSource,
+};
+pub use transcript::Transcript;
+pub use usage::Usage;
+
+/// A boxed future, for ports that are used as trait objects.
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -1,0 +1,171 @@
+//! The model port: one call, streamed, and what can go wrong with it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{AssistantBlock, BoxFuture, Message, StopReason, ToolDef, Usage};
+
+/// Who serves a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Provider {
+    /// Anthropic.
+    Anthropic,
+    /// OpenAI.
+    #[serde(rename = "openai")]
+    OpenAi,
+    /// Google Gemini.
+    Gemini,
+    /// A server of the user's own.
+    SelfHosted,
+    /// Anything else, the offline model included.
+    Other,
+}
+
+impl Provider {
+    /// Every provider.
+    pub const ALL: [Self; 5] = [
+        Self::Anthropic,
+        Self::OpenAi,
+        Self::Gemini,
+        Self::SelfHosted,
+        Self::Other,
+    ];
+
+    /// Returns the name used everywhere.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+            Self::Gemini => "gemini",
+            Self::SelfHosted => "self_hosted",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a runtime needs to know of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// Its id.
+    pub id: String,
+    /// Who serves it.
+    pub provider: Provider,
+    /// How many tokens it can read at once; `None` where nobody knows.
+    pub context_window: Option<u64>,
+}
+
+/// One request to a model.
+#[derive(Debug, Clone)]
+pub struct ModelRequest {
+    /// The instructions.
+    pub system: String,
+    /// The conversation.
+    pub messages: Vec<Arc<Message>>,
+    /// The tools it may call; none during extraction and compaction.
+    pub tools: Arc<[ToolDef]>,
+    /// How many tokens it may write.
+    pub max_tokens: u32,
+    /// How freely it may choose words, where the model can be told.
+    pub temperature: Option<f32>,
+    /// The schema its answer must fit, where one is asked for.
+    pub output_schema: Option<Arc<Value>>,
+    /// What the caller wants to pass to this provider.
+    pub provider_params: Option<Arc<Value>>,
+}
+
+/// A piece of an answer, as it arrives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delta {
+    /// More text.
+    Text(String),
+    /// More reasoning.
+    Reasoning(String),
+}
+
+/// A whole answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// Its parts, in order.
+    pub blocks: Vec<AssistantBlock>,
+    /// Why it ended.
+    pub stop_reason: StopReason,
+    /// What it cost.
+    pub usage: Usage,
+}
+
+/// Takes the pieces of an answer while it is being made.
+pub type DeltaSink<'a> = &'a (dyn Fn(Delta) + Send + Sync);
+
+/// A model that can be asked.
+pub trait Model: Send + Sync {
+    /// Describes the model.
+    fn info(&self) -> &ModelInfo;
+
+    /// Asks once. Nothing is retried here; dropping the future abandons the call.
+    fn ask<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        deltas: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<Answer, ModelError>>;
+}
+
+/// What went wrong with a call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{provider}: {message}")]
+pub struct ModelError {
+    /// What sort of failure it is; the only thing policy looks at.
+    pub kind: ModelErrorKind,
+    /// Who failed.
+    pub provider: Provider,
+    /// The HTTP status, where there was one.
+    pub status: Option<u16>,
+    /// How long the provider asked us to wait.
+    pub retry_after: Option<Duration>,
+    /// What happened, for people.
+    pub message: String,
+}
+
+/// The sorts of failure of a model call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelErrorKind {
+    /// Too many requests.
+    RateLimited,
+    /// The provider has no room now.
+    Overloaded,
+    /// The network did not answer in time.
+    NetworkTimeout,
+    /// The call took longer than allowed.
+    CallTimeout,
+    /// The connection failed or broke.
+    Connection,
+    /// The provider failed.
+    Server,
+    /// The stream ended before the answer did.
+    StreamCut,
+    /// The answer had nothing in it.
+    Incomplete,
+    /// The answer could not be read.
+    Malformed,
+    /// The conversation is too long for the model.
+    ContextOverflow,
+    /// The credentials are missing or wrong.
+    Auth,
+    /// The request was refused.
+    BadRequest,
+    /// The provider's filter refused.
+    ContentFilter,
+}

@@ -1,0 +1,98 @@
+//! A run's tool calls: from the committed step to the committed results.
+
+use std::sync::Arc;
+
+use super::effect::{CallChange, Effect};
+use super::machine::{Next, Run, State};
+use super::outcome::Outcome;
+use super::work::Work;
+use crate::{AgentEvent, BudgetType, Message, StopReason, ToolOutput};
+
+impl Run {
+    pub(super) fn dispatch(&mut self, work: Work) {
+        let local = work.local();
+        for call in &local {
+            self.emit(AgentEvent::ToolExecutionStarted {
+                id: call.id.clone(),
+                name: call.name.clone(),
+            });
+        }
+        self.tool_calls += local.len() as u32;
+        self.warn(BudgetType::ToolCalls, u64::from(self.tool_calls));
+        if !local.is_empty() {
+            self.queue.push_back(Effect::Start(local));
+        }
+        self.resume(work);
+    }
+
+    pub(super) fn resume(&mut self, work: Work) {
+        if work.local().is_empty() {
+            self.close(work);
+        } else {
+            self.state = State::Working(work);
+        }
+    }
+
+    pub(super) fn tool_done(&mut self, id: &str, output: ToolOutput, duration_ms: u64) {
+        let (State::Working(work) | State::Committing(Next::Resume(work))) = &mut self.state else {
+            return;
+        };
+        let Some((call, result)) = work.finish(id, output) else {
+            return;
+        };
+        self.emit(AgentEvent::ToolExecutionCompleted {
+            id: call.id,
+            name: call.name,
+            result: result.content.to_text(),
+            content: result.content.blocks().to_vec(),
+            is_error: result.is_error,
+            duration_ms,
+        });
+        let State::Working(work) = &mut self.state else {
+            return;
+        };
+        let mut work = std::mem::take(work);
+        if work.local().is_empty() {
+            return self.close(work);
+        }
+        let kept = work.take_unkept();
+        self.commit(Vec::new(), CallChange::Settle(kept), Next::Resume(work));
+    }
+
+    /// Every call the runtime runs has its result.
+    pub(super) fn close(&mut self, mut work: Work) {
+        let callbacks = work.callbacks();
+        if callbacks.is_empty() {
+            return self.record(&work, Next::Boundary);
+        }
+        let kept = work.take_unkept();
+        self.commit(
+            Vec::new(),
+            CallChange::Settle(kept),
+            Next::Finish(Outcome::Pending(callbacks)),
+        );
+    }
+
+    /// Puts the results of a step into the transcript.
+    pub(super) fn record(&mut self, work: &Work, next: Next) {
+        let results = work.results();
+        let message = Message::ToolResults {
+            results: results.iter().map(|(_, result)| result.clone()).collect(),
+            created_at: self.now,
+        };
+        self.commit(vec![Arc::new(message)], CallChange::Close, next);
+        for (call, result) in results {
+            self.emit(AgentEvent::ToolResultReceived {
+                id: call.id,
+                name: call.name,
+                content: result.content.blocks().to_vec(),
+                is_error: result.is_error,
+            });
+        }
+        let usage = self.step_usage;
+        self.emit(AgentEvent::TurnCompleted {
+            stop_reason: StopReason::ToolUse,
+            usage,
+        });
+    }
+}

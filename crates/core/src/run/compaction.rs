@@ -1,0 +1,112 @@
+//! Shortening what the model reads, between two steps.
+
+use std::sync::Arc;
+
+use super::effect::{Ask, CallChange};
+use super::machine::{Next, Run, State};
+use super::prompt;
+use crate::compact::{cut, estimate};
+use crate::{AgentEvent, Answer, AssistantBlock, Compaction, Message};
+
+impl Run {
+    pub(super) fn compaction_due(&self) -> Option<u64> {
+        let policy = self.settings.compaction?;
+        let since = self
+            .progress
+            .compaction
+            .map_or(self.progress.steps, |last| self.progress.steps - last.at_step);
+        let first = self.progress.steps == 0;
+        let early = self.progress.compaction.is_some() && since < policy.min_steps_between;
+        let long = self.progress.last_input_tokens >= policy.threshold
+            || estimate(&self.transcript.context()) >= policy.threshold;
+        if first || early || !long {
+            None
+        } else {
+            self.compaction_cut()
+        }
+    }
+
+    pub(super) fn compaction_cut(&self) -> Option<u64> {
+        let policy = self.settings.compaction?;
+        cut(&self.transcript, policy.keep_groups, policy.threshold / 2)
+    }
+
+    pub(super) fn summarise(&mut self, kept_from: u64) {
+        let Some(policy) = self.settings.compaction else {
+            return;
+        };
+        let context = self.transcript.context();
+        self.emit(AgentEvent::CompactionStarted {
+            input_tokens: self.progress.last_input_tokens,
+            estimated_history_tokens: estimate(&context),
+            message_count: context.len() as u64,
+        });
+        let kept = usize::try_from(self.transcript.count() - kept_from).unwrap_or(usize::MAX);
+        let mut messages = context;
+        messages.truncate(messages.len().saturating_sub(kept));
+        messages.push(prompt::summary_request(self.now));
+        let ask = Ask::Summarise {
+            messages,
+            max_tokens: policy.max_summary_tokens,
+        };
+        self.ask(ask, State::Summarising(kept_from));
+    }
+
+    pub(super) fn summarised(&mut self, answer: &Answer, kept_from: u64) {
+        self.count(answer.usage);
+        let text = |block: &AssistantBlock| match block {
+            AssistantBlock::Text { text, .. } => Some(text.clone()),
+            _ => None,
+        };
+        let text: String = answer.blocks.iter().filter_map(text).collect();
+        if text.trim().is_empty() {
+            return self.summary_failed("the model gave no summary", kept_from);
+        }
+        self.compact(
+            prompt::summary(&text, self.now),
+            kept_from,
+            answer.usage.output_tokens,
+        );
+    }
+
+    /// Goes on without a summary; where the history no longer fits the model, the oldest part is left out.
+    pub(super) fn summary_failed(&mut self, error: &str, kept_from: u64) {
+        self.emit(AgentEvent::CompactionFailed {
+            error: error.to_owned(),
+        });
+        let window = self
+            .settings
+            .compaction
+            .and_then(|policy| policy.window)
+            .unwrap_or(u64::MAX);
+        let fits = self.progress.last_input_tokens < window && estimate(&self.transcript.context()) < window;
+        if fits && !self.overflowed {
+            return self.ask(Ask::Step, State::Asking(1));
+        }
+        let left_out = kept_from - self.transcript.count().min(kept_from).min(self.first_kept());
+        self.compact(prompt::dropped(left_out, self.now), kept_from, 0);
+    }
+
+    pub(super) fn first_kept(&self) -> u64 {
+        self.progress.compaction.map_or(0, |last| last.kept_from)
+    }
+
+    pub(super) fn compact(&mut self, summary: Arc<Message>, kept_from: u64, summary_tokens: u64) {
+        let messages_before = self.transcript.context().len() as u64;
+        let compaction = Compaction {
+            kept_from,
+            summary_at: self.transcript.count(),
+            at_step: self.progress.steps,
+        };
+        self.progress.compaction = Some(compaction);
+        self.progress.last_input_tokens = 0;
+        self.commit(vec![Arc::clone(&summary)], CallChange::None, Next::Ask);
+        self.transcript.compact(compaction, summary);
+        let messages_after = self.transcript.context().len() as u64;
+        self.emit(AgentEvent::CompactionCompleted {
+            summary_tokens,
+            messages_before,
+            messages_after,
+        });
+    }
+}

@@ -1,0 +1,149 @@
+//! What the machine wants done, and what it can be told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Report;
+use crate::{
+    AgentEvent, Answer, Compaction, Message, ModelError, ToolCall, ToolOutput, ToolResult, ToolRoute, Usage,
+};
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Effect {
+    /// Tell whoever listens.
+    Emit(AgentEvent),
+    /// Make this durable, then feed [`Input::Committed`].
+    Commit(Box<Commit>),
+    /// A step is about to begin: settle which tools there are, then feed [`Input::Tools`].
+    Boundary,
+    /// Start asking the model. It is answered by [`Input::Answered`], [`Input::Extracted`] or
+    /// [`Input::Failed`].
+    Ask(Ask),
+    /// Start these calls. Each is answered by [`Input::ToolDone`].
+    Start(Vec<ToolCall>),
+    /// Start a pause. It is answered by [`Input::Rested`].
+    Rest(Duration),
+    /// Stop whatever was started; no answer is expected any more.
+    Abandon,
+    /// Nothing until something started is answered, or until [`Input::Stop`].
+    Wait,
+    /// The run is over.
+    End(Box<Report>),
+}
+
+/// What to ask the model.
+#[derive(Debug, Clone)]
+pub enum Ask {
+    /// The next step: the transcript's context, with tools.
+    Step,
+    /// The structured output: the context and then these, without tools. Feed [`Input::Extracted`].
+    Extract(Vec<Arc<Message>>),
+    /// A summary: exactly these messages, without tools.
+    Summarise {
+        /// What to summarise, the request for it included.
+        messages: Vec<Arc<Message>>,
+        /// How long it may be.
+        max_tokens: u32,
+    },
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input {
+    /// The commit is durable, or could not be made.
+    Committed(Result<(), String>),
+    /// The tools of the next step.
+    Tools(Arc<ToolTable>),
+    /// The model answered.
+    Answered(Answer),
+    /// The model answered with what should be the structured output.
+    Extracted {
+        /// Its text.
+        text: String,
+        /// What it cost.
+        usage: Usage,
+        /// The value, or what is wrong with it.
+        verdict: Result<Value, String>,
+    },
+    /// The model could not be asked.
+    Failed(ModelError),
+    /// The pause is over.
+    Rested,
+    /// A tool ended.
+    ToolDone {
+        /// The call's id.
+        id: String,
+        /// What came of it.
+        output: ToolOutput,
+        /// How long it took.
+        duration_ms: u64,
+    },
+    /// The run must end.
+    Stop(Stop),
+}
+
+/// Why a run must end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Somebody asked for it.
+    Interrupt,
+    /// Its time is up.
+    Deadline,
+}
+
+/// The tools of a step: their names, and who runs them.
+pub type ToolTable = BTreeMap<String, ToolRoute>;
+
+/// What becomes durable at once.
+#[derive(Debug, Clone, Default)]
+pub struct Commit {
+    /// Messages to add at the end.
+    pub messages: Vec<Arc<Message>>,
+    /// What happens to the open calls.
+    pub calls: CallChange,
+    /// The session's sums afterwards.
+    pub progress: Progress,
+    /// Whether the run is over with this.
+    pub ends: bool,
+}
+
+/// What happens to the open calls of a session.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum CallChange {
+    /// Nothing.
+    #[default]
+    None,
+    /// These begin.
+    Open(Vec<Intent>),
+    /// These are in; they are kept until all are.
+    Settle(Vec<ToolResult>),
+    /// All results are in the messages.
+    Close,
+}
+
+/// A call that is about to be made, as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Intent {
+    /// The call's id.
+    pub id: String,
+    /// Who runs it.
+    pub route: ToolRoute,
+}
+
+/// The sums of a session, stored with every commit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Tokens used in all runs.
+    pub usage: Usage,
+    /// Steps made in all runs.
+    pub steps: u64,
+    /// What the last step read.
+    pub last_input_tokens: u64,
+    /// The last compaction, if there was one.
+    pub compaction: Option<Compaction>,
+}

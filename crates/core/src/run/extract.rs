@@ -1,0 +1,122 @@
+//! Structured output: asked for after the run's answer is committed, on the side, so that neither the
+//! request nor a failed try ever becomes part of the session.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::effect::{Ask, Stop};
+use super::machine::{Run, State};
+use super::outcome::{ExtractionError, Outcome};
+use super::prompt;
+use crate::{AssistantBlock, Message, ModelError, RetryDecision, StopReason, Timestamp, Usage};
+
+/// What the model was asked and answered on the side.
+#[derive(Debug, Clone)]
+pub(super) struct Extraction {
+    asides: Vec<Arc<Message>>,
+    last_output: String,
+    /// Answers so far.
+    answers: u32,
+    /// Failed calls since the last answer.
+    failures: u32,
+}
+
+/// What is tried again after a pause.
+#[derive(Debug)]
+pub(super) enum Attempt {
+    Step(u32),
+    Extraction(Extraction),
+}
+
+impl Extraction {
+    pub(super) fn begin(now: Timestamp) -> Self {
+        Self {
+            asides: vec![prompt::extraction(now)],
+            last_output: String::new(),
+            answers: 0,
+            failures: 0,
+        }
+    }
+}
+
+impl Run {
+    pub(super) fn extract(&mut self, extraction: Extraction) {
+        if self.is_spent() {
+            return self.extraction_given_up(&extraction, "the run's budget is used up");
+        }
+        self.ask(
+            Ask::Extract(extraction.asides.clone()),
+            State::Extracting(extraction),
+        );
+    }
+
+    pub(super) fn extracted(&mut self, text: &str, usage: Usage, verdict: Result<Value, String>) {
+        if !matches!(self.state, State::Extracting(_)) {
+            return;
+        }
+        let State::Extracting(mut extraction) = std::mem::replace(&mut self.state, State::Ended) else {
+            return;
+        };
+        self.count(usage);
+        self.steps += 1;
+        self.progress.steps += 1;
+        extraction.answers += 1;
+        extraction.failures = 0;
+        text.clone_into(&mut extraction.last_output);
+        let reason = match verdict {
+            Ok(value) => {
+                let mut done = self.completion(None);
+                done.structured_output = Some(value);
+                return self.finish(Outcome::Completed(done));
+            }
+            Err(reason) => reason,
+        };
+        if extraction.answers > self.settings.extraction_retries.unwrap_or(0) {
+            return self.extraction_given_up(&extraction, &reason);
+        }
+        if !text.is_empty() {
+            extraction.asides.push(Arc::new(Message::Assistant {
+                blocks: vec![AssistantBlock::Text {
+                    text: text.to_owned(),
+                    meta: None,
+                }],
+                stop_reason: StopReason::EndTurn,
+                created_at: self.now,
+            }));
+        }
+        extraction
+            .asides
+            .push(prompt::extraction_again(&reason, self.now));
+        self.extract(extraction);
+    }
+
+    pub(super) fn extraction_failed(&mut self, error: &ModelError, mut extraction: Extraction) {
+        extraction.failures += 1;
+        match self.decide(error, extraction.failures) {
+            RetryDecision::After(_) => self.state = State::Resting(Attempt::Extraction(extraction)),
+            RetryDecision::Exhausted | RetryDecision::GiveUp => {
+                self.extraction_given_up(&extraction, &error.to_string());
+            }
+        }
+    }
+
+    /// The answer itself is committed, so the run still ends well.
+    pub(super) fn extraction_stopped(&mut self, extraction: &Extraction, stop: Stop) {
+        let reason = match stop {
+            Stop::Interrupt => "the run was interrupted",
+            Stop::Deadline => "the run's time is up",
+        };
+        self.extraction_given_up(extraction, reason);
+    }
+
+    fn extraction_given_up(&mut self, extraction: &Extraction, reason: &str) {
+        let mut done = self.completion(None);
+        done.extraction_error = Some(ExtractionError {
+            last_output: extraction.last_output.clone(),
+            attempts: extraction.answers,
+            reason: reason.to_owned(),
+        });
+        self.finish(Outcome::Completed(done));
+    }
+}

@@ -1,0 +1,357 @@
+//! The states of a run and the ways between them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::effect::{Ask, CallChange, Commit, Effect, Input, Progress, Stop, ToolTable};
+use super::extract::{Attempt, Extraction};
+use super::opening::Opening;
+use super::outcome::{Completion, Failure, Outcome, Report};
+use super::work::{Started, Work, tidy};
+use crate::{
+    AgentEvent, Answer, BudgetLimits, CompactionPolicy, ErrorClass, Message, ModelError, ModelErrorKind,
+    Provider, RetryPolicy, RunId, SessionId, TerminalCause, Timestamp, Transcript, Usage,
+};
+
+/// What a run is allowed and asked to do.
+#[derive(Debug, Clone)]
+pub struct RunSettings {
+    /// The session.
+    pub session_id: SessionId,
+    /// The run.
+    pub run_id: RunId,
+    /// How many steps it may take.
+    pub max_steps: u32,
+    /// What it may use up.
+    pub budget: BudgetLimits,
+    /// At which share of a budget to warn.
+    pub warn_at: f32,
+    /// How to deal with failing model calls.
+    pub retry: RetryPolicy,
+    /// How often to ask again for a structured output that does not fit; `None` when none is asked for.
+    pub extraction_retries: Option<u32>,
+    /// When to compact; `None` for never.
+    pub compaction: Option<CompactionPolicy>,
+}
+
+/// One run of a session.
+#[derive(Debug)]
+pub struct Run {
+    pub(super) settings: RunSettings,
+    pub(super) transcript: Transcript,
+    pub(super) progress: Progress,
+    pub(super) state: State,
+    pub(super) queue: VecDeque<Effect>,
+    pub(super) now: Timestamp,
+    pub(super) tools: Arc<ToolTable>,
+    pub(super) steps: u32,
+    pub(super) tool_calls: u32,
+    pub(super) spent: u64,
+    pub(super) warned: [f32; 2],
+    pub(super) step_usage: Usage,
+    pub(super) stop: Option<Stop>,
+    pub(super) overflowed: bool,
+    pub(super) refused: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum State {
+    /// A commit is under way; this comes after it.
+    Committing(Next),
+    /// The driver settles which tools there are.
+    Boundary,
+    /// The model is being asked for a step, for the nth time.
+    Asking(u32),
+    /// The model is being asked for a summary of what lies before this message.
+    Summarising(u64),
+    /// The model is being asked for the structured output.
+    Extracting(Extraction),
+    /// The model will be asked again after a pause.
+    Resting(Attempt),
+    /// Tools are at work.
+    Working(Work),
+    /// It is over.
+    Ended,
+}
+
+#[derive(Debug)]
+pub(super) enum Next {
+    Boundary,
+    Ask,
+    Dispatch(Work),
+    Resume(Work),
+    Extract(Extraction),
+    Finish(Outcome),
+}
+
+impl Run {
+    /// Begins a run. Its first effect is the commit of the opening.
+    #[must_use]
+    pub fn new(
+        settings: RunSettings,
+        transcript: Transcript,
+        progress: Progress,
+        opening: Opening,
+        now: Timestamp,
+    ) -> Self {
+        let session_id = settings.session_id;
+        let mut run = Self {
+            settings,
+            transcript,
+            progress,
+            state: State::Ended,
+            queue: VecDeque::new(),
+            now,
+            tools: Arc::default(),
+            steps: 0,
+            tool_calls: opening.answered,
+            spent: 0,
+            warned: [0.0; 2],
+            step_usage: Usage::default(),
+            stop: None,
+            overflowed: false,
+            refused: false,
+        };
+        run.commit(opening.messages, opening.calls, Next::Boundary);
+        run.emit(AgentEvent::RunStarted {
+            session_id,
+            prompt: opening.prompt,
+        });
+        run
+    }
+
+    /// Says what to do next.
+    #[expect(clippy::should_implement_trait, reason = "an iterator ends; this waits")]
+    pub fn next(&mut self) -> Effect {
+        self.queue.pop_front().unwrap_or(Effect::Wait)
+    }
+
+    /// Returns the transcript, uncommitted messages included.
+    #[must_use]
+    pub fn transcript(&self) -> &Transcript {
+        &self.transcript
+    }
+
+    /// Tells the machine what happened. What no longer matters is ignored.
+    pub fn feed(&mut self, now: Timestamp, input: Input) {
+        self.now = now;
+        match input {
+            Input::Committed(Ok(())) => self.committed(),
+            Input::Committed(Err(reason)) => self.commit_failed(reason),
+            Input::Tools(tools) => self.tools_settled(tools),
+            Input::Answered(answer) => self.answered(answer),
+            Input::Extracted { text, usage, verdict } => self.extracted(&text, usage, verdict),
+            Input::Failed(error) => self.failed(&error),
+            Input::Rested => self.rested(),
+            Input::ToolDone {
+                id,
+                output,
+                duration_ms,
+            } => self.tool_done(&id, output, duration_ms),
+            Input::Stop(stop) => self.stop(stop),
+        }
+    }
+
+    pub(super) fn emit(&mut self, event: AgentEvent) {
+        self.queue.push_back(Effect::Emit(event));
+    }
+
+    /// Commits; what is emitted afterwards is emitted only once the commit is durable.
+    pub(super) fn commit(&mut self, messages: Vec<Arc<Message>>, calls: CallChange, next: Next) {
+        for message in &messages {
+            self.transcript.push(Arc::clone(message));
+        }
+        let ends = matches!(next, Next::Finish(_));
+        let commit = Commit {
+            messages,
+            calls,
+            progress: self.progress,
+            ends,
+        };
+        self.queue.push_back(Effect::Commit(Box::new(commit)));
+        self.state = State::Committing(next);
+    }
+
+    pub(super) fn ask(&mut self, ask: Ask, state: State) {
+        self.queue.push_back(Effect::Ask(ask));
+        self.state = state;
+    }
+
+    pub(super) fn finish(&mut self, outcome: Outcome) {
+        self.commit(Vec::new(), CallChange::None, Next::Finish(outcome));
+    }
+
+    pub(super) fn fail(&mut self, class: ErrorClass, cause: TerminalCause, message: String) {
+        self.finish(Outcome::Failed(Failure {
+            class,
+            cause,
+            message,
+        }));
+    }
+
+    pub(super) fn completion(&self, cause: Option<TerminalCause>) -> Completion {
+        let text = self.transcript.last_text().unwrap_or_default();
+        Completion {
+            text,
+            cause,
+            ..Completion::default()
+        }
+    }
+
+    fn committed(&mut self) {
+        let State::Committing(next) = std::mem::replace(&mut self.state, State::Ended) else {
+            return;
+        };
+        let stop = self.stop.take();
+        match (next, stop) {
+            (Next::Finish(outcome), _) => self.end(outcome),
+            (Next::Boundary | Next::Ask, Some(stop)) => self.finish_stopped(stop),
+            (Next::Boundary, None) => self.enter_boundary(),
+            (Next::Ask, None) => self.ask(Ask::Step, State::Asking(1)),
+            (Next::Dispatch(work), Some(stop)) => self.cut_off(work, Started::No, stop),
+            (Next::Dispatch(work), None) => self.dispatch(work),
+            (Next::Resume(work), Some(stop)) => self.cut_off(work, Started::Yes, stop),
+            (Next::Resume(work), None) => self.resume(work),
+            (Next::Extract(extraction), Some(stop)) => self.extraction_stopped(&extraction, stop),
+            (Next::Extract(extraction), None) => self.extract(extraction),
+        }
+    }
+
+    /// Nothing more can be made durable, so nothing more is done.
+    fn commit_failed(&mut self, message: String) {
+        if !matches!(self.state, State::Committing(_)) {
+            return;
+        }
+        self.queue.clear();
+        self.queue.push_back(Effect::Abandon);
+        let failure = Failure {
+            class: ErrorClass::Store,
+            cause: TerminalCause::FatalFailure,
+            message,
+        };
+        self.end(Outcome::Failed(failure));
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.state = State::Ended;
+        for event in self.closing_events(&outcome) {
+            self.emit(event);
+        }
+        let (steps, tool_calls, usage) = (self.steps, self.tool_calls, self.progress.usage);
+        self.queue.push_back(Effect::End(Box::new(Report {
+            outcome,
+            steps,
+            tool_calls,
+            usage,
+        })));
+    }
+
+    pub(super) fn enter_boundary(&mut self) {
+        if self.is_spent() {
+            let done = self.completion(Some(TerminalCause::BudgetExhausted));
+            return self.finish(Outcome::Completed(done));
+        }
+        if self.steps >= self.settings.max_steps {
+            let message = format!("the run reached its limit of {} steps", self.settings.max_steps);
+            return self.fail(ErrorClass::MaxTurns, TerminalCause::TurnLimitReached, message);
+        }
+        self.queue.push_back(Effect::Boundary);
+        self.state = State::Boundary;
+    }
+
+    pub(super) fn tools_settled(&mut self, tools: Arc<ToolTable>) {
+        if !matches!(self.state, State::Boundary) {
+            return;
+        }
+        self.tools = tools;
+        self.emit(AgentEvent::TurnStarted {
+            turn_number: self.steps,
+        });
+        match self.compaction_due() {
+            Some(kept_from) => self.summarise(kept_from),
+            None => self.ask(Ask::Step, State::Asking(1)),
+        }
+    }
+
+    pub(super) fn answered(&mut self, answer: Answer) {
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Asking(attempt) => self.step_answered(answer, attempt),
+            State::Summarising(kept_from) => self.summarised(&answer, kept_from),
+            other => self.state = other,
+        }
+    }
+
+    pub(super) fn step_answered(&mut self, answer: Answer, attempt: u32) {
+        let Answer {
+            mut blocks,
+            stop_reason,
+            usage,
+        } = answer;
+        self.count(usage);
+        self.step_usage = usage;
+        self.progress.last_input_tokens = usage.input_tokens
+            + usage.cache_read_tokens.unwrap_or(0)
+            + usage.cache_creation_tokens.unwrap_or(0);
+        let calls = tidy(&mut blocks, self.progress.steps);
+        if blocks.is_empty() {
+            return self.step_failed(
+                &ModelError {
+                    kind: ModelErrorKind::Incomplete,
+                    provider: Provider::Other,
+                    status: None,
+                    retry_after: None,
+                    message: "the model's answer was empty".to_owned(),
+                },
+                attempt,
+            );
+        }
+        self.steps += 1;
+        self.progress.steps += 1;
+        self.overflowed = false;
+        self.announce(&blocks);
+        let message = Arc::new(Message::Assistant {
+            blocks,
+            stop_reason,
+            created_at: self.now,
+        });
+        let ended = AgentEvent::TurnCompleted { stop_reason, usage };
+        if calls.is_empty() {
+            return self.conclude(message, ended);
+        }
+        let allowed = if self.is_spent() {
+            0
+        } else {
+            self.tool_calls_left()
+        };
+        self.refused = calls.len() > allowed as usize;
+        let work = Work::plan(calls, &self.tools, allowed);
+        let open = CallChange::Open(work.intents());
+        self.commit(vec![message], open, Next::Dispatch(work));
+    }
+
+    /// The model has said its last word of the run.
+    pub(super) fn conclude(&mut self, message: Arc<Message>, ended: AgentEvent) {
+        let text = message.assistant_text().unwrap_or_default();
+        let mut done = Completion {
+            text,
+            ..Completion::default()
+        };
+        match self.settings.extraction_retries {
+            None => {
+                self.commit(
+                    vec![message],
+                    CallChange::None,
+                    Next::Finish(Outcome::Completed(done)),
+                );
+                self.emit(ended);
+            }
+            Some(_) => {
+                let next = Next::Extract(Extraction::begin(self.now));
+                self.commit(vec![message], CallChange::None, next);
+                self.emit(ended);
+                done.cause = None;
+                self.emit(self.run_completed(&done));
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What a run uses up, against what it may.
+
+use super::machine::Run;
+use crate::{AgentEvent, BudgetType, Usage};
+
+impl Run {
+    pub(super) fn count(&mut self, usage: Usage) {
+        self.progress.usage += usage;
+        self.spent = self.spent.saturating_add(usage.total());
+        self.warn(BudgetType::Tokens, self.spent);
+    }
+
+    /// Says whether a budget leaves no room for another call of the model: its tokens are used up, or it
+    /// asked for more tool calls than there were left.
+    pub(super) fn is_spent(&self) -> bool {
+        self.refused
+            || self
+                .settings
+                .budget
+                .max_tokens
+                .is_some_and(|limit| self.spent >= limit)
+    }
+
+    pub(super) fn tool_calls_left(&self) -> u32 {
+        self.settings
+            .budget
+            .max_tool_calls
+            .map_or(u32::MAX, |limit| limit.saturating_sub(self.tool_calls))
+    }
+
+    /// Warns once at the threshold and once at the limit.
+    pub(super) fn warn(&mut self, budget_type: BudgetType, used: u64) {
+        let (limit, slot) = match budget_type {
+            BudgetType::Tokens => (self.settings.budget.max_tokens, 0),
+            BudgetType::ToolCalls => (self.settings.budget.max_tool_calls.map(u64::from), 1),
+            BudgetType::Time => return,
+        };
+        let Some(limit) = limit.filter(|limit| *limit > 0) else {
+            return;
+        };
+        let percent = used as f32 / limit as f32;
+        let level = [1.0, self.settings.warn_at]
+            .into_iter()
+            .find(|level| percent >= *level);
+        if let Some(level) = level.filter(|level| *level > self.warned[slot]) {
+            self.warned[slot] = level;
+            self.emit(AgentEvent::BudgetWarning {
+                budget_type,
+                used,
+                limit,
+                percent,
+            });
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! How a run ends.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{ErrorClass, TerminalCause, ToolCall, Usage};
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The model answered, or a budget ended the run.
+    Completed(Completion),
+    /// The caller has to run these calls and give their results.
+    Pending(Vec<ToolCall>),
+    /// It failed; what was committed stays.
+    Failed(Failure),
+    /// It was interrupted; what was committed stays.
+    Cancelled,
+}
+
+/// A run that ended well.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Completion {
+    /// The last text the model wrote.
+    pub text: String,
+    /// The structured output, if one was asked for and had.
+    pub structured_output: Option<Value>,
+    /// Why there is none, if one was asked for and not had.
+    pub extraction_error: Option<ExtractionError>,
+    /// What ended it, if not the model.
+    pub cause: Option<TerminalCause>,
+}
+
+/// Why there is no structured output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExtractionError {
+    /// What the model gave last.
+    pub last_output: String,
+    /// How often it was asked.
+    pub attempts: u32,
+    /// What was wrong with it.
+    pub reason: String,
+}
+
+/// A run that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What sort of failure.
+    pub class: ErrorClass,
+    /// What ended the run.
+    pub cause: TerminalCause,
+    /// What happened.
+    pub message: String,
+}
+
+/// The end of a run and its sums.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// How many model calls were answered.
+    pub steps: u32,
+    /// How many tool calls were run.
+    pub tool_calls: u32,
+    /// What the session has used so far.
+    pub usage: Usage,
+}

@@ -1,0 +1,83 @@
+//! What a run itself says to the model. Nothing else here puts words into a request.
+
+use std::sync::Arc;
+
+use crate::{Compaction, Content, Message, NoticeKind, Timestamp};
+
+/// The longest quotation of a model's own output in a message back to it.
+const QUOTE: usize = 2000;
+
+fn user(text: impl Into<String>, at: Timestamp) -> Arc<Message> {
+    Arc::new(Message::User {
+        content: Content::text(text),
+        created_at: at,
+    })
+}
+
+/// Asks for the structured output.
+pub(super) fn extraction(at: Timestamp) -> Arc<Message> {
+    user(
+        "Give the result of the conversation above as one JSON value that fits the required schema. Reply with \
+         the JSON alone: no explanation, no code fence.",
+        at,
+    )
+}
+
+/// Asks for the structured output again and says what was wrong.
+pub(super) fn extraction_again(reason: &str, at: Timestamp) -> Arc<Message> {
+    let reason: String = reason.chars().take(QUOTE).collect();
+    user(
+        format!("That does not fit the schema: {reason}\nReply again with the corrected JSON value alone."),
+        at,
+    )
+}
+
+/// Asks for a summary of the conversation.
+pub(super) fn summary_request(at: Timestamp) -> Arc<Message> {
+    user(
+        "Summarise the conversation so far for whoever continues it without having seen it. Cover what was asked, \
+         what has been done and decided, constraints and preferences, file paths, names and other data that will \
+         be needed, which tools worked or failed and how, and what remains to be done. Be brief and concrete.",
+        at,
+    )
+}
+
+/// Stands for the messages that were summarised.
+pub(super) fn summary(text: &str, at: Timestamp) -> Arc<Message> {
+    notice(
+        format!(
+            "{} What came before, in short:\n\n{}",
+            Compaction::MARK,
+            text.trim()
+        ),
+        at,
+    )
+}
+
+/// Stands for messages that were left out without a summary.
+pub(super) fn dropped(count: u64, at: Timestamp) -> Arc<Message> {
+    notice(
+        format!(
+            "{} The oldest {count} messages were left out; no summary of them could be made.",
+            Compaction::MARK
+        ),
+        at,
+    )
+}
+
+fn notice(body: String, at: Timestamp) -> Arc<Message> {
+    Arc::new(Message::SystemNotice {
+        kind: NoticeKind::Generic,
+        body,
+        created_at: at,
+    })
+}
+
+/// Says that a tool call was cut off.
+pub(super) const INTERRUPTED: &str = "interrupted; may have taken effect";
+/// Says that a tool call never began.
+pub(super) const NOT_STARTED: &str = "interrupted before it started; it had no effect";
+/// Says that the caller moved on.
+pub(super) const SUPERSEDED: &str = "superseded by new input";
+/// Says that a budget left no room for a call.
+pub(super) const NO_BUDGET: &str = "not run: the run's budget is used up";

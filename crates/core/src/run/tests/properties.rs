@@ -1,0 +1,294 @@
+//! The machine under random treatment: any answers, any order of results, failures, interrupts and crashes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::world::{Durable, answer, call, compaction, model_error, prompt, settings, text, tools};
+use crate::run::{Ask, Effect, Input, Outcome, Run, RunInput, RunSettings, Stop};
+use crate::{
+    AssistantBlock, BudgetLimits, Content, ModelErrorKind, Timestamp, ToolOutput, ToolResult, ToolRoute,
+    Usage,
+};
+
+/// Random decisions; once they run out, everything goes well.
+struct Tape(std::vec::IntoIter<u8>);
+
+impl Tape {
+    fn pick(&mut self, of: u8) -> u8 {
+        self.0.next().map_or(0, |byte| byte % of)
+    }
+
+    fn blocks(&mut self) -> Vec<AssistantBlock> {
+        let kinds = [1, 1, 2, 3, 4][self.pick(5) as usize];
+        let mut blocks = Vec::new();
+        for index in 0..kinds {
+            blocks.push(match self.pick(9) {
+                0 => text("some words of an answer"),
+                1 | 2 => call(&format!("c{index}"), "alpha"),
+                3 => call("same", "beta"),
+                4 => call(&format!("c{index}"), "ask_user"),
+                5 => call("", "no_such_tool"),
+                6 => text(""),
+                7 => AssistantBlock::Reasoning {
+                    text: "hm".to_owned(),
+                    meta: None,
+                },
+                _ => AssistantBlock::ToolUse {
+                    id: "odd".to_owned(),
+                    name: "alpha".to_owned(),
+                    args: json!([1]),
+                    meta: None,
+                },
+            });
+        }
+        blocks
+    }
+
+    fn error(&mut self) -> ModelErrorKind {
+        use ModelErrorKind as K;
+        [
+            K::Overloaded,
+            K::StreamCut,
+            K::ContextOverflow,
+            K::BadRequest,
+            K::Auth,
+            K::Incomplete,
+        ][self.pick(6) as usize]
+    }
+}
+
+/// What is started and not answered.
+#[derive(Default)]
+struct Flight {
+    ask: Option<Ask>,
+    tools: Vec<String>,
+    resting: bool,
+}
+
+enum Ended {
+    Report(Outcome),
+    Crash,
+}
+
+struct Session {
+    durable: Durable,
+    tape: Tape,
+    executed: BTreeSet<(usize, String)>,
+}
+
+impl Session {
+    /// Drives one run to its end or to a crash, checking everything that must hold on the way.
+    fn run(&mut self, settings: RunSettings, input: RunInput) -> Ended {
+        let now = Timestamp::UNIX_EPOCH;
+        let opening = self.durable.open(input).expect("a session can always be opened");
+        let mut run = Run::new(
+            settings,
+            self.durable.transcript(),
+            self.durable.progress,
+            opening,
+            now,
+        );
+        let mut flight = Flight::default();
+        let mut committed_end = false;
+        for _ in 0..2000 {
+            match run.next() {
+                Effect::Emit(_) => {}
+                Effect::Commit(commit) => {
+                    assert!(!committed_end, "nothing is committed after the end");
+                    if self.tape.pick(40) == 39 {
+                        return Ended::Crash;
+                    }
+                    if self.tape.pick(60) == 59 {
+                        run.feed(now, Input::Committed(Err("no".to_owned())));
+                        continue;
+                    }
+                    let before = self.durable.messages.clone();
+                    self.durable.apply(&commit);
+                    self.durable.check();
+                    let kept = self
+                        .durable
+                        .messages
+                        .iter()
+                        .zip(&before)
+                        .all(|(a, b)| Arc::ptr_eq(a, b));
+                    assert!(kept, "what was committed stays");
+                    committed_end = commit.ends;
+                    if self.tape.pick(40) == 38 {
+                        return Ended::Crash;
+                    }
+                    if self.tape.pick(30) == 29 {
+                        run.feed(now, Input::Stop(Stop::Interrupt));
+                    }
+                    if let Some(id) = flight.tools.first().cloned().filter(|_| self.tape.pick(10) == 9) {
+                        flight.tools.remove(0);
+                        run.feed(now, done(id));
+                    }
+                    run.feed(now, Input::Committed(Ok(())));
+                }
+                Effect::Boundary => run.feed(now, Input::Tools(tools())),
+                Effect::Ask(ask) => flight.ask = Some(ask),
+                Effect::Start(calls) => {
+                    for call in calls {
+                        let open = self
+                            .durable
+                            .calls
+                            .iter()
+                            .any(|stored| stored.intent.id == call.id);
+                        assert!(open, "a call is durable before it is run");
+                        let place = (self.durable.messages.len(), call.id.clone());
+                        assert!(self.executed.insert(place), "a call is run once");
+                        flight.tools.push(call.id);
+                    }
+                }
+                Effect::Rest(_) => flight.resting = true,
+                Effect::Abandon => flight = Flight::default(),
+                Effect::Wait => {
+                    let input = self.next_input(&mut flight);
+                    run.feed(now, input);
+                }
+                Effect::End(report) => {
+                    let stored =
+                        matches!(&report.outcome, Outcome::Failed(f) if f.class == crate::ErrorClass::Store);
+                    assert!(committed_end || stored, "an end is durable before it is told");
+                    return Ended::Report(report.outcome);
+                }
+            }
+        }
+        panic!("the run does not end");
+    }
+
+    fn next_input(&mut self, flight: &mut Flight) -> Input {
+        let chance = self.tape.pick(24);
+        if chance == 23 {
+            return Input::Stop(Stop::Interrupt);
+        }
+        if chance == 22 {
+            return Input::Stop(Stop::Deadline);
+        }
+        if chance == 21 {
+            return done("nobody".to_owned());
+        }
+        if !flight.tools.is_empty() {
+            let index = self.tape.pick(flight.tools.len() as u8) as usize;
+            return done(flight.tools.remove(index));
+        }
+        if std::mem::take(&mut flight.resting) {
+            return Input::Rested;
+        }
+        match flight.ask.take().expect("the machine waits for something") {
+            _ if chance > 17 => Input::Failed(model_error(self.tape.error())),
+            Ask::Extract(_) => {
+                let verdict = if self.tape.pick(2) == 0 {
+                    Ok(json!({}))
+                } else {
+                    Err("no".to_owned())
+                };
+                Input::Extracted {
+                    text: "{}".to_owned(),
+                    usage: Usage::default(),
+                    verdict,
+                }
+            }
+            Ask::Step | Ask::Summarise { .. } => answer(self.tape.blocks()),
+        }
+    }
+
+    /// Says what must hold between two runs.
+    fn check_idle(&self, ended: &Ended) {
+        self.durable.check();
+        let waiting: Vec<_> = self
+            .durable
+            .calls
+            .iter()
+            .filter(|call| call.intent.route == ToolRoute::Callback && call.result.is_none())
+            .map(|call| call.intent.id.clone())
+            .collect();
+        match ended {
+            Ended::Report(Outcome::Pending(calls)) => {
+                assert_eq!(
+                    calls.iter().map(|call| call.id.clone()).collect::<Vec<_>>(),
+                    waiting
+                );
+                assert!(!waiting.is_empty());
+            }
+            Ended::Report(Outcome::Failed(f)) if f.class == crate::ErrorClass::Store => {}
+            Ended::Report(_) => assert!(self.durable.calls.is_empty(), "an ended run leaves no call open"),
+            Ended::Crash => {}
+        }
+    }
+
+    fn next_run_input(&mut self, ended: &Ended) -> RunInput {
+        let Ended::Report(Outcome::Pending(calls)) = ended else {
+            return prompt("and then?");
+        };
+        if self.tape.pick(3) == 2 {
+            return prompt("something else");
+        }
+        let result = |call: &crate::ToolCall| ToolResult {
+            tool_use_id: call.id.clone(),
+            content: Content::text("from outside"),
+            is_error: false,
+        };
+        RunInput {
+            prompt: Content::default(),
+            results: calls.iter().rev().map(result).collect(),
+        }
+    }
+}
+
+fn done(id: String) -> Input {
+    Input::ToolDone {
+        id,
+        output: ToolOutput::text("fine"),
+        duration_ms: 0,
+    }
+}
+
+fn any_settings() -> impl Strategy<Value = RunSettings> {
+    let budget = (prop::option::of(1u64..60), prop::option::of(0u32..6));
+    (budget, prop::option::of(0u32..3), any::<bool>(), 1u32..8).prop_map(
+        |((max_tokens, max_tool_calls), extraction_retries, compacts, max_steps)| RunSettings {
+            budget: BudgetLimits {
+                max_tokens,
+                max_tool_calls,
+                max_duration_secs: None,
+            },
+            extraction_retries,
+            compaction: compacts.then(compaction),
+            max_steps,
+            ..settings()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_treatment_leaves_a_session_that_can_go_on(
+        settings in any_settings(),
+        tape in prop::collection::vec(any::<u8>(), 0..400),
+    ) {
+        let mut session = Session {
+            durable: Durable::default(),
+            tape: Tape(tape.into_iter()),
+            executed: BTreeSet::new(),
+        };
+        let mut input = prompt("begin");
+        for _ in 0..5 {
+            let ended = session.run(settings.clone(), input);
+            session.check_idle(&ended);
+            input = session.next_run_input(&ended);
+        }
+        let calm = RunSettings { budget: BudgetLimits::default(), extraction_retries: None, ..settings };
+        session.tape = Tape(Vec::new().into_iter());
+        let ended = session.run(calm, prompt("last"));
+        let well = matches!(ended, Ended::Report(Outcome::Completed(_)));
+        prop_assert!(well, "after all that, a calm run succeeds");
+        let last = session.durable.messages.last().map(|m| m.assistant_text().is_some());
+        prop_assert_eq!(last, Some(true));
+    }
+}

@@ -1,0 +1,256 @@
+//! A store and a driver of the simplest sort, to put the machine in.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::run::{
+    CallChange, Commit, Effect, Input, Opening, OpeningError, Progress, Report, Run, RunInput, RunSettings,
+    StoredCall, ToolTable, open,
+};
+use crate::{
+    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, Content, Message, ModelError,
+    ModelErrorKind, Provider, RetryPolicy, RunId, SessionId, StopReason, Timestamp, ToolRoute, Transcript,
+    Usage,
+};
+
+/// What survives a crash.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Durable {
+    pub(super) messages: Vec<Arc<Message>>,
+    pub(super) calls: Vec<StoredCall>,
+    pub(super) progress: Progress,
+}
+
+impl Durable {
+    pub(super) fn apply(&mut self, commit: &Commit) {
+        self.messages.extend(commit.messages.iter().cloned());
+        self.progress = commit.progress;
+        match &commit.calls {
+            CallChange::None => {}
+            CallChange::Open(intents) => {
+                assert!(self.calls.is_empty(), "calls are opened while others are open");
+                self.calls = intents
+                    .iter()
+                    .map(|intent| StoredCall {
+                        intent: intent.clone(),
+                        result: None,
+                    })
+                    .collect();
+            }
+            CallChange::Settle(results) => {
+                for result in results {
+                    let call = self
+                        .calls
+                        .iter_mut()
+                        .find(|call| call.intent.id == result.tool_use_id);
+                    call.expect("a settled call is open").result = Some(result.clone());
+                }
+            }
+            CallChange::Close => self.calls.clear(),
+        }
+    }
+
+    pub(super) fn transcript(&self) -> Transcript {
+        let compaction = self.progress.compaction;
+        let first = compaction.map_or(0, |c| c.kept_from);
+        let summary = compaction.map(|c| Arc::clone(&self.messages[c.summary_at as usize]));
+        Transcript::new(first, self.messages[first as usize..].to_vec(), summary)
+    }
+
+    pub(super) fn open(&self, input: RunInput) -> Result<Opening, OpeningError> {
+        open(&self.transcript(), &self.calls, input, Timestamp::UNIX_EPOCH)
+    }
+
+    /// Panics unless every provider would accept the transcript.
+    pub(super) fn check(&self) {
+        assert!(
+            matches!(
+                self.messages.first().map(|m| &**m),
+                None | Some(Message::User { .. })
+            ),
+            "a session begins with its user"
+        );
+        for (index, message) in self.messages.iter().enumerate() {
+            let ids: Vec<_> = message.tool_calls().into_iter().map(|call| call.id).collect();
+            assert_eq!(
+                ids.iter().collect::<BTreeSet<_>>().len(),
+                ids.len(),
+                "call ids are unique"
+            );
+            assert!(message.tool_calls().iter().all(|call| call.args.is_object()));
+            if let Message::Assistant { blocks, .. } = &**message {
+                assert!(!blocks.is_empty(), "an answer has a block");
+            }
+            match self.messages.get(index + 1).map(|next| &**next) {
+                Some(Message::ToolResults { results, .. }) => {
+                    let answered: Vec<_> = results.iter().map(|r| r.tool_use_id.clone()).collect();
+                    assert_eq!(answered, ids, "each call has one result, in call order");
+                    assert!(!ids.is_empty(), "results answer calls");
+                }
+                Some(_) => assert!(ids.is_empty(), "calls are followed by their results: {ids:?}"),
+                None => {
+                    let open: Vec<_> = self.calls.iter().map(|call| call.intent.id.clone()).collect();
+                    assert_eq!(open, ids, "the calls that are open are those of the last message");
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn settings() -> RunSettings {
+    RunSettings {
+        session_id: SessionId::from_uuid(Uuid::from_u128(1)),
+        run_id: RunId::from_uuid(Uuid::from_u128(2)),
+        max_steps: 8,
+        budget: BudgetLimits::default(),
+        warn_at: 0.8,
+        retry: RetryPolicy::default(),
+        extraction_retries: None,
+        compaction: None,
+    }
+}
+
+pub(super) fn compaction() -> CompactionPolicy {
+    CompactionPolicy {
+        threshold: 60,
+        window: Some(90),
+        keep_groups: 2,
+        max_summary_tokens: 64,
+        min_steps_between: 2,
+    }
+}
+
+pub(super) fn tools() -> Arc<ToolTable> {
+    let local = ["alpha", "beta"].map(|name| (name.to_owned(), ToolRoute::Local));
+    let callback = [("ask_user".to_owned(), ToolRoute::Callback)];
+    Arc::new(local.into_iter().chain(callback).collect())
+}
+
+pub(super) fn prompt(text: &str) -> RunInput {
+    RunInput {
+        prompt: Content::text(text),
+        results: Vec::new(),
+    }
+}
+
+pub(super) fn text(text: &str) -> AssistantBlock {
+    AssistantBlock::Text {
+        text: text.to_owned(),
+        meta: None,
+    }
+}
+
+pub(super) fn call(id: &str, name: &str) -> AssistantBlock {
+    AssistantBlock::ToolUse {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        args: serde_json::json!({ "n": 1 }),
+        meta: None,
+    }
+}
+
+pub(super) fn answer(blocks: Vec<AssistantBlock>) -> Input {
+    let usage = Usage {
+        input_tokens: 10,
+        output_tokens: 5,
+        ..Usage::default()
+    };
+    Input::Answered(Answer {
+        blocks,
+        stop_reason: StopReason::EndTurn,
+        usage,
+    })
+}
+
+pub(super) fn model_error(kind: ModelErrorKind) -> ModelError {
+    ModelError {
+        kind,
+        provider: Provider::Other,
+        status: None,
+        retry_after: None,
+        message: "no".to_owned(),
+    }
+}
+
+/// One run and the store it commits to. Effects that need an answer are left to the test.
+pub(super) struct Bench {
+    pub(super) durable: Durable,
+    pub(super) run: Run,
+    pub(super) events: Vec<AgentEvent>,
+    pub(super) report: Option<Report>,
+}
+
+/// What the machine waits for.
+#[derive(Debug, PartialEq)]
+pub(super) enum Waiting {
+    Model,
+    Extraction,
+    Tools(Vec<String>),
+    Pause(Duration),
+    Nothing,
+    End,
+}
+
+impl Bench {
+    pub(super) fn new(settings: RunSettings, durable: Durable, input: RunInput) -> Self {
+        let opening = durable.open(input).expect("the session opens");
+        let run = Run::new(
+            settings,
+            durable.transcript(),
+            durable.progress,
+            opening,
+            Timestamp::UNIX_EPOCH,
+        );
+        Self {
+            durable,
+            run,
+            events: Vec::new(),
+            report: None,
+        }
+    }
+
+    pub(super) fn feed(&mut self, input: Input) -> Waiting {
+        self.run.feed(Timestamp::UNIX_EPOCH, input);
+        self.go()
+    }
+
+    /// Commits and emits until the machine needs the outside.
+    pub(super) fn go(&mut self) -> Waiting {
+        let mut waiting = Waiting::Nothing;
+        loop {
+            match self.run.next() {
+                Effect::Emit(event) => self.events.push(event),
+                Effect::Commit(commit) => {
+                    self.durable.apply(&commit);
+                    self.durable.check();
+                    self.run.feed(Timestamp::UNIX_EPOCH, Input::Committed(Ok(())));
+                }
+                Effect::Boundary => self.run.feed(Timestamp::UNIX_EPOCH, Input::Tools(tools())),
+                Effect::Ask(crate::run::Ask::Extract(_)) => waiting = Waiting::Extraction,
+                Effect::Ask(_) => waiting = Waiting::Model,
+                Effect::Start(calls) => {
+                    waiting = Waiting::Tools(calls.into_iter().map(|call| call.id).collect());
+                }
+                Effect::Rest(delay) => waiting = Waiting::Pause(delay),
+                Effect::Abandon => waiting = Waiting::Nothing,
+                Effect::Wait => return waiting,
+                Effect::End(report) => {
+                    self.report = Some(*report);
+                    return Waiting::End;
+                }
+            }
+        }
+    }
+
+    /// Lists the event types, deltas apart.
+    pub(super) fn event_types(&self) -> Vec<String> {
+        let name = |event: &AgentEvent| {
+            let value = serde_json::to_value(event).expect("events serialise");
+            value["type"].as_str().expect("events have a type").to_owned()
+        };
+        self.events.iter().map(name).collect()
+    }
+}

@@ -1,0 +1,122 @@
+//! What a run does when the model fails or somebody wants it to end.
+
+use super::effect::{Ask, Effect, Stop};
+use super::extract::Attempt;
+use super::machine::{Next, Run, State};
+use super::outcome::Outcome;
+use super::work::{Started, Work};
+use crate::{AgentEvent, BudgetType, ErrorClass, ModelError, ModelErrorKind, RetryDecision, TerminalCause};
+
+impl Run {
+    pub(super) fn failed(&mut self, error: &ModelError) {
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Asking(attempt) => self.step_failed(error, attempt),
+            State::Summarising(kept_from) => self.summary_failed(&error.to_string(), kept_from),
+            State::Extracting(extraction) => self.extraction_failed(error, extraction),
+            other => self.state = other,
+        }
+    }
+
+    pub(super) fn step_failed(&mut self, error: &ModelError, attempt: u32) {
+        if error.kind == ModelErrorKind::ContextOverflow
+            && !self.overflowed
+            && let Some(kept_from) = self.compaction_cut()
+        {
+            self.overflowed = true;
+            return self.summarise(kept_from);
+        }
+        match self.decide(error, attempt) {
+            RetryDecision::After(_) => self.state = State::Resting(Attempt::Step(attempt + 1)),
+            RetryDecision::Exhausted => {
+                self.fail(ErrorClass::Llm, TerminalCause::RetryExhausted, error.to_string());
+            }
+            RetryDecision::GiveUp => {
+                let class = match error.kind {
+                    ModelErrorKind::Auth => ErrorClass::Auth,
+                    ModelErrorKind::ContentFilter => ErrorClass::ContentFiltered,
+                    _ => ErrorClass::Llm,
+                };
+                self.fail(class, TerminalCause::LlmFailure, error.to_string());
+            }
+        }
+    }
+
+    /// Decides about a retry and, if there is to be one, starts the pause.
+    pub(super) fn decide(&mut self, error: &ModelError, attempt: u32) -> RetryDecision {
+        let seed = self.settings.run_id.uuid().as_u128() as u32;
+        let mixed = seed.wrapping_mul(attempt.wrapping_add(self.steps).wrapping_mul(0x9E37_79B9) | 1);
+        let decision = self
+            .settings
+            .retry
+            .decide(error, attempt, f64::from(mixed) / f64::from(u32::MAX));
+        if let RetryDecision::After(delay) = decision {
+            self.emit(AgentEvent::Retrying {
+                attempt,
+                max_attempts: self.settings.retry.max_retries,
+                error: error.to_string(),
+                delay_ms: delay.as_millis() as u64,
+                retry: None,
+            });
+            self.queue.push_back(Effect::Rest(delay));
+        }
+        decision
+    }
+
+    pub(super) fn rested(&mut self) {
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Resting(Attempt::Step(attempt)) => self.ask(Ask::Step, State::Asking(attempt)),
+            State::Resting(Attempt::Extraction(extraction)) => self.extract(extraction),
+            other => self.state = other,
+        }
+    }
+
+    pub(super) fn stop(&mut self, stop: Stop) {
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Ended => {}
+            State::Committing(next) => {
+                self.state = State::Committing(next);
+                self.stop.get_or_insert(stop);
+            }
+            State::Boundary | State::Asking(_) | State::Summarising(_) | State::Resting(Attempt::Step(_)) => {
+                self.queue.push_back(Effect::Abandon);
+                self.finish_stopped(stop);
+            }
+            State::Extracting(extraction) | State::Resting(Attempt::Extraction(extraction)) => {
+                self.queue.push_back(Effect::Abandon);
+                self.extraction_stopped(&extraction, stop);
+            }
+            State::Working(work) => self.cut_off(work, Started::Yes, stop),
+        }
+    }
+
+    pub(super) fn finish_stopped(&mut self, stop: Stop) {
+        let outcome = self.stopped(stop);
+        self.finish(outcome);
+    }
+
+    /// Ends the run in the middle of a step's tools.
+    pub(super) fn cut_off(&mut self, mut work: Work, started: Started, stop: Stop) {
+        self.queue.push_back(Effect::Abandon);
+        work.cut_off(started);
+        let outcome = self.stopped(stop);
+        self.record(&work, Next::Finish(outcome));
+    }
+
+    pub(super) fn stopped(&mut self, stop: Stop) -> Outcome {
+        match stop {
+            Stop::Interrupt => Outcome::Cancelled,
+            Stop::Deadline => {
+                if let Some(limit) = self.settings.budget.max_duration_secs {
+                    let budget_type = BudgetType::Time;
+                    self.emit(AgentEvent::BudgetWarning {
+                        budget_type,
+                        used: limit,
+                        limit,
+                        percent: 1.0,
+                    });
+                }
+                Outcome::Completed(self.completion(Some(TerminalCause::BudgetExhausted)))
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The tool calls of one step: who runs each, and what came of it.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::prompt::{INTERRUPTED, NO_BUDGET, NOT_STARTED};
+use super::{Intent, ToolTable};
+use crate::{AssistantBlock, ToolCall, ToolFailure, ToolOutput, ToolResult, ToolRoute};
+
+/// The calls of one step, in call order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Work {
+    calls: Vec<Planned>,
+}
+
+#[derive(Debug, Clone)]
+struct Planned {
+    call: ToolCall,
+    fate: Fate,
+}
+
+#[derive(Debug, Clone)]
+enum Fate {
+    /// It will be, or is being, run by the runtime.
+    Local,
+    /// The caller will run it.
+    Callback,
+    /// It has its result.
+    Done { result: ToolResult, kept: bool },
+}
+
+impl Work {
+    /// Plans the calls of an answer. At most `allowed` of them are run at all.
+    pub(super) fn plan(calls: Vec<(ToolCall, Option<String>)>, tools: &ToolTable, allowed: u32) -> Self {
+        let mut left = allowed;
+        let plan = |(call, unreadable): (ToolCall, Option<String>)| {
+            let refusal = match (tools.get(&call.name), unreadable) {
+                (None, _) => Some(not_found(&call.name, tools)),
+                (_, Some(raw)) => Some(invalid(&raw)),
+                _ if left == 0 => Some(ToolOutput::failure(ToolFailure::BudgetExhausted, NO_BUDGET)),
+                _ => None,
+            };
+            let fate = match (refusal, tools.get(&call.name)) {
+                (Some(output), _) => Fate::Done {
+                    result: output.answering(&call.id),
+                    kept: false,
+                },
+                (None, route) => {
+                    left -= 1;
+                    if route == Some(&ToolRoute::Callback) {
+                        Fate::Callback
+                    } else {
+                        Fate::Local
+                    }
+                }
+            };
+            Planned { call, fate }
+        };
+        Self {
+            calls: calls.into_iter().map(plan).collect(),
+        }
+    }
+
+    /// Returns what to store before any of them is run.
+    pub(super) fn intents(&self) -> Vec<Intent> {
+        let route = |fate: &Fate| match fate {
+            Fate::Callback => ToolRoute::Callback,
+            Fate::Local | Fate::Done { .. } => ToolRoute::Local,
+        };
+        self.calls
+            .iter()
+            .map(|p| Intent {
+                id: p.call.id.clone(),
+                route: route(&p.fate),
+            })
+            .collect()
+    }
+
+    /// Returns the calls that the runtime is to run or is running.
+    pub(super) fn local(&self) -> Vec<ToolCall> {
+        self.calls
+            .iter()
+            .filter(|p| matches!(p.fate, Fate::Local))
+            .map(|p| p.call.clone())
+            .collect()
+    }
+
+    /// Returns the calls that wait for the caller.
+    pub(super) fn callbacks(&self) -> Vec<ToolCall> {
+        self.calls
+            .iter()
+            .filter(|p| matches!(p.fate, Fate::Callback))
+            .map(|p| p.call.clone())
+            .collect()
+    }
+
+    /// Takes the result of a running call; `None` when no such call is running.
+    pub(super) fn finish(&mut self, id: &str, output: ToolOutput) -> Option<(ToolCall, ToolResult)> {
+        let planned = self
+            .calls
+            .iter_mut()
+            .find(|p| p.call.id == id && matches!(p.fate, Fate::Local))?;
+        let result = output.answering(id);
+        planned.fate = Fate::Done {
+            result: result.clone(),
+            kept: false,
+        };
+        Some((planned.call.clone(), result))
+    }
+
+    /// Returns the results that are not stored yet, and regards them as stored.
+    pub(super) fn take_unkept(&mut self) -> Vec<ToolResult> {
+        let unkept = |planned: &mut Planned| match &mut planned.fate {
+            Fate::Done { result, kept } if !*kept => {
+                *kept = true;
+                Some(result.clone())
+            }
+            _ => None,
+        };
+        self.calls.iter_mut().filter_map(unkept).collect()
+    }
+
+    /// Ends every call that has no result yet.
+    pub(super) fn cut_off(&mut self, started: Started) {
+        let why = match started {
+            Started::Yes => INTERRUPTED,
+            Started::No => NOT_STARTED,
+        };
+        for planned in &mut self.calls {
+            let why = match planned.fate {
+                Fate::Done { .. } => continue,
+                Fate::Callback => NOT_STARTED,
+                Fate::Local => why,
+            };
+            let result = ToolOutput::failure(ToolFailure::Interrupted, why).answering(&planned.call.id);
+            planned.fate = Fate::Done { result, kept: false };
+        }
+    }
+
+    /// Returns every call with its result; only to be asked when none is missing.
+    pub(super) fn results(&self) -> Vec<(ToolCall, ToolResult)> {
+        let pair = |planned: &Planned| match &planned.fate {
+            Fate::Done { result, .. } => Some((planned.call.clone(), result.clone())),
+            Fate::Local | Fate::Callback => None,
+        };
+        self.calls.iter().filter_map(pair).collect()
+    }
+}
+
+/// Whether the calls of a step were started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Started {
+    Yes,
+    No,
+}
+
+fn not_found(name: &str, tools: &ToolTable) -> ToolOutput {
+    const SHOWN: usize = 20;
+    let mut names: Vec<_> = tools.keys().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    if tools.len() > SHOWN {
+        names.push(format!("and {} more", tools.len() - SHOWN));
+    }
+    let known = if names.is_empty() {
+        "there are none".to_owned()
+    } else {
+        names.join(", ")
+    };
+    ToolOutput::failure(
+        ToolFailure::NotFound,
+        &format!("no tool is named `{name}`; available: {known}"),
+    )
+}
+
+fn invalid(raw: &str) -> ToolOutput {
+    let shown: String = raw.chars().take(200).collect();
+    let message = format!("the arguments must be a JSON object, and were: {shown}");
+    ToolOutput::failure(ToolFailure::InvalidArguments, &message)
+}
+
+/// Makes an answer's blocks fit to be sent back to any provider: no empty text, every call with an id of its
+/// own and an object for arguments. Returns the calls; one whose arguments could not be read comes with them.
+pub(super) fn tidy(blocks: &mut Vec<AssistantBlock>, step: u64) -> Vec<(ToolCall, Option<String>)> {
+    blocks.retain(|block| match block {
+        AssistantBlock::Text { text, .. } => !text.is_empty(),
+        AssistantBlock::Reasoning { text, meta } => !text.is_empty() || meta.is_some(),
+        _ => true,
+    });
+    let mut seen = BTreeSet::new();
+    let mut calls = Vec::new();
+    for block in blocks {
+        let AssistantBlock::ToolUse { id, name, args, .. } = block else {
+            continue;
+        };
+        if id.is_empty() || !seen.insert(id.clone()) {
+            *id = format!("call_{step}_{}", calls.len());
+            seen.insert(id.clone());
+        }
+        if name.is_empty() {
+            "unnamed".clone_into(name);
+        }
+        let unreadable = unreadable_args(args);
+        calls.push((
+            ToolCall {
+                id: id.clone(),
+                name: name.clone(),
+                args: args.clone(),
+            },
+            unreadable,
+        ));
+    }
+    calls
+}
+
+/// Replaces arguments that are no object by one, and returns what they were. Some models leave them out where
+/// a tool takes none; that is no fault.
+fn unreadable_args(args: &mut Value) -> Option<String> {
+    let raw = match args {
+        Value::Object(_) => return None,
+        Value::Null => String::new(),
+        Value::String(text) => std::mem::take(text),
+        ref other => other.to_string(),
+    };
+    if raw.trim().is_empty() {
+        *args = json!({});
+        return None;
+    }
+    *args = json!({ "unreadable": raw });
+    Some(raw)
+}

@@ -1,0 +1,149 @@
+//! Output schemas as callers write them: a raw JSON Schema, or a wrapper around one.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A schema that a run's answer must fit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OutputSchema {
+    /// The JSON Schema as its author wrote it.
+    pub schema: Value,
+    /// What to call it.
+    pub name: Option<String>,
+    /// Whether the provider should enforce it to the letter.
+    pub strict: bool,
+    /// What to do about keywords a provider does not know.
+    pub compat: SchemaCompat,
+}
+
+/// What to do about keywords a provider does not know.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SchemaCompat {
+    /// Leave them out and say so.
+    #[default]
+    Lossy,
+    /// Refuse.
+    Strict,
+}
+
+/// An output schema that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    /// It is not an object.
+    #[error("`output_schema` must be a JSON object, not {0}")]
+    NotObject(&'static str),
+    /// A key of the wrapper has the wrong type or value.
+    #[error("`output_schema.{0}` must be {1}")]
+    Wrapper(&'static str, &'static str),
+}
+
+const WRAPPER_KEYS: [&str; 5] = ["schema", "name", "strict", "compat", "format"];
+const FORMAT: &str = "meerkat_v1";
+
+impl OutputSchema {
+    /// Reads a schema or its wrapper.
+    ///
+    /// It is a wrapper if it has the key `schema` and either says `format: "meerkat_v1"` or has no key that
+    /// a wrapper does not have.
+    ///
+    /// # Errors
+    /// Says which part has the wrong type.
+    pub fn parse(value: Value) -> Result<Self, SchemaError> {
+        let Value::Object(mut object) = value else {
+            return Err(SchemaError::NotObject(type_name(&value)));
+        };
+        if !is_wrapper(&object) {
+            return Ok(Self {
+                schema: Value::Object(object),
+                name: None,
+                strict: false,
+                compat: SchemaCompat::Lossy,
+            });
+        }
+        let Some(schema @ Value::Object(_)) = object.remove("schema") else {
+            return Err(SchemaError::Wrapper("schema", "a JSON object"));
+        };
+        let name = match object.remove("name") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(name)) => Some(name),
+            Some(_) => return Err(SchemaError::Wrapper("name", "a string")),
+        };
+        let strict = match object.remove("strict") {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(strict)) => strict,
+            Some(_) => return Err(SchemaError::Wrapper("strict", "true or false")),
+        };
+        let compat = match object.remove("compat") {
+            None | Some(Value::Null) => SchemaCompat::Lossy,
+            Some(Value::String(text)) if text == "lossy" => SchemaCompat::Lossy,
+            Some(Value::String(text)) if text == "strict" => SchemaCompat::Strict,
+            Some(_) => return Err(SchemaError::Wrapper("compat", "`lossy` or `strict`")),
+        };
+        Ok(Self {
+            schema,
+            name,
+            strict,
+            compat,
+        })
+    }
+}
+
+fn is_wrapper(object: &Map<String, Value>) -> bool {
+    object.contains_key("schema")
+        && (object.get("format").and_then(Value::as_str) == Some(FORMAT)
+            || object.keys().all(|key| WRAPPER_KEYS.contains(&key.as_str())))
+}
+
+const fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn wrappers_and_raw_schemas_are_told_apart() {
+        let raw = || json!({"type": "object"});
+        let own_key = || json!({"type": "object", "schema": {"type": "string"}});
+        let cases = [
+            (raw(), raw()),
+            (json!({"schema": raw()}), raw()),
+            (
+                json!({"schema": raw(), "name": "n", "strict": true, "compat": "strict"}),
+                raw(),
+            ),
+            (
+                json!({"schema": raw(), "format": "meerkat_v1", "extra": 1}),
+                raw(),
+            ),
+            (own_key(), own_key()),
+            (json!({}), json!({})),
+        ];
+        for (input, schema) in cases {
+            assert_eq!(
+                OutputSchema::parse(input.clone()).map(|s| s.schema),
+                Ok(schema),
+                "{input}"
+            );
+        }
+        for bad in [
+            json!("x"),
+            json!([1]),
+            json!({"schema": 1}),
+            json!({"schema": {}, "compat": "odd"}),
+        ] {
+            assert!(OutputSchema::parse(bad.clone()).is_err(), "{bad}");
+        }
+    }
+}

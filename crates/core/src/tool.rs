@@ -1,0 +1,162 @@
+//! Tools: what they are called, how they are called, and the ports through which a run finds and calls them.
+//!
+//! A tool that fails gives an error result, which the model reads; it never ends the run.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{BoxFuture, Content, RunId, SessionId};
+
+/// What the model is told of a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolDef {
+    /// The name the model calls it by.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub input_schema: Value,
+}
+
+/// A call the model asks for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolCall {
+    /// The call's id, unique in its step.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments.
+    pub args: Value,
+}
+
+/// The answer to a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolResult {
+    /// The call's id.
+    pub tool_use_id: String,
+    /// What came of it.
+    pub content: Content,
+    /// Whether it failed.
+    #[serde(default)]
+    pub is_error: bool,
+}
+
+/// What a tool gives back; the id is added by the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolOutput {
+    /// What came of it.
+    pub content: Content,
+    /// Whether it failed.
+    pub is_error: bool,
+}
+
+/// Why a tool call failed, as the model is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolFailure {
+    /// No tool has that name, or it is hidden.
+    NotFound,
+    /// The tool exists but cannot be reached now.
+    Unavailable,
+    /// The arguments do not fit.
+    InvalidArguments,
+    /// It ran and failed.
+    ExecutionFailed,
+    /// It took too long.
+    Timeout,
+    /// It may not be called.
+    AccessDenied,
+    /// The run ended while it was at work.
+    Interrupted,
+    /// A budget left no room for it.
+    BudgetExhausted,
+    /// The caller sent new input instead of its result.
+    Superseded,
+}
+
+impl ToolFailure {
+    /// Returns the code the model reads.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::NotFound => "tool_not_found",
+            Self::Unavailable => "tool_unavailable",
+            Self::InvalidArguments => "invalid_arguments",
+            Self::ExecutionFailed => "execution_failed",
+            Self::Timeout => "timeout",
+            Self::AccessDenied => "access_denied",
+            Self::Interrupted => "interrupted",
+            Self::BudgetExhausted => "budget_exhausted",
+            Self::Superseded => "superseded",
+        }
+    }
+}
+
+impl ToolOutput {
+    /// Makes a success of one text block.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            content: Content::text(text),
+            is_error: false,
+        }
+    }
+
+    /// Makes a failure that the model can read and act on.
+    #[must_use]
+    pub fn failure(failure: ToolFailure, message: &str) -> Self {
+        let text = json!({ "error": failure.code(), "message": message }).to_string();
+        Self {
+            content: Content::text(text),
+            is_error: true,
+        }
+    }
+
+    /// Makes it the answer to a call.
+    pub fn answering(self, call: impl Into<String>) -> ToolResult {
+        ToolResult {
+            tool_use_id: call.into(),
+            content: self.content,
+            is_error: self.is_error,
+        }
+    }
+}
+
+/// Who runs a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolRoute {
+    /// The runtime does.
+    Local,
+    /// Whoever started the run does, and gives the result when resuming.
+    Callback,
+}
+
+/// A call on its way to a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Invocation {
+    /// The session it is made for.
+    pub session_id: SessionId,
+    /// The run it is made in.
+    pub run_id: RunId,
+    /// The call.
+    pub call: ToolCall,
+}
+
+/// Something the model can call.
+pub trait Tool: Send + Sync {
+    /// Describes the tool.
+    fn def(&self) -> &ToolDef;
+
+    /// Runs it. Failure is an output too; dropping the future must stop the work.
+    fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput>;
+}
+
+/// Where tools come from.
+///
+/// A run asks again at every step, so a source may change what it offers between two steps, never inside one.
+pub trait ToolSource: Send + Sync {
+    /// Lists the tools on offer now.
+    fn tools(&self) -> Vec<Arc<dyn Tool>>;
+}

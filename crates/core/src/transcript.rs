@@ -1,0 +1,95 @@
+//! A session's messages as a run sees them.
+//!
+//! Messages are only ever added. A compaction does not remove any: it remembers from where on the model still
+//! reads them and which message stands for the rest, so history stays whole.
+
+use std::sync::Arc;
+
+use crate::{Compaction, Message, ToolCall};
+
+/// The messages a run works on: the tail that the model reads, and what stands for the rest.
+#[derive(Debug, Clone, Default)]
+pub struct Transcript {
+    summary: Option<Arc<Message>>,
+    first: u64,
+    messages: Vec<Arc<Message>>,
+}
+
+impl Transcript {
+    /// Makes a transcript of the messages from sequence number `first` on, with the summary of those before.
+    #[must_use]
+    pub fn new(first: u64, messages: Vec<Arc<Message>>, summary: Option<Arc<Message>>) -> Self {
+        Self {
+            summary,
+            first,
+            messages,
+        }
+    }
+
+    /// Counts all messages of the session, summarised ones included.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.first + self.messages.len() as u64
+    }
+
+    /// Returns the messages that the model reads itself.
+    #[must_use]
+    pub fn messages(&self) -> &[Arc<Message>] {
+        &self.messages
+    }
+
+    /// Returns what the model is sent: the summary, if there is one, and the messages after it.
+    #[must_use]
+    pub fn context(&self) -> Vec<Arc<Message>> {
+        self.summary
+            .iter()
+            .chain(&self.messages)
+            .filter(|m| !is_old_summary(m, &self.summary))
+            .cloned()
+            .collect()
+    }
+
+    /// Returns the calls of the last message that have no results yet.
+    #[must_use]
+    pub fn open_calls(&self) -> Vec<ToolCall> {
+        self.messages
+            .last()
+            .map(|message| message.tool_calls())
+            .unwrap_or_default()
+    }
+
+    /// Returns the last text the model wrote.
+    #[must_use]
+    pub fn last_text(&self) -> Option<String> {
+        self.messages
+            .iter()
+            .rev()
+            .find_map(|message| message.assistant_text())
+    }
+
+    pub(crate) fn push(&mut self, message: Arc<Message>) {
+        self.messages.push(message);
+    }
+
+    /// Reads the messages from `compaction` on only; `summary` is one of them and stands for the rest.
+    pub(crate) fn compact(&mut self, compaction: Compaction, summary: Arc<Message>) {
+        let dropped = compaction
+            .kept_from
+            .saturating_sub(self.first)
+            .min(self.messages.len() as u64);
+        self.messages
+            .drain(..usize::try_from(dropped).unwrap_or(usize::MAX));
+        self.first += dropped;
+        self.summary = Some(summary);
+    }
+}
+
+/// Summaries are messages too; in the place where they were written they say nothing new.
+fn is_old_summary(message: &Arc<Message>, current: &Option<Arc<Message>>) -> bool {
+    match &**message {
+        Message::SystemNotice { body, .. } if body.starts_with(Compaction::MARK) => !current
+            .as_ref()
+            .is_some_and(|summary| Arc::ptr_eq(summary, message)),
+        _ => false,
+    }
+}
