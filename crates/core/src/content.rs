@@ -71,9 +71,7 @@ impl Content {
     /// Says whether there is nothing in it: no block, or only blank text.
     #[must_use]
     pub fn is_blank(&self) -> bool {
-        self.0
-            .iter()
-            .all(|block| matches!(block, ContentBlock::Text { text } if text.trim().is_empty()))
+        self.0.iter().all(|block| matches!(block, ContentBlock::Text { text } if text.trim().is_empty()))
     }
 
     /// Returns the text of it, with a placeholder for what is not text.

@@ -35,12 +35,7 @@ pub enum AgentEvent {
         schema_warnings: Option<Vec<SchemaWarning>>,
     },
     /// The structured output could not be had.
-    ExtractionFailed {
-        session_id: SessionId,
-        last_output: String,
-        attempts: u32,
-        reason: String,
-    },
+    ExtractionFailed { session_id: SessionId, last_output: String, attempts: u32, reason: String },
     /// A run failed.
     RunFailed {
         session_id: SessionId,
@@ -54,17 +49,9 @@ pub enum AgentEvent {
     /// A hook began.
     HookStarted { hook_id: String, point: HookPoint },
     /// A hook ended.
-    HookCompleted {
-        hook_id: String,
-        point: HookPoint,
-        duration_ms: u64,
-    },
+    HookCompleted { hook_id: String, point: HookPoint, duration_ms: u64 },
     /// A hook failed.
-    HookFailed {
-        hook_id: String,
-        point: HookPoint,
-        error: String,
-    },
+    HookFailed { hook_id: String, point: HookPoint, error: String },
     /// A hook refused.
     HookDenied {
         hook_id: String,
@@ -118,32 +105,15 @@ pub enum AgentEvent {
         duration_ms: u64,
     },
     /// A tool took too long.
-    ToolExecutionTimedOut {
-        id: String,
-        name: String,
-        timeout_ms: u64,
-    },
+    ToolExecutionTimedOut { id: String, name: String, timeout_ms: u64 },
     /// The history is being shortened.
-    CompactionStarted {
-        input_tokens: u64,
-        estimated_history_tokens: u64,
-        message_count: u64,
-    },
+    CompactionStarted { input_tokens: u64, estimated_history_tokens: u64, message_count: u64 },
     /// The history was shortened.
-    CompactionCompleted {
-        summary_tokens: u64,
-        messages_before: u64,
-        messages_after: u64,
-    },
+    CompactionCompleted { summary_tokens: u64, messages_before: u64, messages_after: u64 },
     /// The history could not be shortened.
     CompactionFailed { error: String },
     /// A budget is nearly or wholly used up.
-    BudgetWarning {
-        budget_type: BudgetType,
-        used: u64,
-        limit: u64,
-        percent: f32,
-    },
+    BudgetWarning { budget_type: BudgetType, used: u64, limit: u64, percent: f32 },
     /// The model will be asked again.
     Retrying {
         attempt: u32,
@@ -154,10 +124,7 @@ pub enum AgentEvent {
         retry: Option<Value>,
     },
     /// Skills were put into the conversation.
-    SkillsResolved {
-        skills: Vec<Value>,
-        injection_bytes: u64,
-    },
+    SkillsResolved { skills: Vec<Value>, injection_bytes: u64 },
     /// A skill could not be put into the conversation.
     SkillResolutionFailed {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,11 +141,7 @@ pub enum AgentEvent {
         structured_output: Option<Value>,
     },
     /// A queued input waits for a callback tool.
-    InteractionCallbackPending {
-        interaction_id: String,
-        tool_name: String,
-        args: Value,
-    },
+    InteractionCallbackPending { interaction_id: String, tool_name: String, args: Value },
     /// A queued input failed.
     InteractionFailed { interaction_id: String, error: String },
     /// The reader was too slow and lost events.

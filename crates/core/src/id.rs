@@ -89,10 +89,7 @@ impl RealmId {
     /// Says which rule the text breaks.
     pub fn explicit(text: &str) -> Result<Self, IdError> {
         if Uuid::try_parse(text).is_ok() {
-            return Err(IdError::Realm(
-                text.to_owned(),
-                "it looks like a session id; choose a name",
-            ));
+            return Err(IdError::Realm(text.to_owned(), "it looks like a session id; choose a name"));
         }
         text.parse()
     }
@@ -115,10 +112,7 @@ impl FromStr for RealmId {
         if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return refuse("it must start with a letter or a digit");
         }
-        if !text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
-        {
+        if !text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') {
             return refuse("only letters, digits, `_` and `-` are allowed");
         }
         Ok(Self(text.to_owned()))
@@ -133,9 +127,7 @@ impl fmt::Display for RealmId {
 
 impl<'de> Deserialize<'de> for RealmId {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -186,9 +178,7 @@ impl fmt::Display for BlobId {
 
 impl<'de> Deserialize<'de> for BlobId {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -198,17 +188,8 @@ mod tests {
 
     #[test]
     fn realm_ids_follow_the_rules() {
-        for good in [
-            "team-alpha",
-            "a",
-            "0x",
-            "realm-01936f8a-7b2c-7000-8000-000000000001",
-            &"r".repeat(64),
-        ] {
-            assert_eq!(
-                good.parse::<RealmId>().map(|id| id.to_string()),
-                Ok(good.to_owned())
-            );
+        for good in ["team-alpha", "a", "0x", "realm-01936f8a-7b2c-7000-8000-000000000001", &"r".repeat(64)] {
+            assert_eq!(good.parse::<RealmId>().map(|id| id.to_string()), Ok(good.to_owned()));
         }
         for bad in ["", "-a", "_a", "a b", "a:b", "a/../b", "é", &"r".repeat(65)] {
             assert!(bad.parse::<RealmId>().is_err(), "{bad}");

@@ -178,11 +178,9 @@ impl Message {
             return Vec::new();
         };
         let call = |block: &AssistantBlock| match block {
-            AssistantBlock::ToolUse { id, name, args, .. } => Some(ToolCall {
-                id: id.clone(),
-                name: name.clone(),
-                args: args.clone(),
-            }),
+            AssistantBlock::ToolUse { id, name, args, .. } => {
+                Some(ToolCall { id: id.clone(), name: name.clone(), args: args.clone() })
+            }
             _ => None,
         };
         blocks.iter().filter_map(call).collect()

@@ -29,13 +29,7 @@ pub enum Provider {
 
 impl Provider {
     /// Every provider.
-    pub const ALL: [Self; 5] = [
-        Self::Anthropic,
-        Self::OpenAi,
-        Self::Gemini,
-        Self::SelfHosted,
-        Self::Other,
-    ];
+    pub const ALL: [Self; 5] = [Self::Anthropic, Self::OpenAi, Self::Gemini, Self::SelfHosted, Self::Other];
 
     /// Returns the name used everywhere.
     #[must_use]

@@ -80,12 +80,7 @@ impl OutputSchema {
             Some(Value::String(text)) if text == "strict" => SchemaCompat::Strict,
             Some(_) => return Err(SchemaError::Wrapper("compat", "`lossy` or `strict`")),
         };
-        Ok(Self {
-            schema,
-            name,
-            strict,
-            compat,
-        })
+        Ok(Self { schema, name, strict, compat })
     }
 }
 
@@ -119,30 +114,15 @@ mod tests {
         let cases = [
             (raw(), raw()),
             (json!({"schema": raw()}), raw()),
-            (
-                json!({"schema": raw(), "name": "n", "strict": true, "compat": "strict"}),
-                raw(),
-            ),
-            (
-                json!({"schema": raw(), "format": "meerkat_v1", "extra": 1}),
-                raw(),
-            ),
+            (json!({"schema": raw(), "name": "n", "strict": true, "compat": "strict"}), raw()),
+            (json!({"schema": raw(), "format": "meerkat_v1", "extra": 1}), raw()),
             (own_key(), own_key()),
             (json!({}), json!({})),
         ];
         for (input, schema) in cases {
-            assert_eq!(
-                OutputSchema::parse(input.clone()).map(|s| s.schema),
-                Ok(schema),
-                "{input}"
-            );
+            assert_eq!(OutputSchema::parse(input.clone()).map(|s| s.schema), Ok(schema), "{input}");
         }
-        for bad in [
-            json!("x"),
-            json!([1]),
-            json!({"schema": 1}),
-            json!({"schema": {}, "compat": "odd"}),
-        ] {
+        for bad in [json!("x"), json!([1]), json!({"schema": 1}), json!({"schema": {}, "compat": "odd"})] {
             assert!(OutputSchema::parse(bad.clone()).is_err(), "{bad}");
         }
     }

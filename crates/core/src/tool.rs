@@ -97,29 +97,19 @@ impl ToolFailure {
 impl ToolOutput {
     /// Makes a success of one text block.
     pub fn text(text: impl Into<String>) -> Self {
-        Self {
-            content: Content::text(text),
-            is_error: false,
-        }
+        Self { content: Content::text(text), is_error: false }
     }
 
     /// Makes a failure that the model can read and act on.
     #[must_use]
     pub fn failure(failure: ToolFailure, message: &str) -> Self {
         let text = json!({ "error": failure.code(), "message": message }).to_string();
-        Self {
-            content: Content::text(text),
-            is_error: true,
-        }
+        Self { content: Content::text(text), is_error: true }
     }
 
     /// Makes it the answer to a call.
     pub fn answering(self, call: impl Into<String>) -> ToolResult {
-        ToolResult {
-            tool_use_id: call.into(),
-            content: self.content,
-            is_error: self.is_error,
-        }
+        ToolResult { tool_use_id: call.into(), content: self.content, is_error: self.is_error }
     }
 }
 

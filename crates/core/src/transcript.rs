@@ -19,11 +19,7 @@ impl Transcript {
     /// Makes a transcript of the messages from sequence number `first` on, with the summary of those before.
     #[must_use]
     pub fn new(first: u64, messages: Vec<Arc<Message>>, summary: Option<Arc<Message>>) -> Self {
-        Self {
-            summary,
-            first,
-            messages,
-        }
+        Self { summary, first, messages }
     }
 
     /// Counts all messages of the session, summarised ones included.
@@ -52,19 +48,13 @@ impl Transcript {
     /// Returns the calls of the last message that have no results yet.
     #[must_use]
     pub fn open_calls(&self) -> Vec<ToolCall> {
-        self.messages
-            .last()
-            .map(|message| message.tool_calls())
-            .unwrap_or_default()
+        self.messages.last().map(|message| message.tool_calls()).unwrap_or_default()
     }
 
     /// Returns the last text the model wrote.
     #[must_use]
     pub fn last_text(&self) -> Option<String> {
-        self.messages
-            .iter()
-            .rev()
-            .find_map(|message| message.assistant_text())
+        self.messages.iter().rev().find_map(|message| message.assistant_text())
     }
 
     pub(crate) fn push(&mut self, message: Arc<Message>) {
@@ -73,12 +63,8 @@ impl Transcript {
 
     /// Reads the messages from `compaction` on only; `summary` is one of them and stands for the rest.
     pub(crate) fn compact(&mut self, compaction: Compaction, summary: Arc<Message>) {
-        let dropped = compaction
-            .kept_from
-            .saturating_sub(self.first)
-            .min(self.messages.len() as u64);
-        self.messages
-            .drain(..usize::try_from(dropped).unwrap_or(usize::MAX));
+        let dropped = compaction.kept_from.saturating_sub(self.first).min(self.messages.len() as u64);
+        self.messages.drain(..usize::try_from(dropped).unwrap_or(usize::MAX));
         self.first += dropped;
         self.summary = Some(summary);
     }
@@ -87,9 +73,9 @@ impl Transcript {
 /// Summaries are messages too; in the place where they were written they say nothing new.
 fn is_old_summary(message: &Arc<Message>, current: &Option<Arc<Message>>) -> bool {
     match &**message {
-        Message::SystemNotice { body, .. } if body.starts_with(Compaction::MARK) => !current
-            .as_ref()
-            .is_some_and(|summary| Arc::ptr_eq(summary, message)),
+        Message::SystemNotice { body, .. } if body.starts_with(Compaction::MARK) => {
+            !current.as_ref().is_some_and(|summary| Arc::ptr_eq(summary, message))
+        }
         _ => false,
     }
 }

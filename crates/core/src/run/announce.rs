@@ -88,9 +88,7 @@ impl Run {
                 AssistantBlock::ToolUse { id, name, args, .. } => {
                     self.emit(AgentEvent::ToolCallRequested { id, name, args });
                 }
-                AssistantBlock::ServerToolContent {
-                    id, name, content, ..
-                } => {
+                AssistantBlock::ServerToolContent { id, name, content, .. } => {
                     self.emit(AgentEvent::ServerToolContent { id, name, content });
                 }
                 AssistantBlock::Image(image) => self.emit(AgentEvent::AssistantImageAppended { image }),

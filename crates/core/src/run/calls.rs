@@ -12,10 +12,7 @@ impl Run {
     pub(super) fn dispatch(&mut self, work: Work) {
         let local = work.local();
         for call in &local {
-            self.emit(AgentEvent::ToolExecutionStarted {
-                id: call.id.clone(),
-                name: call.name.clone(),
-            });
+            self.emit(AgentEvent::ToolExecutionStarted { id: call.id.clone(), name: call.name.clone() });
         }
         self.tool_calls += local.len() as u32;
         self.warn(BudgetType::ToolCalls, u64::from(self.tool_calls));
@@ -66,11 +63,7 @@ impl Run {
             return self.record(&work, Next::Boundary);
         }
         let kept = work.take_unkept();
-        self.commit(
-            Vec::new(),
-            CallChange::Settle(kept),
-            Next::Finish(Outcome::Pending(callbacks)),
-        );
+        self.commit(Vec::new(), CallChange::Settle(kept), Next::Finish(Outcome::Pending(callbacks)));
     }
 
     /// Puts the results of a step into the transcript.
@@ -90,9 +83,6 @@ impl Run {
             });
         }
         let usage = self.step_usage;
-        self.emit(AgentEvent::TurnCompleted {
-            stop_reason: StopReason::ToolUse,
-            usage,
-        });
+        self.emit(AgentEvent::TurnCompleted { stop_reason: StopReason::ToolUse, usage });
     }
 }

@@ -11,19 +11,13 @@ use crate::{AgentEvent, Answer, AssistantBlock, Compaction, Message};
 impl Run {
     pub(super) fn compaction_due(&self) -> Option<u64> {
         let policy = self.settings.compaction?;
-        let since = self
-            .progress
-            .compaction
-            .map_or(self.progress.steps, |last| self.progress.steps - last.at_step);
+        let since =
+            self.progress.compaction.map_or(self.progress.steps, |last| self.progress.steps - last.at_step);
         let first = self.progress.steps == 0;
         let early = self.progress.compaction.is_some() && since < policy.min_steps_between;
         let long = self.progress.last_input_tokens >= policy.threshold
             || estimate(&self.transcript.context()) >= policy.threshold;
-        if first || early || !long {
-            None
-        } else {
-            self.compaction_cut()
-        }
+        if first || early || !long { None } else { self.compaction_cut() }
     }
 
     pub(super) fn compaction_cut(&self) -> Option<u64> {
@@ -45,10 +39,7 @@ impl Run {
         let mut messages = context;
         messages.truncate(messages.len().saturating_sub(kept));
         messages.push(prompt::summary_request(self.now));
-        let ask = Ask::Summarise {
-            messages,
-            max_tokens: policy.max_summary_tokens,
-        };
+        let ask = Ask::Summarise { messages, max_tokens: policy.max_summary_tokens };
         self.ask(ask, State::Summarising(kept_from));
     }
 
@@ -62,23 +53,13 @@ impl Run {
         if text.trim().is_empty() {
             return self.summary_failed("the model gave no summary", kept_from);
         }
-        self.compact(
-            prompt::summary(&text, self.now),
-            kept_from,
-            answer.usage.output_tokens,
-        );
+        self.compact(prompt::summary(&text, self.now), kept_from, answer.usage.output_tokens);
     }
 
     /// Goes on without a summary; where the history no longer fits the model, the oldest part is left out.
     pub(super) fn summary_failed(&mut self, error: &str, kept_from: u64) {
-        self.emit(AgentEvent::CompactionFailed {
-            error: error.to_owned(),
-        });
-        let window = self
-            .settings
-            .compaction
-            .and_then(|policy| policy.window)
-            .unwrap_or(u64::MAX);
+        self.emit(AgentEvent::CompactionFailed { error: error.to_owned() });
+        let window = self.settings.compaction.and_then(|policy| policy.window).unwrap_or(u64::MAX);
         let fits = self.progress.last_input_tokens < window && estimate(&self.transcript.context()) < window;
         if fits && !self.overflowed {
             return self.ask(Ask::Step, State::Asking(1));
@@ -93,20 +74,13 @@ impl Run {
 
     pub(super) fn compact(&mut self, summary: Arc<Message>, kept_from: u64, summary_tokens: u64) {
         let messages_before = self.transcript.context().len() as u64;
-        let compaction = Compaction {
-            kept_from,
-            summary_at: self.transcript.count(),
-            at_step: self.progress.steps,
-        };
+        let compaction =
+            Compaction { kept_from, summary_at: self.transcript.count(), at_step: self.progress.steps };
         self.progress.compaction = Some(compaction);
         self.progress.last_input_tokens = 0;
         self.commit(vec![Arc::clone(&summary)], CallChange::None, Next::Ask);
         self.transcript.compact(compaction, summary);
         let messages_after = self.transcript.context().len() as u64;
-        self.emit(AgentEvent::CompactionCompleted {
-            summary_tokens,
-            messages_before,
-            messages_after,
-        });
+        self.emit(AgentEvent::CompactionCompleted { summary_tokens, messages_before, messages_after });
     }
 }

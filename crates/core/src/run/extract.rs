@@ -31,12 +31,7 @@ pub(super) enum Attempt {
 
 impl Extraction {
     pub(super) fn begin(now: Timestamp) -> Self {
-        Self {
-            asides: vec![prompt::extraction(now)],
-            last_output: String::new(),
-            answers: 0,
-            failures: 0,
-        }
+        Self { asides: vec![prompt::extraction(now)], last_output: String::new(), answers: 0, failures: 0 }
     }
 }
 
@@ -45,10 +40,7 @@ impl Run {
         if self.is_spent() {
             return self.extraction_given_up(&extraction, "the run's budget is used up");
         }
-        self.ask(
-            Ask::Extract(extraction.asides.clone()),
-            State::Extracting(extraction),
-        );
+        self.ask(Ask::Extract(extraction.asides.clone()), State::Extracting(extraction));
     }
 
     pub(super) fn extracted(&mut self, text: &str, usage: Usage, verdict: Result<Value, String>) {
@@ -77,17 +69,12 @@ impl Run {
         }
         if !text.is_empty() {
             extraction.asides.push(Arc::new(Message::Assistant {
-                blocks: vec![AssistantBlock::Text {
-                    text: text.to_owned(),
-                    meta: None,
-                }],
+                blocks: vec![AssistantBlock::Text { text: text.to_owned(), meta: None }],
                 stop_reason: StopReason::EndTurn,
                 created_at: self.now,
             }));
         }
-        extraction
-            .asides
-            .push(prompt::extraction_again(&reason, self.now));
+        extraction.asides.push(prompt::extraction_again(&reason, self.now));
         self.extract(extraction);
     }
 

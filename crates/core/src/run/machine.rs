@@ -113,10 +113,7 @@ impl Run {
             refused: false,
         };
         run.commit(opening.messages, opening.calls, Next::Boundary);
-        run.emit(AgentEvent::RunStarted {
-            session_id,
-            prompt: opening.prompt,
-        });
+        run.emit(AgentEvent::RunStarted { session_id, prompt: opening.prompt });
         run
     }
 
@@ -143,11 +140,7 @@ impl Run {
             Input::Extracted { text, usage, verdict } => self.extracted(&text, usage, verdict),
             Input::Failed(error) => self.failed(&error),
             Input::Rested => self.rested(),
-            Input::ToolDone {
-                id,
-                output,
-                duration_ms,
-            } => self.tool_done(&id, output, duration_ms),
+            Input::ToolDone { id, output, duration_ms } => self.tool_done(&id, output, duration_ms),
             Input::Stop(stop) => self.stop(stop),
         }
     }
@@ -162,12 +155,7 @@ impl Run {
             self.transcript.push(Arc::clone(message));
         }
         let ends = matches!(next, Next::Finish(_));
-        let commit = Commit {
-            messages,
-            calls,
-            progress: self.progress,
-            ends,
-        };
+        let commit = Commit { messages, calls, progress: self.progress, ends };
         self.queue.push_back(Effect::Commit(Box::new(commit)));
         self.state = State::Committing(next);
     }
@@ -182,20 +170,12 @@ impl Run {
     }
 
     pub(super) fn fail(&mut self, class: ErrorClass, cause: TerminalCause, message: String) {
-        self.finish(Outcome::Failed(Failure {
-            class,
-            cause,
-            message,
-        }));
+        self.finish(Outcome::Failed(Failure { class, cause, message }));
     }
 
     pub(super) fn completion(&self, cause: Option<TerminalCause>) -> Completion {
         let text = self.transcript.last_text().unwrap_or_default();
-        Completion {
-            text,
-            cause,
-            ..Completion::default()
-        }
+        Completion { text, cause, ..Completion::default() }
     }
 
     fn committed(&mut self) {
@@ -224,11 +204,7 @@ impl Run {
         }
         self.queue.clear();
         self.queue.push_back(Effect::Abandon);
-        let failure = Failure {
-            class: ErrorClass::Store,
-            cause: TerminalCause::FatalFailure,
-            message,
-        };
+        let failure = Failure { class: ErrorClass::Store, cause: TerminalCause::FatalFailure, message };
         self.end(Outcome::Failed(failure));
     }
 
@@ -238,12 +214,7 @@ impl Run {
             self.emit(event);
         }
         let (steps, tool_calls, usage) = (self.steps, self.tool_calls, self.progress.usage);
-        self.queue.push_back(Effect::End(Box::new(Report {
-            outcome,
-            steps,
-            tool_calls,
-            usage,
-        })));
+        self.queue.push_back(Effect::End(Box::new(Report { outcome, steps, tool_calls, usage })));
     }
 
     pub(super) fn enter_boundary(&mut self) {
@@ -264,9 +235,7 @@ impl Run {
             return;
         }
         self.tools = tools;
-        self.emit(AgentEvent::TurnStarted {
-            turn_number: self.steps,
-        });
+        self.emit(AgentEvent::TurnStarted { turn_number: self.steps });
         match self.compaction_due() {
             Some(kept_from) => self.summarise(kept_from),
             None => self.ask(Ask::Step, State::Asking(1)),
@@ -282,11 +251,7 @@ impl Run {
     }
 
     pub(super) fn step_answered(&mut self, answer: Answer, attempt: u32) {
-        let Answer {
-            mut blocks,
-            stop_reason,
-            usage,
-        } = answer;
+        let Answer { mut blocks, stop_reason, usage } = answer;
         self.count(usage);
         self.step_usage = usage;
         self.progress.last_input_tokens = usage.input_tokens
@@ -309,20 +274,12 @@ impl Run {
         self.progress.steps += 1;
         self.overflowed = false;
         self.announce(&blocks);
-        let message = Arc::new(Message::Assistant {
-            blocks,
-            stop_reason,
-            created_at: self.now,
-        });
+        let message = Arc::new(Message::Assistant { blocks, stop_reason, created_at: self.now });
         let ended = AgentEvent::TurnCompleted { stop_reason, usage };
         if calls.is_empty() {
             return self.conclude(message, ended);
         }
-        let allowed = if self.is_spent() {
-            0
-        } else {
-            self.tool_calls_left()
-        };
+        let allowed = if self.is_spent() { 0 } else { self.tool_calls_left() };
         self.refused = calls.len() > allowed as usize;
         let work = Work::plan(calls, &self.tools, allowed);
         let open = CallChange::Open(work.intents());
@@ -332,17 +289,10 @@ impl Run {
     /// The model has said its last word of the run.
     pub(super) fn conclude(&mut self, message: Arc<Message>, ended: AgentEvent) {
         let text = message.assistant_text().unwrap_or_default();
-        let mut done = Completion {
-            text,
-            ..Completion::default()
-        };
+        let mut done = Completion { text, ..Completion::default() };
         match self.settings.extraction_retries {
             None => {
-                self.commit(
-                    vec![message],
-                    CallChange::None,
-                    Next::Finish(Outcome::Completed(done)),
-                );
+                self.commit(vec![message], CallChange::None, Next::Finish(Outcome::Completed(done)));
                 self.emit(ended);
             }
             Some(_) => {

@@ -13,19 +13,11 @@ impl Run {
     /// Says whether a budget leaves no room for another call of the model: its tokens are used up, or it
     /// asked for more tool calls than there were left.
     pub(super) fn is_spent(&self) -> bool {
-        self.refused
-            || self
-                .settings
-                .budget
-                .max_tokens
-                .is_some_and(|limit| self.spent >= limit)
+        self.refused || self.settings.budget.max_tokens.is_some_and(|limit| self.spent >= limit)
     }
 
     pub(super) fn tool_calls_left(&self) -> u32 {
-        self.settings
-            .budget
-            .max_tool_calls
-            .map_or(u32::MAX, |limit| limit.saturating_sub(self.tool_calls))
+        self.settings.budget.max_tool_calls.map_or(u32::MAX, |limit| limit.saturating_sub(self.tool_calls))
     }
 
     /// Warns once at the threshold and once at the limit.
@@ -39,17 +31,10 @@ impl Run {
             return;
         };
         let percent = used as f32 / limit as f32;
-        let level = [1.0, self.settings.warn_at]
-            .into_iter()
-            .find(|level| percent >= *level);
+        let level = [1.0, self.settings.warn_at].into_iter().find(|level| percent >= *level);
         if let Some(level) = level.filter(|level| *level > self.warned[slot]) {
             self.warned[slot] = level;
-            self.emit(AgentEvent::BudgetWarning {
-                budget_type,
-                used,
-                limit,
-                percent,
-            });
+            self.emit(AgentEvent::BudgetWarning { budget_type, used, limit, percent });
         }
     }
 }

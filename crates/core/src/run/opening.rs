@@ -64,18 +64,11 @@ pub enum OpeningError {
 }
 
 fn pending_list(pending: &[String]) -> String {
-    if pending.is_empty() {
-        "none is pending".to_owned()
-    } else {
-        format!("pending: {}", quoted(pending))
-    }
+    if pending.is_empty() { "none is pending".to_owned() } else { format!("pending: {}", quoted(pending)) }
 }
 
 fn quoted(ids: &[String]) -> String {
-    ids.iter()
-        .map(|id| format!("`{id}`"))
-        .collect::<Vec<_>>()
-        .join(", ")
+    ids.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// Begins a run on a session as it was left.
@@ -89,20 +82,11 @@ pub fn open(
     now: Timestamp,
 ) -> Result<Opening, OpeningError> {
     let calls = transcript.open_calls();
-    let stored: BTreeMap<_, _> = stored
-        .iter()
-        .map(|call| (call.intent.id.as_str(), call))
-        .collect();
+    let stored: BTreeMap<_, _> = stored.iter().map(|call| (call.intent.id.as_str(), call)).collect();
     let waits = |id: &str| {
-        stored
-            .get(id)
-            .is_some_and(|call| call.intent.route == ToolRoute::Callback && call.result.is_none())
+        stored.get(id).is_some_and(|call| call.intent.route == ToolRoute::Callback && call.result.is_none())
     };
-    let pending: Vec<_> = calls
-        .iter()
-        .map(|call| call.id.clone())
-        .filter(|id| waits(id))
-        .collect();
+    let pending: Vec<_> = calls.iter().map(|call| call.id.clone()).filter(|id| waits(id)).collect();
     let prompt_is_blank = input.prompt.is_blank();
     let mut brought = accept(&pending, input.results, prompt_is_blank)?;
     let answered = brought.len() as u32;
@@ -120,28 +104,13 @@ pub fn open(
             kept.unwrap_or_else(|| ToolOutput::failure(ToolFailure::Interrupted, INTERRUPTED).answering(id))
         };
         let results = calls.iter().map(|call| call.id.clone()).map(settle).collect();
-        messages.push(Arc::new(Message::ToolResults {
-            results,
-            created_at: now,
-        }));
+        messages.push(Arc::new(Message::ToolResults { results, created_at: now }));
     }
-    let calls = if calls.is_empty() {
-        CallChange::None
-    } else {
-        CallChange::Close
-    };
+    let calls = if calls.is_empty() { CallChange::None } else { CallChange::Close };
     if !prompt_is_blank {
-        messages.push(Arc::new(Message::User {
-            content: input.prompt.clone(),
-            created_at: now,
-        }));
+        messages.push(Arc::new(Message::User { content: input.prompt.clone(), created_at: now }));
     }
-    Ok(Opening {
-        messages,
-        calls,
-        prompt: input.prompt,
-        answered,
-    })
+    Ok(Opening { messages, calls, prompt: input.prompt, answered })
 }
 
 fn accept(
@@ -156,10 +125,7 @@ fn accept(
     for result in results {
         let id = result.tool_use_id.clone();
         if !pending.contains(&id) {
-            return Err(OpeningError::UnknownCall {
-                id,
-                pending: pending.to_vec(),
-            });
+            return Err(OpeningError::UnknownCall { id, pending: pending.to_vec() });
         }
         if brought.insert(id.clone(), result).is_some() {
             return Err(OpeningError::DuplicateResult(id));

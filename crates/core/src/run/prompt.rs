@@ -8,10 +8,7 @@ use crate::{Compaction, Content, Message, NoticeKind, Timestamp};
 const QUOTE: usize = 2000;
 
 fn user(text: impl Into<String>, at: Timestamp) -> Arc<Message> {
-    Arc::new(Message::User {
-        content: Content::text(text),
-        created_at: at,
-    })
+    Arc::new(Message::User { content: Content::text(text), created_at: at })
 }
 
 /// Asks for the structured output.
@@ -44,14 +41,7 @@ pub(super) fn summary_request(at: Timestamp) -> Arc<Message> {
 
 /// Stands for the messages that were summarised.
 pub(super) fn summary(text: &str, at: Timestamp) -> Arc<Message> {
-    notice(
-        format!(
-            "{} What came before, in short:\n\n{}",
-            Compaction::MARK,
-            text.trim()
-        ),
-        at,
-    )
+    notice(format!("{} What came before, in short:\n\n{}", Compaction::MARK, text.trim()), at)
 }
 
 /// Stands for messages that were left out without a summary.
@@ -66,11 +56,7 @@ pub(super) fn dropped(count: u64, at: Timestamp) -> Arc<Message> {
 }
 
 fn notice(body: String, at: Timestamp) -> Arc<Message> {
-    Arc::new(Message::SystemNotice {
-        kind: NoticeKind::Generic,
-        body,
-        created_at: at,
-    })
+    Arc::new(Message::SystemNotice { kind: NoticeKind::Generic, body, created_at: at })
 }
 
 /// Says that a tool call was cut off.

@@ -45,10 +45,7 @@ impl Run {
     pub(super) fn decide(&mut self, error: &ModelError, attempt: u32) -> RetryDecision {
         let seed = self.settings.run_id.uuid().as_u128() as u32;
         let mixed = seed.wrapping_mul(attempt.wrapping_add(self.steps).wrapping_mul(0x9E37_79B9) | 1);
-        let decision = self
-            .settings
-            .retry
-            .decide(error, attempt, f64::from(mixed) / f64::from(u32::MAX));
+        let decision = self.settings.retry.decide(error, attempt, f64::from(mixed) / f64::from(u32::MAX));
         if let RetryDecision::After(delay) = decision {
             self.emit(AgentEvent::Retrying {
                 attempt,
@@ -108,12 +105,7 @@ impl Run {
             Stop::Deadline => {
                 if let Some(limit) = self.settings.budget.max_duration_secs {
                     let budget_type = BudgetType::Time;
-                    self.emit(AgentEvent::BudgetWarning {
-                        budget_type,
-                        used: limit,
-                        limit,
-                        percent: 1.0,
-                    });
+                    self.emit(AgentEvent::BudgetWarning { budget_type, used: limit, limit, percent: 1.0 });
                 }
                 Outcome::Completed(self.completion(Some(TerminalCause::BudgetExhausted)))
             }

@@ -42,24 +42,15 @@ impl Work {
                 _ => None,
             };
             let fate = match (refusal, tools.get(&call.name)) {
-                (Some(output), _) => Fate::Done {
-                    result: output.answering(&call.id),
-                    kept: false,
-                },
+                (Some(output), _) => Fate::Done { result: output.answering(&call.id), kept: false },
                 (None, route) => {
                     left -= 1;
-                    if route == Some(&ToolRoute::Callback) {
-                        Fate::Callback
-                    } else {
-                        Fate::Local
-                    }
+                    if route == Some(&ToolRoute::Callback) { Fate::Callback } else { Fate::Local }
                 }
             };
             Planned { call, fate }
         };
-        Self {
-            calls: calls.into_iter().map(plan).collect(),
-        }
+        Self { calls: calls.into_iter().map(plan).collect() }
     }
 
     /// Returns what to store before any of them is run.
@@ -68,44 +59,24 @@ impl Work {
             Fate::Callback => ToolRoute::Callback,
             Fate::Local | Fate::Done { .. } => ToolRoute::Local,
         };
-        self.calls
-            .iter()
-            .map(|p| Intent {
-                id: p.call.id.clone(),
-                route: route(&p.fate),
-            })
-            .collect()
+        self.calls.iter().map(|p| Intent { id: p.call.id.clone(), route: route(&p.fate) }).collect()
     }
 
     /// Returns the calls that the runtime is to run or is running.
     pub(super) fn local(&self) -> Vec<ToolCall> {
-        self.calls
-            .iter()
-            .filter(|p| matches!(p.fate, Fate::Local))
-            .map(|p| p.call.clone())
-            .collect()
+        self.calls.iter().filter(|p| matches!(p.fate, Fate::Local)).map(|p| p.call.clone()).collect()
     }
 
     /// Returns the calls that wait for the caller.
     pub(super) fn callbacks(&self) -> Vec<ToolCall> {
-        self.calls
-            .iter()
-            .filter(|p| matches!(p.fate, Fate::Callback))
-            .map(|p| p.call.clone())
-            .collect()
+        self.calls.iter().filter(|p| matches!(p.fate, Fate::Callback)).map(|p| p.call.clone()).collect()
     }
 
     /// Takes the result of a running call; `None` when no such call is running.
     pub(super) fn finish(&mut self, id: &str, output: ToolOutput) -> Option<(ToolCall, ToolResult)> {
-        let planned = self
-            .calls
-            .iter_mut()
-            .find(|p| p.call.id == id && matches!(p.fate, Fate::Local))?;
+        let planned = self.calls.iter_mut().find(|p| p.call.id == id && matches!(p.fate, Fate::Local))?;
         let result = output.answering(id);
-        planned.fate = Fate::Done {
-            result: result.clone(),
-            kept: false,
-        };
+        planned.fate = Fate::Done { result: result.clone(), kept: false };
         Some((planned.call.clone(), result))
     }
 
@@ -161,15 +132,8 @@ fn not_found(name: &str, tools: &ToolTable) -> ToolOutput {
     if tools.len() > SHOWN {
         names.push(format!("and {} more", tools.len() - SHOWN));
     }
-    let known = if names.is_empty() {
-        "there are none".to_owned()
-    } else {
-        names.join(", ")
-    };
-    ToolOutput::failure(
-        ToolFailure::NotFound,
-        &format!("no tool is named `{name}`; available: {known}"),
-    )
+    let known = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
+    ToolOutput::failure(ToolFailure::NotFound, &format!("no tool is named `{name}`; available: {known}"))
 }
 
 fn invalid(raw: &str) -> ToolOutput {
@@ -200,14 +164,7 @@ pub(super) fn tidy(blocks: &mut Vec<AssistantBlock>, step: u64) -> Vec<(ToolCall
             "unnamed".clone_into(name);
         }
         let unreadable = unreadable_args(args);
-        calls.push((
-            ToolCall {
-                id: id.clone(),
-                name: name.clone(),
-                args: args.clone(),
-            },
-            unreadable,
-        ));
+        calls.push((ToolCall { id: id.clone(), name: name.clone(), args: args.clone() }, unreadable));
     }
     calls
 }

@@ -32,10 +32,7 @@ impl Tape {
                 4 => call(&format!("c{index}"), "ask_user"),
                 5 => call("", "no_such_tool"),
                 6 => text(""),
-                7 => AssistantBlock::Reasoning {
-                    text: "hm".to_owned(),
-                    meta: None,
-                },
+                7 => AssistantBlock::Reasoning { text: "hm".to_owned(), meta: None },
                 _ => AssistantBlock::ToolUse {
                     id: "odd".to_owned(),
                     name: "alpha".to_owned(),
@@ -49,14 +46,8 @@ impl Tape {
 
     fn error(&mut self) -> ModelErrorKind {
         use ModelErrorKind as K;
-        [
-            K::Overloaded,
-            K::StreamCut,
-            K::ContextOverflow,
-            K::BadRequest,
-            K::Auth,
-            K::Incomplete,
-        ][self.pick(6) as usize]
+        [K::Overloaded, K::StreamCut, K::ContextOverflow, K::BadRequest, K::Auth, K::Incomplete]
+            [self.pick(6) as usize]
     }
 }
 
@@ -84,13 +75,7 @@ impl Session {
     fn run(&mut self, settings: RunSettings, input: RunInput) -> Ended {
         let now = Timestamp::UNIX_EPOCH;
         let opening = self.durable.open(input).expect("a session can always be opened");
-        let mut run = Run::new(
-            settings,
-            self.durable.transcript(),
-            self.durable.progress,
-            opening,
-            now,
-        );
+        let mut run = Run::new(settings, self.durable.transcript(), self.durable.progress, opening, now);
         let mut flight = Flight::default();
         let mut committed_end = false;
         for _ in 0..2000 {
@@ -108,12 +93,7 @@ impl Session {
                     let before = self.durable.messages.clone();
                     self.durable.apply(&commit);
                     self.durable.check();
-                    let kept = self
-                        .durable
-                        .messages
-                        .iter()
-                        .zip(&before)
-                        .all(|(a, b)| Arc::ptr_eq(a, b));
+                    let kept = self.durable.messages.iter().zip(&before).all(|(a, b)| Arc::ptr_eq(a, b));
                     assert!(kept, "what was committed stays");
                     committed_end = commit.ends;
                     if self.tape.pick(40) == 38 {
@@ -132,11 +112,7 @@ impl Session {
                 Effect::Ask(ask) => flight.ask = Some(ask),
                 Effect::Start(calls) => {
                     for call in calls {
-                        let open = self
-                            .durable
-                            .calls
-                            .iter()
-                            .any(|stored| stored.intent.id == call.id);
+                        let open = self.durable.calls.iter().any(|stored| stored.intent.id == call.id);
                         assert!(open, "a call is durable before it is run");
                         let place = (self.durable.messages.len(), call.id.clone());
                         assert!(self.executed.insert(place), "a call is run once");
@@ -181,16 +157,8 @@ impl Session {
         match flight.ask.take().expect("the machine waits for something") {
             _ if chance > 17 => Input::Failed(model_error(self.tape.error())),
             Ask::Extract(_) => {
-                let verdict = if self.tape.pick(2) == 0 {
-                    Ok(json!({}))
-                } else {
-                    Err("no".to_owned())
-                };
-                Input::Extracted {
-                    text: "{}".to_owned(),
-                    usage: Usage::default(),
-                    verdict,
-                }
+                let verdict = if self.tape.pick(2) == 0 { Ok(json!({})) } else { Err("no".to_owned()) };
+                Input::Extracted { text: "{}".to_owned(), usage: Usage::default(), verdict }
             }
             Ask::Step | Ask::Summarise { .. } => answer(self.tape.blocks()),
         }
@@ -208,10 +176,7 @@ impl Session {
             .collect();
         match ended {
             Ended::Report(Outcome::Pending(calls)) => {
-                assert_eq!(
-                    calls.iter().map(|call| call.id.clone()).collect::<Vec<_>>(),
-                    waiting
-                );
+                assert_eq!(calls.iter().map(|call| call.id.clone()).collect::<Vec<_>>(), waiting);
                 assert!(!waiting.is_empty());
             }
             Ended::Report(Outcome::Failed(f)) if f.class == crate::ErrorClass::Store => {}
@@ -232,30 +197,19 @@ impl Session {
             content: Content::text("from outside"),
             is_error: false,
         };
-        RunInput {
-            prompt: Content::default(),
-            results: calls.iter().rev().map(result).collect(),
-        }
+        RunInput { prompt: Content::default(), results: calls.iter().rev().map(result).collect() }
     }
 }
 
 fn done(id: String) -> Input {
-    Input::ToolDone {
-        id,
-        output: ToolOutput::text("fine"),
-        duration_ms: 0,
-    }
+    Input::ToolDone { id, output: ToolOutput::text("fine"), duration_ms: 0 }
 }
 
 fn any_settings() -> impl Strategy<Value = RunSettings> {
     let budget = (prop::option::of(1u64..60), prop::option::of(0u32..6));
     (budget, prop::option::of(0u32..3), any::<bool>(), 1u32..8).prop_map(
         |((max_tokens, max_tool_calls), extraction_retries, compacts, max_steps)| RunSettings {
-            budget: BudgetLimits {
-                max_tokens,
-                max_tool_calls,
-                max_duration_secs: None,
-            },
+            budget: BudgetLimits { max_tokens, max_tool_calls, max_duration_secs: None },
             extraction_retries,
             compaction: compacts.then(compaction),
             max_steps,

@@ -12,39 +12,25 @@ use crate::{
 };
 
 fn done(id: &str, output: &str) -> Input {
-    Input::ToolDone {
-        id: id.to_owned(),
-        output: ToolOutput::text(output),
-        duration_ms: 1,
-    }
+    Input::ToolDone { id: id.to_owned(), output: ToolOutput::text(output), duration_ms: 1 }
 }
 
 fn result(id: &str, content: &str) -> ToolResult {
-    ToolResult {
-        tool_use_id: id.to_owned(),
-        content: Content::text(content),
-        is_error: false,
-    }
+    ToolResult { tool_use_id: id.to_owned(), content: Content::text(content), is_error: false }
 }
 
 fn results(durable: &Durable) -> Vec<Vec<String>> {
     let row = |message: &Arc<Message>| match &**message {
-        Message::ToolResults { results, .. } => Some(
-            results
-                .iter()
-                .map(|r| format!("{}={}", r.tool_use_id, r.content.to_text()))
-                .collect(),
-        ),
+        Message::ToolResults { results, .. } => {
+            Some(results.iter().map(|r| format!("{}={}", r.tool_use_id, r.content.to_text())).collect())
+        }
         _ => None,
     };
     durable.messages.iter().filter_map(row).collect()
 }
 
 fn completed(text: &str) -> Outcome {
-    Outcome::Completed(Completion {
-        text: text.to_owned(),
-        ..Completion::default()
-    })
+    Outcome::Completed(Completion { text: text.to_owned(), ..Completion::default() })
 }
 
 #[test]
@@ -53,19 +39,10 @@ fn a_plain_answer_is_one_step_and_five_events() {
     assert_eq!(bench.go(), Waiting::Model);
     assert_eq!(bench.feed(answer(vec![text("hello")])), Waiting::End);
     let report = bench.report.as_ref().unwrap();
-    assert_eq!(
-        (report.steps, report.tool_calls, &report.outcome),
-        (1, 0, &completed("hello"))
-    );
+    assert_eq!((report.steps, report.tool_calls, &report.outcome), (1, 0, &completed("hello")));
     assert_eq!(
         bench.event_types(),
-        [
-            "run_started",
-            "turn_started",
-            "text_complete",
-            "turn_completed",
-            "run_completed"
-        ]
+        ["run_started", "turn_started", "text_complete", "turn_completed", "run_completed"]
     );
 }
 
@@ -73,18 +50,10 @@ fn a_plain_answer_is_one_step_and_five_events() {
 fn results_stand_in_call_order_however_they_arrive() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
-    let waiting = bench.feed(answer(vec![
-        text("two tools"),
-        call("a", "alpha"),
-        call("b", "beta"),
-    ]));
+    let waiting = bench.feed(answer(vec![text("two tools"), call("a", "alpha"), call("b", "beta")]));
     assert_eq!(waiting, Waiting::Tools(vec!["a".to_owned(), "b".to_owned()]));
     bench.feed(done("b", "second"));
-    assert_eq!(
-        bench.durable.calls[1].result,
-        Some(result("b", "second")),
-        "kept while the other runs"
-    );
+    assert_eq!(bench.durable.calls[1].result, Some(result("b", "second")), "kept while the other runs");
     assert_eq!(bench.feed(done("a", "first")), Waiting::Model);
     assert_eq!(results(&bench.durable), [["a=first", "b=second"]]);
     bench.feed(answer(vec![text("done")]));
@@ -115,51 +84,26 @@ fn unknown_tools_and_bad_arguments_are_results_not_ends() {
 fn callbacks_wait_with_their_finished_siblings_and_are_merged_on_resume() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
-    bench.feed(answer(vec![
-        call("a", "ask_user"),
-        call("b", "alpha"),
-        call("c", "ask_user"),
-    ]));
+    bench.feed(answer(vec![call("a", "ask_user"), call("b", "alpha"), call("c", "ask_user")]));
     assert_eq!(bench.feed(done("b", "kept")), Waiting::End);
-    let Outcome::Pending(pending) = bench.report.unwrap().outcome else {
-        panic!("pending")
-    };
-    assert_eq!(
-        pending.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(),
-        ["a", "c"]
-    );
+    let Outcome::Pending(pending) = bench.report.unwrap().outcome else { panic!("pending") };
+    assert_eq!(pending.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["a", "c"]);
 
     let durable = bench.durable;
-    let refused = |results| {
-        durable
-            .open(RunInput {
-                prompt: Content::text(""),
-                results,
-            })
-            .unwrap_err()
-    };
+    let refused = |results| durable.open(RunInput { prompt: Content::text(""), results }).unwrap_err();
     assert_eq!(refused(vec![]), OpeningError::Empty);
-    assert_eq!(
-        refused(vec![result("a", "1")]),
-        OpeningError::MissingResults(vec!["c".to_owned()])
-    );
+    assert_eq!(refused(vec![result("a", "1")]), OpeningError::MissingResults(vec!["c".to_owned()]));
     let pending = vec!["a".to_owned(), "c".to_owned()];
     assert_eq!(
         refused(vec![result("b", "again")]),
-        OpeningError::UnknownCall {
-            id: "b".to_owned(),
-            pending
-        }
+        OpeningError::UnknownCall { id: "b".to_owned(), pending }
     );
     assert_eq!(
         refused(vec![result("a", "1"), result("a", "2")]),
         OpeningError::DuplicateResult("a".to_owned())
     );
 
-    let input = RunInput {
-        prompt: Content::default(),
-        results: vec![result("c", "3"), result("a", "1")],
-    };
+    let input = RunInput { prompt: Content::default(), results: vec![result("c", "3"), result("a", "1")] };
     let mut bench = Bench::new(settings(), durable, input);
     assert_eq!(bench.go(), Waiting::Model);
     assert_eq!(results(&bench.durable), [["a=1", "b=kept", "c=3"]]);
@@ -190,16 +134,9 @@ fn an_interrupt_ends_the_tools_and_keeps_the_step() {
     assert_eq!(bench.report.as_ref().unwrap().outcome, Outcome::Cancelled);
     assert_eq!(
         results(&bench.durable),
-        [[
-            "a=finished",
-            r#"b={"error":"interrupted","message":"interrupted; may have taken effect"}"#
-        ]]
+        [["a=finished", r#"b={"error":"interrupted","message":"interrupted; may have taken effect"}"#]]
     );
-    assert_eq!(
-        bench.feed(done("b", "late")),
-        Waiting::Nothing,
-        "what comes late changes nothing"
-    );
+    assert_eq!(bench.feed(done("b", "late")), Waiting::Nothing, "what comes late changes nothing");
 }
 
 #[test]
@@ -212,10 +149,7 @@ fn a_crash_in_a_tool_is_told_to_the_model_and_the_tool_is_not_run_again() {
     assert_eq!(bench.go(), Waiting::Model);
     assert_eq!(
         results(&bench.durable),
-        [[
-            r#"a={"error":"interrupted","message":"interrupted; may have taken effect"}"#,
-            "b=finished"
-        ]]
+        [[r#"a={"error":"interrupted","message":"interrupted; may have taken effect"}"#, "b=finished"]]
     );
 }
 
@@ -228,21 +162,14 @@ fn retries_are_announced_and_end() {
         assert!(matches!(paused, Waiting::Pause(_)), "{paused:?}");
         assert_eq!(bench.feed(Input::Rested), Waiting::Model);
     }
-    assert_eq!(
-        bench.feed(Input::Failed(model_error(ModelErrorKind::Overloaded))),
-        Waiting::End
-    );
+    assert_eq!(bench.feed(Input::Failed(model_error(ModelErrorKind::Overloaded))), Waiting::End);
     let failure = Failure {
         class: ErrorClass::Llm,
         cause: TerminalCause::RetryExhausted,
         message: "other: no".to_owned(),
     };
     assert_eq!(bench.report.as_ref().unwrap().outcome, Outcome::Failed(failure));
-    let retries = bench
-        .events
-        .iter()
-        .filter(|e| matches!(e, AgentEvent::Retrying { .. }))
-        .count();
+    let retries = bench.events.iter().filter(|e| matches!(e, AgentEvent::Retrying { .. })).count();
     assert_eq!(retries, 3);
     assert_eq!(bench.durable.messages.len(), 1, "the user's message stays");
 }
@@ -259,15 +186,8 @@ fn an_empty_answer_is_asked_for_once_more() {
 
 #[test]
 fn budgets_end_the_run_well_and_warn_on_the_way() {
-    let budget = BudgetLimits {
-        max_tool_calls: Some(2),
-        ..BudgetLimits::default()
-    };
-    let mut bench = Bench::new(
-        super::world::settings().with(budget),
-        Durable::default(),
-        prompt("go"),
-    );
+    let budget = BudgetLimits { max_tool_calls: Some(2), ..BudgetLimits::default() };
+    let mut bench = Bench::new(super::world::settings().with(budget), Durable::default(), prompt("go"));
     bench.go();
     bench.feed(answer(vec![call("a", "alpha")]));
     bench.feed(done("a", "1"));
@@ -275,27 +195,13 @@ fn budgets_end_the_run_well_and_warn_on_the_way() {
     assert_eq!(waiting, Waiting::Tools(vec!["b".to_owned()]));
     assert_eq!(bench.feed(done("b", "2")), Waiting::End);
     let cause = Some(TerminalCause::BudgetExhausted);
-    let expected = Completion {
-        text: "more".to_owned(),
-        cause,
-        ..Completion::default()
-    };
-    assert_eq!(
-        bench.report.as_ref().unwrap().outcome,
-        Outcome::Completed(expected)
-    );
+    let expected = Completion { text: "more".to_owned(), cause, ..Completion::default() };
+    assert_eq!(bench.report.as_ref().unwrap().outcome, Outcome::Completed(expected));
     assert!(results(&bench.durable)[1][1].contains("budget_exhausted"));
     assert!(bench.event_types().contains(&"budget_warning".to_owned()));
 
-    let budget = BudgetLimits {
-        max_tokens: Some(15),
-        ..BudgetLimits::default()
-    };
-    let mut bench = Bench::new(
-        super::world::settings().with(budget),
-        Durable::default(),
-        prompt("go"),
-    );
+    let budget = BudgetLimits { max_tokens: Some(15), ..BudgetLimits::default() };
+    let mut bench = Bench::new(super::world::settings().with(budget), Durable::default(), prompt("go"));
     bench.go();
     assert_eq!(bench.feed(answer(vec![call("a", "alpha")])), Waiting::End);
     assert!(results(&bench.durable)[0][0].contains("budget_exhausted"));
@@ -303,10 +209,7 @@ fn budgets_end_the_run_well_and_warn_on_the_way() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
     assert_eq!(bench.feed(Input::Stop(Stop::Deadline)), Waiting::End);
-    let expected = Completion {
-        cause,
-        ..Completion::default()
-    };
+    let expected = Completion { cause, ..Completion::default() };
     assert_eq!(bench.report.unwrap().outcome, Outcome::Completed(expected));
 }
 
@@ -320,81 +223,49 @@ fn the_step_limit_is_a_failure() {
         waiting = bench.feed(answer(vec![call("a", "nothing")]));
     }
     assert_eq!((steps, waiting), (8, Waiting::End));
-    let Outcome::Failed(failure) = bench.report.unwrap().outcome else {
-        panic!("failed")
-    };
+    let Outcome::Failed(failure) = bench.report.unwrap().outcome else { panic!("failed") };
     assert_eq!(failure.cause, TerminalCause::TurnLimitReached);
 }
 
 #[test]
 fn extraction_happens_beside_the_session() {
-    let extracting = || crate::run::RunSettings {
-        extraction_retries: Some(1),
-        ..settings()
-    };
-    let extracted = |text: &str, verdict| Input::Extracted {
-        text: text.to_owned(),
-        usage: Usage::default(),
-        verdict,
-    };
+    let extracting = || crate::run::RunSettings { extraction_retries: Some(1), ..settings() };
+    let extracted =
+        |text: &str, verdict| Input::Extracted { text: text.to_owned(), usage: Usage::default(), verdict };
     let mut bench = Bench::new(extracting(), Durable::default(), prompt("go"));
     bench.go();
     assert_eq!(bench.feed(answer(vec![text("the answer")])), Waiting::Extraction);
-    assert_eq!(
-        bench.feed(extracted("nonsense", Err("no JSON".to_owned()))),
-        Waiting::Extraction
-    );
+    assert_eq!(bench.feed(extracted("nonsense", Err("no JSON".to_owned()))), Waiting::Extraction);
     assert_eq!(bench.feed(extracted("{}", Ok(json!({ "a": 1 })))), Waiting::End);
     let report = bench.report.as_ref().unwrap();
-    let Outcome::Completed(completion) = &report.outcome else {
-        panic!("completed")
-    };
+    let Outcome::Completed(completion) = &report.outcome else { panic!("completed") };
     assert_eq!(
         (completion.text.as_str(), &completion.structured_output),
         ("the answer", &Some(json!({ "a": 1 })))
     );
     assert_eq!((report.steps, bench.durable.messages.len()), (3, 2));
-    assert_eq!(
-        bench.event_types()[3..],
-        ["turn_completed", "run_completed", "extraction_succeeded"]
-    );
+    assert_eq!(bench.event_types()[3..], ["turn_completed", "run_completed", "extraction_succeeded"]);
 
     let mut bench = Bench::new(extracting(), Durable::default(), prompt("go"));
     bench.go();
     bench.feed(answer(vec![text("the answer")]));
     bench.feed(extracted("x", Err("bad".to_owned())));
-    assert_eq!(
-        bench.feed(extracted("y", Err("still bad".to_owned()))),
-        Waiting::End
-    );
-    let Outcome::Completed(completion) = bench.report.unwrap().outcome else {
-        panic!("completed")
-    };
+    assert_eq!(bench.feed(extracted("y", Err("still bad".to_owned()))), Waiting::End);
+    let Outcome::Completed(completion) = bench.report.unwrap().outcome else { panic!("completed") };
     let error = completion.extraction_error.unwrap();
-    assert_eq!(
-        (error.last_output.as_str(), error.attempts, error.reason.as_str()),
-        ("y", 2, "still bad")
-    );
+    assert_eq!((error.last_output.as_str(), error.attempts, error.reason.as_str()), ("y", 2, "still bad"));
 
     let mut bench = Bench::new(extracting(), Durable::default(), prompt("go"));
     bench.go();
     bench.feed(answer(vec![text("the answer")]));
     assert_eq!(bench.feed(Input::Stop(Stop::Interrupt)), Waiting::End);
-    let Outcome::Completed(completion) = bench.report.unwrap().outcome else {
-        panic!("completed")
-    };
-    assert_eq!(
-        completion.text, "the answer",
-        "a committed answer is not taken back"
-    );
+    let Outcome::Completed(completion) = bench.report.unwrap().outcome else { panic!("completed") };
+    assert_eq!(completion.text, "the answer", "a committed answer is not taken back");
 }
 
 #[test]
 fn long_histories_are_compacted_between_groups() {
-    let compacting = || crate::run::RunSettings {
-        compaction: Some(compaction()),
-        ..settings()
-    };
+    let compacting = || crate::run::RunSettings { compaction: Some(compaction()), ..settings() };
     let long = "word ".repeat(20);
     let mut durable = Durable::default();
     for round in 0..3 {
@@ -414,23 +285,15 @@ fn long_histories_are_compacted_between_groups() {
     }
     let compaction = durable.progress.compaction.expect("compacted");
     let context = durable.transcript().context();
-    let Message::SystemNotice { body, .. } = &*context[0] else {
-        panic!("the summary comes first")
-    };
+    let Message::SystemNotice { body, .. } = &*context[0] else { panic!("the summary comes first") };
     assert!(body.starts_with("[Context compacted]"), "{body}");
     assert!(context.len() < durable.messages.len());
-    assert!(!matches!(
-        &*durable.messages[compaction.kept_from as usize],
-        Message::ToolResults { .. }
-    ));
+    assert!(!matches!(&*durable.messages[compaction.kept_from as usize], Message::ToolResults { .. }));
 }
 
 #[test]
 fn an_overflow_without_a_summary_drops_the_oldest_and_goes_on() {
-    let compacting = || crate::run::RunSettings {
-        compaction: Some(compaction()),
-        ..settings()
-    };
+    let compacting = || crate::run::RunSettings { compaction: Some(compaction()), ..settings() };
     let mut durable = Durable::default();
     for _ in 0..3 {
         let mut bench = Bench::new(settings(), durable, prompt("hello there"));
@@ -442,11 +305,7 @@ fn an_overflow_without_a_summary_drops_the_oldest_and_goes_on() {
     bench.go();
     let overflow = || Input::Failed(model_error(ModelErrorKind::ContextOverflow));
     assert_eq!(bench.feed(overflow()), Waiting::Model, "asks for a summary");
-    assert_eq!(
-        bench.feed(overflow()),
-        Waiting::Model,
-        "asks for the step again without the oldest"
-    );
+    assert_eq!(bench.feed(overflow()), Waiting::Model, "asks for the step again without the oldest");
     assert_eq!(bench.feed(answer(vec![text("recovered")])), Waiting::End);
     assert_eq!(bench.report.as_ref().unwrap().outcome, completed("recovered"));
     let types = bench.event_types();
@@ -464,10 +323,7 @@ fn a_failed_commit_ends_the_run_and_stops_its_work() {
     assert!(matches!(run.next(), crate::run::Effect::Commit(_)));
     run.feed(now, Input::Committed(Err("disk full".to_owned())));
     assert!(matches!(run.next(), crate::run::Effect::Abandon));
-    assert!(matches!(
-        run.next(),
-        crate::run::Effect::Emit(AgentEvent::RunFailed { .. })
-    ));
+    assert!(matches!(run.next(), crate::run::Effect::Emit(AgentEvent::RunFailed { .. })));
     assert!(matches!(run.next(), crate::run::Effect::End(_)));
 }
 

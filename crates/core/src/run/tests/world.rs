@@ -34,18 +34,12 @@ impl Durable {
                 assert!(self.calls.is_empty(), "calls are opened while others are open");
                 self.calls = intents
                     .iter()
-                    .map(|intent| StoredCall {
-                        intent: intent.clone(),
-                        result: None,
-                    })
+                    .map(|intent| StoredCall { intent: intent.clone(), result: None })
                     .collect();
             }
             CallChange::Settle(results) => {
                 for result in results {
-                    let call = self
-                        .calls
-                        .iter_mut()
-                        .find(|call| call.intent.id == result.tool_use_id);
+                    let call = self.calls.iter_mut().find(|call| call.intent.id == result.tool_use_id);
                     call.expect("a settled call is open").result = Some(result.clone());
                 }
             }
@@ -67,19 +61,12 @@ impl Durable {
     /// Panics unless every provider would accept the transcript.
     pub(super) fn check(&self) {
         assert!(
-            matches!(
-                self.messages.first().map(|m| &**m),
-                None | Some(Message::User { .. })
-            ),
+            matches!(self.messages.first().map(|m| &**m), None | Some(Message::User { .. })),
             "a session begins with its user"
         );
         for (index, message) in self.messages.iter().enumerate() {
             let ids: Vec<_> = message.tool_calls().into_iter().map(|call| call.id).collect();
-            assert_eq!(
-                ids.iter().collect::<BTreeSet<_>>().len(),
-                ids.len(),
-                "call ids are unique"
-            );
+            assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "call ids are unique");
             assert!(message.tool_calls().iter().all(|call| call.args.is_object()));
             if let Message::Assistant { blocks, .. } = &**message {
                 assert!(!blocks.is_empty(), "an answer has a block");
@@ -130,17 +117,11 @@ pub(super) fn tools() -> Arc<ToolTable> {
 }
 
 pub(super) fn prompt(text: &str) -> RunInput {
-    RunInput {
-        prompt: Content::text(text),
-        results: Vec::new(),
-    }
+    RunInput { prompt: Content::text(text), results: Vec::new() }
 }
 
 pub(super) fn text(text: &str) -> AssistantBlock {
-    AssistantBlock::Text {
-        text: text.to_owned(),
-        meta: None,
-    }
+    AssistantBlock::Text { text: text.to_owned(), meta: None }
 }
 
 pub(super) fn call(id: &str, name: &str) -> AssistantBlock {
@@ -153,26 +134,12 @@ pub(super) fn call(id: &str, name: &str) -> AssistantBlock {
 }
 
 pub(super) fn answer(blocks: Vec<AssistantBlock>) -> Input {
-    let usage = Usage {
-        input_tokens: 10,
-        output_tokens: 5,
-        ..Usage::default()
-    };
-    Input::Answered(Answer {
-        blocks,
-        stop_reason: StopReason::EndTurn,
-        usage,
-    })
+    let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
+    Input::Answered(Answer { blocks, stop_reason: StopReason::EndTurn, usage })
 }
 
 pub(super) fn model_error(kind: ModelErrorKind) -> ModelError {
-    ModelError {
-        kind,
-        provider: Provider::Other,
-        status: None,
-        retry_after: None,
-        message: "no".to_owned(),
-    }
+    ModelError { kind, provider: Provider::Other, status: None, retry_after: None, message: "no".to_owned() }
 }
 
 /// One run and the store it commits to. Effects that need an answer are left to the test.
@@ -197,19 +164,8 @@ pub(super) enum Waiting {
 impl Bench {
     pub(super) fn new(settings: RunSettings, durable: Durable, input: RunInput) -> Self {
         let opening = durable.open(input).expect("the session opens");
-        let run = Run::new(
-            settings,
-            durable.transcript(),
-            durable.progress,
-            opening,
-            Timestamp::UNIX_EPOCH,
-        );
-        Self {
-            durable,
-            run,
-            events: Vec::new(),
-            report: None,
-        }
+        let run = Run::new(settings, durable.transcript(), durable.progress, opening, Timestamp::UNIX_EPOCH);
+        Self { durable, run, events: Vec::new(), report: None }
     }
 
     pub(super) fn feed(&mut self, input: Input) -> Waiting {

@@ -1,0 +1,250 @@
+//! The config document: every key there is, with its default. Unknown keys are refused.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use meerkat_core::{BudgetLimits, RetryPolicy};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::span::Span;
+
+/// A realm's config.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// How agents behave.
+    pub agent: AgentConfig,
+    /// What every run may use up, unless it says otherwise.
+    pub budget: BudgetConfig,
+    /// How failing model calls are retried.
+    pub retry: RetryConfig,
+    /// Tools.
+    pub tools: ToolsConfig,
+    /// When long conversations are shortened.
+    pub compaction: CompactionConfig,
+}
+
+/// How agents behave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentConfig {
+    /// The model of sessions that name none.
+    pub model: String,
+    /// How many tokens a model may write in one step.
+    pub max_tokens_per_turn: u32,
+    /// Replaces the default system prompt.
+    pub system_prompt: Option<String>,
+    /// Added at the end of every system prompt.
+    pub tool_instructions: Option<String>,
+    /// How freely models choose words, where they can be told.
+    pub temperature: Option<f32>,
+    /// At which share of a budget to warn.
+    pub budget_warning_threshold: f32,
+    /// How many steps a run may take.
+    pub max_turns: Option<u32>,
+    /// Parameters for the provider.
+    pub provider_params: Option<Value>,
+    /// How often to ask again for a structured output that does not fit.
+    pub structured_output_retries: u32,
+}
+
+/// What a run may use up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BudgetConfig {
+    /// Tokens.
+    pub max_tokens: Option<u64>,
+    /// Time.
+    pub max_duration: Option<Span>,
+    /// Tool calls.
+    pub max_tool_calls: Option<u32>,
+}
+
+/// How failing model calls are retried.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetryConfig {
+    /// Retries after the first try.
+    pub max_retries: u32,
+    /// The first delay.
+    pub initial_delay: Span,
+    /// The longest delay.
+    pub max_delay: Span,
+    /// What each delay is multiplied by.
+    pub multiplier: f64,
+    /// How long one model call may take.
+    pub call_timeout: Option<Span>,
+}
+
+/// Tools.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the public document")]
+pub struct ToolsConfig {
+    /// Built-in tools.
+    pub builtins_enabled: bool,
+    /// Shell tools.
+    pub shell_enabled: bool,
+    /// Messages between agents.
+    pub comms_enabled: bool,
+    /// Mobs.
+    pub mob_enabled: bool,
+    /// Schedules.
+    pub schedule_enabled: bool,
+    /// The work graph.
+    pub workgraph_enabled: bool,
+    /// How long a tool may take.
+    pub default_timeout: Span,
+    /// How long tools of these names may take.
+    pub tool_timeouts: BTreeMap<String, Span>,
+    /// How many tools of one step run at once.
+    pub max_concurrent: usize,
+}
+
+/// When long conversations are shortened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CompactionConfig {
+    /// At how many tokens, at most; a smaller window lowers it.
+    pub auto_compact_threshold: u64,
+    /// How many groups of messages stay as they are.
+    pub recent_turn_budget: usize,
+    /// How long the summary may be, in tokens.
+    pub max_summary_tokens: u32,
+    /// How many steps must lie between two compactions.
+    pub min_turns_between_compactions: u64,
+}
+
+/// The model of sessions that name none, where a key for it is there.
+pub(crate) const DEFAULT_MODEL: &str = "claude-opus-4-7";
+
+impl Default for AgentConfig {
+    fn default() -> Self {
+        Self {
+            model: DEFAULT_MODEL.to_owned(),
+            max_tokens_per_turn: 16_384,
+            system_prompt: None,
+            tool_instructions: None,
+            temperature: None,
+            budget_warning_threshold: 0.8,
+            max_turns: None,
+            provider_params: None,
+            structured_output_retries: 2,
+        }
+    }
+}
+
+impl Default for RetryConfig {
+    fn default() -> Self {
+        let policy = RetryPolicy::default();
+        Self {
+            max_retries: policy.max_retries,
+            initial_delay: Span(policy.initial_delay),
+            max_delay: Span(policy.max_delay),
+            multiplier: policy.multiplier,
+            call_timeout: None,
+        }
+    }
+}
+
+impl Default for ToolsConfig {
+    fn default() -> Self {
+        Self {
+            builtins_enabled: false,
+            shell_enabled: false,
+            comms_enabled: false,
+            mob_enabled: false,
+            schedule_enabled: true,
+            workgraph_enabled: false,
+            default_timeout: Span(Duration::from_secs(600)),
+            tool_timeouts: BTreeMap::new(),
+            max_concurrent: 10,
+        }
+    }
+}
+
+impl Default for CompactionConfig {
+    fn default() -> Self {
+        Self {
+            auto_compact_threshold: 100_000,
+            recent_turn_budget: 4,
+            max_summary_tokens: 4096,
+            min_turns_between_compactions: 3,
+        }
+    }
+}
+
+impl BudgetConfig {
+    /// Returns the limits of a run.
+    #[must_use]
+    pub fn limits(&self) -> BudgetLimits {
+        BudgetLimits {
+            max_tokens: self.max_tokens,
+            max_duration_secs: self.max_duration.map(|span| span.0.as_secs().max(1)),
+            max_tool_calls: self.max_tool_calls,
+        }
+    }
+}
+
+impl RetryConfig {
+    /// Returns the policy.
+    #[must_use]
+    pub fn policy(&self) -> RetryPolicy {
+        RetryPolicy {
+            max_retries: self.max_retries,
+            initial_delay: self.initial_delay.0,
+            max_delay: self.max_delay.0,
+            multiplier: self.multiplier,
+        }
+    }
+}
+
+impl ToolsConfig {
+    /// Returns how long a tool may take.
+    #[must_use]
+    pub fn timeout(&self, tool: &str) -> Duration {
+        self.tool_timeouts.get(tool).copied().unwrap_or(self.default_timeout).0
+    }
+}
+
+impl Config {
+    /// Says whether a capability's gate is open.
+    #[must_use]
+    pub fn gate(&self, key: &str) -> bool {
+        match key {
+            "tools.builtins_enabled" => self.tools.builtins_enabled,
+            "tools.shell_enabled" => self.tools.shell_enabled,
+            "tools.schedule_enabled" => self.tools.schedule_enabled,
+            "tools.workgraph_enabled" => self.tools.workgraph_enabled,
+            _ => false,
+        }
+    }
+
+    /// Returns the key and the rule of the first value that makes no sense.
+    pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
+        const POSITIVE: &str = "must be greater than 0";
+        let faults = [
+            (self.agent.model.trim().is_empty(), "agent.model", "must not be empty"),
+            (self.agent.max_tokens_per_turn == 0, "agent.max_tokens_per_turn", POSITIVE),
+            (self.agent.max_turns == Some(0), "agent.max_turns", POSITIVE),
+            (self.budget.max_tokens == Some(0), "budget.max_tokens", POSITIVE),
+            (self.budget.max_duration.is_some_and(|span| span.0.is_zero()), "budget.max_duration", POSITIVE),
+            (self.tools.max_concurrent == 0, "tools.max_concurrent", POSITIVE),
+            (self.compaction.auto_compact_threshold == 0, "compaction.auto_compact_threshold", POSITIVE),
+            (self.compaction.recent_turn_budget == 0, "compaction.recent_turn_budget", POSITIVE),
+            (self.compaction.max_summary_tokens == 0, "compaction.max_summary_tokens", POSITIVE),
+            (
+                self.compaction.min_turns_between_compactions == 0,
+                "compaction.min_turns_between_compactions",
+                POSITIVE,
+            ),
+            (
+                !(0.0..=1.0).contains(&self.agent.budget_warning_threshold),
+                "agent.budget_warning_threshold",
+                "must lie between 0 and 1",
+            ),
+        ];
+        faults.into_iter().find(|(wrong, _, _)| *wrong).map(|(_, key, rule)| (key, rule))
+    }
+}

@@ -1,0 +1,183 @@
+//! A realm's config: read, replaced, patched; always whole and always valid.
+//!
+//! What is stored is what somebody set; defaults are filled in when it is read, so a key that is taken out
+//! goes back to its default, whatever that is by then.
+
+mod document;
+mod span;
+
+use std::sync::Arc;
+
+use meerkat_store::{Change, ConfigRow, Guard, Store, Transaction};
+use serde_json::{Map, Value};
+
+pub(crate) use document::DEFAULT_MODEL;
+pub use document::{AgentConfig, BudgetConfig, CompactionConfig, Config, RetryConfig, ToolsConfig};
+pub use span::{Span, SpanError};
+
+use crate::Error;
+
+/// A config and how many times it was changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CurrentConfig {
+    /// The document, defaults included.
+    pub config: Config,
+    /// How many times it was changed.
+    pub generation: u64,
+}
+
+/// A change to a config.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ConfigChange {
+    /// This document instead; what it leaves out takes its default.
+    Set(Map<String, Value>),
+    /// An RFC 7396 merge patch.
+    Patch(Map<String, Value>),
+}
+
+/// The config of one realm.
+#[derive(Clone)]
+pub struct ConfigService {
+    store: Arc<dyn Store>,
+}
+
+impl ConfigService {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+
+    /// Reads the config.
+    ///
+    /// # Errors
+    /// Fails when the store cannot be read or holds a document of a newer version.
+    pub async fn get(&self) -> Result<CurrentConfig, Error> {
+        match self.store.config().await? {
+            None => Ok(CurrentConfig { config: Config::default(), generation: 0 }),
+            Some(row) => {
+                let config = parse(decode(&row)?)?;
+                Ok(CurrentConfig { config, generation: row.generation })
+            }
+        }
+    }
+
+    /// Changes the config, provided that it is still at `expected`, if given.
+    ///
+    /// # Errors
+    /// Refuses an invalid document or a stale generation; nothing has changed then.
+    pub async fn change(&self, change: ConfigChange, expected: Option<u64>) -> Result<CurrentConfig, Error> {
+        loop {
+            let row = self.store.config().await?;
+            let generation = row.as_ref().map_or(0, |row| row.generation);
+            let mut document = row.as_ref().map(decode).transpose()?.unwrap_or_default();
+            match change.clone() {
+                ConfigChange::Set(new) => document = new,
+                ConfigChange::Patch(patch) => merge(&mut document, patch),
+            }
+            let config = parse(document.clone())?;
+            let bytes = serde_json::to_vec(&document).map_err(Error::encode)?;
+            let transaction = Transaction {
+                guards: vec![Guard::Generation(expected.unwrap_or(generation))],
+                changes: vec![Change::PutConfig(bytes)],
+            };
+            match self.store.commit(transaction).await {
+                Ok(done) => {
+                    let generation = done.generation.unwrap_or(generation + 1);
+                    return Ok(CurrentConfig { config, generation });
+                }
+                // Somebody else was faster; without an expectation, the change is simply made again.
+                Err(meerkat_store::Error::Generation { .. }) if expected.is_none() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn decode(row: &ConfigRow) -> Result<Map<String, Value>, Error> {
+    serde_json::from_slice(&row.document).map_err(|source| Error::Record { what: "config", source })
+}
+
+fn parse(document: Map<String, Value>) -> Result<Config, Error> {
+    let config: Config = serde_path_to_error::deserialize(Value::Object(document))
+        .map_err(|error| Error::Config(at_path(&error.path().to_string(), &error.inner().to_string())))?;
+    match config.fault() {
+        Some((key, rule)) => Err(Error::Config(format!("`{key}` {rule}"))),
+        None => Ok(config),
+    }
+}
+
+/// Names the place of a mistake, unless it is the document itself.
+pub(crate) fn at_path(path: &str, message: &str) -> String {
+    if path == "." { message.to_owned() } else { format!("`{path}`: {message}") }
+}
+
+/// Applies an RFC 7396 merge patch.
+pub(crate) fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) {
+    for (key, value) in patch {
+        match value {
+            Value::Null => {
+                target.shift_remove(&key);
+            }
+            Value::Object(inner) => {
+                let slot = target.entry(key).or_insert_with(|| Value::Object(Map::new()));
+                if !slot.is_object() {
+                    *slot = Value::Object(Map::new());
+                }
+                if let Value::Object(object) = slot {
+                    merge(object, inner);
+                }
+            }
+            other => {
+                target.insert(key, other);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> Map<String, Value> {
+        value.as_object().cloned().expect("an object")
+    }
+
+    #[test]
+    fn merge_patches_follow_rfc_7396() {
+        let cases = [
+            (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
+            (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
+            (json!({"a": "b"}), json!({"a": null}), json!({})),
+            (json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"})),
+            (json!({"a": {"b": "c"}}), json!({"a": {"b": "d", "c": null}}), json!({"a": {"b": "d"}})),
+            (json!({"e": null}), json!({"a": 1}), json!({"e": null, "a": 1})),
+            (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
+            (json!({"a": 1}), json!({"a": {"b": 1}}), json!({"a": {"b": 1}})),
+        ];
+        for (target, patch, expected) in cases {
+            let mut merged = object(target);
+            merge(&mut merged, object(patch.clone()));
+            assert_eq!(Value::Object(merged), expected, "{patch}");
+        }
+    }
+
+    #[test]
+    fn a_bad_document_names_the_place() {
+        let error = |document| parse(object(document)).unwrap_err().to_string();
+        assert_eq!(
+            error(json!({"agent": {"modle": "x"}})),
+            "invalid config: `agent.modle`: unknown field `modle`, expected one of `model`, `max_tokens_per_turn`, \
+             `system_prompt`, `tool_instructions`, `temperature`, `budget_warning_threshold`, `max_turns`, \
+             `provider_params`, `structured_output_retries`"
+        );
+        assert_eq!(
+            error(json!({"agent": {"max_tokens_per_turn": 0}})),
+            "invalid config: `agent.max_tokens_per_turn` must be greater than 0"
+        );
+        assert_eq!(
+            error(json!({"agent": {"max_tokens_per_turn": "many"}})),
+            "invalid config: `agent.max_tokens_per_turn`: invalid type: string \"many\", expected u32"
+        );
+    }
+}

@@ -1,0 +1,78 @@
+//! Lengths of time as people write them: `500ms`, `30s`, `10m`, `2h`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A length of time in the config.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span(pub Duration);
+
+/// A length of time that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a length of time; write for example `500ms`, `30s`, `10m` or `2h`")]
+pub struct SpanError(String);
+
+const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)];
+
+impl FromStr for Span {
+    type Err = SpanError;
+
+    fn from_str(text: &str) -> Result<Self, SpanError> {
+        let error = || SpanError(text.chars().take(40).collect());
+        let digits = text.trim().find(|c: char| !c.is_ascii_digit()).ok_or_else(error)?;
+        let (number, unit) = text.trim().split_at(digits);
+        let (_, millis) = UNITS.iter().find(|(name, _)| *name == unit.trim()).ok_or_else(error)?;
+        let number: u64 = number.parse().map_err(|_| error())?;
+        Ok(Self(Duration::from_millis(number.checked_mul(*millis).ok_or_else(error)?)))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
+        let whole = UNITS.iter().rev().find(|(_, unit)| millis > 0 && millis % unit == 0);
+        let (name, unit) = whole.unwrap_or(&("s", 1000));
+        write!(f, "{}{name}", millis / unit)
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum TextOrMillis {
+    Text(String),
+    Millis(u64),
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match TextOrMillis::deserialize(deserializer)? {
+            TextOrMillis::Text(text) => text.parse().map_err(serde::de::Error::custom),
+            TextOrMillis::Millis(millis) => Ok(Self(Duration::from_millis(millis))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_read_back_as_they_are_written() {
+        for text in ["500ms", "30s", "10m", "2h", "90s", "0s"] {
+            assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
+        }
+        assert_eq!("600s".parse::<Span>().unwrap().to_string(), "10m");
+        for bad in ["", "5", "5 days", "s", "-1s", "99999999999999999999h"] {
+            assert!(bad.parse::<Span>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Meerkat runs LLM agents with durable sessions.
+//!
+//! A [`Runtime`] belongs to one realm: a folder with a store, or memory. [`Runtime::sessions`] gives the
+//! [`SessionService`], which creates sessions, runs prompts, and reads, interrupts and archives them.
+//! [`ops`] is the table of operations that every surface (MCP, the command line) is made from.
+//!
+//! Libraries here do not print, do not read the environment and do not panic.
+
+mod clock;
+mod config;
+mod error;
+mod features;
+mod models;
+pub mod ops;
+mod prompt;
+mod runtime;
+mod session;
+mod structured;
+
+pub use clock::SystemClock;
+pub use config::{
+    AgentConfig, BudgetConfig, CompactionConfig, Config, ConfigChange, ConfigService, CurrentConfig,
+    RetryConfig, Span, SpanError, ToolsConfig,
+};
+pub use error::{Error, SessionRef};
+pub use meerkat_core::run::{Completion, Outcome, Report, RunInput};
+pub use meerkat_core::{
+    AgentEvent, BudgetLimits, Content, ErrorKind, EventEnvelope, Message, Model, Provider, RealmId,
+    SessionId, Tool, ToolOutput, ToolSource,
+};
+pub use meerkat_store::{Archived, Backend, Origin, Realm, RealmOptions, SessionQuery};
+pub use runtime::{Runtime, RuntimeOptions};
+pub use session::{
+    EventSink, HistoryPage, NewSessionOptions, RunControl, RunResult, SessionService, SessionView,
+    TurnOptions,
+};

@@ -1,0 +1,24 @@
+//! `meerkat_interrupt`.
+
+use meerkat_contracts::{InterruptReply, SessionRequest};
+
+use super::{Call, Handle, Impact};
+use crate::Error;
+
+pub(super) struct Interrupt;
+
+impl Handle for Interrupt {
+    const NAME: &'static str = "meerkat_interrupt";
+    const TITLE: &'static str = "Interrupt a run";
+    const DOC: &'static str = "Stop the run in flight on a session, in whatever process it is. Complete steps are \
+        kept, and the session can be resumed. SESSION_NOT_RUNNING means that there is nothing to stop.";
+    const IMPACT: Impact = Impact::Settles;
+    type Input = SessionRequest;
+    type Output = InterruptReply;
+
+    async fn handle(call: Call, input: SessionRequest) -> Result<InterruptReply, Error> {
+        let session_id = input.session_id.parse()?;
+        call.runtime.sessions().interrupt(session_id).await?;
+        Ok(InterruptReply { session_id, interrupted: true })
+    }
+}

@@ -1,0 +1,150 @@
+//! The table of operations. Each operation is declared once, in one file: its name, what it takes and gives,
+//! what it does. Every surface is made from this table.
+
+mod archive;
+mod capabilities;
+mod config;
+mod history;
+mod interrupt;
+mod read;
+mod resume;
+mod run;
+mod sessions;
+
+use std::future::Future;
+
+use meerkat_core::BoxFuture;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::config::at_path;
+use crate::{Error, RunControl, Runtime};
+
+/// Every operation, in the order of the reference page.
+pub static TABLE: &[Operation] = &[
+    Operation::of::<run::Run>(),
+    Operation::of::<resume::Resume>(),
+    Operation::of::<read::Read>(),
+    Operation::of::<history::History>(),
+    Operation::of::<sessions::Sessions>(),
+    Operation::of::<interrupt::Interrupt>(),
+    Operation::of::<archive::Archive>(),
+    Operation::of::<config::Configure>(),
+    Operation::of::<capabilities::Capabilities>(),
+];
+
+/// An operation, ready to be called by name.
+pub struct Operation {
+    /// Its name.
+    pub name: &'static str,
+    /// Its name for people.
+    pub title: &'static str,
+    /// What it does and when to use it, for a model to read.
+    pub doc: &'static str,
+    /// What it does to the world.
+    pub impact: Impact,
+    input_schema: fn() -> Value,
+    output_schema: fn() -> Value,
+    call: fn(Call, Value) -> BoxFuture<'static, Result<Value, Error>>,
+}
+
+/// What an operation does to the world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Impact {
+    /// It only reads.
+    Reads,
+    /// It changes something; doing it again changes no more.
+    Settles,
+    /// It takes something away; doing it again takes no more.
+    Removes,
+    /// It runs an agent, which may do anything its tools can.
+    Runs,
+}
+
+/// Who calls, and how the call is watched and stopped.
+#[derive(Clone)]
+pub struct Call {
+    /// The runtime.
+    pub runtime: Runtime,
+    /// How a run is watched and stopped.
+    pub control: RunControl,
+}
+
+/// An operation as its file declares it.
+pub(crate) trait Handle {
+    const NAME: &'static str;
+    const TITLE: &'static str;
+    const DOC: &'static str;
+    const IMPACT: Impact;
+    type Input: DeserializeOwned + JsonSchema + Send;
+    type Output: Serialize + JsonSchema;
+
+    fn handle(call: Call, input: Self::Input) -> impl Future<Output = Result<Self::Output, Error>> + Send;
+}
+
+/// Finds an operation.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Operation> {
+    TABLE.iter().find(|operation| operation.name == name)
+}
+
+impl Operation {
+    const fn of<H: Handle>() -> Self {
+        Self {
+            name: H::NAME,
+            title: H::TITLE,
+            doc: H::DOC,
+            impact: H::IMPACT,
+            input_schema: schema::<H::Input>,
+            output_schema: schema::<H::Output>,
+            call: |call, arguments| {
+                Box::pin(async move {
+                    let input = decode::<H::Input>(arguments)?;
+                    let output = H::handle(call, input).await?;
+                    serde_json::to_value(output).map_err(Error::encode)
+                })
+            },
+        }
+    }
+
+    /// Returns the JSON Schema of what it takes.
+    #[must_use]
+    pub fn input_schema(&self) -> Value {
+        (self.input_schema)()
+    }
+
+    /// Returns the JSON Schema of what it gives.
+    #[must_use]
+    pub fn output_schema(&self) -> Value {
+        (self.output_schema)()
+    }
+
+    /// Calls it.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMS` when the arguments do not fit, else what the operation says.
+    pub async fn call(&self, call: Call, arguments: Value) -> Result<Value, Error> {
+        (self.call)(call, arguments).await
+    }
+}
+
+fn decode<T: DeserializeOwned>(arguments: Value) -> Result<T, Error> {
+    serde_path_to_error::deserialize(arguments)
+        .map_err(|error| Error::Arguments(at_path(&error.path().to_string(), &error.inner().to_string())))
+}
+
+/// Makes a self-contained schema: clients do not follow references.
+fn schema<T: JsonSchema>() -> Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut value = SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value();
+    if let Some(root) = value.as_object_mut() {
+        root.shift_remove("title");
+        root.shift_remove("description");
+    }
+    value
+}

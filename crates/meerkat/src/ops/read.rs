@@ -1,0 +1,44 @@
+//! `meerkat_read`.
+
+use meerkat_contracts::{Billing, ReadReply, SessionRequest, SessionState};
+
+use super::run::pending_call;
+use super::{Call, Handle, Impact};
+use crate::Error;
+
+pub(super) struct Read;
+
+impl Handle for Read {
+    const NAME: &'static str = "meerkat_read";
+    const TITLE: &'static str = "Read a session";
+    const DOC: &'static str = "Read a session's state: whether a run is in flight, its model, its last answer, what \
+        it used, and the tool calls it waits for. Never waits for a run.";
+    const IMPACT: Impact = Impact::Reads;
+    type Input = SessionRequest;
+    type Output = ReadReply;
+
+    async fn handle(call: Call, input: SessionRequest) -> Result<ReadReply, Error> {
+        let id = input.session_id.parse()?;
+        let sessions = call.runtime.sessions();
+        let view = sessions.read(id).await?;
+        let pending = sessions.pending_calls(id).await?;
+        Ok(ReadReply {
+            session_id: id,
+            session_ref: call.runtime.reference(id),
+            state: SessionState {
+                session_id: id,
+                created_at: view.created_at.as_second(),
+                updated_at: view.updated_at.as_second(),
+                message_count: view.message_count,
+                is_active: view.is_active,
+                model: view.model,
+                provider: view.provider,
+                last_assistant_text: sessions.last_text(id).await?,
+                labels: view.labels,
+                pending_tool_calls: pending.into_iter().map(pending_call).collect(),
+                archived: view.is_archived,
+            },
+            billing: Billing { total_tokens: view.usage.total(), usage: view.usage },
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! The system prompt: named sections, rendered in one place.
+
+use std::fmt::Write as _;
+
+use crate::config::AgentConfig;
+
+/// What the system prompt of a run is made of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SystemPrompt<'a> {
+    /// The session's own prompt, instead of the configured or the default one.
+    pub(crate) own: Option<&'a str>,
+    /// Further sections.
+    pub(crate) instructions: &'a [String],
+}
+
+const DEFAULT: &str = "You are an agent run by Meerkat. Do what the user asks, using the tools you have where they \
+help. When a tool fails, read its error, and try another way or say what is missing. Say plainly what you did, \
+what you found and what you could not do.";
+
+/// The longest single section of instructions.
+const SECTION: usize = 32 * 1024;
+
+impl SystemPrompt<'_> {
+    pub(crate) fn render(&self, config: &AgentConfig) -> String {
+        let base = self.own.or(config.system_prompt.as_deref()).unwrap_or(DEFAULT);
+        let mut prompt = base.to_owned();
+        let extra = self.instructions.iter().map(String::as_str).chain(config.tool_instructions.as_deref());
+        for section in extra.map(str::trim).filter(|section| !section.is_empty()) {
+            let bounded: String = section.chars().take(SECTION).collect();
+            // Writing to a string cannot fail.
+            let _ = write!(prompt, "\n\n{bounded}");
+        }
+        prompt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_follow_the_base_in_order() {
+        let config =
+            AgentConfig { tool_instructions: Some("Prefer tools.".to_owned()), ..AgentConfig::default() };
+        let instructions = ["Be brief.".to_owned(), "  ".to_owned()];
+        let own = SystemPrompt { own: Some("You review code."), instructions: &instructions };
+        assert_eq!(own.render(&config), "You review code.\n\nBe brief.\n\nPrefer tools.");
+        let plain = SystemPrompt::default().render(&AgentConfig::default());
+        assert!(plain.starts_with("You are an agent run by Meerkat."), "{plain}");
+        let configured =
+            AgentConfig { system_prompt: Some("From config.".to_owned()), ..AgentConfig::default() };
+        assert_eq!(SystemPrompt::default().render(&configured), "From config.");
+    }
+}

@@ -1,0 +1,171 @@
+//! The runtime: one realm, its models and tools, and the services on top.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use meerkat_capabilities::{CapabilityStatus, Declaration};
+use meerkat_contracts::{CONTRACT_VERSION, CapabilityEntry, CapabilityReport};
+use meerkat_core::{Clock, Model, RealmId, SessionId, ToolSource};
+use meerkat_store::{Realm, Store};
+
+use crate::clock::SystemClock;
+use crate::config::ConfigService;
+use crate::models::Models;
+use crate::session::{LiveRuns, SessionService};
+use crate::{Error, features};
+
+/// What a runtime is built from, besides the realm.
+#[derive(Default)]
+pub struct RuntimeOptions {
+    /// Models besides the built-in ones; each is found by its id.
+    pub models: Vec<Arc<dyn Model>>,
+    /// Where the agents' tools come from.
+    pub sources: Vec<Arc<dyn ToolSource>>,
+    /// Another clock.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// The name of this process.
+    pub instance: Option<String>,
+}
+
+/// Runs agents in one realm.
+///
+/// Cloning it is cheap; all clones are the same runtime.
+///
+/// ```
+/// use meerkat::{NewSessionOptions, RunControl, RunInput, Runtime, RuntimeOptions, TurnOptions, Content, Outcome};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), meerkat::Error> {
+/// let runtime = Runtime::ephemeral(RuntimeOptions::default())?;
+/// let sessions = runtime.sessions();
+///
+/// let say = |text: &str| TurnOptions {
+///     input: RunInput { prompt: Content::text(text), ..RunInput::default() },
+///     ..TurnOptions::default()
+/// };
+/// let first = sessions.create(NewSessionOptions::default(), say("say hello"), RunControl::default()).await?;
+/// let second = sessions.start_turn(first.session_id, say("say again"), RunControl::default()).await?;
+///
+/// let Outcome::Completed(answer) = second.report.outcome else { unreachable!() };
+/// assert_eq!(answer.text, "again");
+/// assert_eq!(sessions.history(first.session_id, 0, None).await?.messages.len(), 4);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Runtime {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) realm: Realm,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) config: ConfigService,
+    pub(crate) models: Models,
+    pub(crate) sources: Vec<Arc<dyn ToolSource>>,
+    pub(crate) live: LiveRuns,
+    pub(crate) instance: Option<String>,
+}
+
+impl Runtime {
+    /// Builds a runtime for an opened realm.
+    #[must_use]
+    pub fn new(realm: Realm, options: RuntimeOptions) -> Self {
+        let store = realm.store();
+        let clock = options.clock.unwrap_or_else(|| Arc::new(SystemClock));
+        let shared = Shared {
+            config: ConfigService::new(Arc::clone(&store)),
+            live: LiveRuns::new(Arc::clone(&store), Arc::clone(&clock)),
+            models: Models::new(options.models),
+            sources: options.sources,
+            instance: options.instance,
+            realm,
+            store,
+            clock,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Builds a runtime whose sessions live as long as it does.
+    ///
+    /// # Errors
+    /// Never in practice; the realm's generated id is always valid.
+    pub fn ephemeral(options: RuntimeOptions) -> Result<Self, Error> {
+        let id: RealmId = format!("realm-{}", uuid::Uuid::now_v7()).parse()?;
+        Ok(Self::new(Realm::ephemeral(id), options))
+    }
+
+    /// Returns the realm.
+    #[must_use]
+    pub fn realm(&self) -> &Realm {
+        &self.shared.realm
+    }
+
+    /// Returns the session service.
+    #[must_use]
+    pub fn sessions(&self) -> SessionService {
+        SessionService::new(Arc::clone(&self.shared))
+    }
+
+    /// Returns the realm's config.
+    #[must_use]
+    pub fn config(&self) -> ConfigService {
+        self.shared.config.clone()
+    }
+
+    /// Returns the name of this process, if it was given one.
+    #[must_use]
+    pub fn instance(&self) -> Option<&str> {
+        self.shared.instance.as_deref()
+    }
+
+    /// Returns a session's id together with its realm's.
+    #[must_use]
+    pub fn reference(&self, session: SessionId) -> String {
+        self.shared.reference(session)
+    }
+
+    /// Says what this build can do under the realm's config.
+    ///
+    /// # Errors
+    /// Fails when the config cannot be read.
+    pub async fn capabilities(&self) -> Result<CapabilityReport, Error> {
+        let config = self.shared.config.get().await?.config;
+        let memory = self.shared.realm.backend() == meerkat_store::Backend::Memory;
+        let entry = |declaration: Declaration| {
+            let mut status = declaration.status(|key| config.gate(key));
+            if memory
+                && status == CapabilityStatus::Available
+                && declaration.id == meerkat_capabilities::CapabilityId::SessionStore
+            {
+                status =
+                    CapabilityStatus::DisabledByPolicy { description: "The realm is in memory".to_owned() };
+            }
+            CapabilityEntry {
+                id: declaration.id,
+                description: declaration.id.description().to_owned(),
+                status,
+            }
+        };
+        let capabilities = features::declarations().into_iter().map(entry).collect();
+        Ok(CapabilityReport { contract_version: CONTRACT_VERSION, capabilities })
+    }
+
+    /// Interrupts every run and waits until all have committed their end, or until the time is up.
+    pub async fn shutdown(&self, patience: Duration) {
+        self.shared.live.interrupt_all();
+        let wait = async {
+            while self.shared.live.count() > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let _ = tokio::time::timeout(patience, wait).await;
+    }
+}
+
+impl Shared {
+    pub(crate) fn reference(&self, session: SessionId) -> String {
+        format!("{}:{session}", self.realm.id())
+    }
+}

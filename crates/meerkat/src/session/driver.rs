@@ -1,0 +1,265 @@
+//! The driver of a run: does what the machine says and tells it what happened.
+//!
+//! One task owns one run. Whatever is durable goes through [`Driver::commit`], fenced by the run's lease.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use meerkat_core::run::{Ask, CallChange, Commit, Effect, Input, Outcome, Report, Run, Stop, ToolTable};
+use meerkat_core::{
+    BudgetLimits, ErrorClass, Invocation, Model, ModelRequest, RunId, SessionId, Tool, ToolCall, ToolDef,
+    ToolRoute,
+};
+use meerkat_store::{Change, Guard, NewCall, Transaction};
+use tokio_util::sync::CancellationToken;
+
+use super::events::Emitter;
+use super::flight::{Audience, Flight, ModelCall};
+use super::live::{LEASE, LiveRun, later};
+use super::record::encode;
+use crate::Error;
+use crate::config::Config;
+use crate::runtime::Shared;
+use crate::structured::OutputJudge;
+
+/// Everything a run needs besides the machine.
+pub(super) struct Driver {
+    pub(super) shared: Arc<Shared>,
+    pub(super) session: SessionId,
+    pub(super) run_id: RunId,
+    pub(super) config: Config,
+    pub(super) model: Arc<dyn Model>,
+    pub(super) request: ModelRequest,
+    pub(super) judge: Option<OutputJudge>,
+    pub(super) client_tools: Vec<(ToolDef, Option<ToolRoute>)>,
+    pub(super) budget: BudgetLimits,
+    pub(super) emitter: Arc<Emitter>,
+    pub(super) interrupt: CancellationToken,
+    /// What the first commit does besides; taken when it is made.
+    pub(super) admission: Option<Transaction>,
+}
+
+/// How a driven run ended.
+pub(super) enum Driven {
+    /// With a report.
+    Ended(Report),
+    /// Before anything was durable.
+    Refused(Trouble),
+    /// In the middle, because it could not be stored.
+    Unstored(Trouble),
+}
+
+/// Why something could not be made durable.
+pub(super) type Trouble = Error;
+
+struct Lease {
+    fence: u64,
+    _live: LiveRun,
+}
+
+impl Driver {
+    pub(super) async fn drive(mut self, mut run: Run) -> Driven {
+        let mut flight = Flight::new(Arc::clone(&self.emitter), self.config.tools.max_concurrent);
+        let mut tools: BTreeMap<String, Arc<dyn Tool>> = BTreeMap::new();
+        let mut lease: Option<Lease> = None;
+        let mut trouble: Option<Trouble> = None;
+        let clock = Arc::clone(&self.shared.clock);
+        let limit = self.budget.max_duration().unwrap_or(Duration::MAX);
+        let mut deadline = (limit != Duration::MAX).then(|| clock.sleep(limit));
+        let mut interrupted = false;
+        loop {
+            let input = match run.next() {
+                Effect::Emit(event) => {
+                    self.emitter.emit(event);
+                    continue;
+                }
+                Effect::Commit(commit) => {
+                    let stored = self.commit(&commit, &mut lease).await;
+                    Input::Committed(stored.map_err(|error| trouble.insert(error).to_string()))
+                }
+                Effect::Boundary => {
+                    tools = self.gather();
+                    Input::Tools(Arc::new(self.table(&tools)))
+                }
+                Effect::Ask(ask) => {
+                    flight.ask(self.model_call(ask, &run));
+                    continue;
+                }
+                Effect::Start(calls) => {
+                    self.start(calls, &tools, &mut flight);
+                    continue;
+                }
+                Effect::Rest(pause) => {
+                    let clock = Arc::clone(&clock);
+                    flight.rest(Box::pin(async move { clock.sleep(pause).await }));
+                    continue;
+                }
+                Effect::Abandon => {
+                    flight.abandon();
+                    continue;
+                }
+                Effect::Wait => tokio::select! {
+                    input = flight.next() => input,
+                    () = self.interrupt.cancelled(), if !interrupted => {
+                        interrupted = true;
+                        Input::Stop(Stop::Interrupt)
+                    }
+                    () = settle(&mut deadline) => {
+                        deadline = None;
+                        Input::Stop(Stop::Deadline)
+                    }
+                },
+                Effect::End(report) => {
+                    self.let_go(&report, lease.as_ref()).await;
+                    return ended(*report, trouble, lease.is_some());
+                }
+            };
+            // An interrupt that came during a commit is heard before what follows it begins.
+            if !interrupted && self.interrupt.is_cancelled() && matches!(input, Input::Committed(Ok(()))) {
+                interrupted = true;
+                run.feed(clock.now(), Input::Stop(Stop::Interrupt));
+            }
+            run.feed(clock.now(), input);
+        }
+    }
+
+    /// Makes a commit durable. The first one also admits the run: it takes the lease and, for a new session,
+    /// creates it.
+    async fn commit(&mut self, commit: &Commit, lease: &mut Option<Lease>) -> Result<(), Trouble> {
+        let transaction = self.transaction(commit, lease.as_ref())?;
+        let done = self.shared.store.commit(transaction).await?;
+        if let Some(fence) = done.fence {
+            let live = self.shared.live.add(self.session, self.interrupt.clone());
+            *lease = Some(Lease { fence, _live: live });
+        }
+        Ok(())
+    }
+
+    fn transaction(&mut self, commit: &Commit, lease: Option<&Lease>) -> Result<Transaction, Trouble> {
+        let session = self.session;
+        let now = self.shared.clock.now();
+        let mut transaction = self.admission.take().unwrap_or_default();
+        match lease {
+            Some(lease) => transaction.guards.push(Guard::Holds { session, fence: lease.fence }),
+            None => transaction.changes.push(Change::TakeLease {
+                session,
+                run: self.run_id,
+                expires_at: later(now, LEASE),
+            }),
+        }
+        if !commit.messages.is_empty() {
+            let messages = commit.messages.iter().map(|message| encode(&**message));
+            let messages = messages.collect::<Result<_, _>>()?;
+            transaction.changes.push(Change::Append { session, messages, at: now });
+        }
+        transaction.changes.extend(call_changes(session, &commit.calls)?);
+        transaction.changes.push(Change::PutProgress { session, progress: encode(&commit.progress)? });
+        if commit.ends {
+            transaction.changes.push(Change::ReleaseLease(session));
+        }
+        Ok(transaction)
+    }
+
+    /// Gives the lease back where the end itself could not be stored; else it runs out by itself.
+    async fn let_go(&self, report: &Report, lease: Option<&Lease>) {
+        let Some(lease) = lease.filter(|_| is_store_failure(report)) else {
+            return;
+        };
+        let guards = vec![Guard::Holds { session: self.session, fence: lease.fence }];
+        let changes = vec![Change::ReleaseLease(self.session)];
+        let _ = self.shared.store.commit(Transaction { guards, changes }).await;
+    }
+
+    /// Settles which tools the next step has. A caller's tool comes before one of a source with its name.
+    fn gather(&mut self) -> BTreeMap<String, Arc<dyn Tool>> {
+        let mut tools = BTreeMap::new();
+        for tool in self.shared.sources.iter().flat_map(|source| source.tools()) {
+            tools.entry(tool.def().name.clone()).or_insert(tool);
+        }
+        for (def, _) in &self.client_tools {
+            tools.remove(&def.name);
+        }
+        let own = self.client_tools.iter().map(|(def, _)| def.clone());
+        self.request.tools = own.chain(tools.values().map(|tool| tool.def().clone())).collect();
+        tools
+    }
+
+    fn table(&self, tools: &BTreeMap<String, Arc<dyn Tool>>) -> ToolTable {
+        let own = self.client_tools.iter().filter_map(|(def, route)| route.map(|r| (def.name.clone(), r)));
+        tools.keys().map(|name| (name.clone(), ToolRoute::Local)).chain(own).collect()
+    }
+
+    fn model_call(&self, ask: Ask, run: &Run) -> ModelCall {
+        let timeout = self.config.retry.call_timeout.map_or(Duration::from_secs(600), |span| span.0);
+        let mut request = self.request.clone();
+        let mut judge = None;
+        let audience = if matches!(ask, Ask::Step) { Audience::Listeners } else { Audience::Nobody };
+        match ask {
+            Ask::Step => request.messages = run.transcript().context(),
+            Ask::Extract(asides) => {
+                request.messages = run.transcript().context();
+                request.messages.extend(asides);
+                request.tools = Arc::default();
+                request.temperature = Some(0.0);
+                request.output_schema = self.judge.as_ref().map(OutputJudge::schema);
+                judge.clone_from(&self.judge);
+            }
+            Ask::Summarise { messages, max_tokens } => {
+                request.messages = messages;
+                request.tools = Arc::default();
+                request.max_tokens = max_tokens;
+            }
+        }
+        ModelCall { model: Arc::clone(&self.model), request, timeout, audience, judge }
+    }
+
+    fn start(&self, calls: Vec<ToolCall>, tools: &BTreeMap<String, Arc<dyn Tool>>, flight: &mut Flight) {
+        for call in calls {
+            let tool = tools.get(&call.name).cloned();
+            let timeout = self.config.tools.timeout(&call.name);
+            let invocation = Invocation { session_id: self.session, run_id: self.run_id, call };
+            flight.start(tool, invocation, timeout);
+        }
+    }
+}
+
+fn call_changes(session: SessionId, calls: &CallChange) -> Result<Vec<Change>, Error> {
+    Ok(match calls {
+        CallChange::None => Vec::new(),
+        CallChange::Open(intents) => {
+            let new = |intent: &meerkat_core::run::Intent| {
+                Ok(NewCall { id: intent.id.clone(), call: encode(intent)? })
+            };
+            let calls = intents.iter().map(new).collect::<Result<_, Error>>()?;
+            vec![Change::OpenCalls { session, calls }]
+        }
+        CallChange::Settle(results) => results
+            .iter()
+            .map(|result| {
+                let call = result.tool_use_id.clone();
+                Ok(Change::SettleCall { session, call, result: encode(result)? })
+            })
+            .collect::<Result<_, Error>>()?,
+        CallChange::Close => vec![Change::CloseCalls(session)],
+    })
+}
+
+fn ended(report: Report, trouble: Option<Trouble>, admitted: bool) -> Driven {
+    match trouble.filter(|_| is_store_failure(&report)) {
+        Some(error) if admitted => Driven::Unstored(error),
+        Some(error) => Driven::Refused(error),
+        None => Driven::Ended(report),
+    }
+}
+
+fn is_store_failure(report: &Report) -> bool {
+    matches!(&report.outcome, Outcome::Failed(failure) if failure.class == ErrorClass::Store)
+}
+
+async fn settle(deadline: &mut Option<meerkat_core::BoxFuture<'_, ()>>) {
+    match deadline {
+        Some(deadline) => deadline.await,
+        None => std::future::pending().await,
+    }
+}

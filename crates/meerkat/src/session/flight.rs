@@ -1,0 +1,181 @@
+//! What a run has started and not yet heard of: a model call, tools, a pause.
+//!
+//! Dropping the flight abandons all of it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use meerkat_core::run::Input;
+use meerkat_core::{
+    AgentEvent, BoxFuture, Invocation, Model, ModelError, ModelErrorKind, ModelRequest, Tool, ToolFailure,
+    ToolOutput,
+};
+use tokio::sync::Semaphore;
+use tokio::task::{Id, JoinSet};
+
+use super::events::Emitter;
+use crate::structured::OutputJudge;
+
+/// Work under way for one run.
+pub(super) struct Flight {
+    emitter: Arc<Emitter>,
+    max_concurrent: usize,
+    slots: Arc<Semaphore>,
+    ask: Option<BoxFuture<'static, Input>>,
+    rest: Option<BoxFuture<'static, ()>>,
+    tools: JoinSet<(String, ToolOutput)>,
+    calls: HashMap<Id, (String, Instant)>,
+}
+
+/// One model call to make.
+pub(super) struct ModelCall {
+    pub(super) model: Arc<dyn Model>,
+    pub(super) request: ModelRequest,
+    pub(super) timeout: Duration,
+    /// Whether listeners hear the answer as it comes.
+    pub(super) audience: Audience,
+    /// Who judges the answer, if it is to be a structured output.
+    pub(super) judge: Option<OutputJudge>,
+}
+
+/// Whether listeners hear an answer as it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Audience {
+    Listeners,
+    Nobody,
+}
+
+impl Flight {
+    pub(super) fn new(emitter: Arc<Emitter>, max_concurrent: usize) -> Self {
+        Self {
+            emitter,
+            max_concurrent,
+            slots: Arc::new(Semaphore::new(max_concurrent.max(1))),
+            ask: None,
+            rest: None,
+            tools: JoinSet::new(),
+            calls: HashMap::new(),
+        }
+    }
+
+    /// Starts a model call.
+    pub(super) fn ask(&mut self, call: ModelCall) {
+        let emitter = Arc::clone(&self.emitter);
+        self.ask = Some(Box::pin(async move { call.make(&emitter).await }));
+    }
+
+    /// Starts a pause.
+    pub(super) fn rest(&mut self, pause: BoxFuture<'static, ()>) {
+        self.rest = Some(pause);
+    }
+
+    /// Starts a tool; it waits for a free slot.
+    pub(super) fn start(&mut self, tool: Option<Arc<dyn Tool>>, invocation: Invocation, timeout: Duration) {
+        let slots = Arc::clone(&self.slots);
+        let emitter = Arc::clone(&self.emitter);
+        let id = invocation.call.id.clone();
+        let handle = self.tools.spawn(async move {
+            let (id, name) = (invocation.call.id.clone(), invocation.call.name.clone());
+            let Some(tool) = tool else {
+                return (id, ToolOutput::failure(ToolFailure::Unavailable, "the tool went away"));
+            };
+            let _slot = slots.acquire().await;
+            match tokio::time::timeout(timeout, tool.call(invocation)).await {
+                Ok(output) => (id, output),
+                Err(_) => {
+                    let timeout_ms = timeout.as_millis() as u64;
+                    let message = format!("`{name}` took longer than {timeout_ms} ms and was stopped");
+                    emitter.emit(AgentEvent::ToolExecutionTimedOut { id: id.clone(), name, timeout_ms });
+                    (id, ToolOutput::failure(ToolFailure::Timeout, &message))
+                }
+            }
+        });
+        self.calls.insert(handle.id(), (id, Instant::now()));
+    }
+
+    /// Stops everything.
+    pub(super) fn abandon(&mut self) {
+        *self = Self::new(Arc::clone(&self.emitter), self.max_concurrent);
+    }
+
+    /// Waits for the first thing that happens; forever, if nothing is under way.
+    pub(super) async fn next(&mut self) -> Input {
+        let Self { ask, rest, tools, calls, .. } = self;
+        tokio::select! {
+            input = settle(ask) => {
+                self.ask = None;
+                input
+            }
+            () = settle(rest) => {
+                self.rest = None;
+                Input::Rested
+            }
+            Some(ended) = tools.join_next_with_id() => tool_done(calls, ended),
+        }
+    }
+}
+
+async fn settle<T>(slot: &mut Option<BoxFuture<'static, T>>) -> T {
+    match slot {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+fn tool_done(
+    calls: &mut HashMap<Id, (String, Instant)>,
+    ended: Result<(Id, (String, ToolOutput)), tokio::task::JoinError>,
+) -> Input {
+    let (task, output) = match ended {
+        Ok((task, (_, output))) => (task, output),
+        // A tool that panics has failed like any other.
+        Err(error) => (error.id(), ToolOutput::failure(ToolFailure::ExecutionFailed, "the tool crashed")),
+    };
+    let (id, started) = calls.remove(&task).unwrap_or_else(|| (String::new(), Instant::now()));
+    Input::ToolDone { id, output, duration_ms: started.elapsed().as_millis() as u64 }
+}
+
+impl ModelCall {
+    async fn make(self, emitter: &Emitter) -> Input {
+        let audience = self.audience;
+        let sink = |delta: meerkat_core::Delta| {
+            if audience == Audience::Listeners {
+                emitter.emit(match delta {
+                    meerkat_core::Delta::Text(delta) => AgentEvent::TextDelta { delta },
+                    meerkat_core::Delta::Reasoning(delta) => AgentEvent::ReasoningDelta { delta },
+                });
+            }
+        };
+        let answer = match tokio::time::timeout(self.timeout, self.model.ask(&self.request, &sink)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => return Input::Failed(error),
+            Err(_) => return Input::Failed(self.timed_out()),
+        };
+        match self.judge {
+            None => Input::Answered(answer),
+            Some(judge) => {
+                let text: String = answer
+                    .blocks
+                    .iter()
+                    .filter_map(|block| match block {
+                        meerkat_core::AssistantBlock::Text { text, .. } => Some(text.as_str()),
+                        _ => None,
+                    })
+                    .collect();
+                let verdict = judge.judge(&text);
+                Input::Extracted { text, usage: answer.usage, verdict }
+            }
+        }
+    }
+
+    fn timed_out(&self) -> ModelError {
+        ModelError {
+            kind: ModelErrorKind::CallTimeout,
+            provider: self.model.info().provider,
+            status: None,
+            retry_after: None,
+            message: format!("no answer within {} s", self.timeout.as_secs_f32()),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Sessions: created, run, read, interrupted, archived.
+
+mod driver;
+mod events;
+mod flight;
+mod live;
+mod record;
+mod service;
+mod start;
+
+pub(crate) use live::LiveRuns;
+
+pub use events::EventSink;
+pub use service::{HistoryPage, SessionService, SessionView};
+pub use start::{NewSessionOptions, RunControl, RunResult, TurnOptions};

@@ -1,0 +1,263 @@
+//! The session service: what embedders and every surface call.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use meerkat_core::run::{Progress, StoredCall};
+use meerkat_core::{Message, Provider, SessionId, Timestamp, ToolCall, ToolRoute, Usage};
+use meerkat_store::{Archived, Backend, Change, Guard, SessionQuery, SessionRow, Transaction};
+
+use super::record;
+use super::start::{NewSessionOptions, RunControl, RunResult, TurnOptions};
+use crate::Error;
+use crate::runtime::Shared;
+
+/// Creates, runs, reads, interrupts and archives sessions.
+///
+/// At most one run is in flight on a session, across processes: a second gets `SESSION_BUSY`. Reading never
+/// waits for a run.
+#[derive(Clone)]
+pub struct SessionService {
+    shared: Arc<Shared>,
+}
+
+/// A session as it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionView {
+    /// Its id.
+    pub id: SessionId,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// How many messages it has.
+    pub message_count: u64,
+    /// Whether a run is in flight.
+    pub is_active: bool,
+    /// Whether it is archived.
+    pub is_archived: bool,
+    /// Its model.
+    pub model: String,
+    /// Who serves it.
+    pub provider: Provider,
+    /// What it used.
+    pub usage: Usage,
+    /// What it can be found by.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A part of a session's messages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HistoryPage {
+    /// How many messages the session has.
+    pub message_count: u64,
+    /// How many were passed over.
+    pub offset: u64,
+    /// The messages, oldest first.
+    pub messages: Vec<Message>,
+}
+
+impl SessionService {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Creates a session and runs its first prompt. Nothing is left behind if the first commit fails.
+    ///
+    /// # Errors
+    /// After the first commit an error names the session, which stays and can be resumed.
+    pub async fn create(
+        &self,
+        options: NewSessionOptions,
+        turn: TurnOptions,
+        control: RunControl,
+    ) -> Result<RunResult, Error> {
+        let current = self.shared.config.get().await?;
+        let found = self.shared.found_new(options, &turn, &current)?;
+        self.shared.execute(found, turn, current.config, control).await
+    }
+
+    /// Runs the next prompt of a session, or gives it the results it waits for.
+    ///
+    /// # Errors
+    /// `SESSION_BUSY` when a run is in flight, `SESSION_NOT_FOUND` when there is no such session or it is
+    /// archived, `INVALID_PARAMS` when the input does not fit. What was committed before is never undone.
+    pub async fn start_turn(
+        &self,
+        id: SessionId,
+        turn: TurnOptions,
+        control: RunControl,
+    ) -> Result<RunResult, Error> {
+        const TRIES: usize = 3;
+        let config = self.shared.config.get().await?.config;
+        for _ in 0..TRIES {
+            let row = self.row(id).await?;
+            if row.archived_at.is_some() {
+                return Err(meerkat_store::Error::Archived(id).into());
+            }
+            if self.is_active(&row) {
+                return Err(meerkat_store::Error::Busy(id).into());
+            }
+            let found = self.shared.found(row, &turn, &config).await?;
+            let done = self.shared.execute(found, turn.clone(), config.clone(), control.clone()).await;
+            // Another process ran the session between our reading and our commit: look again.
+            if !matches!(&done, Err(Error::Store(meerkat_store::Error::Changed(_)))) {
+                return done;
+            }
+        }
+        Err(meerkat_store::Error::Busy(id).into())
+    }
+
+    /// Interrupts the run in flight, in whatever process it is.
+    ///
+    /// # Errors
+    /// `SESSION_NOT_RUNNING` when there is none.
+    pub async fn interrupt(&self, id: SessionId) -> Result<(), Error> {
+        let row = self.row(id).await?;
+        if self.is_gone(&row) {
+            return Err(meerkat_store::Error::SessionNotFound(id).into());
+        }
+        if self.shared.live.interrupt(id) {
+            return Ok(());
+        }
+        let guards = vec![Guard::Running { session: id, now: self.shared.clock.now() }];
+        let changes = vec![Change::RequestInterrupt(id)];
+        self.shared.store.commit(Transaction { guards, changes }).await?;
+        Ok(())
+    }
+
+    /// Reads a session, archived ones included where sessions are durable.
+    ///
+    /// # Errors
+    /// `SESSION_NOT_FOUND` when there is none.
+    pub async fn read(&self, id: SessionId) -> Result<SessionView, Error> {
+        let row = self.row(id).await?;
+        if self.is_gone(&row) {
+            return Err(meerkat_store::Error::SessionNotFound(id).into());
+        }
+        self.view(&row)
+    }
+
+    /// Reads committed messages, oldest first.
+    ///
+    /// # Errors
+    /// `SESSION_NOT_FOUND` when there is no such session.
+    pub async fn history(
+        &self,
+        id: SessionId,
+        offset: u64,
+        limit: Option<u64>,
+    ) -> Result<HistoryPage, Error> {
+        let message_count = self.read(id).await?.message_count;
+        let offset = offset.min(message_count);
+        let limit = limit.unwrap_or(u64::MAX).min(message_count - offset);
+        let rows = self.shared.store.messages(id, offset, limit).await?;
+        let messages = rows.iter().map(record::message).collect::<Result<_, _>>()?;
+        Ok(HistoryPage { message_count, offset, messages })
+    }
+
+    /// Reads the last text the agent wrote.
+    ///
+    /// # Errors
+    /// Fails when the store cannot be read.
+    pub async fn last_text(&self, id: SessionId) -> Result<Option<String>, Error> {
+        const PAGE: u64 = 32;
+        let mut end = self.read(id).await?.message_count;
+        while end > 0 {
+            let start = end.saturating_sub(PAGE);
+            let page = self.history(id, start, Some(end - start)).await?;
+            let text = page.messages.iter().rev().find_map(Message::assistant_text);
+            if text.is_some() {
+                return Ok(text);
+            }
+            end = start;
+        }
+        Ok(None)
+    }
+
+    /// Lists the calls that wait for the caller's results.
+    ///
+    /// # Errors
+    /// Fails when the store cannot be read.
+    pub async fn pending_calls(&self, id: SessionId) -> Result<Vec<ToolCall>, Error> {
+        let rows = self.shared.store.calls(id).await?;
+        let stored: Vec<StoredCall> = rows.iter().map(record::call).collect::<Result<_, _>>()?;
+        let waits = |call: &StoredCall| call.intent.route == ToolRoute::Callback && call.result.is_none();
+        if !stored.iter().any(waits) {
+            return Ok(Vec::new());
+        }
+        let count = self.read(id).await?.message_count;
+        let last = self.history(id, count.saturating_sub(1), Some(1)).await?;
+        let calls = last.messages.first().map(Message::tool_calls).unwrap_or_default();
+        let is_waiting = |call: &ToolCall| stored.iter().any(|s| s.intent.id == call.id && waits(s));
+        Ok(calls.into_iter().filter(is_waiting).collect())
+    }
+
+    /// Lists sessions, the most recently changed first.
+    ///
+    /// # Errors
+    /// Fails when the store cannot be read.
+    pub async fn list(&self, mut query: SessionQuery) -> Result<Vec<SessionView>, Error> {
+        if self.shared.realm.backend() == Backend::Memory {
+            query.archived = Archived::Hidden;
+        }
+        let rows = self.shared.store.sessions(query).await?;
+        rows.iter().map(|row| self.view(row)).collect()
+    }
+
+    /// Archives a session: it is hidden and cannot be resumed, but its messages stay where sessions are
+    /// durable. A run in flight is interrupted first.
+    ///
+    /// # Errors
+    /// `SESSION_NOT_FOUND` when there is none, or it is archived already.
+    pub async fn archive(&self, id: SessionId) -> Result<(), Error> {
+        loop {
+            let now = self.shared.clock.now();
+            let guards = vec![Guard::Live(id), Guard::Free { session: id, now }];
+            let change = match self.shared.realm.backend() {
+                Backend::Memory => Change::Forget(id),
+                _ => Change::Archive { session: id, at: now },
+            };
+            match self.shared.store.commit(Transaction { guards, changes: vec![change] }).await {
+                Ok(_) => return Ok(()),
+                Err(meerkat_store::Error::Busy(_)) => {
+                    // It may end by itself in the meantime; either way we look again.
+                    let _ = self.interrupt(id).await;
+                    self.shared.clock.sleep(std::time::Duration::from_millis(20)).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn row(&self, id: SessionId) -> Result<SessionRow, Error> {
+        let row = self.shared.store.session(id).await?;
+        row.ok_or_else(|| meerkat_store::Error::SessionNotFound(id).into())
+    }
+
+    fn is_active(&self, row: &SessionRow) -> bool {
+        row.lease.as_ref().is_some_and(|lease| lease.expires_at > self.shared.clock.now())
+    }
+
+    /// Says whether an archived session is gone: where nothing is durable, there is nothing to fall back to.
+    fn is_gone(&self, row: &SessionRow) -> bool {
+        row.archived_at.is_some() && self.shared.realm.backend() == Backend::Memory
+    }
+
+    fn view(&self, row: &SessionRow) -> Result<SessionView, Error> {
+        let settings = record::settings(row)?;
+        let progress: Progress = record::progress(row)?;
+        Ok(SessionView {
+            id: row.id,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+            message_count: row.message_count,
+            is_active: self.is_active(row),
+            is_archived: row.archived_at.is_some(),
+            model: settings.model,
+            provider: settings.provider,
+            usage: progress.usage,
+            labels: row.labels.clone(),
+        })
+    }
+}

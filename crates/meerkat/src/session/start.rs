@@ -1,0 +1,317 @@
+//! How a run is started: what is asked for and what the session remembers, made into a driver and a machine.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use meerkat_contracts::ToolHandler;
+use meerkat_core::run::{Opening, Outcome, Progress, Report, Run, RunInput, RunSettings, open};
+use meerkat_core::{
+    BudgetLimits, CompactionPolicy, Model, ModelRequest, OutputSchema, Provider, RunId, SessionId, ToolDef,
+    ToolRoute, Transcript,
+};
+use meerkat_store::{Change, Guard, NewSession, SessionRow, Transaction};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::driver::{Driven, Driver};
+use super::events::{Emitter, EventSink};
+use super::record::{self, SessionSettings, encode};
+use crate::config::{Config, CurrentConfig};
+use crate::error::SessionRef;
+use crate::prompt::SystemPrompt;
+use crate::runtime::Shared;
+use crate::structured::OutputJudge;
+use crate::{Error, features};
+
+/// What a new session is like.
+#[derive(Debug, Clone, Default)]
+pub struct NewSessionOptions {
+    /// What it can be found by.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// One run: what to do, and what to change in the session for it and from then on.
+#[derive(Debug, Clone, Default)]
+pub struct TurnOptions {
+    /// What the user says and brings.
+    pub input: RunInput,
+    /// Another model from now on.
+    pub model: Option<String>,
+    /// Who serves it.
+    pub provider: Option<Provider>,
+    /// Another system prompt from now on.
+    pub system_prompt: Option<String>,
+    /// Other instructions from now on.
+    pub instructions: Option<Vec<String>>,
+    /// Another output limit from now on.
+    pub max_tokens: Option<u32>,
+    /// Other provider parameters from now on.
+    pub provider_params: Option<Map<String, Value>>,
+    /// Other tools of the caller from now on.
+    pub tools: Option<Vec<ToolHandler>>,
+    /// What the structured output of this run must fit.
+    pub output_schema: Option<OutputSchema>,
+    /// How often to ask again for it, from now on.
+    pub structured_output_retries: Option<u32>,
+    /// What this run may use up.
+    pub budget: BudgetLimits,
+}
+
+/// How a run is watched and stopped.
+#[derive(Clone, Default)]
+pub struct RunControl {
+    /// Cancelling it interrupts the run.
+    pub cancel: CancellationToken,
+    /// Gets the run's events.
+    pub events: Option<EventSink>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunResult {
+    /// The session.
+    pub session_id: SessionId,
+    /// The model that served it.
+    pub model: String,
+    /// What came of it: completed or pending. Failures and interrupts are errors.
+    pub report: Report,
+}
+
+/// A session as a run finds it.
+pub(super) struct Found {
+    id: SessionId,
+    settings: SessionSettings,
+    progress: Progress,
+    transcript: Transcript,
+    opening: Opening,
+    admission: Transaction,
+    created: bool,
+}
+
+impl Shared {
+    /// Prepares the first run of a new session.
+    pub(super) fn found_new(
+        &self,
+        options: NewSessionOptions,
+        turn: &TurnOptions,
+        current: &CurrentConfig,
+    ) -> Result<Found, Error> {
+        let id = SessionId::from_uuid(Uuid::now_v7());
+        let now = self.clock.now();
+        let model = self.models.resolve(turn.model.as_deref(), turn.provider, &current.config.agent.model)?;
+        let mut settings = SessionSettings {
+            model: model.info().id.clone(),
+            provider: model.info().provider,
+            system_prompt: None,
+            instructions: Vec::new(),
+            max_tokens: None,
+            provider_params: None,
+            structured_output_retries: None,
+            tools: Vec::new(),
+            instance_id: self.instance.clone(),
+            config_generation: current.generation,
+        };
+        settings.change(turn, &*model);
+        let transcript = Transcript::default();
+        let opening = open(&transcript, &[], turn.input.clone(), now)?;
+        let session = NewSession {
+            id,
+            created_at: now,
+            labels: options.labels,
+            settings: encode(&settings)?,
+            progress: encode(&Progress::default())?,
+        };
+        let admission = Transaction { guards: Vec::new(), changes: vec![Change::CreateSession(session)] };
+        let progress = Progress::default();
+        Ok(Found { id, settings, progress, transcript, opening, admission, created: true })
+    }
+
+    /// Prepares the next run of a session.
+    pub(super) async fn found(
+        &self,
+        row: SessionRow,
+        turn: &TurnOptions,
+        config: &Config,
+    ) -> Result<Found, Error> {
+        let (id, now) = (row.id, self.clock.now());
+        let mut settings = record::settings(&row)?;
+        if turn.model.is_some() || turn.provider.is_some() {
+            let model = self.models.resolve(turn.model.as_deref(), turn.provider, &config.agent.model)?;
+            settings.change(turn, &*model);
+        } else {
+            let model = self.models.resolve(Some(&settings.model), None, &config.agent.model)?;
+            settings.change(turn, &*model);
+        }
+        let progress = record::progress(&row)?;
+        let transcript = self.transcript(&row, &progress).await?;
+        let calls = self.store.calls(id).await?;
+        let calls = calls.iter().map(record::call).collect::<Result<Vec<_>, _>>()?;
+        let opening = open(&transcript, &calls, turn.input.clone(), now)?;
+        let unrun = Guard::Unrun { session: id, fence: row.fence };
+        let guards = vec![Guard::Live(id), Guard::Free { session: id, now }, unrun];
+        let changes = vec![Change::PutSettings { session: id, settings: encode(&settings)? }];
+        let admission = Transaction { guards, changes };
+        Ok(Found { id, settings, progress, transcript, opening, admission, created: false })
+    }
+
+    /// Reads what the model still reads itself, and the summary of the rest.
+    async fn transcript(&self, row: &SessionRow, progress: &Progress) -> Result<Transcript, Error> {
+        let first = progress.compaction.map_or(0, |compaction| compaction.kept_from);
+        let rows = self.store.messages(row.id, first, u64::MAX).await?;
+        let messages = rows.iter().map(|row| record::message(row).map(Arc::new));
+        let messages = messages.collect::<Result<Vec<_>, _>>()?;
+        let summary = match progress.compaction {
+            None => None,
+            Some(compaction) => {
+                let rows = self.store.messages(row.id, compaction.summary_at, 1).await?;
+                rows.first().map(record::message).transpose()?.map(Arc::new)
+            }
+        };
+        Ok(Transcript::new(first, messages, summary))
+    }
+
+    /// Runs it to its end, in a task of its own: a caller that goes away does not take the run with it.
+    pub(super) async fn execute(
+        self: &Arc<Self>,
+        found: Found,
+        turn: TurnOptions,
+        config: Config,
+        control: RunControl,
+    ) -> Result<RunResult, Error> {
+        let session =
+            SessionRef { id: found.id, reference: self.reference(found.id), created: found.created };
+        let model_id = found.settings.model.clone();
+        let interrupt = CancellationToken::new();
+        let (driver, run) = self.prepare(found, turn, config, control.events, interrupt.clone())?;
+        let mut task = tokio::spawn(Box::pin(driver.drive(run)));
+        let driven = tokio::select! {
+            driven = &mut task => driven,
+            () = control.cancel.cancelled() => {
+                interrupt.cancel();
+                task.await
+            }
+        };
+        let report = match driven {
+            Ok(Driven::Ended(report)) => report,
+            Ok(Driven::Refused(error)) => return Err(error),
+            Ok(Driven::Unstored(Error::Store(source))) => return Err(Error::Unstored { session, source }),
+            Ok(Driven::Unstored(error)) => return Err(error),
+            Err(error) => return Err(Error::Internal(format!("the run broke off: {error}"))),
+        };
+        match report.outcome {
+            Outcome::Failed(failure) => Err(Error::Failed { session, failure }),
+            Outcome::Cancelled => Err(Error::Cancelled { session }),
+            Outcome::Completed(_) | Outcome::Pending(_) => {
+                Ok(RunResult { session_id: session.id, model: model_id, report })
+            }
+        }
+    }
+
+    fn prepare(
+        self: &Arc<Self>,
+        found: Found,
+        turn: TurnOptions,
+        config: Config,
+        events: Option<EventSink>,
+        interrupt: CancellationToken,
+    ) -> Result<(Driver, Run), Error> {
+        let Found { id, settings, progress, transcript, opening, admission, .. } = found;
+        let run_id = RunId::from_uuid(Uuid::now_v7());
+        let model = self.models.resolve(Some(&settings.model), None, &config.agent.model)?;
+        let judge = turn.output_schema.map(OutputJudge::new).transpose()?;
+        let retries = settings.structured_output_retries.unwrap_or(config.agent.structured_output_retries);
+        let budget = turn.budget.or(config.budget.limits());
+        let run_settings = RunSettings {
+            session_id: id,
+            run_id,
+            max_steps: config.agent.max_turns.unwrap_or(100),
+            budget,
+            warn_at: config.agent.budget_warning_threshold,
+            retry: config.retry.policy(),
+            extraction_retries: judge.is_some().then_some(retries),
+            compaction: compaction(&config, &*model),
+        };
+        let now = self.clock.now();
+        let run = Run::new(run_settings, transcript, progress, opening, now);
+        let driver = Driver {
+            shared: Arc::clone(self),
+            session: id,
+            run_id,
+            request: settings.request(&config),
+            client_tools: settings.tools.iter().map(client_tool).collect(),
+            config,
+            model,
+            judge,
+            budget,
+            emitter: Arc::new(Emitter::new(id, Arc::clone(&self.clock), events)),
+            interrupt,
+            admission: Some(admission),
+        };
+        Ok((driver, run))
+    }
+}
+
+impl SessionSettings {
+    /// Takes over what a run changes.
+    fn change(&mut self, turn: &TurnOptions, model: &dyn Model) {
+        self.model.clone_from(&model.info().id);
+        self.provider = model.info().provider;
+        if turn.system_prompt.is_some() {
+            self.system_prompt.clone_from(&turn.system_prompt);
+        }
+        if let Some(instructions) = &turn.instructions {
+            self.instructions.clone_from(instructions);
+        }
+        if turn.max_tokens.is_some() {
+            self.max_tokens = turn.max_tokens;
+        }
+        if turn.provider_params.is_some() {
+            self.provider_params.clone_from(&turn.provider_params);
+        }
+        if turn.structured_output_retries.is_some() {
+            self.structured_output_retries = turn.structured_output_retries;
+        }
+        if let Some(tools) = turn.tools.as_ref().filter(|tools| !tools.is_empty()) {
+            self.tools.clone_from(tools);
+        }
+    }
+
+    /// Makes the part of a model request that is the same in every step.
+    fn request(&self, config: &Config) -> ModelRequest {
+        let prompt = SystemPrompt { own: self.system_prompt.as_deref(), instructions: &self.instructions };
+        let own = self.provider_params.clone().map(Value::Object);
+        ModelRequest {
+            system: prompt.render(&config.agent),
+            messages: Vec::new(),
+            tools: Arc::default(),
+            max_tokens: self.max_tokens.unwrap_or(config.agent.max_tokens_per_turn),
+            temperature: config.agent.temperature,
+            output_schema: None,
+            provider_params: own.or_else(|| config.agent.provider_params.clone()).map(Arc::new),
+        }
+    }
+}
+
+/// A caller's tool, and who runs it: one with a handler we do not know can be seen and not called.
+fn client_tool(tool: &ToolHandler) -> (ToolDef, Option<ToolRoute>) {
+    let def = ToolDef {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        input_schema: Value::Object(tool.input_schema.clone()),
+    };
+    let callback = tool.handler.as_deref().is_none_or(|handler| handler == "callback");
+    (def, callback.then_some(ToolRoute::Callback))
+}
+
+fn compaction(config: &Config, model: &dyn Model) -> Option<CompactionPolicy> {
+    let window = model.info().context_window;
+    let own = config.compaction.auto_compact_threshold;
+    features::COMPACTION.then(|| CompactionPolicy {
+        threshold: window.map_or(own, |window| own.min(window / 5 * 4)).max(1),
+        window,
+        keep_groups: config.compaction.recent_turn_budget,
+        max_summary_tokens: config.compaction.max_summary_tokens,
+        min_steps_between: config.compaction.min_turns_between_compactions,
+    })
+}

@@ -1,0 +1,157 @@
+//! The commands that the offline model obeys, one on a line.
+//!
+//! A command is the first word of its line, in any case; white space and one `> ` may stand before it. Lines
+//! that are no command are passed over. `then`, alone on its line, parts the commands of one step from those of
+//! the next.
+
+use std::time::Duration;
+
+use meerkat_core::ModelErrorKind;
+use serde_json::{Map, Value};
+
+/// The longest `wait`.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+/// Commands after this many are not read.
+const MOST_COMMANDS: usize = 1000;
+
+const KINDS: [(&str, ModelErrorKind); 13] = [
+    ("rate_limited", ModelErrorKind::RateLimited),
+    ("overloaded", ModelErrorKind::Overloaded),
+    ("network_timeout", ModelErrorKind::NetworkTimeout),
+    ("call_timeout", ModelErrorKind::CallTimeout),
+    ("connection", ModelErrorKind::Connection),
+    ("server", ModelErrorKind::Server),
+    ("stream_cut", ModelErrorKind::StreamCut),
+    ("incomplete", ModelErrorKind::Incomplete),
+    ("malformed", ModelErrorKind::Malformed),
+    ("context_overflow", ModelErrorKind::ContextOverflow),
+    ("auth", ModelErrorKind::Auth),
+    ("bad_request", ModelErrorKind::BadRequest),
+    ("content_filter", ModelErrorKind::ContentFilter),
+];
+
+/// The name by which `fail` knows a kind.
+pub(super) fn kind_name(kind: ModelErrorKind) -> &'static str {
+    let named = KINDS.iter().find(|(_, known)| *known == kind);
+    named.map_or("unknown", |(name, _)| name)
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Command<'a> {
+    /// `say TEXT`
+    Say(&'a str),
+    /// What the model itself has to say about a command.
+    Remark(String),
+    /// `think TEXT`
+    Think(&'a str),
+    /// `call NAME {json}`
+    Call { name: &'a str, args: Value },
+    /// `fail KIND`, always; `fail KIND N`, the first N times.
+    Fail { kind: ModelErrorKind, times: Option<u32> },
+    /// `wait MS`
+    Wait(Duration),
+}
+
+/// The commands of a prompt.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Script<'a> {
+    /// What to do in each step; no part is empty.
+    pub(super) parts: Vec<Vec<Command<'a>>>,
+    /// What the `json` lines say.
+    pub(super) json: Vec<&'a str>,
+}
+
+impl<'a> Script<'a> {
+    /// Reads the commands of a text.
+    pub(super) fn read(text: &'a str) -> Self {
+        let mut script = Self::default();
+        let mut part = Vec::new();
+        let mut room = MOST_COMMANDS;
+        for line in text.lines() {
+            let (word, rest) = split_word(line);
+            if word.eq_ignore_ascii_case("json") {
+                script.json.push(rest);
+            } else if word.eq_ignore_ascii_case("then") && rest.is_empty() {
+                script.close(&mut part);
+                continue;
+            } else if let Some(command) = read_command(word, rest) {
+                part.push(command);
+            } else {
+                continue;
+            }
+            room -= 1;
+            if room == 0 {
+                break;
+            }
+        }
+        script.close(&mut part);
+        script
+    }
+
+    fn close(&mut self, part: &mut Vec<Command<'a>>) {
+        if !part.is_empty() {
+            self.parts.push(std::mem::take(part));
+        }
+    }
+}
+
+fn split_word(line: &str) -> (&str, &str) {
+    let line = line.trim();
+    let line = line.strip_prefix("> ").unwrap_or(line).trim_start();
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    (word, rest.trim_start())
+}
+
+fn read_command<'a>(word: &str, rest: &'a str) -> Option<Command<'a>> {
+    let is = |name: &str| word.eq_ignore_ascii_case(name);
+    if is("say") {
+        Some(Command::Say(rest))
+    } else if rest.is_empty() {
+        None
+    } else if is("think") {
+        Some(Command::Think(rest))
+    } else if is("call") {
+        Some(read_call(rest))
+    } else if is("fail") {
+        Some(read_fail(rest))
+    } else if is("wait") {
+        let time = rest.parse().map(Duration::from_millis).ok()?;
+        Some(Command::Wait(time.min(LONGEST_WAIT)))
+    } else {
+        None
+    }
+}
+
+fn read_call(rest: &str) -> Command<'_> {
+    let end = rest.find(|c: char| c.is_whitespace() || c == '{');
+    let (name, args) = rest.split_at(end.unwrap_or(rest.len()));
+    let args = match args.trim() {
+        "" => Value::Object(Map::new()),
+        // What cannot be read is passed on as it is: the runtime has to cope with it, and that can be tried.
+        args => serde_json::from_str(args).unwrap_or_else(|_| Value::String(args.to_owned())),
+    };
+    Command::Call { name, args }
+}
+
+fn read_fail(rest: &str) -> Command<'_> {
+    let (name, times) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let known = KINDS.iter().find(|(kind, _)| kind.eq_ignore_ascii_case(name));
+    let times = match times.trim() {
+        "" => Ok(None),
+        times => times.parse().map(Some),
+    };
+    match (known, times) {
+        (Some((_, kind)), Ok(times)) => Command::Fail { kind: *kind, times },
+        _ => Command::Remark(fail_usage(rest)),
+    }
+}
+
+fn fail_usage(rest: &str) -> String {
+    let asked: String = rest.chars().take(60).collect();
+    let kinds: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
+    format!(
+        "I cannot `fail {asked}`. It is `fail KIND`, or `fail KIND N` to fail the first N times; the kinds are {}.",
+        kinds.join(", ")
+    )
+}

@@ -1,0 +1,354 @@
+//! A small value that fits a JSON Schema.
+//!
+//! Only what is required is filled in. `pattern`, `not`, `if` and `uniqueItems` are not looked at, so a schema
+//! that depends on them may get a value that does not fit. Depth, size and work are bounded; a schema that
+//! cannot be filled within the bounds gets `null`.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::number::{self, Bounds};
+
+/// How many schemas may be nested, and how many may be filled in all.
+const DEEPEST: u32 = 64;
+const MOST_NODES: u32 = 5_000;
+/// The longest string and the longest list.
+const LONGEST_STRING: u64 = 65_536;
+const LONGEST_LIST: u64 = 1_000;
+
+type Object = Map<String, Value>;
+
+/// Makes a value that fits `schema`.
+pub(super) fn instance(schema: &Value) -> Value {
+    let mut maker =
+        Maker { root: schema, open_refs: vec!["#".to_owned()], nodes: MOST_NODES, depth: DEEPEST };
+    maker.make(schema).unwrap_or(Value::Null)
+}
+
+struct Maker<'a> {
+    root: &'a Value,
+    /// The references on the way from the root to here. The smallest value never needs one of them again.
+    open_refs: Vec<String>,
+    nodes: u32,
+    depth: u32,
+}
+
+impl<'a> Maker<'a> {
+    fn make(&mut self, schema: &Value) -> Option<Value> {
+        match schema {
+            Value::Bool(true) => Some(Value::Null),
+            Value::Object(schema) => self.make_object_schema(schema),
+            _ => None,
+        }
+    }
+
+    fn make_object_schema(&mut self, schema: &Object) -> Option<Value> {
+        self.nodes = self.nodes.checked_sub(1)?;
+        self.depth = self.depth.checked_sub(1)?;
+        let made = self.make_any(schema);
+        self.depth += 1;
+        made
+    }
+
+    fn make_any(&mut self, schema: &Object) -> Option<Value> {
+        if let Some(reference) = schema.get("$ref") {
+            return self.follow(schema, reference.as_str()?);
+        }
+        if let Some(Value::Array(all)) = schema.get("allOf") {
+            let mut whole = without(schema, "allOf");
+            for part in all {
+                whole = merge(&whole, &self.open(part)?);
+            }
+            return self.make_object_schema(&whole);
+        }
+        for key in ["anyOf", "oneOf"] {
+            if let Some(Value::Array(branches)) = schema.get(key) {
+                let rest = without(schema, key);
+                return branches.iter().find_map(|branch| match branch {
+                    Value::Object(branch) => self.make_object_schema(&merge(&rest, branch)),
+                    Value::Bool(true) => self.make_object_schema(&rest),
+                    _ => None,
+                });
+            }
+        }
+        given(schema).or_else(|| self.make_typed(schema))
+    }
+
+    fn follow(&mut self, schema: &Object, reference: &str) -> Option<Value> {
+        if self.open_refs.iter().any(|open| open == reference) {
+            return None;
+        }
+        let target = self.resolve(reference)?;
+        let merged = match target {
+            Value::Object(target) => merge(target, &without(schema, "$ref")),
+            Value::Bool(true) => without(schema, "$ref"),
+            _ => return None,
+        };
+        self.open_refs.push(reference.to_owned());
+        let made = self.make_object_schema(&merged);
+        self.open_refs.pop();
+        made
+    }
+
+    fn resolve(&self, reference: &str) -> Option<&'a Value> {
+        self.root.pointer(reference.strip_prefix('#')?)
+    }
+
+    /// Returns a part of an `allOf` with its references replaced by what they stand for.
+    fn open(&self, part: &Value) -> Option<Object> {
+        let mut part = match part {
+            Value::Object(part) => part.clone(),
+            Value::Bool(true) => Object::new(),
+            _ => return None,
+        };
+        for _ in 0..DEEPEST {
+            let Some(reference) = part.get("$ref") else {
+                return Some(part);
+            };
+            let target = self.resolve(reference.as_str()?)?;
+            part = merge(target.as_object()?, &without(&part, "$ref"));
+        }
+        None
+    }
+
+    fn make_typed(&mut self, schema: &Object) -> Option<Value> {
+        match schema.get("type") {
+            Some(Value::String(name)) => self.make_type(schema, name),
+            Some(Value::Array(names)) => {
+                names.iter().filter_map(Value::as_str).find_map(|name| self.make_type(schema, name))
+            }
+            _ => self.make_type(schema, implied_type(schema)),
+        }
+    }
+
+    fn make_type(&mut self, schema: &Object, name: &str) -> Option<Value> {
+        match name {
+            "null" => Some(Value::Null),
+            "boolean" => Some(Value::Bool(false)),
+            "integer" => number::integer(&Bounds::of(schema)),
+            "number" => number::number(&Bounds::of(schema)),
+            "string" => string(schema),
+            "array" => self.list(schema),
+            "object" => self.object(schema),
+            _ => None,
+        }
+    }
+
+    fn list(&mut self, schema: &Object) -> Option<Value> {
+        let count = size(schema, "minItems");
+        if count > LONGEST_LIST {
+            return None;
+        }
+        let any = Value::Bool(true);
+        let (first, rest) = match (schema.get("prefixItems"), schema.get("items")) {
+            (Some(Value::Array(first)), rest) => (first.as_slice(), rest),
+            // Older drafts have the list under `items`.
+            (_, Some(Value::Array(first))) => (first.as_slice(), schema.get("additionalItems")),
+            (_, rest) => ([].as_slice(), rest),
+        };
+        let rest = std::iter::repeat(rest.unwrap_or(&any));
+        let schemas = first.iter().chain(rest).take(usize::try_from(count).ok()?);
+        schemas.map(|schema| self.make(schema)).collect()
+    }
+
+    fn object(&mut self, schema: &Object) -> Option<Value> {
+        let empty = Object::new();
+        let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+        let required: BTreeSet<_> = strings(schema.get("required")).into_iter().collect();
+        let mut made = Object::new();
+        for (name, property) in properties {
+            if required.contains(name.as_str()) {
+                made.insert(name.clone(), self.make(property)?);
+            }
+        }
+        let any = Value::Bool(true);
+        let other = schema.get("additionalProperties").unwrap_or(&any);
+        for name in required {
+            if !made.contains_key(name) {
+                made.insert(name.to_owned(), self.make(other)?);
+            }
+        }
+        let wanted = size(schema, "minProperties");
+        if wanted > LONGEST_LIST {
+            return None;
+        }
+        let mut optional = properties.iter();
+        let mut number = 0;
+        while (made.len() as u64) < wanted {
+            let (name, property) = optional.next().map_or_else(
+                || {
+                    number += 1;
+                    (Cow::Owned(format!("property{number}")), other)
+                },
+                |(name, property)| (Cow::Borrowed(name), property),
+            );
+            if !made.contains_key(&*name) {
+                made.insert(name.into_owned(), self.make(property)?);
+            }
+        }
+        Some(Value::Object(made))
+    }
+}
+
+/// Returns a value that the schema itself gives.
+fn given(schema: &Object) -> Option<Value> {
+    if let Some(value) = schema.get("const") {
+        return Some(value.clone());
+    }
+    let list = |key: &str| schema.get(key).and_then(Value::as_array);
+    if let Some(values) = list("enum") {
+        return values.iter().find(|value| suits(value, schema)).cloned();
+    }
+    let examples = list("examples").into_iter().flatten();
+    let mut offered = schema.get("default").into_iter().chain(examples);
+    offered.find(|value| suits(value, schema)).cloned()
+}
+
+/// Says whether a value that the schema gives has the right type; authors are not always careful.
+fn suits(value: &Value, schema: &Object) -> bool {
+    let types = types(schema.get("type"));
+    let of_type = |name: &&str| match *name {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => false,
+    };
+    let whole = |object: &Object| {
+        let required = strings(schema.get("required"));
+        required.iter().all(|name| object.contains_key(*name))
+    };
+    (types.is_empty() || types.iter().any(of_type)) && value.as_object().is_none_or(whole)
+}
+
+fn implied_type(schema: &Object) -> &'static str {
+    const KEYS: [(&str, &str); 14] = [
+        ("properties", "object"),
+        ("required", "object"),
+        ("additionalProperties", "object"),
+        ("minProperties", "object"),
+        ("items", "array"),
+        ("prefixItems", "array"),
+        ("minItems", "array"),
+        ("minLength", "string"),
+        ("format", "string"),
+        ("pattern", "string"),
+        ("minimum", "number"),
+        ("maximum", "number"),
+        ("exclusiveMinimum", "number"),
+        ("multipleOf", "number"),
+    ];
+    let known = KEYS.iter().find(|(key, _)| schema.contains_key(*key));
+    known.map_or("null", |(_, name)| name)
+}
+
+fn string(schema: &Object) -> Option<Value> {
+    let least = size(schema, "minLength");
+    if least > LONGEST_STRING {
+        return None;
+    }
+    let mut text = match schema.get("format").and_then(Value::as_str) {
+        Some("date-time") => "2026-01-01T00:00:00Z",
+        Some("date") => "2026-01-01",
+        Some("time") => "00:00:00Z",
+        Some("duration") => "PT0S",
+        Some("email" | "idn-email") => "user@example.com",
+        Some("uri" | "url" | "iri" | "uri-reference") => "https://example.com/",
+        Some("uuid") => "00000000-0000-4000-8000-000000000000",
+        Some("hostname") => "example.com",
+        Some("ipv4") => "127.0.0.1",
+        Some("ipv6") => "::1",
+        _ => "",
+    }
+    .to_owned();
+    let missing = usize::try_from(least).ok()?.saturating_sub(text.len());
+    text.extend(std::iter::repeat_n('x', missing));
+    Some(Value::String(text))
+}
+
+/// Joins two schemas into one that asks for what both ask for; where that has no simple form, `b` wins.
+fn merge(a: &Object, b: &Object) -> Object {
+    let mut merged = a.clone();
+    for (key, value) in b {
+        let joined = match merged.get(key) {
+            Some(first) => join(key, first, value),
+            None => value.clone(),
+        };
+        merged.insert(key.clone(), joined);
+    }
+    merged
+}
+
+fn join(key: &str, a: &Value, b: &Value) -> Value {
+    let chosen = match (key, a, b) {
+        ("properties", Value::Object(a), Value::Object(b)) => {
+            let mut all = a.clone();
+            for (name, schema) in b {
+                let both = match (a.get(name), schema) {
+                    (Some(Value::Object(a)), Value::Object(b)) => Value::Object(merge(a, b)),
+                    _ => schema.clone(),
+                };
+                all.insert(name.clone(), both);
+            }
+            return Value::Object(all);
+        }
+        ("required" | "allOf", Value::Array(a), Value::Array(b)) => {
+            return a.iter().chain(b).cloned().collect();
+        }
+        ("enum", Value::Array(a), Value::Array(b)) => {
+            return a.iter().filter(|value| b.contains(value)).cloned().collect();
+        }
+        ("type", a, b) => return common_types(a, b),
+        ("minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties", a, b) => {
+            if a.as_f64() > b.as_f64() { a } else { b }
+        }
+        ("maximum" | "exclusiveMaximum" | "maxLength" | "maxItems", a, b) => {
+            if a.as_f64() < b.as_f64() {
+                a
+            } else {
+                b
+            }
+        }
+        (_, _, b) => b,
+    };
+    chosen.clone()
+}
+
+fn common_types(a: &Value, b: &Value) -> Value {
+    let (a, b) = (types(Some(a)), types(Some(b)));
+    let fits =
+        |name: &str, list: &[&str]| list.contains(&name) || name == "integer" && list.contains(&"number");
+    let of_a = a.iter().filter(|name| fits(name, &b));
+    let of_b = b.iter().filter(|name| fits(name, &a) && !a.contains(name));
+    of_a.chain(of_b).map(|name| Value::String((*name).to_owned())).collect()
+}
+
+fn types(value: Option<&Value>) -> Vec<&str> {
+    match value {
+        Some(Value::String(name)) => vec![name],
+        value => strings(value),
+    }
+}
+
+fn strings(value: Option<&Value>) -> Vec<&str> {
+    let list = value.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str).collect()
+}
+
+fn size(schema: &Object, key: &str) -> u64 {
+    let value = schema.get(key).and_then(Value::as_f64);
+    value.map_or(0, |size| size.max(0.0) as u64)
+}
+
+fn without(schema: &Object, key: &str) -> Object {
+    schema
+        .iter()
+        .filter(|(name, _)| *name != key)
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}

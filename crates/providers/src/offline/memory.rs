@@ -1,0 +1,52 @@
+//! How often a request failed on purpose.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use meerkat_core::Message;
+
+/// Beyond this many requests the counting starts anew.
+const MOST_REQUESTS: usize = 1024;
+
+/// Counts failures by request, until the request is answered.
+#[derive(Debug, Default)]
+pub(super) struct Memory(Mutex<HashMap<u64, u32>>);
+
+impl Memory {
+    /// Names a request: a retry has the same name, another step or another session has not.
+    pub(super) fn key(messages: &[Arc<Message>]) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        messages.len().hash(&mut hasher);
+        let user = messages.iter().rev().find_map(|message| match &**message {
+            Message::User { content, created_at } => Some((content, created_at)),
+            _ => None,
+        });
+        if let Some((content, created_at)) = user {
+            created_at.hash(&mut hasher);
+            content.to_text().hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    pub(super) fn count(&self, key: u64) -> u32 {
+        self.lock().get(&key).copied().unwrap_or(0)
+    }
+
+    pub(super) fn add(&self, key: u64) {
+        let mut counts = self.lock();
+        if counts.len() >= MOST_REQUESTS && !counts.contains_key(&key) {
+            counts.clear();
+        }
+        let count = counts.entry(key).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    pub(super) fn forget(&self, key: u64) {
+        self.lock().remove(&key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, u32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,188 @@
+//! The offline model: for trying everything with no key, for tests and for demonstrations.
+//!
+//! It obeys the commands in the last user message (see [`command`]), fills a requested schema with a minimal
+//! instance (see [`instance`]), and otherwise says plainly what it is. The same request gives the same answer,
+//! with one exception that is asked for by name: `fail KIND N` counts how often it was asked.
+
+mod command;
+mod instance;
+mod memory;
+mod number;
+mod output;
+mod reply;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use meerkat_core::{
+    Answer, BoxFuture, Content, DeltaSink, Message, Model, ModelError, ModelErrorKind, ModelInfo,
+    ModelRequest, Provider,
+};
+
+use command::{Command, Script};
+use memory::Memory;
+use output::Output;
+
+/// The id under which the offline model is chosen.
+pub const OFFLINE_MODEL_ID: &str = "offline";
+
+/// A model that needs nothing but the request.
+#[derive(Debug)]
+pub struct OfflineModel {
+    info: ModelInfo,
+    failures: Memory,
+}
+
+impl OfflineModel {
+    /// Makes one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            info: ModelInfo {
+                id: OFFLINE_MODEL_ID.to_owned(),
+                provider: Provider::Other,
+                context_window: Some(128_000),
+            },
+            failures: Memory::default(),
+        }
+    }
+
+    async fn answer(&self, request: &ModelRequest, deltas: DeltaSink<'_>) -> Result<Answer, ModelError> {
+        let mut output = Output::new(deltas);
+        if let Some(schema) = &request.output_schema {
+            let forced = forced_json(request);
+            output.say(&forced.unwrap_or_else(|| instance::instance(schema).to_string()));
+        } else if is_summary_request(request) {
+            output.say(&reply::summary(&request.messages));
+        } else {
+            self.step(request, &mut output).await?;
+        }
+        Ok(output.finish(request))
+    }
+
+    /// Obeys the part of the commands whose turn it is.
+    async fn step(&self, request: &ModelRequest, output: &mut Output<'_>) -> Result<(), ModelError> {
+        let (text, since) = last_user(request);
+        let mut script = Script::read(&text);
+        let steps_done = since.iter().filter(|m| calls_tools(m)).count();
+        if steps_done < script.parts.len() {
+            return self.obey(script.parts.swap_remove(steps_done), request, output).await;
+        }
+        if steps_done > 0 {
+            output.say(&reply::results(since));
+        } else if !script.json.is_empty() {
+            output.say("ok");
+        } else if reply::asks_for_tools(&text) {
+            output.say(&reply::tool_list(&request.tools));
+        } else {
+            output.say(&reply::about(&text));
+        }
+        Ok(())
+    }
+
+    async fn obey(
+        &self,
+        commands: Vec<Command<'_>>,
+        request: &ModelRequest,
+        output: &mut Output<'_>,
+    ) -> Result<(), ModelError> {
+        let mut key = None;
+        let mut planned = 0;
+        for command in commands {
+            match command {
+                Command::Say(text) => output.say(text),
+                Command::Remark(text) => output.say(&text),
+                Command::Think(text) => output.think(text),
+                Command::Call { name, args } => output.call(name, args),
+                Command::Wait(time) if time == Duration::ZERO => {}
+                Command::Wait(time) => tokio::time::sleep(time).await,
+                Command::Fail { kind, times } => {
+                    let key = *key.get_or_insert_with(|| Memory::key(&request.messages));
+                    planned = times.map_or(u32::MAX, |times| times.saturating_add(planned));
+                    if self.failures.count(key) < planned {
+                        self.failures.add(key);
+                        return Err(failure(kind));
+                    }
+                }
+            }
+        }
+        if let Some(key) = key {
+            self.failures.forget(key);
+        }
+        Ok(())
+    }
+}
+
+impl Default for OfflineModel {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Model for OfflineModel {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        deltas: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<Answer, ModelError>> {
+        Box::pin(self.answer(request, deltas))
+    }
+}
+
+fn failure(kind: ModelErrorKind) -> ModelError {
+    ModelError {
+        kind,
+        provider: Provider::Other,
+        status: None,
+        retry_after: None,
+        message: format!("the offline model was told to fail with `{}`", command::kind_name(kind)),
+    }
+}
+
+/// Returns the text of the last user message and the messages after it.
+fn last_user(request: &ModelRequest) -> (String, &[Arc<Message>]) {
+    let messages = &request.messages;
+    let place = messages.iter().rposition(|m| user_content(m).is_some());
+    let text = place.and_then(|at| user_content(&messages[at])).map(Content::to_text);
+    (text.unwrap_or_default(), &messages[place.map_or(0, |at| at + 1)..])
+}
+
+fn user_content(message: &Message) -> Option<&Content> {
+    match message {
+        Message::User { content, .. } => Some(content),
+        _ => None,
+    }
+}
+
+fn calls_tools(message: &Message) -> bool {
+    match message {
+        Message::Assistant { blocks, .. } => blocks.iter().any(output::is_call),
+        _ => false,
+    }
+}
+
+/// Finds what the newest `json` lines want the structured output to be. The first line answers the first try,
+/// the second line the second; the last one answers all further tries.
+fn forced_json(request: &ModelRequest) -> Option<String> {
+    let newest_first = request.messages.iter().rev().filter_map(|m| user_content(m));
+    for (later_users, content) in newest_first.enumerate() {
+        let text = content.to_text();
+        let lines = Script::read(&text).json;
+        if let Some(last) = lines.len().checked_sub(1) {
+            return Some(lines[later_users.saturating_sub(1).min(last)].to_owned());
+        }
+    }
+    None
+}
+
+fn is_summary_request(request: &ModelRequest) -> bool {
+    let asked = |content: &Content| content.to_text().starts_with(reply::SUMMARY_REQUEST);
+    let last = request.messages.last().and_then(|m| user_content(m));
+    request.tools.is_empty() && last.is_some_and(asked)
+}

@@ -1,0 +1,99 @@
+//! What the offline model does, seen through the port.
+
+mod commands;
+mod instances;
+mod replies;
+
+use std::sync::{Arc, Mutex};
+
+use meerkat_core::{
+    Answer, AssistantBlock, Content, Delta, Message, Model as _, ModelError, ModelRequest, StopReason,
+    Timestamp, ToolDef, ToolOutput, ToolResult,
+};
+use serde_json::Value;
+
+use super::OfflineModel;
+
+fn user(text: &str) -> Message {
+    Message::User { content: Content::text(text), created_at: Timestamp::UNIX_EPOCH }
+}
+
+fn assistant(blocks: Vec<AssistantBlock>) -> Message {
+    Message::Assistant { blocks, stop_reason: StopReason::EndTurn, created_at: Timestamp::UNIX_EPOCH }
+}
+
+fn results(results: Vec<ToolResult>) -> Message {
+    Message::ToolResults { results, created_at: Timestamp::UNIX_EPOCH }
+}
+
+fn tool(name: &str, description: &str) -> ToolDef {
+    ToolDef {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        input_schema: serde_json::json!({}),
+    }
+}
+
+fn request(messages: Vec<Message>) -> ModelRequest {
+    ModelRequest {
+        system: String::new(),
+        messages: messages.into_iter().map(Arc::new).collect(),
+        tools: Arc::new([tool("a", "First.\nSecond."), tool("b", "Other.")]),
+        max_tokens: 1000,
+        temperature: None,
+        output_schema: None,
+        provider_params: None,
+    }
+}
+
+fn extraction(messages: Vec<Message>, schema: Value) -> ModelRequest {
+    ModelRequest { tools: Arc::new([]), output_schema: Some(Arc::new(schema)), ..request(messages) }
+}
+
+async fn ask(model: &OfflineModel, request: &ModelRequest) -> Result<(Answer, Vec<Delta>), ModelError> {
+    let deltas = Mutex::new(Vec::new());
+    let answer = model.ask(request, &|delta| deltas.lock().unwrap().push(delta)).await?;
+    Ok((answer, deltas.into_inner().unwrap()))
+}
+
+/// Asks a new model, which must not fail.
+async fn answer(request: &ModelRequest) -> Answer {
+    ask(&OfflineModel::new(), request).await.unwrap().0
+}
+
+/// Shows the blocks of an answer, one on a line.
+fn shown(answer: &Answer) -> Vec<String> {
+    let show = |block: &AssistantBlock| match block {
+        AssistantBlock::Text { text, .. } => format!("text {text}"),
+        AssistantBlock::Reasoning { text, .. } => format!("reasoning {text}"),
+        AssistantBlock::ToolUse { id, name, args, .. } => format!("{id} {name} {args}"),
+        other => format!("{other:?}"),
+    };
+    answer.blocks.iter().map(show).collect()
+}
+
+/// Asks a new model one prompt and shows the answer.
+async fn say(prompt: &str) -> Vec<String> {
+    shown(&answer(&request(vec![user(prompt)])).await)
+}
+
+/// Runs a prompt to its end; every tool answers with its own name, `bad` with a failure. Shows each answer.
+async fn run(prompt: &str) -> Vec<Vec<String>> {
+    let mut messages = vec![user(prompt)];
+    let mut steps = Vec::new();
+    loop {
+        let answer = answer(&request(messages.clone())).await;
+        steps.push(shown(&answer));
+        let message = assistant(answer.blocks);
+        let calls = message.tool_calls();
+        if calls.is_empty() {
+            return steps;
+        }
+        messages.push(message);
+        let result = |call: &meerkat_core::ToolCall| ToolResult {
+            is_error: call.name == "bad",
+            ..ToolOutput::text(format!("{} ran", call.name)).answering(call.id.clone())
+        };
+        messages.push(results(calls.iter().map(result).collect()));
+    }
+}

@@ -1,0 +1,181 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use meerkat_core::{
+    AssistantBlock, Delta, Message, Model as _, ModelInfo, ModelRequest, NoticeKind, Provider, Timestamp,
+    ToolOutput, Usage,
+};
+use serde_json::json;
+
+use super::super::{OFFLINE_MODEL_ID, OfflineModel};
+use super::{answer, ask, assistant, extraction, request, results, say, shown, user};
+
+const ASK_FOR_JSON: &str = "Give the result of the conversation above as one JSON value.";
+const ASK_AGAIN: &str = "That does not fit the schema: odd\nReply again.";
+const ASK_FOR_SUMMARY: &str = "Summarise the conversation so far for whoever continues it.";
+
+fn text(text: &str) -> AssistantBlock {
+    AssistantBlock::Text { text: text.to_owned(), meta: None }
+}
+
+#[test]
+fn it_describes_itself() {
+    let info = ModelInfo {
+        id: OFFLINE_MODEL_ID.to_owned(),
+        provider: Provider::Other,
+        context_window: Some(128_000),
+    };
+    assert_eq!(OfflineModel::default().info(), &info);
+}
+
+#[tokio::test]
+async fn a_prompt_without_commands_is_told_what_this_is() {
+    assert_eq!(
+        say("  hello\nworld ").await,
+        [
+            "text I am Meerkat's offline model: no API key is configured, and I make no network calls. You said: \
+          “hello\nworld”. To try things, write a line such as `say TEXT` or `call NAME {json}`, or ask “which \
+          tools”. For a real model, set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or pass --model."
+        ]
+    );
+    let nothing = shown(&answer(&request(vec![])).await);
+    assert!(nothing[0].contains("no network calls. To try things"), "{nothing:?}");
+}
+
+#[tokio::test]
+async fn the_tools_are_listed_when_asked_for() {
+    let list = ["text I can see these tools:\na: First.\nb: Other."];
+    for prompt in ["Which tools do you have?", "WHAT TOOLS?", "list tools", "Please list your tools."] {
+        assert_eq!(say(prompt).await, list, "{prompt}");
+    }
+    let without = ModelRequest { tools: Arc::new([]), ..request(vec![user("which tools")]) };
+    assert_eq!(shown(&answer(&without).await), ["text There are no tools in this request."]);
+}
+
+#[tokio::test]
+async fn long_results_are_quoted_in_part() {
+    let call =
+        AssistantBlock::ToolUse { id: "x".to_owned(), name: "a".to_owned(), args: json!({}), meta: None };
+    let long = format!("é\n{}", "é".repeat(300));
+    let messages =
+        vec![user("anything"), assistant(vec![call]), results(vec![ToolOutput::text(long).answering("x")])];
+    assert_eq!(shown(&answer(&request(messages)).await), [format!("text a → é {}…", "é".repeat(198))]);
+}
+
+#[tokio::test]
+async fn the_pieces_make_up_the_text() {
+    for text in ["one", "  two  words ", "tab\tand é ünïcode\u{a0}!", "a"] {
+        let prompt = format!("say {text}\nsay more  of it\nthink {text}\nthink again");
+        let (answer, deltas) = ask(&OfflineModel::new(), &request(vec![user(&prompt)])).await.unwrap();
+        let (mut said, mut thought) = (String::new(), String::new());
+        for delta in &deltas {
+            match delta {
+                Delta::Text(piece) => said.push_str(piece),
+                Delta::Reasoning(piece) => thought.push_str(piece),
+            }
+        }
+        assert_eq!(shown(&answer), [format!("reasoning {thought}"), format!("text {said}")]);
+        assert!(deltas.len() > 6, "{deltas:?}");
+    }
+}
+
+#[tokio::test]
+async fn usage_is_counted_from_bytes() {
+    let request = ModelRequest { system: "s".repeat(40), ..request(vec![user("say 12345678")]) };
+    let usage = Usage { input_tokens: 3 + 10 + 1, output_tokens: 2 + 1, ..Usage::default() };
+    assert_eq!(answer(&request).await.usage, usage);
+}
+
+#[tokio::test]
+async fn a_schema_is_answered_with_json_alone() {
+    let schema =
+        json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}}, "required": ["n"]});
+    let messages = vec![user("call a {}"), user(ASK_FOR_JSON)];
+    assert_eq!(shown(&answer(&extraction(messages, schema)).await), ["text {\"n\":3}"]);
+}
+
+#[tokio::test]
+async fn json_lines_are_given_instead_one_for_each_try() {
+    let mut messages = vec![
+        user("json {\"old\":1}"),
+        user("say hi\njson {\"wrong\": 1}\njson not json"),
+        assistant(vec![text("hi")]),
+        user(ASK_FOR_JSON),
+    ];
+    for expected in ["{\"wrong\": 1}", "not json", "not json"] {
+        let given = answer(&extraction(messages.clone(), json!({}))).await;
+        assert_eq!(shown(&given), [format!("text {expected}")]);
+        messages.extend([assistant(given.blocks), user(ASK_AGAIN)]);
+    }
+}
+
+#[tokio::test]
+async fn a_summary_is_the_first_line_of_each_message() {
+    let call = |name: &str| AssistantBlock::ToolUse {
+        id: name.to_owned(),
+        name: name.to_owned(),
+        args: json!({}),
+        meta: None,
+    };
+    let notice = Message::SystemNotice {
+        kind: NoticeKind::Generic,
+        body: "old\nnews".to_owned(),
+        created_at: Timestamp::UNIX_EPOCH,
+    };
+    let messages = vec![
+        notice,
+        user(&format!("\n{}\nsecond", "w".repeat(130))),
+        assistant(vec![call("a"), call("b")]),
+        results(vec![ToolOutput::text("done\nwell").answering("a")]),
+        assistant(vec![text("All\ngood")]),
+        user(ASK_FOR_SUMMARY),
+    ];
+    let asked = ModelRequest { tools: Arc::new([]), ..request(messages.clone()) };
+    let lines = [
+        "text notice: old".to_owned(),
+        format!("user: {}…", "w".repeat(120)),
+        "assistant: called a, b".to_owned(),
+        "tool: done".to_owned(),
+        "assistant: All".to_owned(),
+    ];
+    assert_eq!(shown(&answer(&asked).await), [lines.join("\n")]);
+    let with_tools = shown(&answer(&request(messages)).await);
+    assert!(with_tools[0].starts_with("text I am Meerkat's"), "{with_tools:?}");
+}
+
+#[tokio::test]
+async fn a_summary_keeps_the_newest_and_stays_short() {
+    let mut messages: Vec<_> = (0..500).map(|n| user(&format!("{n} {}", "w".repeat(100)))).collect();
+    messages.push(user(ASK_FOR_SUMMARY));
+    let asked = ModelRequest { tools: Arc::new([]), ..request(messages) };
+    let summary = shown(&answer(&asked).await).remove(0);
+    assert!(summary.len() < 2100, "{}", summary.len());
+    assert!(summary.starts_with("text (482 earlier messages)\nuser: 482 w"), "{summary}");
+    assert!(summary.lines().last().unwrap().starts_with("user: 499 w"), "{summary}");
+}
+
+#[tokio::test]
+async fn ten_megabytes_are_no_trouble() {
+    const SIZE: usize = 10_000_000;
+    let shapes = [
+        ("word ", SIZE / 5),
+        ("say word\n", SIZE / 9),
+        ("call a {\"x\":1}\n", SIZE / 15),
+        // The rest is ten times smaller only because tests are built without optimisation.
+        ("then\n", SIZE / 50),
+        ("\n", SIZE / 10),
+        ("é", SIZE / 20),
+    ];
+    for (shape, times) in shapes {
+        let text = shape.repeat(times);
+        for start in ["", "say ", "call a {"] {
+            let began = Instant::now();
+            let prompt = vec![user(&format!("{start}{text}"))];
+            let answered = answer(&request(prompt.clone())).await;
+            assert!(answered.blocks.len() <= 1000, "{start}{shape}");
+            answer(&extraction(prompt, json!({}))).await;
+            // A generous bound: what takes quadratic time takes hours.
+            assert!(began.elapsed() < Duration::from_secs(20), "{start}{shape}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The durable truth of a realm.
+//!
+//! A realm is a folder with a manifest that pins its backend. Everything that changes goes through one
+//! method, [`Store::commit`]: a [`Transaction`] of guards and changes that happens whole or not at all. What
+//! is stored are keys, counters and bytes; the owners of the records encode them. No SQL leaves this crate.
+//!
+//! Who may run a session is a lease row with a fencing number that only ever grows. A process that lost
+//! its lease can no longer commit, however late it wakes up.
+
+mod error;
+#[cfg(feature = "sqlite")]
+mod files;
+mod liveness;
+mod memory;
+#[cfg(feature = "sqlite")]
+mod owner;
+mod realm;
+mod rows;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod transaction;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use meerkat_core::{BlobId, SessionId};
+
+pub use error::Error;
+pub use memory::MemoryStore;
+#[cfg(feature = "sqlite")]
+pub use owner::{Owner, OwnerRecord};
+pub use realm::{
+    Backend, Force, Manifest, Origin, Realm, RealmInfo, RealmList, RealmOptions, RealmPaths, Warning,
+};
+pub use rows::{Archived, Blob, CallRow, ConfigRow, LeaseRow, MessageRow, SessionQuery, SessionRow};
+#[cfg(feature = "sqlite")]
+pub use sqlite::{SqliteOptions, SqliteStore, check};
+pub use transaction::{Change, Committed, Guard, NewCall, NewSession, Transaction};
+
+/// What every store call returns.
+pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+/// One realm's data.
+///
+/// Reads never wait for a run or for a writer. A commit that returned is on disk.
+pub trait Store: Send + Sync {
+    /// Applies a transaction whole, or not at all.
+    ///
+    /// Guards are checked first, against the state the changes will be applied to; the first that does not
+    /// hold is the error. Once the future was polled, dropping it undoes nothing.
+    fn commit(&self, transaction: Transaction) -> Reply<'_, Committed>;
+
+    /// Reads one session, archived ones included.
+    fn session(&self, id: SessionId) -> Reply<'_, Option<SessionRow>>;
+
+    /// Lists sessions, the most recently changed first.
+    fn sessions(&self, query: SessionQuery) -> Reply<'_, Vec<SessionRow>>;
+
+    /// Reads the messages of a session in order, from sequence number `from` (the first message is 0), at
+    /// most `limit` of them.
+    fn messages(&self, id: SessionId, from: u64, limit: u64) -> Reply<'_, Vec<MessageRow>>;
+
+    /// Reads the open tool calls of a session, in call order.
+    fn calls(&self, id: SessionId) -> Reply<'_, Vec<CallRow>>;
+
+    /// Reads the config document; `None` before the first change.
+    fn config(&self) -> Reply<'_, Option<ConfigRow>>;
+
+    /// Reads a blob.
+    fn blob(&self, id: BlobId) -> Reply<'_, Option<Blob>>;
+
+    /// Lists the sessions that this store leases and that somebody asked to interrupt.
+    fn interrupts(&self) -> Reply<'_, Vec<SessionId>>;
+}

@@ -1,0 +1,110 @@
+//! Looking over the realms of a state root, and deleting one.
+//!
+//! Deletion first takes the directory out of the way by renaming it and only then looks for living owners,
+//! so that nobody can begin to use what is being deleted. Links are never followed.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use meerkat_core::RealmId;
+use uuid::Uuid;
+
+use super::{Manifest, Realm, RealmPaths};
+use crate::Error;
+use crate::liveness::any_alive;
+
+/// The realms of a state root.
+#[derive(Debug, Default)]
+pub struct RealmList {
+    /// The realms, by id.
+    pub realms: Vec<RealmInfo>,
+    /// What looks like a realm and cannot be read.
+    pub broken: Vec<Error>,
+}
+
+/// A realm as the list shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RealmInfo {
+    /// What it is.
+    pub manifest: Manifest,
+    /// Whether a living process has it open.
+    pub in_use: bool,
+}
+
+/// Whether a realm is deleted although it is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Force {
+    /// It is not.
+    No,
+    /// It is; whoever uses it fails from then on.
+    Yes,
+}
+
+impl Realm {
+    /// Lists the realms of a state root; one that does not exist has none.
+    ///
+    /// # Errors
+    /// Fails when the state root cannot be read. A broken realm is reported in the list.
+    pub fn list(state_root: &Path) -> Result<RealmList, Error> {
+        let mut list = RealmList::default();
+        let entries = match fs::read_dir(state_root) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(list),
+            Err(error) => return Err(Error::io(state_root, error)),
+        };
+        for entry in entries {
+            let name = entry.map_err(|error| Error::io(state_root, error))?.file_name();
+            // Names that are no realm id are none of our business.
+            let Some(id) = name.to_str().and_then(|name| name.parse::<RealmId>().ok()) else {
+                continue;
+            };
+            match inspect(state_root, &id) {
+                Ok(info) => list.realms.push(info),
+                Err(error) => list.broken.push(error),
+            }
+        }
+        list.realms.sort_unstable_by(|a, b| a.manifest.realm_id.cmp(&b.manifest.realm_id));
+        Ok(list)
+    }
+
+    /// Deletes a realm and everything in it.
+    ///
+    /// # Errors
+    /// Fails when there is no such realm, when it is in use and the deletion is not forced, and when the file
+    /// system refuses.
+    pub fn delete(state_root: &Path, realm: &RealmId, force: Force) -> Result<(), Error> {
+        let paths = RealmPaths::new(state_root, realm);
+        if !paths.exists()? {
+            return Err(Error::RealmNotFound(realm.clone()));
+        }
+        let state_root = paths.root.parent().unwrap_or(state_root);
+        // The leading dot makes it no realm id.
+        let doomed = state_root.join(format!(".deleted-{realm}-{}", Uuid::now_v7()));
+        refuse_in_use(realm, &paths.root, force)?;
+        fs::rename(&paths.root, &doomed).map_err(|error| Error::io(&paths.root, error))?;
+        if let Err(error) = refuse_in_use(realm, &doomed, force) {
+            fs::rename(&doomed, &paths.root).map_err(|error| Error::io(&doomed, error))?;
+            return Err(error);
+        }
+        fs::remove_dir_all(&doomed).map_err(|error| Error::io(&doomed, error))
+    }
+}
+
+fn inspect(state_root: &Path, id: &RealmId) -> Result<RealmInfo, Error> {
+    let manifest = Manifest::read(state_root, id)?;
+    let leases = RealmPaths::new(state_root, id).leases;
+    let in_use = any_alive(&leases).map_err(|error| Error::io(leases, error))?;
+    Ok(RealmInfo { manifest, in_use })
+}
+
+fn refuse_in_use(realm: &RealmId, root: &Path, force: Force) -> Result<(), Error> {
+    let leases = root.join("leases");
+    match force {
+        Force::Yes => Ok(()),
+        Force::No if any_alive(&leases).map_err(|error| Error::io(&leases, error))? => {
+            Err(Error::RealmInUse(realm.clone()))
+        }
+        Force::No => Ok(()),
+    }
+}

@@ -1,0 +1,202 @@
+//! Applying changes. Each is a few statements whose cost does not depend on how long a session is.
+
+use meerkat_core::{RunId, SessionId, Timestamp};
+use rusqlite::{Connection, OptionalExtension as _, Params, params};
+use uuid::Uuid;
+
+use super::fault::Failure;
+use super::guard::{generation, require_session};
+use super::value::{Key, get_u64, int, key, micros};
+use crate::{Blob, Change, Committed, Error, NewCall, NewSession};
+
+/// Applies one change on behalf of the owner `me`.
+pub(super) fn apply(
+    connection: &Connection,
+    me: Uuid,
+    change: Change,
+    committed: &mut Committed,
+) -> Result<(), Failure> {
+    let me = me.into_bytes();
+    match change {
+        Change::CreateSession(new) => create_session(connection, &new),
+        Change::TakeLease { session, run, expires_at } => {
+            committed.fence = Some(take_lease(connection, me, session, (run, expires_at))?);
+            Ok(())
+        }
+        Change::RenewLeases { sessions, expires_at } => {
+            let renew =
+                "UPDATE leases SET expires_at = max(expires_at, ?3) WHERE session = ?1 AND owner = ?2";
+            for session in sessions {
+                execute(connection, renew, params![key(session), me, micros(expires_at)])?;
+            }
+            Ok(())
+        }
+        Change::ReleaseLease(session) => {
+            require_session(connection, session)?;
+            let release = "UPDATE leases SET owner = NULL, interrupt = 0 WHERE session = ?1 AND owner = ?2";
+            execute(connection, release, params![key(session), me]).map(drop)
+        }
+        Change::RequestInterrupt(session) => {
+            require_session(connection, session)?;
+            let flag = "UPDATE leases SET interrupt = 1 WHERE session = ?1 AND owner IS NOT NULL";
+            execute(connection, flag, [key(session)]).map(drop)
+        }
+        Change::Append { session, messages, at } => append(connection, session, &messages, at),
+        Change::OpenCalls { session, calls } => open_calls(connection, session, &calls),
+        Change::SettleCall { session, call, result } => settle_call(connection, session, call, &result),
+        Change::CloseCalls(session) => {
+            require_session(connection, session)?;
+            execute(connection, "DELETE FROM calls WHERE session = ?1", [key(session)]).map(drop)
+        }
+        Change::PutSettings { session, settings } => {
+            let put = "UPDATE settings SET settings = ?2 WHERE session = ?1";
+            change_session(connection, session, put, params![key(session), settings])
+        }
+        Change::PutProgress { session, progress } => {
+            let put = "UPDATE sessions SET progress = ?2 WHERE id = ?1";
+            change_session(connection, session, put, params![key(session), progress])
+        }
+        Change::Archive { session, at } => {
+            let archive = "UPDATE sessions SET archived_at = coalesce(archived_at, ?2) WHERE id = ?1";
+            change_session(connection, session, archive, params![key(session), micros(at)])
+        }
+        Change::Forget(session) => forget(connection, session),
+        Change::PutConfig(document) => {
+            committed.generation = Some(put_config(connection, &document)?);
+            Ok(())
+        }
+        Change::PutBlob(blob) => put_blob(connection, &blob),
+    }
+}
+
+/// Executes a statement and says how many rows it changed.
+fn execute(connection: &Connection, statement: &'static str, values: impl Params) -> Result<usize, Failure> {
+    Ok(connection.prepare_cached(statement)?.execute(values)?)
+}
+
+/// Executes a statement that changes exactly one row if the session exists.
+fn change_session(
+    connection: &Connection,
+    session: SessionId,
+    statement: &'static str,
+    values: impl Params,
+) -> Result<(), Failure> {
+    if execute(connection, statement, values)? == 0 {
+        return Err(Error::SessionNotFound(session).into());
+    }
+    Ok(())
+}
+
+fn create_session(connection: &Connection, new: &NewSession) -> Result<(), Failure> {
+    let (id, at) = (key(new.id), micros(new.created_at));
+    let insert = "INSERT INTO sessions (id, created_at, updated_at, message_count, progress) \
+                  VALUES (?1, ?2, ?2, 0, ?3) ON CONFLICT DO NOTHING";
+    if execute(connection, insert, params![id, at, new.progress])? == 0 {
+        return Err(Error::SessionExists(new.id).into());
+    }
+    execute(
+        connection,
+        "INSERT INTO settings (session, settings) VALUES (?1, ?2)",
+        params![id, new.settings],
+    )?;
+    for (name, value) in &new.labels {
+        let insert = "INSERT INTO labels (session, name, value) VALUES (?1, ?2, ?3)";
+        execute(connection, insert, params![id, name, value])?;
+    }
+    Ok(())
+}
+
+fn forget(connection: &Connection, session: SessionId) -> Result<(), Failure> {
+    require_session(connection, session)?;
+    for statement in [
+        "DELETE FROM messages WHERE session = ?1",
+        "DELETE FROM calls WHERE session = ?1",
+        "DELETE FROM labels WHERE session = ?1",
+        "DELETE FROM leases WHERE session = ?1",
+        "DELETE FROM settings WHERE session = ?1",
+        "DELETE FROM sessions WHERE id = ?1",
+    ] {
+        execute(connection, statement, [key(session)])?;
+    }
+    Ok(())
+}
+
+fn take_lease(
+    connection: &Connection,
+    me: Key,
+    session: SessionId,
+    (run, expires_at): (RunId, Timestamp),
+) -> Result<u64, Failure> {
+    require_session(connection, session)?;
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO leases (session, fence, owner, run, expires_at, interrupt) VALUES (?1, 1, ?2, ?3, ?4, 0) \
+         ON CONFLICT (session) DO UPDATE SET fence = fence + 1, owner = excluded.owner, run = excluded.run, \
+         expires_at = excluded.expires_at, interrupt = 0 RETURNING fence",
+    )?;
+    let values = params![key(session), me, run.uuid().into_bytes(), micros(expires_at)];
+    Ok(statement.query_row(values, |row| get_u64(row, 0))?)
+}
+
+fn append(
+    connection: &Connection,
+    session: SessionId,
+    messages: &[Vec<u8>],
+    at: Timestamp,
+) -> Result<(), Failure> {
+    let added = i64::try_from(messages.len()).unwrap_or(i64::MAX);
+    let mut count = connection.prepare_cached(
+        "UPDATE sessions SET updated_at = ?2, message_count = message_count + ?3 WHERE id = ?1 \
+         RETURNING message_count - ?3",
+    )?;
+    let first =
+        count.query_row(params![key(session), micros(at), added], |row| get_u64(row, 0)).optional()?;
+    let first = first.ok_or(Error::SessionNotFound(session))?;
+    let mut insert =
+        connection.prepare_cached("INSERT INTO messages (session, seq, message) VALUES (?1, ?2, ?3)")?;
+    for (seq, message) in (first..).zip(messages) {
+        insert.execute(params![key(session), int(seq), message])?;
+    }
+    Ok(())
+}
+
+fn open_calls(connection: &Connection, session: SessionId, calls: &[NewCall]) -> Result<(), Failure> {
+    require_session(connection, session)?;
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO calls (session, position, id, call) \
+         SELECT ?1, coalesce(max(position) + 1, 0), ?2, ?3 FROM calls WHERE session = ?1 \
+         ON CONFLICT (session, id) DO NOTHING",
+    )?;
+    for new in calls {
+        if insert.execute(params![key(session), new.id, new.call])? == 0 {
+            return Err(Error::CallExists { session, call: new.id.clone() }.into());
+        }
+    }
+    Ok(())
+}
+
+fn settle_call(
+    connection: &Connection,
+    session: SessionId,
+    call: String,
+    result: &[u8],
+) -> Result<(), Failure> {
+    require_session(connection, session)?;
+    let settle = "UPDATE calls SET result = ?3 WHERE session = ?1 AND id = ?2";
+    if execute(connection, settle, params![key(session), call, result])? == 0 {
+        return Err(Error::CallNotFound { session, call }.into());
+    }
+    Ok(())
+}
+
+fn put_config(connection: &Connection, document: &[u8]) -> Result<u64, Failure> {
+    let next = generation(connection)?.saturating_add(1);
+    let put = "INSERT INTO config (one, generation, document) VALUES (1, ?1, ?2) \
+               ON CONFLICT (one) DO UPDATE SET generation = excluded.generation, document = excluded.document";
+    execute(connection, put, params![int(next), document])?;
+    Ok(next)
+}
+
+fn put_blob(connection: &Connection, blob: &Blob) -> Result<(), Failure> {
+    let put = "INSERT INTO blobs (id, media_type, data) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+    execute(connection, put, params![blob.id.as_str(), blob.media_type, blob.data]).map(drop)
+}

@@ -1,0 +1,171 @@
+//! Opening a database: who made it, which version it has, and bringing it up to date.
+//!
+//! A file that is damaged, foreign or too new is refused before anything is written to it. Nothing here
+//! opens the file other than through SQLite: closing any other handle would drop the locks of every
+//! connection this process has to it.
+
+use std::fs;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior};
+
+use super::busy::{be_patient, patiently};
+use super::fault::storage;
+use crate::{Error, files};
+
+/// What brings the schema from each version to the next.
+const MIGRATIONS: &[&str] = &[include_str!("schema/0001.sql")];
+
+/// What a look at the schema found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Schema {
+    /// One of ours, in this version; an empty database has version 0.
+    Ours(usize),
+    /// Somebody else's.
+    Foreign,
+}
+
+/// Opens the connection that writes, and makes the database ready for use.
+pub(super) fn writer(path: &Path) -> Result<Connection, Error> {
+    let schema = |schema| match schema {
+        Schema::Foreign => Err(Error::ForeignSchema { path: path.to_owned() }),
+        Schema::Ours(found) if found > MIGRATIONS.len() => Err(newer(path, found)),
+        Schema::Ours(version) => Ok(version),
+    };
+    let fault = |error| storage(path, error);
+    let (connection, found) = patiently(|| {
+        let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+        let found = read_schema(&connection)?;
+        Ok((connection, found))
+    })
+    .map_err(fault)?;
+    schema(found)?;
+    patiently(|| make_durable(&connection)).map_err(fault)?;
+    while schema(patiently(|| migrate(&connection)).map_err(fault)?)? < MIGRATIONS.len() {}
+    Ok(connection)
+}
+
+/// Opens the connection that reads, once the one that writes is open.
+pub(super) fn reader(path: &Path) -> Result<Connection, Error> {
+    let open = || {
+        let connection = connect(path, OpenFlags::empty())?;
+        connection.execute_batch("PRAGMA query_only = ON")?;
+        Ok(connection)
+    };
+    patiently(open).map_err(|error| storage(path, error))
+}
+
+/// Checks a database file from end to end.
+///
+/// # Errors
+/// Fails with the first fault found, and when there is no such file.
+pub fn check(path: &Path) -> Result<(), Error> {
+    let examine = || {
+        let connection = connect(path, OpenFlags::empty())?;
+        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0))
+    };
+    let found = patiently(examine).map_err(|error| storage(path, error))?;
+    if found == "ok" {
+        return Ok(());
+    }
+    Err(Error::Corrupt { path: path.to_owned(), source: found.into() })
+}
+
+fn newer(path: &Path, found: usize) -> Error {
+    let number = |version| u64::try_from(version).unwrap_or(u64::MAX);
+    Error::NewerSchema { path: path.to_owned(), found: number(found), supported: number(MIGRATIONS.len()) }
+}
+
+fn connect(path: &Path, extra: OpenFlags) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
+    let connection = Connection::open_with_flags(path, flags)?;
+    be_patient(&connection)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    // A new file is made private while it is empty; the log beside it will be created alike. Its directory
+    // is private already, so failing to is no reason not to go on.
+    if fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0) {
+        let _ = files::make_private(path);
+    }
+    Ok(connection)
+}
+
+fn make_durable(connection: &Connection) -> rusqlite::Result<()> {
+    // Answers with the mode there is; where it cannot be changed, what follows is slower but as safe.
+    connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+    connection
+        .execute_batch("PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")
+}
+
+fn read_schema(connection: &Connection) -> rusqlite::Result<Schema> {
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
+    if tables == 0 {
+        return Ok(Schema::Ours(0));
+    }
+    let named = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'";
+    if connection.query_row(named, [], |row| row.get::<_, i64>(0))? == 0 {
+        return Ok(Schema::Foreign);
+    }
+    let version = connection.query_row("SELECT version FROM schema_version", [], |row| row.get::<_, i64>(0));
+    Ok(version
+        .optional()?
+        .and_then(|version| usize::try_from(version).ok())
+        .map_or(Schema::Foreign, Schema::Ours))
+}
+
+/// Takes the schema one version on, if it can be, and says which one it then has.
+fn migrate(connection: &Connection) -> rusqlite::Result<Schema> {
+    // Almost always there is nothing to do, and no need to wait for whoever writes.
+    match read_schema(connection)? {
+        Schema::Ours(version) if version < MIGRATIONS.len() => {}
+        settled => return Ok(settled),
+    }
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let schema = migrate_locked(&transaction)?;
+    transaction.commit()?;
+    Ok(schema)
+}
+
+fn migrate_locked(connection: &Connection) -> rusqlite::Result<Schema> {
+    // Somebody else may have been faster.
+    let found = read_schema(connection)?;
+    let Schema::Ours(version) = found else {
+        return Ok(found);
+    };
+    let Some(migration) = MIGRATIONS.get(version) else {
+        return Ok(found);
+    };
+    connection.execute_batch(migration)?;
+    connection.execute_batch("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")?;
+    connection.execute_batch("DELETE FROM schema_version")?;
+    let next = version + 1;
+    connection
+        .execute("INSERT INTO schema_version (version) VALUES (?1)", [i64::try_from(next).unwrap_or(0)])?;
+    Ok(Schema::Ours(next))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_fresh_database_opened_by_many_at_once_is_never_busy() {
+        for _ in 0..10 {
+            let directory = tempfile::tempdir().unwrap();
+            let (path, start) = (directory.path().join("db"), Barrier::new(16));
+            let open = || {
+                start.wait();
+                writer(&path).and_then(|_writer| reader(&path).map(drop))
+            };
+            thread::scope(|scope| {
+                let threads: Vec<_> = (0..16).map(|_| scope.spawn(open)).collect();
+                for thread in threads {
+                    thread.join().unwrap().unwrap();
+                }
+            });
+            check(&path).unwrap();
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The reader thread's questions. Each is answered from one snapshot of the database.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+use meerkat_core::{BlobId, RunId, SessionId};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter};
+use uuid::Uuid;
+
+use super::fault::Failure;
+use super::value::{get_optional_time, get_time, get_u64, get_uuid, int, key};
+use crate::owner::Peers;
+use crate::{Archived, Blob, CallRow, ConfigRow, Error, LeaseRow, MessageRow, SessionQuery, SessionRow};
+
+const SESSION: &str = "SELECT s.id, s.created_at, s.updated_at, s.archived_at, s.message_count, s.progress, \
+    t.settings, l.owner, l.run, l.fence, l.expires_at \
+    FROM sessions s JOIN settings t ON t.session = s.id \
+    LEFT JOIN leases l ON l.session = s.id WHERE s.id = ?1";
+
+/// What the reader thread owns.
+pub(super) struct Reader {
+    pub(super) connection: Connection,
+    pub(super) peers: Peers,
+    pub(super) path: PathBuf,
+}
+
+impl Reader {
+    /// Answers one question.
+    pub(super) fn answer<T>(&self, read: impl FnOnce(&Self) -> Result<T, Failure>) -> Result<T, Error> {
+        let answer = || {
+            let snapshot = self.connection.unchecked_transaction()?;
+            let answer = read(self)?;
+            snapshot.finish()?;
+            Ok(answer)
+        };
+        answer().map_err(|failure: Failure| failure.at(&self.path))
+    }
+
+    pub(super) fn session(&self, id: SessionId) -> Result<Option<SessionRow>, Failure> {
+        self.find(id, &mut Living::new(&self.peers))
+    }
+
+    /// The page is found first, so that rows that are passed over are never read whole.
+    pub(super) fn sessions(&self, query: &SessionQuery) -> Result<Vec<SessionRow>, Failure> {
+        let (text, values) = select(query);
+        let mut statement = self.connection.prepare_cached(&text)?;
+        let mut rows = statement.query(params_from_iter(values))?;
+        let mut living = Living::new(&self.peers);
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.extend(self.find(SessionId::from_uuid(get_uuid(row, 0)?), &mut living)?);
+        }
+        Ok(found)
+    }
+
+    fn find(&self, id: SessionId, living: &mut Living<'_>) -> Result<Option<SessionRow>, Failure> {
+        let mut statement = self.connection.prepare_cached(SESSION)?;
+        let mut rows = statement.query([key(id)])?;
+        rows.next()?.map(|row| self.session_row(row, living)).transpose()
+    }
+
+    fn session_row(&self, row: &Row<'_>, living: &mut Living<'_>) -> Result<SessionRow, Failure> {
+        let id = SessionId::from_uuid(get_uuid(row, 0)?);
+        Ok(SessionRow {
+            id,
+            created_at: get_time(row, 1)?,
+            updated_at: get_time(row, 2)?,
+            archived_at: get_optional_time(row, 3)?,
+            message_count: get_u64(row, 4)?,
+            progress: row.get(5)?,
+            settings: row.get(6)?,
+            labels: self.labels(id)?,
+            fence: row.get::<_, Option<i64>>(9)?.map_or(Ok(0), |_| get_u64(row, 9))?,
+            lease: lease(row, living)?,
+        })
+    }
+
+    fn labels(&self, id: SessionId) -> rusqlite::Result<BTreeMap<String, String>> {
+        let mut statement =
+            self.connection.prepare_cached("SELECT name, value FROM labels WHERE session = ?1")?;
+        statement.query_map([key(id)], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+    }
+
+    pub(super) fn messages(&self, id: SessionId, from: u64, limit: u64) -> Result<Vec<MessageRow>, Failure> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT seq, message FROM messages WHERE session = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3",
+        )?;
+        let rows = statement.query_map(params![key(id), int(from), int(limit)], |row| {
+            Ok(MessageRow { seq: get_u64(row, 0)?, message: row.get(1)? })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    pub(super) fn calls(&self, id: SessionId) -> Result<Vec<CallRow>, Failure> {
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT id, call, result FROM calls WHERE session = ?1 ORDER BY position")?;
+        let rows = statement.query_map([key(id)], |row| {
+            Ok(CallRow { id: row.get(0)?, call: row.get(1)?, result: row.get(2)? })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    pub(super) fn config(&self) -> Result<Option<ConfigRow>, Failure> {
+        let mut statement = self.connection.prepare_cached("SELECT generation, document FROM config")?;
+        let row = statement
+            .query_row([], |row| Ok(ConfigRow { generation: get_u64(row, 0)?, document: row.get(1)? }))
+            .optional()?;
+        Ok(row)
+    }
+
+    pub(super) fn blob(&self, id: BlobId) -> Result<Option<Blob>, Failure> {
+        let mut statement =
+            self.connection.prepare_cached("SELECT media_type, data FROM blobs WHERE id = ?1")?;
+        let found = statement.query_row([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        Ok(found.map(|(media_type, data)| Blob { id, media_type, data }))
+    }
+
+    pub(super) fn interrupts(&self) -> Result<Vec<SessionId>, Failure> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT session FROM leases WHERE owner = ?1 AND interrupt = 1 ORDER BY session",
+        )?;
+        let rows = statement.query_map([self.peers.me.into_bytes()], |row| get_uuid(row, 0))?;
+        Ok(rows.map(|id| id.map(SessionId::from_uuid)).collect::<Result<_, _>>()?)
+    }
+}
+
+/// Writes the query of a list. Only its shape depends on the caller, never its text.
+fn select(query: &SessionQuery) -> (String, Vec<Value>) {
+    let mut text = "SELECT id FROM sessions WHERE ".to_owned();
+    text.push_str(match query.archived {
+        Archived::Hidden => "archived_at IS NULL",
+        Archived::Included => "true",
+    });
+    let mut values: Vec<Value> = Vec::new();
+    for (name, value) in &query.labels {
+        text.push_str(" AND id IN (SELECT session FROM labels WHERE name = ? AND value = ?)");
+        values.extend([name.clone().into(), value.clone().into()]);
+    }
+    text.push_str(" ORDER BY updated_at DESC, id DESC LIMIT ? OFFSET ?");
+    values.extend([query.limit.map_or(-1, int).into(), int(query.offset).into()]);
+    (text, values)
+}
+
+fn lease(row: &Row<'_>, living: &mut Living<'_>) -> rusqlite::Result<Option<LeaseRow>> {
+    let Some(owner) = row.get::<_, Option<[u8; 16]>>(7)? else {
+        return Ok(None);
+    };
+    if !living.has(Uuid::from_bytes(owner)) {
+        return Ok(None);
+    }
+    let run = RunId::from_uuid(get_uuid(row, 8)?);
+    Ok(Some(LeaseRow { run, fence: get_u64(row, 9)?, expires_at: get_time(row, 10)? }))
+}
+
+/// Who is alive, found out once per owner and answer.
+struct Living<'a> {
+    peers: &'a Peers,
+    known: HashMap<Uuid, bool>,
+}
+
+impl<'a> Living<'a> {
+    fn new(peers: &'a Peers) -> Self {
+        Self { peers, known: HashMap::new() }
+    }
+
+    fn has(&mut self, owner: Uuid) -> bool {
+        *self.known.entry(owner).or_insert_with(|| self.peers.is_alive(owner))
+    }
+}

@@ -1,0 +1,121 @@
+//! Batches whose composition the tests decide, on a disk whose size they decide.
+
+use std::collections::BTreeMap;
+
+use meerkat_core::{SessionId, Timestamp};
+use uuid::Uuid;
+
+use super::super::open;
+use super::*;
+use crate::{Change, Guard, NewSession, Owner, OwnerRecord};
+
+struct Fixture {
+    writer: Writer,
+    _owner: Owner,
+    _directory: tempfile::TempDir,
+}
+
+fn fixture() -> Fixture {
+    let directory = tempfile::tempdir().unwrap();
+    let record = OwnerRecord {
+        realm: "test".parse().unwrap(),
+        instance: None,
+        surface: "test".to_owned(),
+        started_at: Timestamp::UNIX_EPOCH,
+    };
+    let owner = Owner::claim(directory.path(), Uuid::from_u128(1), &record).unwrap();
+    let path = directory.path().join("db");
+    let writer = Writer { connection: open::writer(&path).unwrap(), peers: owner.peers(), path };
+    Fixture { writer, _owner: owner, _directory: directory }
+}
+
+fn id(number: u128) -> SessionId {
+    SessionId::from_uuid(Uuid::from_u128(number))
+}
+
+fn create(number: u128, size: usize) -> Transaction {
+    let new = NewSession {
+        id: id(number),
+        created_at: Timestamp::UNIX_EPOCH,
+        labels: BTreeMap::new(),
+        settings: vec![0; size],
+        progress: Vec::new(),
+    };
+    Transaction { guards: Vec::new(), changes: vec![Change::CreateSession(new)] }
+}
+
+fn count(writer: &Writer) -> i64 {
+    writer.connection.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn a_refused_part_leaves_the_rest_of_its_batch_alone() {
+    let Fixture { writer, .. } = &fixture();
+    let late = Transaction { guards: vec![Guard::Live(id(9))], changes: create(3, 1).changes };
+    let results = writer.commit(vec![create(1, 1), create(1, 1), late, create(2, 1)]);
+    assert!(matches!(
+        results.as_slice(),
+        [Ok(_), Err(Error::SessionExists(_)), Err(Error::SessionNotFound(_)), Ok(_)]
+    ));
+    assert_eq!(count(writer), 2);
+}
+
+#[test]
+fn later_parts_see_what_earlier_ones_did() {
+    let Fixture { writer, .. } = &fixture();
+    let put = |expected| Transaction {
+        guards: vec![Guard::Generation(expected)],
+        changes: vec![Change::PutConfig(Vec::new())],
+    };
+    let results = writer.commit(vec![put(0), put(0), put(1)]);
+    let generations: Vec<_> =
+        results.into_iter().map(|result| result.ok().and_then(|done| done.generation)).collect();
+    assert_eq!(generations, [Some(1), None, Some(2)]);
+}
+
+#[test]
+fn a_full_disk_fails_what_does_not_fit_and_the_store_goes_on() {
+    let Fixture { writer, .. } = &fixture();
+    let limit = |pages: i64| {
+        let pragma = format!("PRAGMA max_page_count = {pages}");
+        writer.connection.query_row(&pragma, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    let most = limit(0);
+    let pages: i64 = writer.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+    limit(pages + 4);
+    let results = writer.commit(vec![create(1, 1), create(2, 1_000_000)]);
+    let kept = i64::try_from(results.iter().filter(|result| result.is_ok()).count()).unwrap();
+    assert!(matches!(results[1], Err(Error::DiskFull { .. })), "{results:?}");
+    assert_eq!(count(writer), kept);
+    assert!(writer.connection.is_autocommit());
+
+    limit(most);
+    assert!(writer.commit(vec![create(3, 1_000_000)])[0].is_ok());
+    assert_eq!(count(writer), kept + 1);
+}
+
+#[test]
+fn a_commit_that_fails_fails_everybody_and_changes_nothing() {
+    let Fixture { writer, .. } = &fixture();
+    // A deferred constraint is only looked at by COMMIT, which then fails as a whole.
+    writer
+        .connection
+        .execute_batch(
+            "PRAGMA foreign_keys = ON;
+             CREATE TABLE sound (id INTEGER PRIMARY KEY);
+             CREATE TABLE broken (id INTEGER REFERENCES sound (id) DEFERRABLE INITIALLY DEFERRED);
+             CREATE TRIGGER breaks AFTER INSERT ON blobs BEGIN INSERT INTO broken VALUES (1); END",
+        )
+        .unwrap();
+    let blob = Transaction {
+        guards: Vec::new(),
+        changes: vec![Change::PutBlob(crate::Blob::new("a/b", Vec::new()))],
+    };
+    let results = writer.commit(vec![create(1, 1), blob]);
+    assert!(
+        matches!(results.as_slice(), [Err(Error::Sqlite { .. }), Err(Error::Sqlite { .. })]),
+        "{results:?}"
+    );
+    assert_eq!(count(writer), 0);
+    assert!(writer.commit(vec![create(2, 1)])[0].is_ok());
+}

@@ -1,0 +1,418 @@
+//! What every backend does, chapter by chapter.
+
+use std::sync::Arc;
+
+use meerkat_core::ErrorKind;
+use meerkat_store::{
+    Archived, Blob, CallRow, Change, Committed, ConfigRow, Error, Guard, LeaseRow, MemoryStore, MessageRow,
+    SessionQuery, SessionRow, Store,
+};
+
+use crate::support::{
+    append, at, change, commit, create, create_with, free, guard, holds, labels, live, open_calls, run,
+    running, session, take,
+};
+
+macro_rules! chapters {
+    ($($chapter:ident)*) => {
+        mod memory {
+            use super::*;
+
+            $(#[tokio::test]
+            async fn $chapter() {
+                super::$chapter(Arc::new(MemoryStore::new())).await;
+            })*
+        }
+
+        #[cfg(feature = "sqlite")]
+        mod sqlite {
+            use crate::support::Scratch;
+
+            $(#[tokio::test]
+            async fn $chapter() {
+                let scratch = Scratch::new();
+                super::$chapter(scratch.open(1).unwrap().store()).await;
+                meerkat_store::check(&scratch.paths().database).unwrap();
+            })*
+        }
+    };
+}
+
+chapters! {
+    a_created_session_reads_back_whole
+    an_id_is_created_once
+    a_change_to_a_missing_session_is_refused
+    settings_and_progress_are_replaced
+    sessions_are_listed_by_last_change
+    lists_are_filtered_by_all_labels_then_paged
+    messages_are_read_in_pages
+    calls_keep_their_order_and_results
+    a_call_is_open_once
+    archived_sessions_are_hidden_and_not_live
+    a_lease_keeps_others_out_until_it_runs_out
+    fences_grow_for_ever
+    a_lost_lease_cannot_commit
+    an_expired_lease_is_still_held_until_somebody_takes_it
+    renewing_moves_leases_and_never_back
+    a_session_that_was_run_in_between_is_noticed
+    a_forgotten_session_leaves_nothing
+    interrupts_name_leased_sessions_until_the_lease_ends
+    config_is_compared_and_swapped
+    blobs_are_kept_once
+    a_failing_guard_leaves_nothing
+    a_failing_change_leaves_nothing
+    changes_of_one_transaction_build_on_each_other
+    a_dropped_answer_does_not_undo_the_commit
+}
+
+async fn a_created_session_reads_back_whole(store: Arc<dyn Store>) {
+    change(&*store, vec![create_with(1, 5, &[("a", "b"), ("é", "")])]).await.unwrap();
+    let expected = SessionRow {
+        id: session(1),
+        created_at: at(5),
+        updated_at: at(5),
+        archived_at: None,
+        message_count: 0,
+        labels: labels(&[("a", "b"), ("é", "")]),
+        settings: b"settings".to_vec(),
+        progress: b"progress".to_vec(),
+        fence: 0,
+        lease: None,
+    };
+    assert_eq!(store.session(session(1)).await.unwrap(), Some(expected));
+    assert_eq!(store.session(session(2)).await.unwrap(), None);
+}
+
+async fn an_id_is_created_once(store: Arc<dyn Store>) {
+    change(&*store, vec![create_with(1, 5, &[])]).await.unwrap();
+    let error = change(&*store, vec![create_with(1, 6, &[])]).await.unwrap_err();
+    assert!(matches!(error, Error::SessionExists(id) if id == session(1)));
+    assert_eq!(store.session(session(1)).await.unwrap().unwrap().created_at, at(5));
+}
+
+async fn a_change_to_a_missing_session_is_refused(store: Arc<dyn Store>) {
+    let id = session(9);
+    let changes = [
+        take(9, 10),
+        Change::ReleaseLease(id),
+        Change::RequestInterrupt(id),
+        append(9, &["x"], 1),
+        append(9, &[], 1),
+        open_calls(9, &[]),
+        Change::SettleCall { session: id, call: "a".to_owned(), result: vec![] },
+        Change::CloseCalls(id),
+        Change::PutSettings { session: id, settings: vec![] },
+        Change::PutProgress { session: id, progress: vec![] },
+        Change::Archive { session: id, at: at(1) },
+    ];
+    for one in changes {
+        let error = change(&*store, vec![one.clone()]).await.unwrap_err();
+        assert!(matches!(error, Error::SessionNotFound(missing) if missing == id), "{one:?}: {error:?}");
+        assert_eq!(error.kind(), ErrorKind::SessionNotFound);
+    }
+    let error = guard(&*store, live(9)).await.unwrap_err();
+    assert!(matches!(error, Error::SessionNotFound(missing) if missing == id));
+    guard(&*store, free(9, 0)).await.unwrap();
+    assert!(store.messages(id, 0, 9).await.unwrap().is_empty());
+    assert!(store.calls(id).await.unwrap().is_empty());
+}
+
+async fn settings_and_progress_are_replaced(store: Arc<dyn Store>) {
+    let settings = vec![7; 100_000];
+    let changes = vec![
+        create(1),
+        Change::PutSettings { session: session(1), settings: settings.clone() },
+        Change::PutProgress { session: session(1), progress: b"more".to_vec() },
+    ];
+    change(&*store, changes).await.unwrap();
+    let row = store.session(session(1)).await.unwrap().unwrap();
+    assert_eq!((row.settings, row.progress, row.updated_at), (settings, b"more".to_vec(), at(0)));
+}
+
+async fn list(store: &dyn Store, query: SessionQuery) -> Vec<u128> {
+    let rows = store.sessions(query).await.unwrap();
+    rows.into_iter().map(|row| row.id.uuid().as_u128()).collect()
+}
+
+async fn sessions_are_listed_by_last_change(store: Arc<dyn Store>) {
+    assert!(list(&*store, SessionQuery::default()).await.is_empty());
+    let changes = vec![create_with(2, 1, &[]), create_with(3, 1, &[]), create_with(1, 2, &[])];
+    change(&*store, changes).await.unwrap();
+    assert_eq!(list(&*store, SessionQuery::default()).await, [1, 3, 2]);
+    change(&*store, vec![append(2, &["x"], 3)]).await.unwrap();
+    assert_eq!(list(&*store, SessionQuery::default()).await, [2, 1, 3]);
+}
+
+async fn lists_are_filtered_by_all_labels_then_paged(store: Arc<dyn Store>) {
+    let sets: [&[(&str, &str)]; 3] = [&[("a", "1")], &[("a", "1"), ("b", "2")], &[("a", "2"), ("b", "2")]];
+    for number in 0..9 {
+        let second = i64::try_from(number).unwrap();
+        change(&*store, vec![create_with(number, second, sets[usize::try_from(number % 3).unwrap()])])
+            .await
+            .unwrap();
+    }
+    let with = |pairs| SessionQuery { labels: labels(pairs), ..SessionQuery::default() };
+    assert_eq!(list(&*store, with(&[("a", "1")])).await, [7, 6, 4, 3, 1, 0]);
+    assert_eq!(list(&*store, with(&[("a", "1"), ("b", "2")])).await, [7, 4, 1]);
+    assert!(list(&*store, with(&[("a", "' OR 1")])).await.is_empty());
+
+    let page = |offset, limit| SessionQuery { offset, limit, ..with(&[("b", "2")]) };
+    assert_eq!(list(&*store, page(0, None)).await, [8, 7, 5, 4, 2, 1]);
+    assert_eq!(list(&*store, page(1, Some(2))).await, [7, 5]);
+    assert_eq!(list(&*store, page(5, Some(u64::MAX))).await, [1]);
+    assert!(list(&*store, page(0, Some(0))).await.is_empty());
+    assert!(list(&*store, page(u64::MAX, None)).await.is_empty());
+}
+
+async fn messages_are_read_in_pages(store: Arc<dyn Store>) {
+    let changes =
+        vec![create(1), create(2), append(1, &["a", "b"], 1), append(2, &["other"], 1), append(1, &["c"], 2)];
+    change(&*store, changes).await.unwrap();
+    let row = |seq, text: &str| MessageRow { seq, message: text.as_bytes().to_vec() };
+    let all = vec![row(0, "a"), row(1, "b"), row(2, "c")];
+    let read = |from, limit| store.messages(session(1), from, limit);
+    assert_eq!(read(0, u64::MAX).await.unwrap(), all);
+    assert_eq!(read(1, 1).await.unwrap(), all[1..2]);
+    assert_eq!(read(2, 5).await.unwrap(), all[2..]);
+    assert!(read(3, 5).await.unwrap().is_empty());
+    assert!(read(u64::MAX, 5).await.unwrap().is_empty());
+    assert!(read(0, 0).await.unwrap().is_empty());
+    let one = store.session(session(1)).await.unwrap().unwrap();
+    assert_eq!((one.message_count, one.updated_at), (3, at(2)));
+}
+
+async fn calls_keep_their_order_and_results(store: Arc<dyn Store>) {
+    change(&*store, vec![create(1), open_calls(1, &["z", "a"]), open_calls(1, &["m"])]).await.unwrap();
+    let settle = Change::SettleCall { session: session(1), call: "a".to_owned(), result: b"done".to_vec() };
+    change(&*store, vec![settle]).await.unwrap();
+    let row = |id: &str, result: Option<&str>| CallRow {
+        id: id.to_owned(),
+        call: format!("call {id}").into_bytes(),
+        result: result.map(|text| text.as_bytes().to_vec()),
+    };
+    let expected = vec![row("z", None), row("a", Some("done")), row("m", None)];
+    assert_eq!(store.calls(session(1)).await.unwrap(), expected);
+
+    change(&*store, vec![Change::CloseCalls(session(1)), open_calls(1, &["a"])]).await.unwrap();
+    assert_eq!(store.calls(session(1)).await.unwrap(), [row("a", None)]);
+}
+
+async fn a_call_is_open_once(store: Arc<dyn Store>) {
+    change(&*store, vec![create(1), create(2), open_calls(1, &["a"])]).await.unwrap();
+    let settle =
+        |call: &str| Change::SettleCall { session: session(1), call: call.to_owned(), result: vec![] };
+    for changes in [vec![open_calls(1, &["b", "a"])], vec![open_calls(1, &["b", "b"])]] {
+        let error = change(&*store, changes).await.unwrap_err();
+        assert!(matches!(error, Error::CallExists { .. }), "{error:?}");
+    }
+    for changes in [vec![settle("b")], vec![Change::CloseCalls(session(1)), settle("a")]] {
+        let error = change(&*store, changes).await.unwrap_err();
+        assert!(matches!(error, Error::CallNotFound { .. }), "{error:?}");
+    }
+    change(&*store, vec![open_calls(2, &["a"])]).await.unwrap();
+    assert_eq!(store.calls(session(1)).await.unwrap().len(), 1);
+}
+
+async fn archived_sessions_are_hidden_and_not_live(store: Arc<dyn Store>) {
+    change(&*store, vec![create(1), create(2), append(1, &["kept"], 1)]).await.unwrap();
+    guard(&*store, live(1)).await.unwrap();
+    for second in [7, 8] {
+        change(&*store, vec![Change::Archive { session: session(1), at: at(second) }]).await.unwrap();
+    }
+    let error = guard(&*store, live(1)).await.unwrap_err();
+    assert!(matches!(error, Error::Archived(_)));
+    assert_eq!(error.kind(), ErrorKind::SessionNotFound);
+    assert_eq!(list(&*store, SessionQuery::default()).await, [2]);
+    let all = SessionQuery { archived: Archived::Included, ..SessionQuery::default() };
+    assert_eq!(list(&*store, all).await, [1, 2]);
+    assert_eq!(store.session(session(1)).await.unwrap().unwrap().archived_at, Some(at(7)));
+    assert_eq!(store.messages(session(1), 0, 9).await.unwrap().len(), 1);
+}
+
+async fn a_lease_keeps_others_out_until_it_runs_out(store: Arc<dyn Store>) {
+    change(&*store, vec![create(1)]).await.unwrap();
+    let error = guard(&*store, running(1, 0)).await.unwrap_err();
+    assert!(matches!(error, Error::NotRunning(_)));
+    assert_eq!(error.kind(), ErrorKind::SessionNotRunning);
+
+    let taken = commit(&*store, vec![live(1), free(1, 0)], vec![take(1, 10)]).await.unwrap();
+    assert_eq!(taken, Committed { fence: Some(1), generation: None });
+    let lease = LeaseRow { run: run(1), fence: 1, expires_at: at(10) };
+    assert_eq!(store.session(session(1)).await.unwrap().unwrap().lease, Some(lease.clone()));
+
+    let error = commit(&*store, vec![free(1, 9)], vec![take(1, 20)]).await.unwrap_err();
+    assert!(matches!(error, Error::Busy(_)));
+    assert_eq!(error.kind(), ErrorKind::SessionBusy);
+    guard(&*store, running(1, 9)).await.unwrap();
+
+    guard(&*store, free(1, 10)).await.unwrap();
+    assert!(guard(&*store, running(1, 10)).await.is_err());
+    assert_eq!(store.session(session(1)).await.unwrap().unwrap().lease, Some(lease));
+}
+
+async fn fences_grow_for_ever(store: Arc<dyn Store>) {
+    change(&*store, vec![create(1), create(2)]).await.unwrap();
+    for fence in 1..4 {
+        let taken = commit(&*store, vec![free(1, 0)], vec![take(1, 10)]).await.unwrap();
+        assert_eq!(taken.fence, Some(fence));
+        change(&*store, vec![Change::ReleaseLease(session(1))]).await.unwrap();
+        assert_eq!(store.session(session(1)).await.unwrap().unwrap().lease, None);
+    }
+    assert_eq!(change(&*store, vec![take(2, 10)]).await.unwrap().fence, Some(1));
+}
+
+async fn a_lost_lease_cannot_commit(store: Arc<dyn Store>) {
+    change(&*store, vec![create(1), take(1, 10)]).await.unwrap();
+    let late = || commit(&*store, vec![holds(1, 1)], vec![append(1, &["late"], 1)]);
+    late().await.unwrap();
+    commit(&*store, vec![free(1, 10)], vec![take(1, 20)]).await.unwrap();
+    let error = late().await.unwrap_err();
+    assert!(matches!(error, Error::LeaseLost(_)));
+    assert_eq!(error.kind(), ErrorKind::StoreError);
+    guard(&*store, holds(1, 2)).await.unwrap();
+    change(&*store, vec![Change::ReleaseLease(session(1))]).await.unwrap();
+    assert!(matches!(guard(&*store, holds(1, 2)).await, Err(Error::LeaseLost(_))));
+    assert!(matches!(guard(&*store, holds(2, 1)).await, Err(Error::LeaseLost(_))));
+    assert_eq!(store.messages(session(1), 0, 9).await.unwrap().len(), 1);
+}
+
+async fn an_expired_lease_is_still_held_until_somebody_takes_it(store: Arc<dyn Store>) {
+    change(&*store, vec![create(1), take(1, 10)]).await.unwrap();
+    guard(&*store, free(1, 11)).await.unwrap();
+    guard(&*store, holds(1, 1)).await.unwrap();
+}
+
+async fn renewing_moves_leases_and_never_back(store: Arc<dyn Store>) {
+    change(&*store, vec![create(1), create(2), create(3), take(1, 10), take(2, 30), take(3, 10)])
+        .await
+        .unwrap();
+    let sessions = vec![session(1), session(2), session(3)];
+    let renew = Change::RenewLeases { sessions, expires_at: at(20) };
+    change(&*store, vec![Change::ReleaseLease(session(3)), renew]).await.unwrap();
+    assert!(guard(&*store, free(1, 19)).await.is_err());
+    guard(&*store, free(1, 20)).await.unwrap();
+    assert!(guard(&*store, free(2, 29)).await.is_err());
+    guard(&*store, free(3, 0)).await.unwrap();
+}
+
+async fn a_session_that_was_run_in_between_is_noticed(store: Arc<dyn Store>) {
+    let unrun = |fence| Guard::Unrun { session: session(1), fence };
+    change(&*store, vec![create(1)]).await.unwrap();
+    assert_eq!(store.session(session(1)).await.unwrap().unwrap().fence, 0);
+    guard(&*store, unrun(0)).await.unwrap();
+    change(&*store, vec![take(1, 10), Change::ReleaseLease(session(1))]).await.unwrap();
+    assert_eq!(store.session(session(1)).await.unwrap().unwrap().fence, 1);
+    assert!(matches!(guard(&*store, unrun(0)).await, Err(Error::Changed(_))));
+    guard(&*store, unrun(1)).await.unwrap();
+}
+
+async fn a_forgotten_session_leaves_nothing(store: Arc<dyn Store>) {
+    let messages = vec![b"one".to_vec()];
+    let append = Change::Append { session: session(1), messages, at: at(1) };
+    change(&*store, vec![create(1), create(2), append, take(1, 10)]).await.unwrap();
+    change(&*store, vec![Change::Forget(session(1))]).await.unwrap();
+    assert_eq!(store.session(session(1)).await.unwrap(), None);
+    assert_eq!(store.messages(session(1), 0, 9).await.unwrap(), []);
+    assert!(store.session(session(2)).await.unwrap().is_some());
+    let again = change(&*store, vec![Change::Forget(session(1))]).await;
+    assert!(matches!(again, Err(Error::SessionNotFound(_))));
+}
+
+async fn interrupts_name_leased_sessions_until_the_lease_ends(store: Arc<dyn Store>) {
+    let flag = |number| Change::RequestInterrupt(session(number));
+    change(&*store, vec![create(1), create(2), create(3), take(1, 10), take(2, 10), flag(3)]).await.unwrap();
+    assert!(store.interrupts().await.unwrap().is_empty());
+    change(&*store, vec![flag(2), flag(1), flag(1)]).await.unwrap();
+    assert_eq!(store.interrupts().await.unwrap(), [session(1), session(2)]);
+    change(&*store, vec![Change::ReleaseLease(session(1)), take(2, 20)]).await.unwrap();
+    assert!(store.interrupts().await.unwrap().is_empty());
+    change(&*store, vec![flag(1), take(1, 10)]).await.unwrap();
+    assert!(store.interrupts().await.unwrap().is_empty());
+}
+
+async fn config_is_compared_and_swapped(store: Arc<dyn Store>) {
+    assert_eq!(store.config().await.unwrap(), None);
+    let put = |expected, text: &str| {
+        let document = Change::PutConfig(text.as_bytes().to_vec());
+        commit(&*store, vec![Guard::Generation(expected)], vec![document])
+    };
+    assert_eq!(put(0, "one").await.unwrap().generation, Some(1));
+    assert_eq!(put(1, "two").await.unwrap().generation, Some(2));
+    let error = put(1, "three").await.unwrap_err();
+    assert!(matches!(error, Error::Generation { expected: 1, current: 2 }));
+    assert_eq!(error.kind(), ErrorKind::InvalidParams);
+    let row = ConfigRow { generation: 2, document: b"two".to_vec() };
+    assert_eq!(store.config().await.unwrap(), Some(row));
+}
+
+async fn blobs_are_kept_once(store: Arc<dyn Store>) {
+    let blob = Blob::new("image/png", vec![1; 300_000]);
+    let put = Change::PutBlob(blob.clone());
+    change(&*store, vec![put.clone(), put.clone()]).await.unwrap();
+    change(&*store, vec![put]).await.unwrap();
+    assert_eq!(store.blob(blob.id.clone()).await.unwrap(), Some(blob));
+    assert_eq!(store.blob(Blob::new("image/jpeg", vec![1; 300_000]).id).await.unwrap(), None);
+}
+
+async fn a_failing_guard_leaves_nothing(store: Arc<dyn Store>) {
+    change(&*store, vec![create(1)]).await.unwrap();
+    let before = store.session(session(1)).await.unwrap();
+    let blob = Blob::new("a/b", vec![]);
+    let changes = vec![
+        create(2),
+        append(1, &["x"], 9),
+        take(1, 9),
+        open_calls(1, &["a"]),
+        Change::PutConfig(vec![]),
+        Change::PutBlob(blob.clone()),
+    ];
+    commit(&*store, vec![live(1), Guard::Generation(3)], changes).await.unwrap_err();
+    assert_eq!(store.session(session(1)).await.unwrap(), before);
+    assert_eq!(store.session(session(2)).await.unwrap(), None);
+    assert!(store.messages(session(1), 0, 9).await.unwrap().is_empty());
+    assert!(store.calls(session(1)).await.unwrap().is_empty());
+    assert_eq!(store.config().await.unwrap(), None);
+    assert_eq!(store.blob(blob.id).await.unwrap(), None);
+    assert_eq!(change(&*store, vec![take(1, 9)]).await.unwrap().fence, Some(1));
+}
+
+async fn a_failing_change_leaves_nothing(store: Arc<dyn Store>) {
+    change(&*store, vec![create(1)]).await.unwrap();
+    let changes = vec![create(2), append(1, &["x"], 9), Change::PutConfig(vec![]), append(3, &["x"], 9)];
+    assert!(matches!(change(&*store, changes).await, Err(Error::SessionNotFound(id)) if id == session(3)));
+    assert_eq!(store.session(session(2)).await.unwrap(), None);
+    assert_eq!(store.session(session(1)).await.unwrap().unwrap().message_count, 0);
+    assert_eq!(store.config().await.unwrap(), None);
+}
+
+async fn changes_of_one_transaction_build_on_each_other(store: Arc<dyn Store>) {
+    let changes = vec![
+        create(1),
+        take(1, 10),
+        append(1, &["a"], 1),
+        open_calls(1, &["c"]),
+        Change::SettleCall { session: session(1), call: "c".to_owned(), result: vec![] },
+        append(1, &["b"], 2),
+        Change::PutConfig(b"x".to_vec()),
+        Change::PutConfig(b"y".to_vec()),
+    ];
+    let committed = change(&*store, changes).await.unwrap();
+    assert_eq!(committed, Committed { fence: Some(1), generation: Some(2) });
+    assert_eq!(store.session(session(1)).await.unwrap().unwrap().message_count, 2);
+}
+
+async fn a_dropped_answer_does_not_undo_the_commit(store: Arc<dyn Store>) {
+    change(&*store, vec![create(1)]).await.unwrap();
+    let mut pending = Box::pin(change(&*store, vec![append(1, &["x"], 1)]));
+    // One poll is enough to hand it over.
+    let _ = poll_once(&mut pending).await;
+    drop(pending);
+    // Commits happen in order, so when this one has happened the other has.
+    change(&*store, vec![append(1, &["y"], 2)]).await.unwrap();
+    assert_eq!(store.messages(session(1), 0, 9).await.unwrap().len(), 2);
+}
+
+async fn poll_once<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
+    std::future::poll_fn(|context| std::task::Poll::Ready(std::pin::Pin::new(&mut *future).poll(context)))
+        .await
+}

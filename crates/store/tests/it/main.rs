@@ -1,0 +1,29 @@
+//! The store's integration tests: one binary, one module per subject.
+
+#[cfg(test)]
+#[cfg(feature = "sqlite")]
+mod agreement;
+#[cfg(test)]
+mod conformance;
+#[cfg(test)]
+#[cfg(feature = "sqlite")]
+mod processes;
+#[cfg(test)]
+#[cfg(feature = "sqlite")]
+mod realms;
+#[cfg(test)]
+#[cfg(feature = "sqlite")]
+mod sqlite;
+#[cfg(test)]
+mod support;
+
+/// A module that is not listed above would silently not be tested.
+#[test]
+fn every_file_is_a_module() {
+    let listed = include_str!("main.rs");
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let module = name.trim_end_matches(".rs");
+        assert!(module == "main" || listed.contains(&format!("\nmod {module};")), "{name}");
+    }
+}

@@ -1,0 +1,224 @@
+//! Realms on disk: manifests, hints, lists, deletion.
+
+use std::fs;
+
+use meerkat_core::ErrorKind;
+use meerkat_store::{Backend, Error, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, Warning};
+
+use crate::support::{Scratch, at, change, create, id, session};
+
+fn manifest(realm: &str) -> Manifest {
+    Manifest {
+        realm_id: id(realm),
+        backend: Backend::Sqlite,
+        origin: Origin::Explicit,
+        created_at: at(1_700_000_000),
+    }
+}
+
+fn write_manifest(scratch: &Scratch, text: &str) {
+    fs::create_dir_all(scratch.paths().root).unwrap();
+    fs::write(scratch.paths().manifest, text).unwrap();
+}
+
+#[test]
+fn a_new_realm_has_a_manifest_a_database_and_an_owner() {
+    let scratch = Scratch::new();
+    let realm = scratch.open(7).unwrap();
+    let paths = scratch.paths();
+    assert_eq!((realm.id(), realm.backend(), realm.paths()), (&id("test"), Backend::Sqlite, Some(&paths)));
+    assert!(realm.warnings().is_empty());
+    assert_eq!(
+        fs::read_to_string(&paths.manifest).unwrap(),
+        r#"{"realm_id":"test","backend":"sqlite","origin":"explicit","created_at":"1700000000"}"#
+    );
+    assert_eq!(Manifest::read(scratch.root(), &id("test")).unwrap(), manifest("test"));
+    let owner: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(scratch.owner_file(7)).unwrap()).unwrap();
+    assert_eq!(
+        owner,
+        serde_json::json!({
+            "realm_id": "test",
+            "instance_id": "instance-00000000-0000-0000-0000-000000000007",
+            "surface": "test",
+            "pid": std::process::id(),
+            "started_at": 1_700_000_000,
+        })
+    );
+    drop(realm);
+    assert!(!scratch.owner_file(7).exists());
+    let mut names: Vec<_> =
+        fs::read_dir(&paths.root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["leases", "realm_manifest.json", "sessions.sqlite3"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_a_realm_keeps_is_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let scratch = Scratch::new();
+    let _realm = scratch.open(7).unwrap();
+    let paths = scratch.paths();
+    assert_eq!([&paths.root, &paths.leases].map(|path| mode(path)), [0o700; 2]);
+    let log = paths.root.join("sessions.sqlite3-wal");
+    assert_eq!(
+        [&paths.manifest, &paths.database, &log, &scratch.owner_file(7)].map(|path| mode(path)),
+        [0o600; 4]
+    );
+}
+
+#[test]
+fn the_manifest_wins_over_the_hint_with_a_warning() {
+    let scratch = Scratch::new();
+    drop(scratch.open(1).unwrap());
+    for hint in [Backend::Jsonl, Backend::Memory] {
+        let options = RealmOptions { backend_hint: Some(hint), ..scratch.options("test", 2) };
+        let realm = Realm::open(options).unwrap();
+        assert_eq!(realm.backend(), Backend::Sqlite);
+        let warning = Warning::HintIgnored { realm: id("test"), hint, backend: Backend::Sqlite };
+        assert_eq!(
+            warning.to_string(),
+            format!("realm `test` keeps its `sqlite` backend; `{hint}` is ignored")
+        );
+        assert_eq!(realm.warnings(), [warning]);
+    }
+}
+
+#[test]
+fn a_jsonl_realm_is_refused_by_name() {
+    let scratch = Scratch::new();
+    write_manifest(
+        &scratch,
+        r#"{"realm_id":"test","backend":"jsonl","origin":"legacy_unknown","created_at":"1"}"#,
+    );
+    let fresh = RealmOptions { backend_hint: Some(Backend::Jsonl), ..scratch.options("fresh", 1) };
+    for options in [scratch.options("test", 1), fresh] {
+        let error = Realm::open(options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PersistenceDisabled);
+        assert!(error.to_string().ends_with("this build has no `jsonl` backend"), "{error}");
+    }
+    assert!(!scratch.root().join("fresh").exists());
+}
+
+#[tokio::test]
+async fn an_ephemeral_realm_leaves_nothing_on_disk() {
+    let scratch = Scratch::new();
+    let options = RealmOptions { backend_hint: Some(Backend::Memory), ..scratch.options("test", 1) };
+    let realm = Realm::open(options).unwrap();
+    change(&*realm.store(), vec![create(1)]).await.unwrap();
+    assert_eq!((realm.backend(), realm.paths()), (Backend::Memory, None));
+    assert_eq!(fs::read_dir(scratch.root()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_malformed_manifest_is_named_with_its_field() {
+    let cases = [
+        (r#"{"realm_id":"test","origin":"explicit","created_at":"1"}"#, "backend"),
+        (r#"{"realm_id":"test","backend":"oracle","origin":"explicit","created_at":"1"}"#, "backend"),
+        (r#"{"realm_id":"test","backend":"sqlite","origin":4,"created_at":"1"}"#, "origin"),
+        (r#"{"realm_id":"test","backend":"sqlite","origin":"explicit","created_at":1}"#, "created_at"),
+        (r#"{"realm_id":"other","backend":"sqlite","origin":"explicit","created_at":"1"}"#, "realm_id"),
+    ];
+    let scratch = Scratch::new();
+    for (text, field) in cases {
+        write_manifest(&scratch, text);
+        let error = scratch.open(1).unwrap_err();
+        assert!(matches!(error, Error::Manifest { field: named, .. } if named == field), "{text}: {error:?}");
+        assert!(error.to_string().contains("realm_manifest.json"));
+        assert_eq!(error.kind(), ErrorKind::StoreError);
+        assert_eq!(fs::read_to_string(scratch.paths().manifest).unwrap(), text);
+    }
+    write_manifest(&scratch, "{");
+    let error = scratch.open(1).unwrap_err();
+    assert!(matches!(&error, Error::ManifestSyntax { .. }), "{error:?}");
+    assert!(error.hint().unwrap().contains("realm_manifest.json"));
+}
+
+#[test]
+fn a_state_root_under_a_file_is_a_clear_error() {
+    let scratch = Scratch::new();
+    let file = scratch.root().join("file");
+    fs::write(&file, "").unwrap();
+    let options = RealmOptions { state_root: file.clone(), ..scratch.options("test", 1) };
+    let error = Realm::open(options).unwrap_err();
+    assert!(matches!(&error, Error::Io { path, .. } if path.starts_with(&file)), "{error:?}");
+}
+
+#[test]
+fn the_list_shows_use_and_reports_what_is_broken() {
+    let scratch = Scratch::new();
+    assert!(Realm::list(&scratch.root().join("missing")).unwrap().realms.is_empty());
+    drop(Realm::open(scratch.options("idle", 1)).unwrap());
+    let _used = Realm::open(scratch.options("used", 2)).unwrap();
+    fs::create_dir(scratch.root().join("empty")).unwrap();
+    fs::create_dir(scratch.root().join(".hidden")).unwrap();
+    write_manifest(&scratch, "[]");
+
+    let list = Realm::list(scratch.root()).unwrap();
+    let info = |realm, in_use| RealmInfo { manifest: manifest(realm), in_use };
+    assert_eq!(list.realms, [info("idle", false), info("used", true)]);
+    let mut broken: Vec<_> = list.broken.iter().map(ToString::to_string).collect();
+    broken.sort();
+    assert_eq!(broken.len(), 2, "{broken:?}");
+    assert_eq!(broken[0], "realm `empty` not found");
+    assert!(broken[1].ends_with("is not a JSON object"));
+}
+
+#[test]
+fn deletion_spares_what_is_in_use_unless_forced() {
+    let scratch = Scratch::new();
+    let delete = |force| Realm::delete(scratch.root(), &id("test"), force);
+    assert!(matches!(delete(Force::No), Err(Error::RealmNotFound(_))));
+    let realm = scratch.open(1).unwrap();
+    assert!(matches!(delete(Force::No), Err(Error::RealmInUse(_))));
+    assert!(scratch.paths().database.exists());
+    delete(Force::Yes).unwrap();
+    assert_eq!(fs::read_dir(scratch.root()).unwrap().count(), 0);
+    drop(realm);
+
+    drop(scratch.open(1).unwrap());
+    // A file that a killed process left behind protects nothing.
+    fs::write(scratch.owner_file(9), "{}").unwrap();
+    delete(Force::No).unwrap();
+    assert_eq!(fs::read_dir(scratch.root()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_realm_stays_in_use_while_its_store_is() {
+    let scratch = Scratch::new();
+    let store = scratch.open(1).unwrap().store();
+    assert!(matches!(Realm::delete(scratch.root(), &id("test"), Force::No), Err(Error::RealmInUse(_))));
+    drop(store);
+    Realm::delete(scratch.root(), &id("test"), Force::No).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_not_followed_out_of_the_state_root() {
+    let scratch = Scratch::new();
+    let outside = Scratch::new();
+    drop(outside.open(1).unwrap());
+    std::os::unix::fs::symlink(outside.paths().root, scratch.paths().root).unwrap();
+    assert!(matches!(scratch.open(2), Err(Error::RealmPath { .. })));
+    let refused = Realm::delete(scratch.root(), &id("test"), Force::Yes);
+    assert!(matches!(refused, Err(Error::RealmPath { .. })));
+    assert!(outside.paths().database.exists());
+
+    fs::remove_file(scratch.paths().root).unwrap();
+    drop(scratch.open(1).unwrap());
+    std::os::unix::fs::symlink(outside.root(), scratch.paths().root.join("link")).unwrap();
+    Realm::delete(scratch.root(), &id("test"), Force::No).unwrap();
+    assert!(outside.paths().database.exists());
+}
+
+#[tokio::test]
+async fn realms_do_not_see_each_other() {
+    let scratch = Scratch::new();
+    let one = Realm::open(scratch.options("one", 1)).unwrap().store();
+    let two = Realm::open(scratch.options("two", 2)).unwrap().store();
+    change(&*one, vec![create(1)]).await.unwrap();
+    assert!(one.session(session(1)).await.unwrap().is_some());
+    assert!(two.session(session(1)).await.unwrap().is_none());
+}

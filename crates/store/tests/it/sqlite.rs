@@ -1,0 +1,210 @@
+//! What only a database on disk can get wrong.
+
+use std::fs::{self, File};
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use meerkat_core::ErrorKind;
+use meerkat_store::{Change, Error, Realm, Store, check};
+use rusqlite::Connection;
+
+use crate::support::{
+    Scratch, append, at, change, commit, create, free, guard, holds, live, options, running, session, take,
+};
+
+#[tokio::test]
+async fn what_was_committed_survives_reopening() {
+    let scratch = Scratch::new();
+    let store = scratch.open(1).unwrap().store();
+    change(&*store, vec![create(1), append(1, &["a", "b"], 3), take(1, 10)]).await.unwrap();
+    change(&*store, vec![Change::PutConfig(b"doc".to_vec()), Change::ReleaseLease(session(1))])
+        .await
+        .unwrap();
+    let before = (store.session(session(1)).await.unwrap(), store.messages(session(1), 0, 9).await.unwrap());
+    drop(store);
+
+    check(&scratch.paths().database).unwrap();
+    let store = scratch.open(2).unwrap().store();
+    let after = (store.session(session(1)).await.unwrap(), store.messages(session(1), 0, 9).await.unwrap());
+    assert_eq!(before, after);
+    assert_eq!(store.config().await.unwrap().unwrap().generation, 1);
+    assert_eq!(change(&*store, vec![take(1, 10)]).await.unwrap().fence, Some(2));
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_left_alone() {
+    let scratch = Scratch::new();
+    drop(scratch.open(1).unwrap());
+    let path = scratch.paths().database;
+    Connection::open(&path).unwrap().execute_batch("UPDATE schema_version SET version = 99").unwrap();
+    let before = fs::read(&path).unwrap();
+    let error = scratch.open(2).unwrap_err();
+    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 1, .. }), "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::StoreError);
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn somebody_elses_database_is_refused_and_left_alone() {
+    let scratch = Scratch::new();
+    drop(scratch.open(1).unwrap());
+    let path = scratch.paths().database;
+    fs::remove_file(&path).unwrap();
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE sessions (id TEXT)").unwrap();
+    let before = fs::read(&path).unwrap();
+    assert!(matches!(scratch.open(2), Err(Error::ForeignSchema { .. })));
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_damaged_file_is_named_and_left_alone() {
+    let scratch = Scratch::new();
+    drop(scratch.open(1).unwrap());
+    let path = scratch.paths().database;
+    let whole = fs::read(&path).unwrap();
+    let mut scrambled = whole.clone();
+    scrambled[100..2000].fill(0x5a);
+    for garbage in [b"this is no database".repeat(300), b"short".to_vec(), scrambled, whole[..4000].to_vec()]
+    {
+        fs::write(&path, &garbage).unwrap();
+        for error in [scratch.open(2).unwrap_err(), check(&path).unwrap_err()] {
+            assert!(matches!(&error, Error::Corrupt { .. }), "{error:?}");
+            assert_eq!(error.kind(), ErrorKind::StoreError);
+            assert!(error.hint().unwrap().contains("sessions.sqlite3"));
+        }
+        assert_eq!(fs::read(&path).unwrap(), garbage);
+    }
+}
+
+#[test]
+fn checking_a_missing_file_does_not_create_it() {
+    let scratch = Scratch::new();
+    let path = scratch.root().join("none.sqlite3");
+    assert!(matches!(check(&path), Err(Error::Io { .. })));
+    assert!(!path.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_commits_are_all_durable_and_the_bad_ones_hurt_nobody() {
+    let scratch = Scratch::new();
+    let store = scratch.open(1).unwrap().store();
+    change(&*store, (0..20).map(create).collect()).await.unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..20 {
+        let store = Arc::clone(&store);
+        tasks.spawn(async move {
+            for second in 0..25 {
+                change(&*store, vec![append(number, &["x", "y"], second)]).await.unwrap();
+                let bad = vec![append(number, &["never"], second), append(99, &["x"], second)];
+                change(&*store, bad).await.unwrap_err();
+                commit(&*store, vec![running(number, 0)], vec![append(number, &["never"], 0)])
+                    .await
+                    .unwrap_err();
+            }
+        });
+    }
+    tasks.join_all().await;
+    drop(store);
+
+    check(&scratch.paths().database).unwrap();
+    let store = scratch.open(2).unwrap().store();
+    for number in 0..20 {
+        let messages = store.messages(session(number), 0, 100).await.unwrap();
+        let numbers: Vec<_> = messages.iter().map(|message| message.seq).collect();
+        assert_eq!(numbers, (0..50).collect::<Vec<_>>());
+        assert!(messages.iter().all(|row| row.message != b"never"));
+    }
+}
+
+#[test]
+fn sixteen_threads_open_the_same_fresh_realm_at_once() {
+    for _ in 0..4 {
+        let scratch = Scratch::new();
+        let start = Arc::new(Barrier::new(16));
+        let open = |owner: u128| {
+            let (root, start) = (scratch.root().to_owned(), Arc::clone(&start));
+            thread::spawn(move || {
+                start.wait();
+                let store = Realm::open(options(&root, "test", owner))?.store();
+                let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                runtime.block_on(change(&*store, vec![create(owner)]))
+            })
+        };
+        let threads: Vec<_> = (0..16).map(open).collect();
+        for thread in threads {
+            thread.join().unwrap().unwrap();
+        }
+        check(&scratch.paths().database).unwrap();
+        assert_eq!(fs::read_dir(scratch.paths().leases).unwrap().count(), 0);
+    }
+}
+
+#[tokio::test]
+async fn reads_do_not_wait_for_a_writer_and_commits_do() {
+    let scratch = Scratch::new();
+    let store = scratch.open(1).unwrap().store();
+    change(&*store, vec![create(1)]).await.unwrap();
+    let other = Connection::open(scratch.paths().database).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let waiting = {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { change(&*store, vec![append(1, &["x"], 1)]).await })
+    };
+    tokio::task::yield_now().await;
+    assert_eq!(store.session(session(1)).await.unwrap().unwrap().message_count, 0);
+    assert!(!waiting.is_finished());
+    other.execute_batch("COMMIT").unwrap();
+    waiting.await.unwrap().unwrap();
+    assert_eq!(store.session(session(1)).await.unwrap().unwrap().message_count, 1);
+}
+
+#[tokio::test]
+async fn a_lease_belongs_to_its_owner() {
+    let scratch = Scratch::new();
+    let (one, two) = (scratch.open(1).unwrap().store(), scratch.open(2).unwrap().store());
+    change(&*one, vec![create(1), take(1, 10)]).await.unwrap();
+
+    assert!(matches!(guard(&*two, free(1, 9)).await, Err(Error::Busy(_))));
+    assert!(matches!(guard(&*two, holds(1, 1)).await, Err(Error::LeaseLost(_))));
+    let renew = Change::RenewLeases { sessions: vec![session(1)], expires_at: at(99) };
+    change(&*two, vec![Change::ReleaseLease(session(1)), renew]).await.unwrap();
+    guard(&*one, holds(1, 1)).await.unwrap();
+    assert_eq!(two.session(session(1)).await.unwrap().unwrap().lease.unwrap().expires_at, at(10));
+
+    commit(&*two, vec![running(1, 9)], vec![Change::RequestInterrupt(session(1))]).await.unwrap();
+    assert_eq!(one.interrupts().await.unwrap(), [session(1)]);
+    assert!(two.interrupts().await.unwrap().is_empty());
+
+    let taken = commit(&*two, vec![live(1), free(1, 10)], vec![take(1, 20)]).await.unwrap();
+    assert_eq!(taken.fence, Some(2));
+    assert!(matches!(guard(&*one, holds(1, 1)).await, Err(Error::LeaseLost(_))));
+    assert!(one.interrupts().await.unwrap().is_empty());
+}
+
+async fn lease_is_free(store: &dyn Store) -> bool {
+    let free = guard(store, free(1, 0)).await.is_ok();
+    assert_eq!(store.session(session(1)).await.unwrap().unwrap().lease.is_none(), free);
+    free
+}
+
+#[tokio::test]
+async fn a_dead_owners_lease_is_free_at_once() {
+    let scratch = Scratch::new();
+    let dead = scratch.open(1).unwrap().store();
+    change(&*dead, vec![create(1), take(1, 1000)]).await.unwrap();
+    let store = scratch.open(2).unwrap().store();
+    assert!(!lease_is_free(&*store).await);
+    drop(dead);
+    assert!(lease_is_free(&*store).await);
+
+    // A killed process leaves its file behind, unlocked; as long as somebody locks it, it is not dead.
+    let file = File::create(scratch.owner_file(1)).unwrap();
+    file.lock().unwrap();
+    assert!(!lease_is_free(&*store).await);
+    file.unlock().unwrap();
+    assert!(lease_is_free(&*store).await);
+    assert!(!scratch.owner_file(1).exists());
+
+    let taken = commit(&*store, vec![live(1), free(1, 0)], vec![take(1, 10)]).await.unwrap();
+    assert_eq!(taken.fence, Some(2));
+}

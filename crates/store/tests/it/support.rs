@@ -1,0 +1,146 @@
+//! Short ways to say what the tests say often.
+
+use std::collections::BTreeMap;
+
+use meerkat_core::{RunId, SessionId, Timestamp};
+use meerkat_store::{Change, Committed, Error, Guard, NewCall, NewSession, Store, Transaction};
+use uuid::Uuid;
+
+pub(crate) fn session(number: u128) -> SessionId {
+    SessionId::from_uuid(Uuid::from_u128(number))
+}
+
+pub(crate) fn run(number: u128) -> RunId {
+    RunId::from_uuid(Uuid::from_u128(number))
+}
+
+pub(crate) fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+pub(crate) fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+pub(crate) fn create(number: u128) -> Change {
+    create_with(number, 0, &[])
+}
+
+pub(crate) fn create_with(number: u128, second: i64, pairs: &[(&str, &str)]) -> Change {
+    Change::CreateSession(NewSession {
+        id: session(number),
+        created_at: at(second),
+        labels: labels(pairs),
+        settings: b"settings".to_vec(),
+        progress: b"progress".to_vec(),
+    })
+}
+
+pub(crate) fn append(number: u128, texts: &[&str], second: i64) -> Change {
+    let messages = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
+    Change::Append { session: session(number), messages, at: at(second) }
+}
+
+pub(crate) fn open_calls(number: u128, ids: &[&str]) -> Change {
+    let call = |id: &&str| NewCall { id: (*id).to_owned(), call: format!("call {id}").into_bytes() };
+    Change::OpenCalls { session: session(number), calls: ids.iter().map(call).collect() }
+}
+
+pub(crate) fn take(number: u128, second: i64) -> Change {
+    Change::TakeLease { session: session(number), run: run(number), expires_at: at(second) }
+}
+
+pub(crate) fn live(number: u128) -> Guard {
+    Guard::Live(session(number))
+}
+
+pub(crate) fn free(number: u128, second: i64) -> Guard {
+    Guard::Free { session: session(number), now: at(second) }
+}
+
+pub(crate) fn running(number: u128, second: i64) -> Guard {
+    Guard::Running { session: session(number), now: at(second) }
+}
+
+pub(crate) fn holds(number: u128, fence: u64) -> Guard {
+    Guard::Holds { session: session(number), fence }
+}
+
+pub(crate) async fn change(store: &dyn Store, changes: Vec<Change>) -> Result<Committed, Error> {
+    commit(store, Vec::new(), changes).await
+}
+
+pub(crate) async fn guard(store: &dyn Store, guard: Guard) -> Result<Committed, Error> {
+    commit(store, vec![guard], Vec::new()).await
+}
+
+pub(crate) async fn commit(
+    store: &dyn Store,
+    guards: Vec<Guard>,
+    changes: Vec<Change>,
+) -> Result<Committed, Error> {
+    store.commit(Transaction { guards, changes }).await
+}
+
+#[cfg(feature = "sqlite")]
+pub(crate) use scratch::Scratch;
+
+#[cfg(feature = "sqlite")]
+mod scratch {
+    use std::path::{Path, PathBuf};
+
+    use meerkat_core::RealmId;
+    use meerkat_store::{Error, Origin, Realm, RealmOptions, RealmPaths};
+    use uuid::Uuid;
+
+    use super::at;
+
+    /// A state root that goes away with the test.
+    pub(crate) struct Scratch(tempfile::TempDir);
+
+    impl Scratch {
+        pub(crate) fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
+        }
+
+        pub(crate) fn root(&self) -> &Path {
+            self.0.path()
+        }
+
+        pub(crate) fn options(&self, realm: &str, owner: u128) -> RealmOptions {
+            options(self.root(), realm, owner)
+        }
+
+        pub(crate) fn open(&self, owner: u128) -> Result<Realm, Error> {
+            Realm::open(self.options("test", owner))
+        }
+
+        pub(crate) fn paths(&self) -> RealmPaths {
+            RealmPaths::new(self.root(), &id("test"))
+        }
+
+        pub(crate) fn owner_file(&self, owner: u128) -> PathBuf {
+            self.paths().leases.join(format!("{}.json", Uuid::from_u128(owner)))
+        }
+    }
+
+    pub(crate) fn id(text: &str) -> RealmId {
+        text.parse().unwrap()
+    }
+
+    pub(crate) fn options(root: &Path, realm: &str, owner: u128) -> RealmOptions {
+        RealmOptions {
+            state_root: root.to_owned(),
+            realm: id(realm),
+            origin: Origin::Explicit,
+            backend_hint: None,
+            instance: None,
+            surface: "test".to_owned(),
+            now: at(1_700_000_000),
+            owner: Uuid::from_u128(owner),
+        }
+    }
+}
+
+#[cfg(feature = "sqlite")]
+pub(crate) use scratch::{id, options};

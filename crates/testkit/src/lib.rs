@@ -1,0 +1,17 @@
+//! What Meerkat's own tests share.
+//!
+//! Everything here may panic: it is for tests, and a panic is how a test says what is wrong.
+
+#![expect(clippy::panic, clippy::expect_used, reason = "this crate is for tests")]
+
+mod mcp;
+mod model;
+mod redact;
+mod scratch;
+mod tools;
+
+pub use mcp::{McpClient, ToolReply};
+pub use model::{Script, ScriptedModel, SeenRequest};
+pub use redact::redact;
+pub use scratch::Scratch;
+pub use tools::{FnTool, Tools};

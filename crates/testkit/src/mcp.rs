@@ -1,0 +1,195 @@
+//! A client of an MCP server over stdio, plain enough to send what no SDK would.
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server process and the line to it.
+pub struct McpClient {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    early: HashMap<u64, Value>,
+    notifications: Vec<Value>,
+    next_id: u64,
+}
+
+/// The reply to a tool call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolReply {
+    /// Whether it failed.
+    pub is_error: bool,
+    /// The JSON in its text block.
+    pub payload: Value,
+    /// The whole result.
+    pub result: Value,
+}
+
+impl McpClient {
+    /// Starts a server and shakes hands.
+    #[must_use]
+    pub fn start(command: &mut Command) -> Self {
+        let mut client = Self::spawn(command);
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": { "name": "testkit", "version": "0" },
+        });
+        let reply = client.request("initialize", params);
+        assert!(reply.get("result").is_some(), "initialize failed: {reply}");
+        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        client
+    }
+
+    /// Starts a server without a word.
+    #[must_use]
+    pub fn spawn(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines() {
+                let Ok(line) = line else { return };
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, stdin, lines, early: HashMap::new(), notifications: Vec::new(), next_id: 1 }
+    }
+
+    /// Sends bytes as they are.
+    pub fn send_raw(&mut self, bytes: &[u8]) {
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        stdin.write_all(bytes).and_then(|()| stdin.flush()).expect("the server takes input");
+    }
+
+    /// Sends one message.
+    pub fn send(&mut self, message: &Value) {
+        self.send_raw(format!("{message}\n").as_bytes());
+    }
+
+    /// Sends a request and returns its id.
+    pub fn begin(&mut self, method: &str, params: Value) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        id
+    }
+
+    /// Waits for the reply to a request.
+    pub fn finish(&mut self, id: u64) -> Value {
+        if let Some(reply) = self.early.remove(&id) {
+            return reply;
+        }
+        loop {
+            let message = self.receive();
+            match message.get("id").and_then(Value::as_u64) {
+                Some(other) if other == id => return message,
+                Some(other) => drop(self.early.insert(other, message)),
+                None => self.notifications.push(message),
+            }
+        }
+    }
+
+    /// Waits for the next message of any kind.
+    pub fn receive(&mut self) -> Value {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => serde_json::from_str(&line)
+                .unwrap_or_else(|error| panic!("stdout carries something else: {line:?}: {error}")),
+            Err(RecvTimeoutError::Timeout) => panic!("no message within {PATIENCE:?}"),
+            Err(RecvTimeoutError::Disconnected) => panic!("the server closed its output"),
+        }
+    }
+
+    /// Sends a request and waits for its reply.
+    pub fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.begin(method, params);
+        self.finish(id)
+    }
+
+    /// Begins a tool call and returns its request id.
+    pub fn begin_tool(&mut self, name: &str, arguments: Value) -> u64 {
+        self.begin("tools/call", json!({ "name": name, "arguments": arguments }))
+    }
+
+    /// Waits for the reply to a tool call.
+    pub fn finish_tool(&mut self, id: u64) -> ToolReply {
+        let reply = self.finish(id);
+        let result = reply.get("result").cloned().unwrap_or_else(|| panic!("a protocol error: {reply}"));
+        let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {reply}"));
+        let payload = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
+        ToolReply { is_error: result["isError"] == json!(true), payload, result }
+    }
+
+    /// Calls a tool.
+    pub fn tool(&mut self, name: &str, arguments: Value) -> ToolReply {
+        let id = self.begin_tool(name, arguments);
+        self.finish_tool(id)
+    }
+
+    /// Calls a tool that must succeed, and returns its payload.
+    pub fn expect_tool(&mut self, name: &str, arguments: Value) -> Value {
+        let reply = self.tool(name, arguments);
+        assert!(!reply.is_error, "{name} failed: {}", reply.payload);
+        reply.payload
+    }
+
+    /// Calls a tool that must fail, and returns the code of its error.
+    pub fn expect_error(&mut self, name: &str, arguments: Value) -> String {
+        let reply = self.tool(name, arguments);
+        assert!(reply.is_error, "{name} succeeded: {}", reply.payload);
+        reply.payload["code"].as_str().unwrap_or_else(|| panic!("no code: {}", reply.payload)).to_owned()
+    }
+
+    /// Returns the notifications that came so far.
+    #[must_use]
+    pub fn notifications(&self) -> &[Value] {
+        &self.notifications
+    }
+
+    /// Returns the process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills the server at once.
+    pub fn kill(mut self) {
+        self.child.kill().expect("the server can be killed");
+        self.child.wait().expect("the server ends");
+    }
+
+    /// Closes the server's input and waits for it to end.
+    pub fn close(mut self) -> ExitStatus {
+        drop(self.stdin.take());
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("the server can be waited for") {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "the server does not end");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for McpClient {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,182 @@
+//! A model that says what the test tells it to.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use meerkat_core::{
+    Answer, AssistantBlock, BoxFuture, Delta, DeltaSink, Message, Model, ModelError, ModelErrorKind,
+    ModelInfo, ModelRequest, Provider, StopReason, Usage,
+};
+use serde_json::Value;
+use tokio::sync::Notify;
+
+/// What the model does when it is asked.
+#[derive(Debug, Clone)]
+pub enum Script {
+    /// It answers with text.
+    Say(String),
+    /// It asks for tools: ids, names and arguments.
+    Call(Vec<(String, String, Value)>),
+    /// It fails.
+    Fail(ModelErrorKind),
+    /// It answers nothing until [`ScriptedModel::release`] is called.
+    Hang,
+    /// It panics.
+    Panic,
+}
+
+impl Script {
+    /// Says something.
+    #[must_use]
+    pub fn say(text: &str) -> Self {
+        Self::Say(text.to_owned())
+    }
+
+    /// Calls one tool.
+    #[must_use]
+    pub fn call(id: &str, name: &str, args: Value) -> Self {
+        Self::Call(vec![(id.to_owned(), name.to_owned(), args)])
+    }
+}
+
+/// What the model was asked, one line for each message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenRequest {
+    /// The instructions.
+    pub system: String,
+    /// `role: text` of each message.
+    pub lines: Vec<String>,
+    /// The names of the tools.
+    pub tools: Vec<String>,
+}
+
+/// A model that follows a script; once that is used up it says `done`.
+pub struct ScriptedModel {
+    info: ModelInfo,
+    script: Mutex<VecDeque<Script>>,
+    seen: Mutex<Vec<SeenRequest>>,
+    asked: Notify,
+    released: Notify,
+}
+
+impl ScriptedModel {
+    /// The id it is found by.
+    pub const ID: &'static str = "scripted";
+
+    /// Makes a model that follows the script.
+    #[must_use]
+    pub fn new(script: impl IntoIterator<Item = Script>) -> Arc<Self> {
+        Self::with_window(script, 100_000)
+    }
+
+    /// Makes a model that can read `context_window` tokens.
+    #[must_use]
+    pub fn with_window(script: impl IntoIterator<Item = Script>, context_window: u64) -> Arc<Self> {
+        Arc::new(Self {
+            info: ModelInfo {
+                id: Self::ID.to_owned(),
+                provider: Provider::Other,
+                context_window: Some(context_window),
+            },
+            script: Mutex::new(script.into_iter().collect()),
+            seen: Mutex::default(),
+            asked: Notify::new(),
+            released: Notify::new(),
+        })
+    }
+
+    /// Returns what it was asked so far.
+    #[must_use]
+    pub fn seen(&self) -> Vec<SeenRequest> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until it is asked (again).
+    pub async fn asked(&self) {
+        self.asked.notified().await;
+    }
+
+    /// Lets a hanging call answer.
+    pub fn release(&self) {
+        self.released.notify_one();
+    }
+
+    fn next(&self) -> Script {
+        let next = self.script.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        next.unwrap_or_else(|| Script::say("done"))
+    }
+
+    async fn follow(&self, script: Script, deltas: DeltaSink<'_>) -> Result<Answer, ModelError> {
+        let (blocks, stop_reason) = match script {
+            Script::Say(text) => {
+                deltas(Delta::Text(text.clone()));
+                (vec![AssistantBlock::Text { text, meta: None }], StopReason::EndTurn)
+            }
+            Script::Call(calls) => {
+                let block = |(id, name, args)| AssistantBlock::ToolUse { id, name, args, meta: None };
+                (calls.into_iter().map(block).collect(), StopReason::ToolUse)
+            }
+            Script::Fail(kind) => {
+                return Err(ModelError {
+                    kind,
+                    provider: Provider::Other,
+                    status: None,
+                    retry_after: None,
+                    message: "as scripted".to_owned(),
+                });
+            }
+            Script::Hang => {
+                self.released.notified().await;
+                let text = "released".to_owned();
+                (vec![AssistantBlock::Text { text, meta: None }], StopReason::EndTurn)
+            }
+            Script::Panic => panic!("as scripted"),
+        };
+        let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
+        Ok(Answer { blocks, stop_reason, usage })
+    }
+}
+
+impl Model for ScriptedModel {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        deltas: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<Answer, ModelError>> {
+        Box::pin(async move {
+            self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(SeenRequest {
+                system: request.system.clone(),
+                lines: request.messages.iter().map(|message| line(message)).collect(),
+                tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
+            });
+            self.asked.notify_one();
+            self.follow(self.next(), deltas).await
+        })
+    }
+}
+
+fn line(message: &Message) -> String {
+    match message {
+        Message::System { content, .. } => format!("system: {content}"),
+        Message::SystemNotice { body, .. } => format!("notice: {body}"),
+        Message::User { content, .. } => format!("user: {}", content.to_text()),
+        Message::Assistant { .. } => {
+            let calls: Vec<_> =
+                message.tool_calls().iter().map(|call| format!("{}#{}", call.name, call.id)).collect();
+            let text = message.assistant_text().unwrap_or_default();
+            if calls.is_empty() {
+                format!("assistant: {text}")
+            } else {
+                format!("assistant: {text}[{}]", calls.join(", "))
+            }
+        }
+        Message::ToolResults { results, .. } => {
+            let result = |r: &meerkat_core::ToolResult| format!("{}={}", r.tool_use_id, r.content.to_text());
+            format!("results: {}", results.iter().map(result).collect::<Vec<_>>().join(", "))
+        }
+    }
+}

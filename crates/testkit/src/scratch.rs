@@ -1,0 +1,59 @@
+//! Realms that go away with the test.
+
+use std::path::{Path, PathBuf};
+
+use meerkat_store::{Origin, Realm, RealmOptions};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+/// A temporary state root.
+pub struct Scratch {
+    dir: TempDir,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Scratch {
+    /// Makes an empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { dir: TempDir::new().expect("a temporary directory") }
+    }
+
+    /// Returns its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Returns the path of something in it.
+    #[must_use]
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Returns the options that open the realm `test` in it.
+    #[must_use]
+    pub fn options(&self) -> RealmOptions {
+        RealmOptions {
+            state_root: self.path().to_owned(),
+            realm: "test".parse().expect("a realm id"),
+            origin: Origin::Explicit,
+            backend_hint: None,
+            instance: None,
+            surface: "test".to_owned(),
+            now: jiff::Timestamp::now(),
+            owner: Uuid::now_v7(),
+        }
+    }
+
+    /// Opens the realm `test` in it.
+    #[must_use]
+    pub fn realm(&self) -> Realm {
+        Realm::open(self.options()).expect("the realm opens")
+    }
+}

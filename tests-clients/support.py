@@ -1,0 +1,238 @@
+"""What both client tests share: a place for the server, expectations, and a small test runner.
+
+A test is a function, plain or async, marked with `@test("what it shows")`. It gets a fresh `Place` and fails by
+raising. `main()` runs all tests of the script and ends with the line `N passed, M failed`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# Shorter than the runs that only end when they are stopped, so that such a test cannot pass by waiting.
+TEST_TIMEOUT_SECONDS = 45
+
+TOOLS = [
+    "meerkat_run",
+    "meerkat_resume",
+    "meerkat_read",
+    "meerkat_history",
+    "meerkat_sessions",
+    "meerkat_interrupt",
+    "meerkat_archive",
+]
+
+HINTS = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"]
+
+# A tool that the client itself carries out, and a prompt that makes the offline model call it.
+READ_FILE = {
+    "name": "read_file",
+    "description": "Reads a file of the client.",
+    "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+    "handler": "callback",
+}
+CALL_READ_FILE = 'call read_file {"path":"/tmp/x"}\nthen\nsay got it'
+
+# A well-formed id that no session has.
+UNKNOWN_SESSION = "01890000-0000-7000-8000-000000000000"
+
+
+class Failure(Exception):
+    """An expectation that was not met; the message says which."""
+
+
+class Place:
+    """Folders of one test: the server's state, its home and its working folder. Nothing else is shared."""
+
+    def __init__(self, base: Path) -> None:
+        self.log = base / "server.log"
+        self.state, self.home, self.work = (base / name for name in ("state", "home", "work"))
+        for folder in (self.state, self.home, self.work):
+            folder.mkdir()
+
+    def server(self) -> list[str]:
+        """The command line of a server on this place."""
+        return [os.environ["RKAT_MCP"], "--state-root", str(self.state), "--realm", "test"]
+
+
+def expect(actual: Any, wanted: Any, what: str) -> None:
+    """Fails unless both values are equal."""
+    if actual != wanted:
+        raise Failure(f"{what}: expected {show(wanted)}, got {show(actual)}")
+
+
+def field(value: Any, name: str, what: str) -> Any:
+    """The named member of an object; fails readably where there is none."""
+    if not isinstance(value, dict) or name not in value:
+        raise Failure(f"{what}: no `{name}` in {show(value)}")
+    return value[name]
+
+
+def show(value: Any) -> str:
+    """A value as short JSON."""
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= 2000 else text[:2000] + " …"
+
+
+def payload(result: dict[str, Any], what: str) -> dict[str, Any]:
+    """The JSON document of a successful tool result, which must be in the text and in the structured part."""
+    if result.get("isError"):
+        raise Failure(f"{what}: the tool failed: {show(result)}")
+    document = text_document(result, what)
+    expect(result.get("structuredContent"), document, f"{what}: structuredContent beside the text")
+    return document
+
+
+def refusal(result: dict[str, Any], code: str, what: str) -> dict[str, Any]:
+    """The JSON document of a failed tool result, which must have this code and a message."""
+    if not result.get("isError"):
+        raise Failure(f"{what}: expected the error {code}, got the success {show(result)}")
+    document = text_document(result, what)
+    expect(field(document, "code", what), code, f"{what}: code")
+    if not field(document, "message", what):
+        raise Failure(f"{what}: the message is empty in {show(document)}")
+    return document
+
+
+def text_document(result: dict[str, Any], what: str) -> dict[str, Any]:
+    blocks = field(result, "content", what)
+    if len(blocks) != 1 or blocks[0].get("type") != "text":
+        raise Failure(f"{what}: expected exactly one text block, got {show(blocks)}")
+    try:
+        return json.loads(blocks[0]["text"])
+    except ValueError as problem:
+        raise Failure(f"{what}: the text is not JSON ({problem}): {blocks[0]['text']!r}") from None
+
+
+def expect_tools(tools: list[dict[str, Any]]) -> None:
+    """The session tools are there, and each says what a client needs to know."""
+    by_name = {tool["name"]: tool for tool in tools}
+    missing = [name for name in TOOLS if name not in by_name]
+    if missing:
+        raise Failure(f"tools/list: missing {missing}, found {sorted(by_name)}")
+    for name in TOOLS:
+        tool = by_name[name]
+        if not tool.get("description"):
+            raise Failure(f"{name}: no description")
+        expect(tool.get("inputSchema", {}).get("type"), "object", f"{name}: inputSchema.type")
+        annotations = tool.get("annotations") or {}
+        unset = [hint for hint in HINTS if not isinstance(annotations.get(hint), bool)]
+        expect(unset, [], f"{name}: annotations that are not set")
+
+
+def expect_answer(document: dict[str, Any], text: str, what: str) -> str:
+    """A finished run with this answer; gives back the session id."""
+    content = field(document, "content", what)
+    expect(content[:1] and content[0].get("text"), text, f"{what}: content[0].text")
+    return field(document, "session_id", what)
+
+
+def expect_hello(document: dict[str, Any]) -> None:
+    """The whole answer to the prompt `say hello`."""
+    session_id = expect_answer(document, "hello", "run")
+    if not session_id:
+        raise Failure("run: session_id is empty")
+    for name, wanted in [("turns", 1), ("tool_calls", 0), ("structured_output", None), ("schema_warnings", None)]:
+        expect(field(document, name, "run"), wanted, f"run: {name}")
+
+
+def expect_pending(document: dict[str, Any]) -> tuple[str, str]:
+    """A run that waits for `read_file`; gives back the session id and the id of the call."""
+    expect(field(document, "status", "run"), "pending_tool_call", "run: status")
+    calls = field(document, "pending_tool_calls", "run")
+    expect(len(calls), 1, "run: number of pending calls")
+    expect(field(calls[0], "tool_name", "pending call"), "read_file", "pending call: tool_name")
+    expect(field(calls[0], "args", "pending call"), {"path": "/tmp/x"}, "pending call: args")
+    return field(document, "session_id", "run"), field(calls[0], "tool_use_id", "pending call")
+
+
+def expect_talk(history: dict[str, Any], wanted: list[tuple[str, str]]) -> None:
+    """The history is whole and its user and assistant texts are these, in order."""
+    messages = field(history, "messages", "history")
+    expect(field(history, "message_count", "history"), len(messages), "history: message_count")
+    expect(field(history, "has_more", "history"), False, "history: has_more")
+    talk = []
+    for message in messages:
+        if message["role"] == "user":
+            talk.append(("user", message["content"]))
+        elif message["role"] == "block_assistant":
+            texts = [block["data"]["text"] for block in message["blocks"] if block["block_type"] == "text"]
+            talk.append(("assistant", "".join(texts)))
+    expect(talk, wanted, "history: what was said")
+
+
+def answer_call(session_id: str, tool_use_id: str) -> dict[str, Any]:
+    """Arguments of `meerkat_resume` that deliver the result of the pending call."""
+    results = [{"tool_use_id": tool_use_id, "content": "the file says hi", "is_error": False}]
+    return {"session_id": session_id, "prompt": "", "tools": [READ_FILE], "tool_results": results}
+
+
+_tests: list[tuple[str, Callable[[Place], Any]]] = []
+
+
+def test(name: str) -> Callable[[Callable[[Place], Any]], Callable[[Place], Any]]:
+    """Marks a function as a test."""
+
+    def mark(function: Callable[[Place], Any]) -> Callable[[Place], Any]:
+        _tests.append((name, function))
+        return function
+
+    return mark
+
+
+def main() -> None:
+    """Runs every marked test, or those whose name contains the first argument, and exits."""
+    server = os.environ.get("RKAT_MCP", "")
+    if not os.access(server, os.X_OK):
+        sys.exit(f"error: RKAT_MCP is {server!r}, not a program; set it to the path of a built rkat-mcp")
+    chosen = [entry for entry in _tests if len(sys.argv) < 2 or sys.argv[1] in entry[0]]
+    failed = sum(not run_one(name, function) for name, function in chosen)
+    print(f"{len(chosen) - failed} passed, {failed} failed", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+def run_one(name: str, function: Callable[[Place], Any]) -> bool:
+    base = Path(tempfile.mkdtemp(prefix="meerkat-client-test-"))
+    place = Place(base)
+    start = time.monotonic()
+    try:
+        if inspect.iscoroutinefunction(function):
+            asyncio.run(asyncio.wait_for(function(place), TEST_TIMEOUT_SECONDS))
+        else:
+            function(place)
+    except Exception as problem:  # Whatever goes wrong in a test is its result.
+        print(f"FAIL {name}", flush=True)
+        print(indent(explain(problem)), flush=True)
+        if place.log.exists() and (log := place.log.read_text(errors="replace").strip()):
+            print(indent("server log, last lines:\n" + "\n".join(log.splitlines()[-20:])), flush=True)
+        return False
+    else:
+        print(f"ok   {name} ({time.monotonic() - start:.1f} s)", flush=True)
+        return True
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def explain(problem: BaseException) -> str:
+    """What went wrong in one line where we know, else with the whole trace."""
+    while isinstance(problem, BaseExceptionGroup) and len(problem.exceptions) == 1:
+        problem = problem.exceptions[0]
+    if isinstance(problem, Failure):
+        return str(problem)
+    if isinstance(problem, TimeoutError) and not str(problem):
+        return f"not finished after {TEST_TIMEOUT_SECONDS} s"
+    return "".join(traceback.format_exception(problem)).strip()
+
+
+def indent(text: str) -> str:
+    return "\n".join("     " + line for line in text.splitlines())

@@ -1,0 +1,223 @@
+"""The server as the Python MCP SDK sees it, over standard input and output.
+
+Run by `cargo xtask test`, or by hand with RKAT_MCP set to the server:
+`RKAT_MCP=target/debug/rkat-mcp .clients/venv/bin/python tests-clients/test_python_client.py [PART OF A NAME]`
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp import Client, StdioServerParameters, stdio_client
+
+from support import (
+    CALL_READ_FILE,
+    READ_FILE,
+    UNKNOWN_SESSION,
+    Failure,
+    Place,
+    answer_call,
+    expect,
+    expect_answer,
+    expect_hello,
+    expect_pending,
+    expect_talk,
+    expect_tools,
+    field,
+    main,
+    payload,
+    refusal,
+    test,
+)
+
+REQUEST_TIMEOUT_SECONDS = 30
+POLL_SECONDS = 0.05
+
+# Longer than a test may take: a run with this prompt ends only when it is stopped.
+LONG_WAIT = "wait 60000"
+
+
+@asynccontextmanager
+async def connect(place: Place, mode: str = "legacy") -> AsyncIterator[Client]:
+    """A client on a server process of its own, which ends with the block."""
+    command, *arguments = place.server()
+    # The client library hands on only HOME, PATH and the like: no provider key reaches the server.
+    parameters = StdioServerParameters(
+        command=command, args=arguments, env={"HOME": str(place.home)}, cwd=place.work
+    )
+    with place.log.open("a") as log:
+        transport = stdio_client(parameters, errlog=log)
+        async with Client(transport, mode=mode, read_timeout_seconds=REQUEST_TIMEOUT_SECONDS) as client:
+            yield client
+
+
+async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Calls a tool; gives back the result as it was on the wire."""
+    result = await client.call_tool(tool, arguments)
+    return result.model_dump(mode="json", by_alias=True)
+
+
+async def running_session(client: Client) -> str:
+    """Waits until one session runs; gives back its id."""
+    while True:
+        document = payload(await call(client, "meerkat_sessions"), "sessions")
+        active = [entry for entry in field(document, "sessions", "sessions") if entry.get("is_active")]
+        if active:
+            return field(active[0], "session_id", "sessions")
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def until_idle(client: Client, session_id: str) -> None:
+    """Waits until the session no longer runs."""
+    while True:
+        document = payload(await call(client, "meerkat_read", session_id=session_id), "read")
+        if not field(field(document, "state", "read"), "is_active", "read: state"):
+            return
+        await asyncio.sleep(POLL_SECONDS)
+
+
+@asynccontextmanager
+async def long_run(client: Client) -> AsyncIterator[tuple[str, asyncio.Task[dict[str, Any]]]]:
+    """A run that waits, as the id of its session and the task of the blocked call."""
+    task = asyncio.create_task(call(client, "meerkat_run", prompt=LONG_WAIT))
+    try:
+        found = asyncio.create_task(running_session(client))
+        await asyncio.wait({task, found}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            found.cancel()
+            raise Failure(f"run: `{LONG_WAIT}` ended at once: {task.result()}")
+        yield await found, task
+    finally:
+        task.cancel()
+
+
+async def tools_are_listed(place: Place, mode: str) -> None:
+    async with connect(place, mode) as client:
+        if client.server_info is not None:
+            expect(client.server_info.name, "rkat-mcp", "serverInfo.name")
+        listed = await client.list_tools()
+        expect_tools([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed.tools])
+
+
+async def hello_is_answered(place: Place, mode: str) -> None:
+    async with connect(place, mode) as client:
+        expect_hello(payload(await call(client, "meerkat_run", prompt="say hello"), "run"))
+
+
+async def cancelled_run_is_resumed(place: Place, mode: str) -> None:
+    async with connect(place, mode) as client:
+        async with long_run(client) as (session_id, waiting):
+            # Cancelling the task makes the library send notifications/cancelled.
+            waiting.cancel()
+            await asyncio.wait({waiting})
+            await until_idle(client, session_id)
+        resumed = await call(client, "meerkat_resume", session_id=session_id, prompt="say back")
+        expect(expect_answer(payload(resumed, "resume"), "back", "resume"), session_id, "resume: session_id")
+
+
+@test("the session tools are listed after an initialize handshake")
+async def _(place: Place) -> None:
+    await tools_are_listed(place, "legacy")
+
+
+@test("the session tools are listed by a client that probes for the newest protocol")
+async def _(place: Place) -> None:
+    await tools_are_listed(place, "auto")
+
+
+@test("a run answers after an initialize handshake")
+async def _(place: Place) -> None:
+    await hello_is_answered(place, "legacy")
+
+
+@test("a run answers a client that probes for the newest protocol")
+async def _(place: Place) -> None:
+    await hello_is_answered(place, "auto")
+
+
+@test("a callback tool is carried out by the client and the run goes on")
+async def _(place: Place) -> None:
+    async with connect(place) as client:
+        run = await call(client, "meerkat_run", prompt=CALL_READ_FILE, tools=[READ_FILE])
+        session_id, tool_use_id = expect_pending(payload(run, "run"))
+        resumed = await call(client, "meerkat_resume", **answer_call(session_id, tool_use_id))
+        expect(expect_answer(payload(resumed, "resume"), "got it", "resume"), session_id, "resume: session_id")
+
+
+@test("a session goes on after the server was restarted")
+async def _(place: Place) -> None:
+    async with connect(place) as client:
+        first = payload(await call(client, "meerkat_run", prompt="say one"), "run")
+        session_id = expect_answer(first, "one", "run")
+    async with connect(place) as client:
+        resumed = await call(client, "meerkat_resume", session_id=session_id, prompt="say two")
+        expect(expect_answer(payload(resumed, "resume"), "two", "resume"), session_id, "resume: session_id")
+        history = payload(await call(client, "meerkat_history", session_id=session_id), "history")
+        expect_talk(
+            history,
+            [("user", "say one"), ("assistant", "one"), ("user", "say two"), ("assistant", "two")],
+        )
+
+
+@test("an unknown session is refused with its code")
+async def _(place: Place) -> None:
+    async with connect(place) as client:
+        for tool in ["meerkat_read", "meerkat_history", "meerkat_interrupt", "meerkat_archive"]:
+            refusal(await call(client, tool, session_id=UNKNOWN_SESSION), "SESSION_NOT_FOUND", tool)
+        resumed = await call(client, "meerkat_resume", session_id=UNKNOWN_SESSION, prompt="say hello")
+        refusal(resumed, "SESSION_NOT_FOUND", "meerkat_resume")
+
+
+@test("an archived session is readable, not listed, and not resumed")
+async def _(place: Place) -> None:
+    async with connect(place) as client:
+        run = payload(await call(client, "meerkat_run", prompt="say hello"), "run")
+        session_id = expect_answer(run, "hello", "run")
+        archived = payload(await call(client, "meerkat_archive", session_id=session_id), "archive")
+        expect(archived, {"session_id": session_id, "archived": True}, "archive")
+        history = payload(await call(client, "meerkat_history", session_id=session_id), "history")
+        expect_talk(history, [("user", "say hello"), ("assistant", "hello")])
+        sessions = payload(await call(client, "meerkat_sessions"), "sessions")
+        expect(field(sessions, "sessions", "sessions"), [], "sessions after the archiving")
+        resumed = await call(client, "meerkat_resume", session_id=session_id, prompt="say more")
+        refusal(resumed, "SESSION_NOT_FOUND", "resume")
+
+
+@test("a run that is cancelled after an initialize handshake leaves a session that can be resumed")
+async def _(place: Place) -> None:
+    await cancelled_run_is_resumed(place, "legacy")
+
+
+@test("a run that is cancelled by a client that probes for the newest protocol leaves a session that can be resumed")
+async def _(place: Place) -> None:
+    await cancelled_run_is_resumed(place, "auto")
+
+
+@test("a second run on a busy session is refused")
+async def _(place: Place) -> None:
+    async with connect(place) as client:
+        async with long_run(client) as (session_id, _waiting):
+            second = await call(client, "meerkat_resume", session_id=session_id, prompt="say hello")
+            refusal(second, "SESSION_BUSY", "second run")
+
+
+@test("an interrupt ends the waiting call with the session's id, and the session can be resumed")
+async def _(place: Place) -> None:
+    async with connect(place) as client:
+        async with long_run(client) as (session_id, waiting):
+            interrupted = payload(await call(client, "meerkat_interrupt", session_id=session_id), "interrupt")
+            expect(interrupted, {"session_id": session_id, "interrupted": True}, "interrupt")
+            stopped = refusal(await waiting, "REQUEST_CANCELLED", "interrupted run")
+            data = field(stopped, "data", "interrupted run")
+            expect(field(data, "session_id", "interrupted run: data"), session_id, "interrupted run: data.session_id")
+        again = await call(client, "meerkat_interrupt", session_id=session_id)
+        refusal(again, "SESSION_NOT_RUNNING", "interrupt of an idle session")
+        resumed = await call(client, "meerkat_resume", session_id=session_id, prompt="say back")
+        expect_answer(payload(resumed, "resume"), "back", "resume")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+//! `check`: everything that can be judged without running the code.
+
+use crate::error::Error;
+use crate::process::{self, cargo};
+use crate::profile::PROFILES;
+
+const DENY_WARNINGS: [&str; 3] = ["--", "-D", "warnings"];
+
+/// Checks formatting, lints (whole workspace, then each profile) and documentation.
+pub(crate) fn run() -> Result<(), Error> {
+    process::run(&mut cargo(["fmt", "--all", "--check"]))?;
+    let workspace = ["clippy", "--workspace", "--all-targets", "--all-features"];
+    process::run(&mut cargo(workspace.into_iter().chain(DENY_WARNINGS)))?;
+    for profile in &PROFILES {
+        println!("profile {}", profile.name);
+        let arguments = std::iter::once("clippy").chain(profile.arguments()).chain(DENY_WARNINGS);
+        process::run(&mut cargo(arguments))?;
+    }
+    process::run(cargo(["doc", "--no-deps", "--workspace"]).env("RUSTDOCFLAGS", "-Dwarnings"))
+}

@@ -1,0 +1,87 @@
+//! The real MCP clients that the tests in `tests-clients` drive.
+//!
+//! They are installed into `.clients` from the lock files of that folder, through whatever registries npm and
+//! pip are configured for, and again only when a lock file changes. What is installed is checked against the
+//! hashes in the lock files.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::Error;
+use crate::process::{root, run};
+
+/// The test scripts, in the order they run.
+pub(crate) const SCRIPTS: [&str; 2] = ["test_python_client.py", "test_inspector.py"];
+
+const NODE_FILES: [&str; 3] = [".npmrc", "package.json", "package-lock.json"];
+const PYTHON_FILES: [&str; 1] = ["requirements.txt"];
+
+/// Installs the clients, unless they are there and their lock files are unchanged.
+pub(crate) fn install() -> Result<(), Error> {
+    let installed = installed();
+    fs::create_dir_all(&installed).map_err(Error::file(&installed))?;
+    once(&installed.join("node.stamp"), &NODE_FILES, || install_node(&installed))?;
+    once(&installed.join("python.stamp"), &PYTHON_FILES, || install_python(&installed))
+}
+
+/// The command that runs one of `SCRIPTS` against the programs built beside this one.
+pub(crate) fn script(name: &str) -> Result<Command, Error> {
+    let own = std::env::current_exe().map_err(Error::file(Path::new("xtask")))?;
+    let server = own.with_file_name("rkat-mcp").with_extension(std::env::consts::EXE_EXTENSION);
+    let mut command = Command::new(python(&installed()));
+    command.arg(sources().join(name)).env("RKAT_MCP", server).current_dir(root());
+    Ok(command)
+}
+
+fn install_node(installed: &Path) -> Result<(), Error> {
+    for name in NODE_FILES {
+        let from = sources().join(name);
+        fs::copy(&from, installed.join(name)).map_err(Error::file(&from))?;
+    }
+    // `npm ci` warns that the clients want a newer Node than its own; they run on the one it installs.
+    run(Command::new("npm").args(["ci", "--loglevel=error"]).current_dir(installed))
+}
+
+fn install_python(installed: &Path) -> Result<(), Error> {
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(installed.join("venv")))?;
+    let arguments = ["-m", "pip", "install", "--quiet", "--require-hashes", "--requirement"];
+    run(Command::new(python(installed)).args(arguments).arg(sources().join("requirements.txt")))
+}
+
+/// Does `work` if the stamp does not say that it was done with these files as they are.
+fn once(stamp: &Path, files: &[&str], work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    let wanted = digest(files)?;
+    if fs::read_to_string(stamp).is_ok_and(|found| found == wanted) {
+        return Ok(());
+    }
+    // Without a stamp, an installation that is cut short is done again.
+    if stamp.exists() {
+        fs::remove_file(stamp).map_err(Error::file(stamp))?;
+    }
+    work()?;
+    fs::write(stamp, wanted).map_err(Error::file(stamp))
+}
+
+fn digest(files: &[&str]) -> Result<String, Error> {
+    let mut hasher = DefaultHasher::new();
+    for name in files {
+        let path = sources().join(name);
+        fs::read(&path).map_err(Error::file(&path))?.hash(&mut hasher);
+    }
+    Ok(format!("{:016x}", hasher.finish()))
+}
+
+fn sources() -> PathBuf {
+    root().join("tests-clients")
+}
+
+fn installed() -> PathBuf {
+    root().join(".clients")
+}
+
+fn python(installed: &Path) -> PathBuf {
+    installed.join("venv").join("bin").join("python")
+}

@@ -1,0 +1,48 @@
+//! The one error of this program: which step failed, and why.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+/// What stopped a command.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// The command line made no sense.
+    Usage(String),
+    /// A program could not be started.
+    Start { command: String, source: io::Error },
+    /// A program ended with a failure.
+    Failed { command: String, status: ExitStatus },
+    /// A file could not be read or written.
+    File { path: PathBuf, source: io::Error },
+    /// The reference pages differ from what the code says.
+    Reference { differences: Vec<String> },
+    /// Tests failed; they have been reported.
+    Tests,
+}
+
+impl Error {
+    /// Names the file in an input or output error, for use with `map_err`.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        move |source| Self::File { path: path.to_owned(), source }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(problem) => f.write_str(problem),
+            Self::Start { command, source } => {
+                write!(f, "could not start `{command}`: {source}; is the program installed and on PATH?")
+            }
+            Self::Failed { command, status } => write!(f, "`{command}` failed ({status})"),
+            Self::File { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::Reference { differences } => {
+                write!(f, "the reference pages are out of date; run `cargo xtask docs`")?;
+                differences.iter().try_for_each(|line| write!(f, "\n  {line}"))
+            }
+            Self::Tests => f.write_str("tests failed"),
+        }
+    }
+}

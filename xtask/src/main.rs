@@ -1,0 +1,61 @@
+//! Developer tasks, run as `cargo xtask COMMAND`.
+//!
+//! Each command is one module with a `run` function. A command runs other programs and reports the first one
+//! that failed, with its command line; it never changes `RUSTFLAGS`, so that no command makes another rebuild.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a developer tool talks to its terminal")]
+
+mod bench;
+mod check;
+mod ci;
+mod clients;
+mod docs;
+mod error;
+mod process;
+mod profile;
+mod tally;
+mod test;
+
+use std::process::ExitCode;
+
+use error::Error;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  check           formatting, lints in every feature profile, documentation
+  test            all tests, with real MCP clients against the built programs
+  docs [--check]  write docs/reference from the code, or only compare it
+  bench [NAME]    benchmarks, all or the named one; --smoke for a short run
+  ci              everything above, as continuous integration runs it";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["check"] => check::run(),
+        ["test"] => test::run(),
+        ["docs"] => docs::write(),
+        ["docs", "--check"] => docs::compare(),
+        ["bench", rest @ ..] => bench::run(rest),
+        ["ci"] => ci::run(),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        [] => Err(Error::Usage("no command was given".to_owned())),
+        other => Err(Error::Usage(format!("`{}` is not a command", other.join(" ")))),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        // The report of the tests has to stay the last line.
+        Err(Error::Tests) => ExitCode::FAILURE,
+        Err(Error::Usage(problem)) => {
+            eprintln!("error: {problem}\n\n{USAGE}");
+            ExitCode::from(2)
+        }
+        Err(problem) => {
+            eprintln!("error: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The feature profiles of the `meerkat` crate that are promised to build and to behave as documented.
+
+/// A named choice of Cargo features.
+pub(crate) struct Profile {
+    /// What the documentation calls it.
+    pub(crate) name: &'static str,
+    features: Features,
+}
+
+enum Features {
+    Default,
+    Only(&'static str),
+}
+
+/// Every profile, smallest first.
+pub(crate) const PROFILES: [Profile; 5] = [
+    Profile { name: "minimal", features: Features::Only("") },
+    Profile { name: "provider-default", features: Features::Default },
+    Profile { name: "persistent", features: Features::Only("session-store") },
+    Profile { name: "compacting", features: Features::Only("session-compaction") },
+    Profile { name: "full", features: Features::Only("session-store,session-compaction") },
+];
+
+impl Profile {
+    /// The arguments that make cargo build `meerkat` in this profile.
+    pub(crate) fn arguments(&self) -> Vec<&'static str> {
+        match self.features {
+            Features::Default => vec!["--package", "meerkat"],
+            Features::Only("") => vec!["--package", "meerkat", "--no-default-features"],
+            Features::Only(list) => vec!["--package", "meerkat", "--no-default-features", "--features", list],
+        }
+    }
+
+    /// Whether this is what `cargo build` gives without any feature flags.
+    pub(crate) fn is_default(&self) -> bool {
+        matches!(self.features, Features::Default)
+    }
+}
