@@ -14,6 +14,7 @@ mod models;
 pub mod ops;
 mod prompt;
 mod runtime;
+mod scope;
 mod session;
 mod structured;
 
@@ -28,8 +29,11 @@ pub use meerkat_core::{
     AgentEvent, BudgetLimits, Content, ErrorKind, EventEnvelope, Message, Model, Provider, RealmId,
     SessionId, Tool, ToolOutput, ToolSource,
 };
-pub use meerkat_store::{Archived, Backend, Origin, Realm, RealmOptions, SessionQuery};
+pub use meerkat_store::{
+    Archived, Backend, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, SessionQuery, UnknownBackend,
+};
 pub use runtime::{Runtime, RuntimeOptions};
+pub use scope::{RealmScope, Surroundings, Unnamed};
 pub use session::{
     EventSink, HistoryPage, NewSessionOptions, RunControl, RunResult, SessionService, SessionView,
     TurnOptions,

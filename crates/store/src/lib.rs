@@ -30,7 +30,8 @@ pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]
 pub use owner::{Owner, OwnerRecord};
 pub use realm::{
-    Backend, Force, Manifest, Origin, Realm, RealmInfo, RealmList, RealmOptions, RealmPaths, Warning,
+    Backend, Force, Manifest, Origin, Realm, RealmInfo, RealmList, RealmOptions, RealmPaths, UnknownBackend,
+    Warning,
 };
 pub use rows::{Archived, Blob, CallRow, ConfigRow, LeaseRow, MessageRow, SessionQuery, SessionRow};
 #[cfg(feature = "sqlite")]

@@ -18,7 +18,7 @@ use meerkat_core::{RealmId, Timestamp};
 use uuid::Uuid;
 
 pub use inventory::{Force, RealmInfo, RealmList};
-pub use manifest::{Backend, Manifest, Origin};
+pub use manifest::{Backend, Manifest, Origin, UnknownBackend};
 
 use crate::{Error, MemoryStore, Store};
 

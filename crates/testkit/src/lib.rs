@@ -4,14 +4,18 @@
 
 #![expect(clippy::panic, clippy::expect_used, reason = "this crate is for tests")]
 
+mod clock;
 mod mcp;
 mod model;
+mod recorder;
 mod redact;
 mod scratch;
 mod tools;
 
+pub use clock::TestClock;
 pub use mcp::{McpClient, ToolReply};
 pub use model::{Script, ScriptedModel, SeenRequest};
+pub use recorder::Recorder;
 pub use redact::redact;
 pub use scratch::Scratch;
 pub use tools::{FnTool, Tools};

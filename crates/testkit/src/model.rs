@@ -8,7 +8,7 @@ use meerkat_core::{
     ModelInfo, ModelRequest, Provider, StopReason, Usage,
 };
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// What the model does when it is asked.
 #[derive(Debug, Clone)]
@@ -56,6 +56,7 @@ pub struct ScriptedModel {
     script: Mutex<VecDeque<Script>>,
     seen: Mutex<Vec<SeenRequest>>,
     asked: Notify,
+    asks: watch::Sender<usize>,
     released: Notify,
 }
 
@@ -81,6 +82,7 @@ impl ScriptedModel {
             script: Mutex::new(script.into_iter().collect()),
             seen: Mutex::default(),
             asked: Notify::new(),
+            asks: watch::Sender::new(0),
             released: Notify::new(),
         })
     }
@@ -94,6 +96,12 @@ impl ScriptedModel {
     /// Waits until it is asked (again).
     pub async fn asked(&self) {
         self.asked.notified().await;
+    }
+
+    /// Waits until it was asked so many times in all.
+    pub async fn asked_times(&self, count: usize) {
+        let mut asks = self.asks.subscribe();
+        asks.wait_for(|asks| *asks >= count).await.expect("the model is still there");
     }
 
     /// Lets a hanging call answer.
@@ -154,6 +162,7 @@ impl Model for ScriptedModel {
                 tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
             });
             self.asked.notify_one();
+            self.asks.send_modify(|asks| *asks += 1);
             self.follow(self.next(), deltas).await
         })
     }

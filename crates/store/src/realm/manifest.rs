@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::str::FromStr;
 
 use meerkat_core::{RealmId, Timestamp};
 use serde::de::{DeserializeOwned, Error as _};
@@ -35,6 +36,21 @@ impl Backend {
         }
     }
 }
+
+impl FromStr for Backend {
+    type Err = UnknownBackend;
+
+    fn from_str(text: &str) -> Result<Self, UnknownBackend> {
+        let all = [Self::Sqlite, Self::Jsonl, Self::Memory];
+        let found = all.into_iter().find(|backend| backend.as_str() == text);
+        found.ok_or_else(|| UnknownBackend(text.to_owned()))
+    }
+}
+
+/// A backend that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a backend; there are `sqlite`, `jsonl` and `memory`")]
+pub struct UnknownBackend(String);
 
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

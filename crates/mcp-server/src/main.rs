@@ -1,0 +1,73 @@
+//! `rkat-mcp`: Meerkat as an MCP server over stdio.
+
+#![expect(clippy::print_stderr, reason = "a program's log goes to stderr")]
+
+mod args;
+mod env;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use meerkat::{Realm, Runtime, RuntimeOptions, Unnamed};
+use meerkat_mcp_server::{Host, Server, Stdio, serve};
+
+use crate::args::Args;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
+    let scope = args.scope();
+    let options = scope.options(Unnamed::Isolated, &env::surroundings(), "rkat-mcp")?;
+    let backend = options.backend_hint.map_or("sqlite", |backend| backend.as_str());
+    eprintln!("rkat-mcp {}: realm `{}` ({backend})", env!("CARGO_PKG_VERSION"), options.realm);
+    let instance = scope.instance;
+    let host = Host::new(move || {
+        let realm = Realm::open(options.clone())?;
+        for warning in realm.warnings() {
+            eprintln!("warning: {warning}");
+        }
+        Ok(Runtime::new(realm, RuntimeOptions { instance: instance.clone(), ..RuntimeOptions::default() }))
+    });
+    let server = Server::new(host, |line| eprintln!("{line}"));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let served = runtime.block_on(async {
+        tokio::select! {
+            served = serve(server.clone(), Stdio::new(std::io::stdin(), std::io::stdout())) => served,
+            () = terminated() => {
+                server.shutdown().await;
+                Ok(())
+            }
+        }
+    });
+    // The reading thread may block for ever; it holds nothing that must be saved.
+    runtime.shutdown_timeout(std::time::Duration::from_millis(200));
+    Ok(served?)
+}
+
+/// Returns when the process is asked to end.
+async fn terminated() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let (Ok(mut terminate), Ok(mut hangup)) =
+            (signal(SignalKind::terminate()), signal(SignalKind::hangup()))
+        {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}

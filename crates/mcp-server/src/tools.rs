@@ -1,0 +1,94 @@
+//! The operations as MCP tools.
+
+use std::sync::{Arc, LazyLock};
+
+use meerkat::ops::{Call, Impact, Operation, TABLE, find};
+use meerkat::{Error, RunControl, Runtime};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
+use serde_json::Value;
+
+static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| TABLE.iter().map(tool).collect());
+
+/// No tool has that name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown tool `{0}`")]
+pub struct UnknownTool(pub String);
+
+/// Lists the tools, as `tools/list` gives them.
+#[must_use]
+pub fn tools_list() -> Vec<Value> {
+    tools().iter().map(|tool| serde_json::to_value(tool).unwrap_or_default()).collect()
+}
+
+/// Calls a tool and returns its result, as `tools/call` gives it. A tool that fails is a result too, with
+/// `isError: true`.
+///
+/// # Errors
+/// Only when there is no such tool.
+pub async fn handle_tools_call(
+    runtime: &Runtime,
+    name: &str,
+    arguments: Value,
+) -> Result<Value, UnknownTool> {
+    handle_tools_call_with(runtime, name, arguments, RunControl::default()).await
+}
+
+/// Calls a tool like [`handle_tools_call`], watching its run and able to stop it.
+///
+/// # Errors
+/// Only when there is no such tool.
+pub async fn handle_tools_call_with(
+    runtime: &Runtime,
+    name: &str,
+    arguments: Value,
+    control: RunControl,
+) -> Result<Value, UnknownTool> {
+    let operation = find(name).ok_or_else(|| UnknownTool(name.to_owned()))?;
+    let call = Call { runtime: runtime.clone(), control };
+    let result = result(operation.call(call, arguments).await);
+    Ok(serde_json::to_value(result).unwrap_or_default())
+}
+
+/// Lists the tools.
+pub(crate) fn tools() -> &'static [Tool] {
+    &TOOLS
+}
+
+/// Makes the result of a call.
+pub(crate) fn result(outcome: Result<Value, Error>) -> CallToolResult {
+    match outcome {
+        Ok(payload) => {
+            let mut result = CallToolResult::success(vec![ContentBlock::text(payload.to_string())]);
+            result.structured_content = Some(payload);
+            result
+        }
+        Err(error) => {
+            let body = serde_json::to_value(error.body()).unwrap_or_default();
+            CallToolResult::error(vec![ContentBlock::text(body.to_string())])
+        }
+    }
+}
+
+fn tool(operation: &Operation) -> Tool {
+    let object = |schema: Value| -> Arc<JsonObject> {
+        match schema {
+            Value::Object(object) => Arc::new(object),
+            _ => Arc::default(),
+        }
+    };
+    let (read_only, destructive, idempotent, open_world) = match operation.impact {
+        Impact::Reads => (true, false, true, false),
+        Impact::Settles => (false, false, true, false),
+        Impact::Removes => (false, true, true, false),
+        Impact::Runs => (false, true, false, true),
+    };
+    let annotations = ToolAnnotations::with_title(operation.title)
+        .read_only(read_only)
+        .destructive(destructive)
+        .idempotent(idempotent)
+        .open_world(open_world);
+    Tool::new(operation.name, operation.doc, object(operation.input_schema()))
+        .with_title(operation.title)
+        .with_raw_output_schema(object(operation.output_schema()))
+        .with_annotations(annotations)
+}
