@@ -111,13 +111,10 @@ impl Stdio {
         if text.iter().all(u8::is_ascii_whitespace) {
             return None;
         }
-        let message = match serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(&text) {
-            Ok(message) => message,
-            Err(_) => {
-                let (id, code, reason) = fault(&text);
-                self.refuse(id, code, &reason).await;
-                return None;
-            }
+        let Ok(message) = serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(&text) else {
+            let (id, code, reason) = fault(&text);
+            self.refuse(id, code, &reason).await;
+            return None;
         };
         self.admit(message).await
     }

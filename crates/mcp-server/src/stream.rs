@@ -23,7 +23,7 @@ impl EventStream {
         let forwarder = tokio::spawn(async move {
             while let Some(event) = receiver.recv().await {
                 // A client that is gone needs no events.
-                let _ = peer.notify_logging_message(notification(event)).await;
+                let _ = peer.notify_logging_message(notification(&event)).await;
             }
         });
         Self { sender, forwarder }
@@ -41,7 +41,7 @@ impl EventStream {
     }
 }
 
-fn notification(event: EventEnvelope) -> LoggingMessageNotificationParam {
+fn notification(event: &EventEnvelope) -> LoggingMessageNotificationParam {
     let session_id = event.source_id.strip_prefix("session:").unwrap_or(&event.source_id).to_owned();
     let data = json!({ "source": "meerkat", "session_id": session_id, "event": event });
     LoggingMessageNotificationParam::new(LoggingLevel::Info, data)

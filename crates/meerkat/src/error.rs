@@ -70,6 +70,14 @@ pub enum Error {
         /// What the store said.
         source: meerkat_store::Error,
     },
+    /// The run broke off by a fault of ours, or of a model or a listener.
+    #[error("internal error: the run broke off: {source}")]
+    BrokenOff {
+        /// The session, which can be resumed.
+        session: SessionRef,
+        /// How.
+        source: tokio::task::JoinError,
+    },
     /// A stored record could not be read.
     #[error("the stored {what} cannot be read; it may come from a newer version: {source}")]
     Record {
@@ -78,6 +86,12 @@ pub enum Error {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+    /// The structured output that was asked for could not be had.
+    #[error("there is no structured output: {0}")]
+    NoStructuredOutput(String),
+    /// A record could not be written.
+    #[error("internal error: a record could not be written: {0}")]
+    Encode(serde_json::Error),
     /// A fault of ours.
     #[error("internal error: {0}")]
     Internal(String),
@@ -95,10 +109,6 @@ pub struct SessionRef {
 }
 
 impl Error {
-    pub(crate) fn encode(source: serde_json::Error) -> Self {
-        Self::Internal(format!("a record could not be written: {source}"))
-    }
-
     /// Returns the kind, which decides everything but the words.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
@@ -113,10 +123,10 @@ impl Error {
             | Self::Config(_) => ErrorKind::InvalidParams,
             Self::NotCompiled { .. } => ErrorKind::CapabilityUnavailable,
             Self::Model { .. } => ErrorKind::ProviderError,
-            Self::Failed { .. } => ErrorKind::AgentError,
+            Self::Failed { .. } | Self::NoStructuredOutput(_) => ErrorKind::AgentError,
             Self::Cancelled { .. } => ErrorKind::RequestCancelled,
             Self::Record { .. } => ErrorKind::StoreError,
-            Self::Internal(_) => ErrorKind::Internal,
+            Self::BrokenOff { .. } | Self::Encode(_) | Self::Internal(_) => ErrorKind::Internal,
         }
     }
 
@@ -130,7 +140,9 @@ impl Error {
                 data["terminal_cause_kind"] = json!(failure.cause);
                 Some(data)
             }
-            Self::Cancelled { session } | Self::Unstored { session, .. } => Some(session.data()),
+            Self::Cancelled { session }
+            | Self::Unstored { session, .. }
+            | Self::BrokenOff { session, .. } => Some(session.data()),
             Self::Store(meerkat_store::Error::Generation { expected, current }) => Some(json!({
                 "type": "generation_conflict",
                 "expected_generation": expected,

@@ -26,8 +26,8 @@ pub use config::{
 pub use error::{Error, SessionRef};
 pub use meerkat_core::run::{Completion, Outcome, Report, RunInput};
 pub use meerkat_core::{
-    AgentEvent, BudgetLimits, Content, ErrorKind, EventEnvelope, Message, Model, Provider, RealmId,
-    SessionId, Tool, ToolOutput, ToolSource,
+    AgentEvent, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Message, Model, OutputSchema,
+    Provider, RealmId, SessionId, TerminalCause, Tool, ToolOutput, ToolSource,
 };
 pub use meerkat_store::{
     Archived, Backend, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, SessionQuery, UnknownBackend,

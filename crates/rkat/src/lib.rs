@@ -1,1 +1,48 @@
-//! Placeholder.
+//! The command line of Meerkat: the operations of the facade, for people.
+//!
+//! stdout carries results only; everything else goes to stderr. Exit codes: 0 done, 1 failed, 2 a budget ran
+//! out or the command line is wrong, 130 interrupted.
+
+#![expect(clippy::print_stderr, reason = "a program talks to its user")]
+
+mod args;
+mod commands;
+mod env;
+mod error;
+mod locate;
+mod out;
+mod render;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+pub use env::VARIABLES;
+
+use crate::args::Cli;
+
+/// Runs the program.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse_from(args::with_run(std::env::args_os().collect()));
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: the program cannot start its threads: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let format = cli.command.error_format();
+    let code = match runtime.block_on(commands::execute(cli)) {
+        Ok(code) => code,
+        Err(error) => error.report(format),
+    };
+    runtime.shutdown_timeout(std::time::Duration::from_millis(200));
+    code
+}
+
+/// Returns the command line's grammar, for the reference page and for completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
+}

@@ -14,7 +14,7 @@ mod tools;
 
 pub use clock::TestClock;
 pub use mcp::{McpClient, ToolReply};
-pub use model::{Script, ScriptedModel, SeenRequest};
+pub use model::{Script, ScriptedModel, SeenRequest, message_line};
 pub use recorder::Recorder;
 pub use redact::redact;
 pub use scratch::Scratch;

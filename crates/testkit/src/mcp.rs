@@ -81,6 +81,11 @@ impl McpClient {
         self.send_raw(format!("{message}\n").as_bytes());
     }
 
+    /// Sends a notification.
+    pub fn notify(&mut self, method: &str, params: Value) {
+        self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    }
+
     /// Sends a request and returns its id.
     pub fn begin(&mut self, method: &str, params: Value) -> u64 {
         let id = self.next_id;
@@ -107,8 +112,7 @@ impl McpClient {
     /// Waits for the next message of any kind.
     pub fn receive(&mut self) -> Value {
         match self.lines.recv_timeout(PATIENCE) {
-            Ok(line) => serde_json::from_str(&line)
-                .unwrap_or_else(|error| panic!("stdout carries something else: {line:?}: {error}")),
+            Ok(line) => parse(&line),
             Err(RecvTimeoutError::Timeout) => panic!("no message within {PATIENCE:?}"),
             Err(RecvTimeoutError::Disconnected) => panic!("the server closed its output"),
         }
@@ -174,7 +178,30 @@ impl McpClient {
 
     /// Closes the server's input and waits for it to end.
     pub fn close(mut self) -> ExitStatus {
+        self.close_input();
+        self.wait()
+    }
+
+    /// Closes the server's input.
+    pub fn close_input(&mut self) {
         drop(self.stdin.take());
+    }
+
+    /// Waits until the server closes its output, and returns what came until then.
+    pub fn rest(&mut self) -> Vec<Value> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut messages = Vec::new();
+        loop {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => messages.push(parse(&line)),
+                Err(RecvTimeoutError::Disconnected) => return messages,
+                Err(RecvTimeoutError::Timeout) => panic!("the server does not close its output"),
+            }
+        }
+    }
+
+    /// Waits for the server to end.
+    pub fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().expect("the server can be waited for") {
@@ -184,6 +211,13 @@ impl McpClient {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
+}
+
+fn parse(line: &str) -> Value {
+    let message: Value = serde_json::from_str(line)
+        .unwrap_or_else(|error| panic!("stdout carries something else: {line:?}: {error}"));
+    assert_eq!(message["jsonrpc"], "2.0", "stdout carries something else: {line:?}");
+    message
 }
 
 impl Drop for McpClient {

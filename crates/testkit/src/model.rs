@@ -158,7 +158,7 @@ impl Model for ScriptedModel {
         Box::pin(async move {
             self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(SeenRequest {
                 system: request.system.clone(),
-                lines: request.messages.iter().map(|message| line(message)).collect(),
+                lines: request.messages.iter().map(|message| message_line(message)).collect(),
                 tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
             });
             self.asked.notify_one();
@@ -168,7 +168,9 @@ impl Model for ScriptedModel {
     }
 }
 
-fn line(message: &Message) -> String {
+/// Writes a message as one line: its role, its text, its calls.
+#[must_use]
+pub fn message_line(message: &Message) -> String {
     match message {
         Message::System { content, .. } => format!("system: {content}"),
         Message::SystemNotice { body, .. } => format!("notice: {body}"),

@@ -40,7 +40,7 @@ pub struct AgentConfig {
     /// How freely models choose words, where they can be told.
     pub temperature: Option<f32>,
     /// At which share of a budget to warn.
-    pub budget_warning_threshold: f32,
+    pub budget_warning_threshold: f64,
     /// How many steps a run may take.
     pub max_turns: Option<u32>,
     /// Parameters for the provider.

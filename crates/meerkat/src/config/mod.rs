@@ -74,7 +74,7 @@ impl ConfigService {
                 ConfigChange::Patch(patch) => merge(&mut document, patch),
             }
             let config = parse(document.clone())?;
-            let bytes = serde_json::to_vec(&document).map_err(Error::encode)?;
+            let bytes = serde_json::to_vec(&document).map_err(Error::Encode)?;
             let transaction = Transaction {
                 guards: vec![Guard::Generation(expected.unwrap_or(generation))],
                 changes: vec![Change::PutConfig(bytes)],

@@ -48,7 +48,7 @@ fn envelope(runtime: &Runtime, current: &CurrentConfig) -> Result<ConfigEnvelope
         }
     });
     Ok(ConfigEnvelope {
-        config: serde_json::to_value(&current.config).map_err(Error::encode)?,
+        config: serde_json::to_value(&current.config).map_err(Error::Encode)?,
         generation: current.generation,
         realm_id: realm.id().to_string(),
         instance_id: runtime.instance().map(str::to_owned),

@@ -14,6 +14,7 @@ mod sessions;
 use std::future::Future;
 
 use meerkat_core::BoxFuture;
+use schemars::generate::{Contract, SchemaSettings};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -97,13 +98,13 @@ impl Operation {
             title: H::TITLE,
             doc: H::DOC,
             impact: H::IMPACT,
-            input_schema: schema::<H::Input>,
-            output_schema: schema::<H::Output>,
+            input_schema: || schema::<H::Input>(Contract::Deserialize),
+            output_schema: || schema::<H::Output>(Contract::Serialize),
             call: |call, arguments| {
                 Box::pin(async move {
                     let input = decode::<H::Input>(arguments)?;
                     let output = H::handle(call, input).await?;
-                    serde_json::to_value(output).map_err(Error::encode)
+                    serde_json::to_value(output).map_err(Error::Encode)
                 })
             },
         }
@@ -136,8 +137,9 @@ fn decode<T: DeserializeOwned>(arguments: Value) -> Result<T, Error> {
 }
 
 /// Makes a self-contained schema: clients do not follow references.
-fn schema<T: JsonSchema>() -> Value {
-    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
+fn schema<T: JsonSchema>(contract: Contract) -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.contract = contract;
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });

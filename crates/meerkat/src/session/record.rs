@@ -44,7 +44,7 @@ pub(crate) struct SessionSettings {
 }
 
 pub(crate) fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, Error> {
-    serde_json::to_vec(record).map_err(Error::encode)
+    serde_json::to_vec(record).map_err(Error::Encode)
 }
 
 fn decode<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> Result<T, Error> {

@@ -11,6 +11,7 @@ use meerkat_core::{
 };
 use meerkat_store::{Change, Guard, NewSession, SessionRow, Transaction};
 use serde_json::{Map, Value};
+use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -184,7 +185,7 @@ impl Shared {
         let model_id = found.settings.model.clone();
         let interrupt = CancellationToken::new();
         let (driver, run) = self.prepare(found, turn, config, control.events, interrupt.clone())?;
-        let mut task = tokio::spawn(Box::pin(driver.drive(run)));
+        let mut task = tokio::spawn(Arc::clone(self).supervise(driver, run));
         let driven = tokio::select! {
             driven = &mut task => driven,
             () = control.cancel.cancelled() => {
@@ -192,12 +193,12 @@ impl Shared {
                 task.await
             }
         };
-        let report = match driven {
+        let report = match driven.flatten() {
             Ok(Driven::Ended(report)) => report,
             Ok(Driven::Refused(error)) => return Err(error),
             Ok(Driven::Unstored(Error::Store(source))) => return Err(Error::Unstored { session, source }),
             Ok(Driven::Unstored(error)) => return Err(error),
-            Err(error) => return Err(Error::Internal(format!("the run broke off: {error}"))),
+            Err(source) => return Err(Error::BrokenOff { session, source }),
         };
         match report.outcome {
             Outcome::Failed(failure) => Err(Error::Failed { session, failure }),
@@ -205,6 +206,26 @@ impl Shared {
             Outcome::Completed(_) | Outcome::Pending(_) => {
                 Ok(RunResult { session_id: session.id, model: model_id, report })
             }
+        }
+    }
+
+    /// Drives a run. One that breaks off, because a model or a listener panics, lets its session go at once.
+    async fn supervise(self: Arc<Self>, driver: Driver, run: Run) -> Result<Driven, JoinError> {
+        let (session, run_id) = (driver.session, driver.run_id);
+        let driven = tokio::spawn(Box::pin(driver.drive(run))).await;
+        if driven.is_err() {
+            self.let_go(session, run_id).await;
+        }
+        driven
+    }
+
+    /// Gives back the lease of a run that no longer does so itself; if that fails, it runs out.
+    async fn let_go(&self, session: SessionId, run_id: RunId) {
+        let row = self.store.session(session).await.ok().flatten();
+        if let Some(lease) = row.and_then(|row| row.lease).filter(|lease| lease.run == run_id) {
+            let guards = vec![Guard::Holds { session, fence: lease.fence }];
+            let changes = vec![Change::ReleaseLease(session)];
+            let _ = self.store.commit(Transaction { guards, changes }).await;
         }
     }
 
@@ -227,7 +248,7 @@ impl Shared {
             run_id,
             max_steps: config.agent.max_turns.unwrap_or(100),
             budget,
-            warn_at: config.agent.budget_warning_threshold,
+            warn_at: config.agent.budget_warning_threshold as f32,
             retry: config.retry.policy(),
             extraction_retries: judge.is_some().then_some(retries),
             compaction: compaction(&config, &*model),

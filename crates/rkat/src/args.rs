@@ -1,0 +1,409 @@
+//! The grammar of the command line. Nothing past this file knows how arguments are written.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use meerkat::{Backend, Provider, RealmScope, Span, Unnamed};
+
+use crate::error::ErrorFormat;
+
+/// Run LLM agents with durable sessions.
+///
+/// A first word that is not a command is a prompt: `rkat "write a haiku"` is `rkat run "write a haiku"`.
+#[derive(Debug, Parser)]
+#[command(name = "rkat", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Which realm to work in.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Realm")]
+pub(crate) struct ScopeArgs {
+    /// Work in the realm of this name; without it, in the realm of this folder.
+    #[arg(short, long, global = true, value_name = "ID", conflicts_with = "isolated")]
+    pub(crate) realm: Option<String>,
+    /// Work in a new realm that nobody else uses.
+    #[arg(long, global = true)]
+    pub(crate) isolated: bool,
+    /// Call this process so in the config and in sessions.
+    #[arg(long, global = true, value_name = "ID")]
+    pub(crate) instance: Option<String>,
+    /// Create the realm with this backend (sqlite or memory); an existing realm keeps its own.
+    #[arg(long, global = true, value_name = "BACKEND", value_parser = parse_backend)]
+    pub(crate) realm_backend: Option<Backend>,
+    /// Keep realms in this folder.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) state_root: Option<PathBuf>,
+    /// The folder whose realm to use; without it, the nearest one above that holds .rkat, or this one.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) context_root: Option<PathBuf>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a prompt, in a new session or in an earlier one.
+    Run(Box<RunArgs>),
+    /// List, show, archive and interrupt sessions.
+    #[command(subcommand)]
+    Session(SessionCommand),
+    /// Read and change the realm's config.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// List, show, create and delete realms.
+    #[command(subcommand)]
+    Realm(RealmCommand),
+    /// Say what this build can do, as JSON.
+    Capabilities,
+    /// Print a completion script for your shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Run a prompt.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+pub(crate) struct RunArgs {
+    /// What the agent is asked to do; `-` or nothing reads it from stdin.
+    pub(crate) prompt: Option<String>,
+    /// Continue a session: its id, the beginning of it, REALM:ID, `last`, or `~N` for the Nth last.
+    #[arg(long, value_name = "ID", num_args = 0..=1, require_equals = true, default_missing_value = "last")]
+    pub(crate) resume: Option<String>,
+    /// The model; `offline` needs no key.
+    #[arg(short, long)]
+    pub(crate) model: Option<String>,
+    /// Who serves the model.
+    #[arg(short, long, value_parser = parse_provider)]
+    pub(crate) provider: Option<Provider>,
+    /// Replace the system prompt.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system: Option<String>,
+    /// Add a section to the system prompt; may be repeated.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) instructions: Vec<String>,
+    /// How many tokens the model may write in one step.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens: Option<u32>,
+    /// How long the run may take, for example 90s or 5m.
+    #[arg(short = 'd', long, value_name = "TIME", value_parser = parse_span)]
+    pub(crate) max_duration: Option<Span>,
+    /// How many tool calls the run may make.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tool_calls: Option<u32>,
+    /// How many tokens the run may use in all.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_total_tokens: Option<u64>,
+    /// A parameter for the provider; the value is JSON or a string; may be repeated.
+    #[arg(long = "param", value_name = "KEY=VALUE")]
+    pub(crate) params: Vec<String>,
+    /// Parameters for the provider as a JSON object.
+    #[arg(long, value_name = "JSON")]
+    pub(crate) params_json: Option<String>,
+    /// Print a structured result that fits this JSON Schema: a file, or the schema itself.
+    #[arg(long, value_name = "FILE|JSON")]
+    pub(crate) schema: Option<String>,
+    /// Label the new session; may be repeated.
+    #[arg(long = "label", value_name = "KEY=VALUE")]
+    pub(crate) labels: Vec<String>,
+    /// Put what stdin holds before the prompt.
+    #[arg(long)]
+    pub(crate) stdin: bool,
+    /// Print the answer as text, or everything as JSON.
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub(crate) output: Output,
+    /// The same as --output json.
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) json: bool,
+    /// Print the answer as it comes (the default on a terminal).
+    #[arg(short, long, conflicts_with_all = ["no_stream", "json"])]
+    pub(crate) stream: bool,
+    /// Print the answer when it is complete.
+    #[arg(long)]
+    pub(crate) no_stream: bool,
+    /// Print the run's events on stderr.
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    /// Print nothing on stderr but errors.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// How a result is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// As text.
+    Text,
+    /// As one JSON object.
+    Json,
+}
+
+/// What to do with sessions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    /// List sessions, the most recently changed first.
+    List {
+        /// How many to list.
+        #[arg(long, default_value_t = 20)]
+        limit: u64,
+        /// How many to pass over.
+        #[arg(long, default_value_t = 0)]
+        offset: u64,
+        /// Only sessions with this label; may be repeated.
+        #[arg(long = "label", value_name = "KEY=VALUE")]
+        labels: Vec<String>,
+        /// List archived sessions too.
+        #[arg(long)]
+        archived: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a session and its messages.
+    Show {
+        /// The session: its id, the beginning of it, REALM:ID, `last`, or `~N`.
+        id: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Archive a session: it is hidden and cannot be continued, but can still be shown.
+    Delete {
+        /// The session.
+        id: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Stop the run in flight on a session, in whatever process it is.
+    Interrupt {
+        /// The session.
+        id: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// What to do with the config.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print the config, defaults included.
+    Get {
+        /// In which form.
+        #[arg(long, value_enum, default_value_t = ConfigFormat::Toml)]
+        format: ConfigFormat,
+        /// The same as --format json.
+        #[arg(long, conflicts_with = "format")]
+        json: bool,
+        /// Print the generation and the realm with it, as JSON.
+        #[arg(long)]
+        with_generation: bool,
+    },
+    /// Replace the config; what is left out takes its default.
+    Set(ConfigInput),
+    /// Change parts of the config; null removes a key.
+    Patch(ConfigInput),
+}
+
+/// A config document.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false, id = "document")]
+pub(crate) struct ConfigInput {
+    /// A TOML or JSON file; `-` for stdin.
+    #[arg(group = "document")]
+    pub(crate) file: Option<PathBuf>,
+    /// The document as JSON.
+    #[arg(long, value_name = "JSON", group = "document")]
+    pub(crate) json: Option<String>,
+    /// The document as TOML.
+    #[arg(long, value_name = "TOML", group = "document")]
+    pub(crate) toml: Option<String>,
+    /// Refuse unless this is still the current generation.
+    #[arg(long, value_name = "N")]
+    pub(crate) expected_generation: Option<u64>,
+}
+
+/// The form of a config document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConfigFormat {
+    /// TOML.
+    Toml,
+    /// JSON.
+    Json,
+}
+
+/// What to do with realms.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RealmCommand {
+    /// Print the id of the realm in use here.
+    Current,
+    /// List realms.
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a realm.
+    Show {
+        /// The realm.
+        id: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Create a realm.
+    Create {
+        /// Its id.
+        id: String,
+        /// Its backend.
+        #[arg(long, value_parser = parse_backend)]
+        backend: Option<Backend>,
+    },
+    /// Delete a realm with all its sessions, for good.
+    Delete {
+        /// The realm.
+        id: String,
+        /// Delete it even if a process uses it.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Delete realms that were made for one process and are no longer used.
+    Prune {
+        /// Only isolated realms, never those of folders or with a name.
+        #[arg(long)]
+        isolated_only: bool,
+        /// Only realms older than this.
+        #[arg(long, value_name = "HOURS", default_value_t = 24)]
+        older_than_hours: u64,
+        /// Really delete; without it, only say what would be deleted.
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+impl ScopeArgs {
+    /// Says which realm is meant, and which to use when none is named.
+    pub(crate) fn scope(&self) -> (RealmScope, Unnamed) {
+        let scope = RealmScope {
+            realm: self.realm.clone(),
+            instance: self.instance.clone(),
+            backend: self.realm_backend,
+            state_root: self.state_root.clone(),
+            context_root: self.context_root.clone(),
+        };
+        (scope, if self.isolated { Unnamed::Isolated } else { Unnamed::Workspace })
+    }
+}
+
+impl RunArgs {
+    pub(crate) fn output(&self) -> Output {
+        if self.json { Output::Json } else { self.output }
+    }
+}
+
+impl Command {
+    /// Says how an error of the command is printed.
+    pub(crate) fn error_format(&self) -> ErrorFormat {
+        let json = match self {
+            Self::Run(run) => run.output() == Output::Json,
+            Self::Session(
+                SessionCommand::List { json, .. }
+                | SessionCommand::Show { json, .. }
+                | SessionCommand::Delete { json, .. }
+                | SessionCommand::Interrupt { json, .. },
+            )
+            | Self::Realm(RealmCommand::List { json } | RealmCommand::Show { json, .. })
+            | Self::Config(ConfigCommand::Get { json, .. }) => *json,
+            Self::Config(_) | Self::Realm(_) | Self::Completions { .. } => false,
+            Self::Capabilities => true,
+        };
+        if json { ErrorFormat::Json } else { ErrorFormat::Text }
+    }
+}
+
+/// Puts `run` before a prompt that stands alone.
+pub(crate) fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
+    let command = Cli::command();
+    let is_command = |word: &str| word == "help" || command.find_subcommand(word).is_some();
+    let takes_value = |word: &str| {
+        let long = word.strip_prefix("--");
+        command.get_arguments().any(|arg| {
+            let named = long.is_some_and(|name| arg.get_long() == Some(name))
+                || word.strip_prefix('-').is_some_and(|name| {
+                    arg.get_short().is_some_and(|short| name.len() == 1 && name.starts_with(short))
+                });
+            named && arg.get_action().takes_values()
+        })
+    };
+    let is_global = |word: &str| {
+        let name = word.split('=').next().unwrap_or(word);
+        takes_value(name) || ["--isolated", "--help", "-h", "--version", "-V"].contains(&name)
+    };
+    let mut index = 1;
+    while let Some(word) = args.get(index).and_then(|word| word.to_str()) {
+        if !is_global(word) {
+            break;
+        }
+        index += if takes_value(word) { 2 } else { 1 };
+    }
+    let first = args.get(index).and_then(|word| word.to_str());
+    if first.is_some_and(|word| !is_command(word)) {
+        args.insert(index, "run".into());
+    }
+    args
+}
+
+fn parse_backend(text: &str) -> Result<Backend, String> {
+    text.parse().map_err(|error: meerkat::UnknownBackend| error.to_string())
+}
+
+fn parse_span(text: &str) -> Result<Span, String> {
+    text.parse().map_err(|error: meerkat::SpanError| error.to_string())
+}
+
+fn parse_provider(text: &str) -> Result<Provider, String> {
+    let found = Provider::ALL.into_iter().find(|provider| provider.as_str() == text);
+    found.ok_or_else(|| {
+        let names: Vec<_> = Provider::ALL.iter().map(|provider| provider.as_str()).collect();
+        format!("`{text}` is not a provider; there are {}", names.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewritten(words: &[&str]) -> Vec<String> {
+        let args = words.iter().map(OsString::from).collect();
+        with_run(args).into_iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn the_grammar_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_prompt_alone_is_a_run() {
+        let cases: [(&[&str], &[&str]); 8] = [
+            (&["rkat", "hello there"], &["rkat", "run", "hello there"]),
+            (&["rkat", "run", "hello"], &["rkat", "run", "hello"]),
+            (&["rkat", "session", "list"], &["rkat", "session", "list"]),
+            (&["rkat", "-r", "team", "hello"], &["rkat", "-r", "team", "run", "hello"]),
+            (&["rkat", "--realm=team", "hello"], &["rkat", "--realm=team", "run", "hello"]),
+            (&["rkat", "--resume", "go on"], &["rkat", "run", "--resume", "go on"]),
+            (&["rkat", "--help"], &["rkat", "--help"]),
+            (&["rkat"], &["rkat"]),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(rewritten(given), expected, "{given:?}");
+        }
+    }
+}

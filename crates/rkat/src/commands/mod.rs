@@ -1,0 +1,77 @@
+//! The commands, one file each.
+
+mod config;
+mod realm;
+mod run;
+mod session;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use meerkat::ops::{Call, find};
+use meerkat::{Realm, RunControl, Runtime, RuntimeOptions};
+use serde_json::{Value, json};
+
+use crate::args::{Cli, Command, ScopeArgs};
+use crate::env;
+use crate::error::CliError;
+use crate::out;
+
+pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
+    let scope = cli.scope;
+    match cli.command {
+        Command::Run(args) => Box::pin(run::run(scope, *args)).await,
+        Command::Session(command) => session::session(scope, command).await,
+        Command::Config(command) => config::config(&scope, command).await,
+        Command::Realm(command) => realm::realm(&scope, command),
+        Command::Capabilities => {
+            let runtime = open(&scope)?;
+            print_json(&call(&runtime, "meerkat_capabilities", json!({})).await?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut crate::command(), "rkat", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Opens the realm and makes a runtime of it.
+fn open(args: &ScopeArgs) -> Result<Runtime, CliError> {
+    let (scope, unnamed) = args.scope();
+    let options = scope.options(unnamed, &env::surroundings(), "rkat")?;
+    let realm = Realm::open(options)?;
+    for warning in realm.warnings() {
+        eprintln!("warning: {warning}");
+    }
+    Ok(Runtime::new(realm, RuntimeOptions { instance: scope.instance, ..RuntimeOptions::default() }))
+}
+
+/// Opens the realm a session locator names, or the one of the command line.
+fn open_for(mut args: ScopeArgs, realm: Option<&str>) -> Result<Runtime, CliError> {
+    if let Some(realm) = realm {
+        args.realm = Some(realm.to_owned());
+        args.isolated = false;
+    }
+    open(&args)
+}
+
+/// Calls an operation.
+async fn call(runtime: &Runtime, name: &str, arguments: Value) -> Result<Value, CliError> {
+    let operation = find(name).ok_or_else(|| meerkat::Error::UnknownOperation(name.to_owned()))?;
+    let call = Call { runtime: runtime.clone(), control: RunControl::default() };
+    Ok(operation.call(call, arguments).await?)
+}
+
+fn print_json(value: &Value) {
+    out::line(&format!("{value:#}"));
+}
+
+/// Reads `key=value` pairs.
+fn pairs(texts: &[String]) -> Result<BTreeMap<String, String>, CliError> {
+    let pair = |text: &String| match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(CliError::Usage(format!("`{text}` must be KEY=VALUE"))),
+    };
+    texts.iter().map(pair).collect()
+}

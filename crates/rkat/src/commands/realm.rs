@@ -1,0 +1,142 @@
+//! `rkat realm`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use meerkat::{
+    Clock as _, Force, Manifest, Origin, Realm, RealmId, RealmInfo, RealmScope, SystemClock, Unnamed,
+};
+use serde_json::{Value, json};
+
+use super::print_json;
+use crate::args::{RealmCommand, ScopeArgs};
+use crate::env;
+use crate::error::CliError;
+use crate::out;
+use crate::render::{ago, table};
+
+pub(super) fn realm(args: &ScopeArgs, command: RealmCommand) -> Result<ExitCode, CliError> {
+    let (scope, unnamed) = args.scope();
+    let state_root = scope.state_root(&env::surroundings())?;
+    match command {
+        RealmCommand::Current => {
+            out::line(&scope.options(unnamed, &env::surroundings(), "rkat")?.realm.to_string())
+        }
+        RealmCommand::List { json } => list(&state_root, json)?,
+        RealmCommand::Show { id, json } => {
+            let id: RealmId = id.parse()?;
+            let manifest = Manifest::read(&state_root, &id)?;
+            show(&state_root, &manifest, json);
+        }
+        RealmCommand::Create { id, backend } => create(&scope, id, backend)?,
+        RealmCommand::Delete { id, force } => {
+            let id: RealmId = id.parse()?;
+            Realm::delete(&state_root, &id, if force { Force::Yes } else { Force::No })?;
+            out::line(&format!("deleted {id}"));
+        }
+        RealmCommand::Prune { isolated_only, older_than_hours, force } => {
+            let chosen = prunable(&state_root, isolated_only, older_than_hours)?;
+            prune(&state_root, &chosen, force)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn create(scope: &RealmScope, id: String, backend: Option<meerkat::Backend>) -> Result<(), CliError> {
+    let named = RealmScope { realm: Some(id), backend, ..scope.clone() };
+    let options = named.options(Unnamed::Isolated, &env::surroundings(), "rkat")?;
+    let realm = Realm::open(options)?;
+    for warning in realm.warnings() {
+        eprintln!("warning: {warning}");
+    }
+    out::line(&format!("{} ({})", realm.id(), realm.backend()));
+    Ok(())
+}
+
+fn as_json(state_root: &Path, manifest: &Manifest) -> Value {
+    json!({
+        "realm_id": manifest.realm_id,
+        "backend": manifest.backend,
+        "origin": manifest.origin,
+        "created_at": manifest.created_at.as_second(),
+        "root": state_root.join(manifest.realm_id.as_str()),
+    })
+}
+
+fn list(state_root: &Path, json: bool) -> Result<(), CliError> {
+    let found = Realm::list(state_root)?;
+    for broken in &found.broken {
+        eprintln!("warning: {broken}");
+    }
+    if json {
+        let realm = |info: &RealmInfo| {
+            let mut realm = as_json(state_root, &info.manifest);
+            realm["in_use"] = json!(info.in_use);
+            realm
+        };
+        print_json(&json!({ "realms": found.realms.iter().map(realm).collect::<Vec<_>>() }));
+        return Ok(());
+    }
+    let now = SystemClock.now().as_second();
+    let row = |info: &RealmInfo| {
+        let manifest = &info.manifest;
+        vec![
+            manifest.realm_id.to_string(),
+            manifest.backend.to_string(),
+            origin(manifest.origin).to_owned(),
+            ago(now - manifest.created_at.as_second()),
+            if info.in_use { "in use".to_owned() } else { String::new() },
+        ]
+    };
+    let rows: Vec<_> = found.realms.iter().map(row).collect();
+    out::print(&table(&["REALM", "BACKEND", "ORIGIN", "CREATED", ""], &rows, env::columns()));
+    Ok(())
+}
+
+fn show(state_root: &Path, manifest: &Manifest, json: bool) {
+    let value = as_json(state_root, manifest);
+    if json {
+        return print_json(&value);
+    }
+    for key in ["realm_id", "backend", "origin", "root"] {
+        out::line(&format!("{key:<10}{}", value[key].as_str().unwrap_or_default()));
+    }
+}
+
+const fn origin(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Generated => "isolated",
+        Origin::Workspace => "workspace",
+        Origin::Explicit => "named",
+        Origin::LegacyUnknown => "unknown",
+    }
+}
+
+/// Chooses the realms that nobody uses or would miss; a named one is never among them.
+fn prunable(state_root: &Path, isolated_only: bool, hours: u64) -> Result<Vec<RealmId>, CliError> {
+    let limit = SystemClock.now().as_second() - i64::try_from(hours.saturating_mul(3600)).unwrap_or(i64::MAX);
+    let old = |info: &RealmInfo| !info.in_use && info.manifest.created_at.as_second() <= limit;
+    let kind = |info: &RealmInfo| match info.manifest.origin {
+        Origin::Generated => true,
+        Origin::Workspace => !isolated_only,
+        Origin::Explicit | Origin::LegacyUnknown => false,
+    };
+    let found = Realm::list(state_root)?;
+    let chosen = found.realms.into_iter().filter(|info| old(info) && kind(info));
+    Ok(chosen.map(|info| info.manifest.realm_id).collect())
+}
+
+fn prune(state_root: &Path, chosen: &[RealmId], force: bool) -> Result<(), CliError> {
+    for id in chosen {
+        if force {
+            Realm::delete(state_root, id, Force::No)?;
+            out::line(&format!("deleted {id}"));
+        } else {
+            out::line(&format!("would delete {id}"));
+        }
+    }
+    if !force && !chosen.is_empty() {
+        eprintln!("nothing was deleted; add --force to delete");
+    }
+    Ok(())
+}

@@ -1,0 +1,308 @@
+//! `rkat run`.
+
+use std::io::Read as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use meerkat::{
+    AgentEvent, BudgetLimits, Completion, Content, EventEnvelope, EventSink, NewSessionOptions, Outcome,
+    OutputSchema, RunControl, RunInput, RunResult, Runtime, TerminalCause, TurnOptions,
+};
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{open_for, pairs, print_json};
+use crate::args::{Output, RunArgs, ScopeArgs};
+use crate::env;
+use crate::error::CliError;
+use crate::locate::Locator;
+use crate::out;
+use crate::render::clip;
+
+/// The longest prompt that is read from stdin.
+const MAX_STDIN: u64 = 64 * 1024 * 1024;
+
+pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, CliError> {
+    let prompt = prompt(&args)?;
+    let turn = turn(&args, prompt)?;
+    let locator = args.resume.as_deref().map(Locator::parse);
+    let runtime = open_for(scope, locator.as_ref().and_then(|locator| locator.realm.as_deref()))?;
+    let screen = Screen::new(&args);
+    let control = RunControl { cancel: interrupt_on_ctrl_c(), events: screen.sink() };
+    let named = turn.model.is_some();
+    let done = match &locator {
+        Some(locator) => {
+            let id = locator.find(&runtime).await?;
+            runtime.sessions().start_turn(id, turn, control).await
+        }
+        None => {
+            let options = NewSessionOptions { labels: pairs(&args.labels)? };
+            runtime.sessions().create(options, turn, control).await
+        }
+    };
+    let streamed = screen.finish();
+    let result = done?;
+    if result.model == "offline" && !named && locator.is_none() && !args.quiet {
+        note("no API key is configured: the offline model answers");
+    }
+    match args.output() {
+        Output::Json => print_json(&as_json(&runtime, &result)),
+        Output::Text => print_text(&args, &result, streamed)?,
+    }
+    if !args.quiet {
+        summary(&result);
+    }
+    Ok(exit_code(&result))
+}
+
+/// Returns the prompt, reading stdin only when asked to.
+fn prompt(args: &RunArgs) -> Result<String, CliError> {
+    let from_stdin = matches!(args.prompt.as_deref(), None | Some("-"));
+    if from_stdin && env::stdin_is_terminal() {
+        return Err(CliError::Usage("there is no prompt: write `rkat run \"…\"`, or pipe it in".to_owned()));
+    }
+    if !from_stdin && !args.stdin {
+        return Ok(args.prompt.clone().unwrap_or_default());
+    }
+    let mut input = String::new();
+    std::io::stdin()
+        .take(MAX_STDIN)
+        .read_to_string(&mut input)
+        .map_err(|error| CliError::Io("the prompt cannot be read from stdin".to_owned(), error))?;
+    match args.prompt.as_deref() {
+        None | Some("-") => Ok(input),
+        Some(prompt) => Ok(format!("<stdin>\n{}\n</stdin>\n\n{prompt}", input.trim_end())),
+    }
+}
+
+fn turn(args: &RunArgs, prompt: String) -> Result<TurnOptions, CliError> {
+    let instructions = (!args.instructions.is_empty()).then(|| args.instructions.clone());
+    Ok(TurnOptions {
+        input: RunInput { prompt: Content::text(prompt), results: Vec::new() },
+        model: args.model.clone(),
+        provider: args.provider,
+        system_prompt: args.system.clone(),
+        instructions,
+        max_tokens: args.max_tokens,
+        provider_params: params(args)?,
+        tools: None,
+        output_schema: args.schema.as_deref().map(schema).transpose()?,
+        structured_output_retries: None,
+        budget: BudgetLimits {
+            max_tokens: args.max_total_tokens,
+            max_duration_secs: args.max_duration.map(|span| span.0.as_secs().max(1)),
+            max_tool_calls: args.max_tool_calls,
+        },
+    })
+}
+
+fn params(args: &RunArgs) -> Result<Option<Map<String, Value>>, CliError> {
+    let mut params = match &args.params_json {
+        None => Map::new(),
+        Some(text) => serde_json::from_str(text)
+            .map_err(|error| CliError::Usage(format!("`--params-json` must be a JSON object: {error}")))?,
+    };
+    for (key, text) in pairs(&args.params)? {
+        params.insert(key, serde_json::from_str(&text).unwrap_or(Value::String(text)));
+    }
+    Ok((!params.is_empty()).then_some(params))
+}
+
+fn schema(text: &str) -> Result<OutputSchema, CliError> {
+    let source = if text.trim_start().starts_with('{') {
+        text.to_owned()
+    } else {
+        std::fs::read_to_string(text)
+            .map_err(|error| CliError::Io(format!("the schema `{text}` cannot be read"), error))?
+    };
+    let value = serde_json::from_str(&source)
+        .map_err(|error| CliError::Usage(format!("`--schema` must be a JSON Schema: {error}")))?;
+    Ok(OutputSchema::parse(value).map_err(meerkat::Error::from)?)
+}
+
+/// Interrupts the run at the first Ctrl-C; a second one ends the program.
+fn interrupt_on_ctrl_c() -> CancellationToken {
+    let cancel = CancellationToken::new();
+    let token = cancel.clone();
+    tokio::spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            note("interrupting; press Ctrl-C again to leave at once");
+            token.cancel();
+            if tokio::signal::ctrl_c().await.is_ok() {
+                std::process::exit(130);
+            }
+        }
+    });
+    cancel
+}
+
+/// Shows a run while it goes on.
+struct Screen {
+    streams: bool,
+    verbose: bool,
+    progress: bool,
+    /// Whether the cursor stands in the middle of streamed text.
+    open_line: Arc<AtomicBool>,
+}
+
+impl Screen {
+    fn new(args: &RunArgs) -> Self {
+        let text = args.output() == Output::Text && args.schema.is_none();
+        Self {
+            streams: text && (args.stream || (env::stdout_is_terminal() && !args.no_stream)),
+            verbose: args.verbose,
+            progress: !args.quiet && env::stderr_has_colours(),
+            open_line: Arc::default(),
+        }
+    }
+
+    fn sink(&self) -> Option<EventSink> {
+        let Self { streams, verbose, progress, .. } = *self;
+        let open_line = Arc::clone(&self.open_line);
+        (streams || verbose || progress).then(|| -> EventSink {
+            Arc::new(move |event: EventEnvelope| {
+                if verbose {
+                    eprintln!("{}", serde_json::to_string(&event.payload).unwrap_or_default());
+                }
+                match event.payload {
+                    AgentEvent::TextDelta { delta } if streams => {
+                        out::stream(&delta);
+                        open_line.store(!delta.ends_with('\n'), Ordering::Relaxed);
+                    }
+                    AgentEvent::ToolCallRequested { name, args, .. } if progress => {
+                        close_line(&open_line);
+                        note(&format!("→ {name} {}", clip(&args.to_string(), 80)));
+                    }
+                    AgentEvent::Retrying { error, delay_ms, .. } if progress => {
+                        close_line(&open_line);
+                        note(&format!("trying again in {} s: {error}", delay_ms.div_ceil(1000)));
+                    }
+                    _ => {}
+                }
+            })
+        })
+    }
+
+    /// Ends the streamed text; says whether there was any.
+    fn finish(&self) -> bool {
+        close_line(&self.open_line);
+        self.streams
+    }
+}
+
+fn close_line(open_line: &AtomicBool) {
+    if open_line.swap(false, Ordering::Relaxed) {
+        out::stream("\n");
+    }
+}
+
+/// Prints a note for the person at the terminal.
+fn note(text: &str) {
+    if env::stderr_has_colours() {
+        eprintln!("\u{1b}[2m{text}\u{1b}[0m");
+    } else {
+        eprintln!("{text}");
+    }
+}
+
+fn print_text(args: &RunArgs, result: &RunResult, streamed: bool) -> Result<(), CliError> {
+    match &result.report.outcome {
+        Outcome::Completed(done) if args.schema.is_some() => print_structured(done),
+        Outcome::Completed(done) => {
+            if !streamed && !done.text.is_empty() {
+                out::line(&done.text);
+            }
+            Ok(())
+        }
+        Outcome::Pending(calls) => {
+            for call in calls {
+                out::line(
+                    &json!({ "tool_use_id": call.id, "tool_name": call.name, "args": call.args }).to_string(),
+                );
+            }
+            note(
+                "the session waits for the results of these calls; its owner gives them with meerkat_resume",
+            );
+            Ok(())
+        }
+        Outcome::Failed(_) | Outcome::Cancelled => Ok(()),
+    }
+}
+
+fn print_structured(done: &Completion) -> Result<(), CliError> {
+    if let Some(value) = &done.structured_output {
+        print_json(value);
+        return Ok(());
+    }
+    let reason = done.extraction_error.as_ref().map_or_else(
+        || "the run ended before there was one".to_owned(),
+        |error| {
+            format!(
+                "{} (after {} tries; the last was: {})",
+                error.reason,
+                error.attempts,
+                clip(&error.last_output, 200)
+            )
+        },
+    );
+    Err(meerkat::Error::NoStructuredOutput(reason).into())
+}
+
+fn as_json(runtime: &Runtime, result: &RunResult) -> Value {
+    let reference = runtime.reference(result.session_id);
+    let report = &result.report;
+    match &report.outcome {
+        Outcome::Pending(calls) => {
+            let calls: Vec<_> = calls
+                .iter()
+                .map(|call| json!({ "tool_use_id": call.id, "tool_name": call.name, "args": call.args }))
+                .collect();
+            json!({
+                "status": "pending_tool_call",
+                "session_id": result.session_id,
+                "session_ref": reference,
+                "resumable": true,
+                "pending_tool_calls": calls,
+                "model": result.model,
+            })
+        }
+        Outcome::Completed(done) => json!({
+            "text": done.text,
+            "session_id": result.session_id,
+            "session_ref": reference,
+            "turns": report.steps,
+            "tool_calls": report.tool_calls,
+            "usage": report.usage,
+            "structured_output": done.structured_output,
+            "extraction_error": done.extraction_error,
+            "schema_warnings": null,
+            "model": result.model,
+            "terminal_cause_kind": done.cause,
+        }),
+        Outcome::Failed(_) | Outcome::Cancelled => Value::Null,
+    }
+}
+
+fn summary(result: &RunResult) {
+    let report = &result.report;
+    let count = |number: u32, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+    note(&format!(
+        "session {} · {} · {} · {} tokens · {}",
+        result.session_id,
+        count(report.steps, "step"),
+        count(report.tool_calls, "tool call"),
+        report.usage.total(),
+        result.model,
+    ));
+}
+
+fn exit_code(result: &RunResult) -> ExitCode {
+    match &result.report.outcome {
+        Outcome::Completed(done) if done.cause == Some(TerminalCause::BudgetExhausted) => {
+            note("the run's budget is used up");
+            ExitCode::from(2)
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}

@@ -1,0 +1,92 @@
+//! `rkat session`.
+
+use std::process::ExitCode;
+
+use meerkat::{Archived, Clock as _, SessionQuery, SystemClock};
+use serde_json::json;
+
+use super::{call, open, open_for, pairs, print_json};
+use crate::args::{ScopeArgs, SessionCommand};
+use crate::env;
+use crate::error::CliError;
+use crate::locate::Locator;
+use crate::out;
+use crate::render;
+
+pub(super) async fn session(scope: ScopeArgs, command: SessionCommand) -> Result<ExitCode, CliError> {
+    match command {
+        SessionCommand::List { limit, offset, labels, archived, json } => {
+            let labels = pairs(&labels)?;
+            let runtime = open(&scope)?;
+            if json {
+                let request = json!({
+                    "limit": limit, "offset": offset, "labels": labels, "include_archived": archived,
+                });
+                print_json(&call(&runtime, "meerkat_sessions", request).await?);
+                return Ok(ExitCode::SUCCESS);
+            }
+            let archived = if archived { Archived::Included } else { Archived::Hidden };
+            let query = SessionQuery { labels, archived, offset, limit: Some(limit) };
+            let views = runtime.sessions().list(query).await?;
+            if views.is_empty() {
+                eprintln!("realm `{}` has no sessions to list", runtime.realm().id());
+            } else {
+                out::print(&render::sessions(&views, SystemClock.now().as_second(), env::columns()));
+            }
+        }
+        SessionCommand::Show { id, json } => show(scope, &id, json).await?,
+        SessionCommand::Delete { id, json } => {
+            let done = on_session(scope, &id, "meerkat_archive").await?;
+            if json {
+                print_json(&done)
+            } else {
+                out::line(&format!("archived {}", text(&done["session_id"])))
+            }
+        }
+        SessionCommand::Interrupt { id, json } => {
+            let done = on_session(scope, &id, "meerkat_interrupt").await?;
+            if json {
+                print_json(&done)
+            } else {
+                out::line(&format!("interrupted {}", text(&done["session_id"])))
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Calls an operation that takes a session.
+async fn on_session(scope: ScopeArgs, id: &str, operation: &str) -> Result<serde_json::Value, CliError> {
+    let locator = Locator::parse(id);
+    let runtime = open_for(scope, locator.realm.as_deref())?;
+    let id = locator.find(&runtime).await?;
+    call(&runtime, operation, json!({ "session_id": id })).await
+}
+
+async fn show(scope: ScopeArgs, id: &str, json: bool) -> Result<(), CliError> {
+    let locator = Locator::parse(id);
+    let runtime = open_for(scope, locator.realm.as_deref())?;
+    let id = locator.find(&runtime).await?;
+    if json {
+        let mut session = call(&runtime, "meerkat_read", json!({ "session_id": id })).await?;
+        let history = call(&runtime, "meerkat_history", json!({ "session_id": id })).await?;
+        session["messages"] = history["messages"].clone();
+        print_json(&session);
+        return Ok(());
+    }
+    let view = runtime.sessions().read(id).await?;
+    let history = runtime.sessions().history(id, 0, None).await?;
+    let rows = vec![view];
+    out::print(&render::sessions(&rows, SystemClock.now().as_second(), env::columns()));
+    for message in &history.messages {
+        out::print(&format!("\n{}", render::message(message)));
+    }
+    for call in runtime.sessions().pending_calls(id).await? {
+        out::line(&format!("\nwaiting for the result of {} (`{}`)", call.name, call.id));
+    }
+    Ok(())
+}
+
+fn text(value: &serde_json::Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

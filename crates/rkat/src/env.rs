@@ -1,0 +1,58 @@
+//! What `rkat` reads from its surroundings, and nothing else does.
+
+#![expect(clippy::disallowed_methods, reason = "this is the program's one file that reads the environment")]
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+
+use meerkat::Surroundings;
+
+/// Every environment variable, and what it is for.
+pub const VARIABLES: &[(&str, &str)] = &[
+    ("XDG_DATA_HOME", "Where realms are kept on Linux: `$XDG_DATA_HOME/meerkat/realms`."),
+    (
+        "HOME",
+        "Where realms are kept otherwise: `~/.local/share/meerkat/realms`, on macOS under `~/Library/Application Support`.",
+    ),
+    ("APPDATA", "Where realms are kept on Windows."),
+    ("NO_COLOR", "Set to anything, it turns colours off."),
+    ("COLUMNS", "How wide tables may be, where the terminal does not say."),
+];
+
+fn set(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Where the program finds itself.
+pub(crate) fn surroundings() -> Surroundings {
+    let folder = |name: &str| set(name).map(PathBuf::from);
+    let data_home = if cfg!(windows) {
+        folder("APPDATA")
+    } else if cfg!(target_os = "macos") {
+        folder("HOME").map(|home| home.join("Library/Application Support"))
+    } else {
+        folder("XDG_DATA_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/share")))
+    };
+    Surroundings { data_home, current_dir: std::env::current_dir().ok() }
+}
+
+/// Whether a person reads what is printed on stdout.
+pub(crate) fn stdout_is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// Whether a person could be typing on stdin.
+pub(crate) fn stdin_is_terminal() -> bool {
+    std::io::stdin().is_terminal()
+}
+
+/// Whether notes on stderr may be dimmed.
+pub(crate) fn stderr_has_colours() -> bool {
+    std::io::stderr().is_terminal() && set("NO_COLOR").is_none()
+}
+
+/// How wide a table may be.
+pub(crate) fn columns() -> usize {
+    let stated = set("COLUMNS").and_then(|text| text.to_str().and_then(|text| text.parse().ok()));
+    stated.unwrap_or(if stdout_is_terminal() { 100 } else { usize::MAX })
+}

@@ -1,0 +1,74 @@
+//! What went wrong, for the person at the terminal and for the exit code.
+
+use std::process::ExitCode;
+
+use meerkat::ErrorKind;
+use meerkat_contracts::{ErrorBody, error_row};
+use serde_json::json;
+
+use crate::out;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) enum CliError {
+    /// The runtime says so.
+    Meerkat(meerkat::Error),
+    /// The command line or its input is wrong.
+    Usage(String),
+    /// A file or stream could not be read or written.
+    Io(String, std::io::Error),
+}
+
+/// How an error is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorFormat {
+    Text,
+    Json,
+}
+
+impl<E: Into<meerkat::Error>> From<E> for CliError {
+    fn from(error: E) -> Self {
+        Self::Meerkat(error.into())
+    }
+}
+
+impl CliError {
+    fn body(&self) -> ErrorBody {
+        let of = |kind: ErrorKind, message: String| ErrorBody {
+            code: kind.code().to_owned(),
+            message,
+            data: None,
+        };
+        match self {
+            Self::Meerkat(error) => error.body(),
+            Self::Usage(message) => of(ErrorKind::InvalidParams, message.clone()),
+            Self::Io(what, error) => of(ErrorKind::Internal, format!("{what}: {error}")),
+        }
+    }
+
+    fn exit(&self) -> u8 {
+        match self {
+            Self::Meerkat(meerkat::Error::Failed { failure, .. })
+                if failure.cause == meerkat::TerminalCause::TurnLimitReached =>
+            {
+                2
+            }
+            Self::Meerkat(error) => error_row(error.kind()).exit,
+            Self::Usage(_) => 2,
+            Self::Io(..) => 1,
+        }
+    }
+
+    /// Prints the error and returns the exit code.
+    pub(crate) fn report(&self, format: ErrorFormat) -> ExitCode {
+        let body = self.body();
+        eprintln!("error: {} [{}]", body.message, body.code);
+        if let Some(id) = body.data.as_ref().and_then(|data| data["session_id"].as_str()) {
+            eprintln!("hint: rkat run --resume={id} \"…\" continues the session");
+        }
+        if format == ErrorFormat::Json {
+            out::line(&json!({ "error": body }).to_string());
+        }
+        ExitCode::from(self.exit())
+    }
+}

@@ -1,0 +1,5 @@
+//! `rkat`: run agents from the terminal.
+
+fn main() -> std::process::ExitCode {
+    rkat::main()
+}

@@ -1,0 +1,25 @@
+//! Writing results to stdout. A reader that went away (`rkat … | head`) is no fault of ours.
+
+use std::io::{ErrorKind, Write as _};
+
+/// Writes text; ends the program quietly when nobody reads it any more.
+pub(crate) fn print(text: &str) {
+    let mut stdout = std::io::stdout().lock();
+    if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        if error.kind() != ErrorKind::BrokenPipe {
+            eprintln!("error: the result cannot be written: {error}");
+        }
+        std::process::exit(i32::from(error.kind() != ErrorKind::BrokenPipe));
+    }
+}
+
+/// Writes a line, in the sense of [`print`].
+pub(crate) fn line(text: &str) {
+    print(&format!("{text}\n"));
+}
+
+/// Writes a piece of a running answer; the run goes on whether or not somebody reads it.
+pub(crate) fn stream(text: &str) {
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
