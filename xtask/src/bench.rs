@@ -7,12 +7,15 @@ const PACKAGE: &str = "meerkat-bench";
 
 /// Runs the benchmark program with these arguments: a name, flags, or nothing for all.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Error> {
+    // The benchmarks start these programs, and find them beside their own.
+    process::run(&mut cargo([
+        "build",
+        "--release",
+        "--package",
+        PACKAGE,
+        "--package",
+        "meerkat-mcp-server",
+    ]))?;
     let program = ["run", "--release", "--package", PACKAGE, "--"];
     process::run(&mut cargo(program.iter().chain(arguments).copied()))
-}
-
-/// Whether the workspace has benchmarks.
-pub(crate) fn exist() -> bool {
-    let mut question = cargo(["pkgid", "--quiet", "--package", PACKAGE]);
-    question.output().is_ok_and(|answer| answer.status.success())
 }

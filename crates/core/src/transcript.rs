@@ -37,12 +37,8 @@ impl Transcript {
     /// Returns what the model is sent: the summary, if there is one, and the messages after it.
     #[must_use]
     pub fn context(&self) -> Vec<Arc<Message>> {
-        self.summary
-            .iter()
-            .chain(&self.messages)
-            .filter(|m| !is_old_summary(m, &self.summary))
-            .cloned()
-            .collect()
+        let written = self.messages.iter().filter(|message| !is_summary(message));
+        self.summary.iter().chain(written).cloned().collect()
     }
 
     /// Returns the calls of the last message that have no results yet.
@@ -71,11 +67,6 @@ impl Transcript {
 }
 
 /// Summaries are messages too; in the place where they were written they say nothing new.
-fn is_old_summary(message: &Arc<Message>, current: &Option<Arc<Message>>) -> bool {
-    match &**message {
-        Message::SystemNotice { body, .. } if body.starts_with(Compaction::MARK) => {
-            !current.as_ref().is_some_and(|summary| Arc::ptr_eq(summary, message))
-        }
-        _ => false,
-    }
+fn is_summary(message: &Message) -> bool {
+    matches!(message, Message::SystemNotice { body, .. } if body.starts_with(Compaction::MARK))
 }

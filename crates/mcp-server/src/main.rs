@@ -8,7 +8,7 @@ mod env;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use meerkat::{Realm, Runtime, RuntimeOptions, Unnamed};
+use meerkat::{Backend, Manifest, Realm, Runtime, RuntimeOptions, Unnamed};
 use meerkat_mcp_server::{Host, Server, Stdio, serve};
 
 use crate::args::Args;
@@ -27,7 +27,9 @@ fn main() -> ExitCode {
 fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     let scope = args.scope();
     let options = scope.options(Unnamed::Isolated, &env::surroundings(), "rkat-mcp")?;
-    let backend = options.backend_hint.map_or("sqlite", |backend| backend.as_str());
+    // A realm that is there keeps its backend; whatever is wrong with it is told when it is opened.
+    let found = Manifest::read(&options.state_root, &options.realm).map(|manifest| manifest.backend);
+    let backend = found.unwrap_or_else(|_| options.backend_hint.unwrap_or(Backend::Sqlite));
     eprintln!("rkat-mcp {}: realm `{}` ({backend})", env!("CARGO_PKG_VERSION"), options.realm);
     let instance = scope.instance;
     let host = Host::new(move || {

@@ -162,7 +162,8 @@ impl Transport<RoleServer> for Stdio {
         let in_flight = self.in_flight.clone();
         async move {
             let line = serde_json::to_vec(&item).unwrap_or_default();
-            let sent = output.send(line).await.map_err(|_| Closed);
+            let room = output.reserve().await;
+            // Before the client can read the answer: it may use the id again at once.
             match &item {
                 JsonRpcMessage::Response(response) => in_flight.remove(&response.id),
                 JsonRpcMessage::Error(error) => {
@@ -172,7 +173,8 @@ impl Transport<RoleServer> for Stdio {
                 }
                 JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
             }
-            sent
+            room.map_err(|_| Closed)?.send(line);
+            Ok(())
         }
     }
 

@@ -34,8 +34,9 @@ impl Models {
         let asked = asked.filter(|model| !model.trim().is_empty());
         let id = match (asked, provider) {
             (Some(id), _) => id,
-            (None, None | Some(Provider::Other)) if configured == DEFAULT_MODEL => OFFLINE_MODEL_ID,
-            (None, _) => configured,
+            (None, Some(provider)) => return self.of(provider),
+            (None, None) if configured == DEFAULT_MODEL => OFFLINE_MODEL_ID,
+            (None, None) => configured,
         };
         let model = self.by_id.get(id).ok_or_else(|| Error::Model {
             model: id.to_owned(),
@@ -48,6 +49,15 @@ impl Models {
             }),
             _ => Ok(Arc::clone(model)),
         }
+    }
+
+    /// Finds a model that the provider serves.
+    fn of(&self, provider: Provider) -> Result<Arc<dyn Model>, Error> {
+        let found = self.by_id.values().find(|model| model.info().provider == provider);
+        found.cloned().ok_or_else(|| Error::Model {
+            model: format!("of provider {provider}"),
+            reason: format!("this build knows {}", self.names()),
+        })
     }
 
     fn names(&self) -> String {

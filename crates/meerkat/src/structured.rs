@@ -95,7 +95,7 @@ mod tests {
         let judge =
             judge(json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["m"]}));
         let reason = judge.judge("{\"n\": \"x\"}").unwrap_err();
-        assert_eq!(reason, "at `/n`: \"x\" is not of type \"integer\"; \"m\" is a required property");
+        assert_eq!(reason, "\"m\" is a required property; at `/n`: \"x\" is not of type \"integer\"");
         assert!(judge.judge("no").unwrap_err().starts_with("it is not JSON: "));
         let bad = OutputSchema::parse(json!({"type": "nothing"})).unwrap();
         assert!(OutputJudge::new(bad).is_err());

@@ -2,7 +2,13 @@
 //!
 //! Everything here may panic: it is for tests, and a panic is how a test says what is wrong.
 
-#![expect(clippy::panic, clippy::expect_used, reason = "this crate is for tests")]
+#![expect(
+    clippy::panic,
+    clippy::expect_used,
+    clippy::needless_pass_by_value,
+    clippy::new_ret_no_self,
+    reason = "this crate is for tests, which are to read well"
+)]
 
 mod clock;
 mod mcp;

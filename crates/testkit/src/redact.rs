@@ -39,7 +39,7 @@ fn time(text: &str) -> Option<usize> {
         b'd' => byte.is_ascii_digit(),
         want => byte == want,
     });
-    let tail = &text[pattern.len()..];
+    let tail = text.get(pattern.len()..)?;
     let fraction = tail.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(tail.len());
     (fits && tail[fraction..].starts_with('Z')).then_some(pattern.len() + fraction + 1)
 }

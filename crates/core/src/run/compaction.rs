@@ -17,12 +17,17 @@ impl Run {
         let early = self.progress.compaction.is_some() && since < policy.min_steps_between;
         let long = self.progress.last_input_tokens >= policy.threshold
             || estimate(&self.transcript.context()) >= policy.threshold;
-        if first || early || !long { None } else { self.compaction_cut() }
+        if first || early || !long {
+            None
+        } else {
+            cut(&self.transcript, policy.keep_groups, policy.threshold / 2)
+        }
     }
 
-    pub(super) fn compaction_cut(&self) -> Option<u64> {
+    /// Finds where to cut when the model cannot read it all: only the last group must stay.
+    pub(super) fn overflow_cut(&self) -> Option<u64> {
         let policy = self.settings.compaction?;
-        cut(&self.transcript, policy.keep_groups, policy.threshold / 2)
+        cut(&self.transcript, 1, policy.threshold / 2)
     }
 
     pub(super) fn summarise(&mut self, kept_from: u64) {

@@ -20,7 +20,7 @@ impl Run {
     pub(super) fn step_failed(&mut self, error: &ModelError, attempt: u32) {
         if error.kind == ModelErrorKind::ContextOverflow
             && !self.overflowed
-            && let Some(kept_from) = self.compaction_cut()
+            && let Some(kept_from) = self.overflow_cut()
         {
             self.overflowed = true;
             return self.summarise(kept_from);

@@ -140,7 +140,8 @@ mod tests {
     use super::*;
 
     fn object(value: Value) -> Map<String, Value> {
-        value.as_object().cloned().expect("an object")
+        let Value::Object(object) = value else { panic!("{value}") };
+        object
     }
 
     #[test]

@@ -12,7 +12,9 @@ mod run;
 mod sessions;
 
 use std::future::Future;
+use std::sync::OnceLock;
 
+use jsonschema::Validator;
 use meerkat_core::BoxFuture;
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::{JsonSchema, SchemaGenerator};
@@ -24,7 +26,7 @@ use crate::config::at_path;
 use crate::{Error, RunControl, Runtime};
 
 /// Every operation, in the order of the reference page.
-pub static TABLE: &[Operation] = &[
+pub static TABLE: [Operation; 9] = [
     Operation::of::<run::Run>(),
     Operation::of::<resume::Resume>(),
     Operation::of::<read::Read>(),
@@ -48,7 +50,8 @@ pub struct Operation {
     pub impact: Impact,
     input_schema: fn() -> Value,
     output_schema: fn() -> Value,
-    call: fn(Call, Value) -> BoxFuture<'static, Result<Value, Error>>,
+    judge: OnceLock<Option<Validator>>,
+    call: fn(Call, Value, Option<Error>) -> BoxFuture<'static, Result<Value, Error>>,
 }
 
 /// What an operation does to the world.
@@ -100,9 +103,11 @@ impl Operation {
             impact: H::IMPACT,
             input_schema: || schema::<H::Input>(Contract::Deserialize),
             output_schema: || schema::<H::Output>(Contract::Serialize),
-            call: |call, arguments| {
+            judge: OnceLock::new(),
+            call: |call, arguments, misfit| {
                 Box::pin(async move {
                     let input = decode::<H::Input>(arguments)?;
+                    misfit.map_or(Ok(()), Err)?;
                     let output = H::handle(call, input).await?;
                     serde_json::to_value(output).map_err(Error::Encode)
                 })
@@ -127,8 +132,32 @@ impl Operation {
     /// # Errors
     /// `INVALID_PARAMS` when the arguments do not fit, else what the operation says.
     pub async fn call(&self, call: Call, arguments: Value) -> Result<Value, Error> {
-        (self.call)(call, arguments).await
+        let misfit = self.misfit(&arguments);
+        (self.call)(call, arguments, misfit).await
     }
+
+    /// Says what in the arguments does not fit the schema. Decoding finds most of it and says it better, but
+    /// takes a list for an object whose fields it happens to fill.
+    fn misfit(&self, arguments: &Value) -> Option<Error> {
+        let judge = self.judge.get_or_init(|| jsonschema::draft202012::new(&self.input_schema()).ok());
+        let error = judge.as_ref()?.validate(arguments).err()?;
+        let what: String = error.to_string().chars().take(300).collect();
+        Some(Error::Arguments(at_path(&dotted(&error.instance_path().to_string()), &what)))
+    }
+}
+
+/// Writes a JSON pointer as the path that decoding would name.
+fn dotted(pointer: &str) -> String {
+    let mut path = String::new();
+    for part in pointer.split('/').skip(1) {
+        if part.bytes().all(|byte| byte.is_ascii_digit()) {
+            path.push_str(&format!("[{part}]"));
+        } else {
+            path.push_str(if path.is_empty() { "" } else { "." });
+            path.push_str(part);
+        }
+    }
+    if path.is_empty() { ".".to_owned() } else { path }
 }
 
 fn decode<T: DeserializeOwned>(arguments: Value) -> Result<T, Error> {

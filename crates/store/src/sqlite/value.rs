@@ -12,8 +12,11 @@ pub(super) fn key(id: SessionId) -> Key {
     id.uuid().into_bytes()
 }
 
+/// The last whole microsecond that can be read back as a time.
+const LAST: i64 = 253_402_207_200_000_000;
+
 pub(super) fn micros(time: Timestamp) -> i64 {
-    time.as_microsecond()
+    time.as_microsecond().min(LAST)
 }
 
 /// More than a column can hold is more than there is of anything.

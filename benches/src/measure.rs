@@ -1,0 +1,71 @@
+//! Measuring two things in turns, and saying how they compare.
+
+use std::time::{Duration, Instant};
+
+/// Why a benchmark could not be made.
+pub(crate) type Failure = Box<dyn std::error::Error>;
+
+/// How much work to put in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// Enough to see that it works.
+    Smoke,
+    /// Enough to believe the numbers.
+    Full,
+}
+
+impl Effort {
+    pub(crate) fn rounds(self, full: usize) -> usize {
+        match self {
+            Self::Smoke => full.div_ceil(10),
+            Self::Full => full,
+        }
+    }
+}
+
+/// The times of one thing.
+#[derive(Debug, Default)]
+pub(crate) struct Times(Vec<Duration>);
+
+impl Times {
+    pub(crate) fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let done = work();
+        self.0.push(start.elapsed());
+        done
+    }
+
+    pub(crate) fn push(&mut self, time: Duration) {
+        self.0.push(time);
+    }
+
+    /// Returns the time that half of the measurements stay under.
+    pub(crate) fn median(&self) -> Duration {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+    }
+}
+
+/// Prints how one thing compares to its floor, and what it should reach.
+pub(crate) fn compare(what: &str, ours: &Times, floor: &Times, aim: f64) {
+    let ratio = ours.median().as_secs_f64() / floor.median().as_secs_f64().max(f64::EPSILON);
+    let verdict = if ratio <= aim { "ok" } else { "over" };
+    println!(
+        "{what:<52} {ratio:>6.2} x   (aim {aim:.1}: {verdict}; median {:?} to {:?})",
+        ours.median(),
+        floor.median()
+    );
+}
+
+/// Prints a number that has no floor.
+pub(crate) fn tell(what: &str, value: &str) {
+    println!("{what:<52} {value}");
+}
+
+/// Returns the memory of a process in KiB.
+pub(crate) fn resident(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}

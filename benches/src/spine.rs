@@ -1,0 +1,213 @@
+//! The spine: one run with its commits, a step on a long session, the start of the MCP server, many sessions.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use meerkat::{
+    Content, NewSessionOptions, Realm, RunControl, RunInput, Runtime, RuntimeOptions, TurnOptions,
+};
+use meerkat_core::{RunId, SessionId, Timestamp};
+use meerkat_store::{Change, Guard, NewSession, Store, Transaction};
+use uuid::Uuid;
+
+use crate::measure::{Effort, Failure, Times, compare, resident, tell};
+
+pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
+    println!("spine");
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    one_run(&tokio, effort)?;
+    long_session(&tokio, effort)?;
+    server_start(effort)?;
+    many_sessions(&tokio, effort)?;
+    Ok(())
+}
+
+/// A temporary folder on the disk of the build, where a commit costs what it costs.
+fn folder() -> Result<tempfile::TempDir, Failure> {
+    let beside = std::env::current_exe()?.parent().map(Path::to_owned).ok_or("no folder")?;
+    Ok(tempfile::Builder::new().prefix("bench-").tempdir_in(beside)?)
+}
+
+fn realm(folder: &Path) -> Result<Realm, Failure> {
+    Ok(Realm::open(meerkat::RealmOptions {
+        state_root: folder.to_owned(),
+        realm: "bench".parse()?,
+        origin: meerkat::Origin::Explicit,
+        backend_hint: None,
+        instance: None,
+        surface: "bench".to_owned(),
+        now: Timestamp::now(),
+        owner: Uuid::now_v7(),
+    })?)
+}
+
+fn prompt(text: &str) -> TurnOptions {
+    TurnOptions {
+        input: RunInput { prompt: Content::text(text), ..RunInput::default() },
+        ..TurnOptions::default()
+    }
+}
+
+/// One run on the offline model, against as many bare commits: the opening, and the answer with the end.
+fn one_run(tokio: &tokio::runtime::Runtime, effort: Effort) -> Result<(), Failure> {
+    const COMMITS: usize = 2;
+    let ours_folder = folder()?;
+    let runtime = Runtime::new(realm(ours_folder.path())?, RuntimeOptions::default());
+    let floor_folder = folder()?;
+    let floor = Floor::open(&floor_folder.path().join("floor.sqlite3"))?;
+    let (mut ours, mut bare) = (Times::default(), Times::default());
+    for _ in 0..effort.rounds(40) {
+        for _ in 0..10 {
+            let done = ours.time(|| {
+                tokio.block_on(runtime.sessions().create(
+                    NewSessionOptions::default(),
+                    prompt("say hello"),
+                    RunControl::default(),
+                ))
+            });
+            done?;
+        }
+        for _ in 0..10 {
+            bare.time(|| (0..COMMITS).try_for_each(|_| floor.commit()))?;
+        }
+    }
+    compare("a run with its commits, to the commits alone", &ours, &bare, 2.0);
+    Ok(())
+}
+
+/// SQLite and nothing else, as durable as the store.
+struct Floor(rusqlite::Connection);
+
+impl Floor {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let connection = rusqlite::Connection::open(path)?;
+        connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+        connection.execute_batch(
+            "PRAGMA synchronous = FULL; CREATE TABLE messages (seq INTEGER PRIMARY KEY, message BLOB NOT NULL)",
+        )?;
+        Ok(Self(connection))
+    }
+
+    fn commit(&self) -> Result<(), Failure> {
+        let message = [b'x'; 200];
+        self.0.execute("INSERT INTO messages (message) VALUES (?1)", [message.as_slice()])?;
+        Ok(())
+    }
+}
+
+/// What a step costs the store in a long session, against a short one.
+fn long_session(tokio: &tokio::runtime::Runtime, effort: Effort) -> Result<(), Failure> {
+    let folder = folder()?;
+    let realm = realm(folder.path())?;
+    let store = realm.store();
+    let short = tokio.block_on(session_of(&store, 10))?;
+    let long = tokio.block_on(session_of(&store, 10_000))?;
+    let (mut on_long, mut on_short) = (Times::default(), Times::default());
+    for _ in 0..effort.rounds(400) {
+        on_long.time(|| tokio.block_on(step(&store, long)))?;
+        on_short.time(|| tokio.block_on(step(&store, short)))?;
+    }
+    compare("a step at 10,000 messages, to one at 10", &on_long, &on_short, 1.2);
+    Ok(())
+}
+
+async fn session_of(store: &Arc<dyn Store>, messages: usize) -> Result<SessionId, Failure> {
+    let id = SessionId::from_uuid(Uuid::now_v7());
+    let new = NewSession {
+        id,
+        created_at: Timestamp::now(),
+        labels: std::collections::BTreeMap::new(),
+        settings: vec![b's'; 300],
+        progress: vec![b'p'; 150],
+    };
+    let append =
+        Change::Append { session: id, messages: vec![vec![b'm'; 400]; messages], at: Timestamp::now() };
+    let lease =
+        Change::TakeLease { session: id, run: RunId::from_uuid(Uuid::now_v7()), expires_at: Timestamp::MAX };
+    let changes = vec![Change::CreateSession(new), append, lease];
+    store.commit(Transaction { guards: Vec::new(), changes }).await?;
+    Ok(id)
+}
+
+async fn step(store: &Arc<dyn Store>, session: SessionId) -> Result<(), meerkat_store::Error> {
+    let messages = vec![vec![b'm'; 400]];
+    let changes = vec![
+        Change::Append { session, messages, at: Timestamp::now() },
+        Change::PutProgress { session, progress: vec![b'p'; 150] },
+    ];
+    store.commit(Transaction { guards: vec![Guard::Holds { session, fence: 1 }], changes }).await?;
+    Ok(())
+}
+
+/// From the start of the server to its first answer, against the smallest server of the same SDK.
+fn server_start(effort: Effort) -> Result<(), Failure> {
+    let ours = program("rkat-mcp")?;
+    let bare = program("bare-mcp")?;
+    let folder = folder()?;
+    let (mut our_times, mut bare_times) = (Times::default(), Times::default());
+    let (mut our_memory, mut bare_memory) = (0, 0);
+    for _ in 0..effort.rounds(60) {
+        let state_root = folder.path().to_str().ok_or("an odd folder")?;
+        our_memory = first_answer(Command::new(&ours).args(["--state-root", state_root]), &mut our_times)?;
+        bare_memory = first_answer(&mut Command::new(&bare), &mut bare_times)?;
+    }
+    compare("rkat-mcp to its first answer, to a bare server", &our_times, &bare_times, 2.0);
+    tell("memory of rkat-mcp at rest", &format!("{:.1} MB", our_memory as f64 / 1024.0));
+    tell("memory of a bare server at rest", &format!("{:.1} MB", bare_memory as f64 / 1024.0));
+    Ok(())
+}
+
+fn program(name: &str) -> Result<PathBuf, Failure> {
+    let path = std::env::current_exe()?.with_file_name(name);
+    if path.is_file() { Ok(path) } else { Err(format!("`{}` is not built", path.display()).into()) }
+}
+
+/// Starts a server, waits for the answer to `initialize`, and returns its memory in KiB.
+fn first_answer(command: &mut Command, times: &mut Times) -> Result<u64, Failure> {
+    const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"0"}}}"#;
+    let start = Instant::now();
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut stdin = child.stdin.take().ok_or("no stdin")?;
+    writeln!(stdin, "{INITIALIZE}")?;
+    let mut answer = String::new();
+    BufReader::new(child.stdout.take().ok_or("no stdout")?).read_line(&mut answer)?;
+    times.push(start.elapsed());
+    if !answer.contains("serverInfo") {
+        return Err(format!("no answer to initialize: {answer}").into());
+    }
+    let memory = resident(child.id()).unwrap_or(0);
+    child.kill()?;
+    child.wait()?;
+    Ok(memory)
+}
+
+/// Many sessions at once in one process.
+fn many_sessions(tokio: &tokio::runtime::Runtime, effort: Effort) -> Result<(), Failure> {
+    let count = effort.rounds(1000);
+    let folder = folder()?;
+    let runtime = Runtime::new(realm(folder.path())?, RuntimeOptions::default());
+    let me = std::process::id();
+    let before = resident(me).unwrap_or(0);
+    let during = tokio.block_on(async {
+        let mut runs = tokio::task::JoinSet::new();
+        for _ in 0..count {
+            let sessions = runtime.sessions();
+            runs.spawn(async move {
+                let turn = prompt("wait 4000\nsay hello");
+                sessions.create(NewSessionOptions::default(), turn, RunControl::default()).await
+            });
+        }
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let during = resident(me).unwrap_or(0);
+        while let Some(done) = runs.join_next().await {
+            done??;
+        }
+        Ok::<_, Failure>(during)
+    })?;
+    let each = during.saturating_sub(before) as f64 / count as f64;
+    tell(&format!("memory of each of {count} sessions at work"), &format!("{each:.1} KB"));
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! How the process begins and ends.
+
+use std::io::Write as _;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use meerkat_testkit::McpClient;
+use serde_json::{Value, json};
+
+use crate::support::{LONG, Place, UNKNOWN_SESSION, eventually, hello, long_run, said, talk, text_of};
+
+/// How long a server may take to end.
+const PROMPTLY: Duration = Duration::from_millis(1500);
+/// How long it may take when a run has to be stopped.
+const WITH_A_RUN: Duration = Duration::from_millis(2900);
+
+#[test]
+fn the_first_line_on_stderr_names_realm_and_backend() {
+    let place = Place::new();
+    let mut client = McpClient::spawn(&mut place.command(&["--realm", "team-alpha"]));
+    client.close_input();
+    assert!(client.wait().success());
+    let log = place.log();
+    let first = log.lines().next().unwrap_or_default();
+    assert!(first.contains("`team-alpha`") && first.contains("sqlite"), "the log is {log:?}");
+    assert_eq!(log.lines().count(), 1, "the log is {log:?}");
+}
+
+#[test]
+fn nothing_is_made_on_disk_before_the_first_call() {
+    let place = Place::new();
+    let mut client = place.server();
+    client.request("tools/list", json!({}));
+    assert!(!place.state().exists(), "the realm was made for a list of tools");
+    client.expect_tool("meerkat_sessions", json!({}));
+    assert!(place.state().join("test").is_dir());
+}
+
+#[test]
+fn the_server_ends_with_its_input() {
+    let place = Place::new();
+    let told: [fn(&mut McpClient); 3] = [
+        |_| {},
+        |client| drop(client.request("initialize", hello("2025-11-25"))),
+        |client| {
+            client.request("initialize", hello("2025-11-25"));
+            client.notify("notifications/initialized", json!({}));
+            client.expect_tool("meerkat_run", json!({ "prompt": "say hi" }));
+        },
+    ];
+    for (case, tell) in told.into_iter().enumerate() {
+        let mut client = place.silent_server();
+        tell(&mut client);
+        let (status, time) = ending(&mut client, McpClient::close_input);
+        assert!(status.success(), "case {case}: {status}");
+        assert!(time < PROMPTLY, "case {case}: it took {time:?}");
+    }
+}
+
+#[test]
+fn what_is_in_flight_is_answered_before_the_end() {
+    let place = Place::new();
+    let mut client = place.server();
+    let slow = client.begin_tool("meerkat_run", json!({ "prompt": "wait 300\nsay late" }));
+    let pings: Vec<_> = (0..20).map(|_| client.begin("ping", json!({}))).collect();
+    client.close_input();
+    let replies = client.rest();
+    assert!(client.wait().success());
+    let reply = |id: u64| replies.iter().find(|reply| reply["id"] == id);
+    let run = reply(slow).unwrap_or_else(|| panic!("the run was not answered: {replies:?}"));
+    assert_eq!(text_of(&run["result"]["structuredContent"]), "late");
+    for id in pings {
+        assert!(reply(id).is_some(), "ping {id} was not answered: {replies:?}");
+    }
+}
+
+#[test]
+fn requests_written_at_once_and_closed_are_all_answered() {
+    let place = Place::new();
+    let mut client = place.silent_server();
+    let request = |id: u64, method: &str, params: Value| {
+        format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+    };
+    let call = json!({ "name": "meerkat_run", "arguments": { "prompt": "say hi" } });
+    let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    let lines = [
+        request(1, "initialize", hello("2025-06-18")),
+        format!("{initialized}\n"),
+        request(2, "tools/list", json!({})),
+        request(3, "tools/call", call),
+    ];
+    client.send_raw(lines.concat().as_bytes());
+    client.close_input();
+    let mut ids: Vec<_> = client.rest().iter().filter_map(|reply| reply["id"].as_u64()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, [1, 2, 3]);
+    assert!(client.wait().success());
+}
+
+#[test]
+fn a_last_request_without_its_newline_is_answered() {
+    let place = Place::new();
+    let mut client = place.server();
+    client.send_raw(br#"{"jsonrpc":"2.0","id":77,"method":"ping"}"#);
+    client.close_input();
+    assert_eq!(client.rest(), [json!({ "jsonrpc": "2.0", "id": 77, "result": {} })]);
+    assert!(client.wait().success());
+}
+
+#[test]
+fn half_a_line_at_the_end_is_no_reason_to_fail() {
+    let place = Place::new();
+    let mut client = place.server();
+    client.send_raw(br#"{"jsonrpc":"2.0","id":77,"meth"#);
+    client.close_input();
+    let replies = client.rest();
+    let codes: Vec<_> = replies.iter().map(|reply| &reply["error"]["code"]).collect();
+    assert_eq!(codes, [-32700], "{replies:?}");
+    assert!(client.wait().success());
+}
+
+#[test]
+fn a_long_run_is_ended_soon_after_the_input_and_its_session_goes_on() {
+    let place = Place::new();
+    let mut client = place.server();
+    let (_, session) = long_run(&mut client);
+    let (status, time) = ending(&mut client, McpClient::close_input);
+    assert!(status.success(), "{status}");
+    assert!(time < WITH_A_RUN, "it took {time:?}");
+    assert_resumes(&place, &session);
+}
+
+#[test]
+fn a_signal_to_terminate_ends_the_server() {
+    let place = Place::new();
+    for signal in ["TERM", "INT", "HUP"] {
+        let mut client = place.server();
+        client.expect_tool("meerkat_sessions", json!({}));
+        let (status, time) = ending(&mut client, |client| send_signal(signal, client));
+        assert!(status.success(), "{signal}: {status}");
+        assert!(time < PROMPTLY, "{signal}: it took {time:?}");
+    }
+}
+
+#[test]
+fn a_signal_to_terminate_ends_a_long_run_and_its_session_goes_on() {
+    let place = Place::new();
+    let mut client = place.server();
+    let (_, session) = long_run(&mut client);
+    let (status, time) = ending(&mut client, |client| send_signal("TERM", client));
+    assert!(status.success(), "{status}");
+    assert!(time < PROMPTLY, "it took {time:?}");
+    assert_resumes(&place, &session);
+}
+
+#[test]
+fn the_session_of_a_killed_server_goes_on_at_once() {
+    let place = Place::new();
+    let mut client = place.server();
+    let (_, session) = long_run(&mut client);
+    client.kill();
+    assert_resumes(&place, &session);
+}
+
+#[test]
+fn many_long_runs_are_ended_together_and_none_is_lost() {
+    let place = Place::new();
+    let mut client = place.server();
+    let prompts = 30;
+    for _ in 0..prompts {
+        client.begin_tool("meerkat_run", json!({ "prompt": LONG }));
+    }
+    let active = |client: &mut McpClient| {
+        let listed = client.expect_tool("meerkat_sessions", json!({}));
+        let sessions = listed["sessions"].as_array().cloned().unwrap_or_default();
+        sessions.into_iter().filter(|session| session["is_active"] == true).count()
+    };
+    eventually("all of them run", || active(&mut client) == prompts);
+    let (status, time) = ending(&mut client, McpClient::close_input);
+    assert!(status.success(), "{status}");
+    assert!(time < WITH_A_RUN, "it took {time:?}");
+    let mut client = place.server();
+    assert_eq!(active(&mut client), 0, "runs that nobody ended");
+    let listed = client.expect_tool("meerkat_sessions", json!({}));
+    assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(prompts), "{listed}");
+}
+
+#[test]
+fn a_client_that_does_not_read_cannot_keep_the_server() {
+    let place = Place::new();
+    // More than the pipe holds waits to be written when the input ends.
+    let list = json!({ "jsonrpc": "2.0", "method": "tools/list" });
+    let lines: String = (0..30).map(|id| format!("{}\n", with_id(&list, id))).collect();
+    for output in [Output::Unread, Output::Closed] {
+        let mut child = place
+            .command(&["--realm", "test"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let mut stdin = child.stdin.take().expect("stdin is piped");
+        if output == Output::Closed {
+            drop(child.stdout.take());
+        }
+        let hello =
+            with_id(&json!({ "jsonrpc": "2.0", "method": "initialize", "params": hello("2025-11-25") }), 900);
+        // A server that has ended already cannot be written to.
+        let _ = stdin.write_all(format!("{hello}\n{lines}").as_bytes());
+        drop(stdin);
+        let start = Instant::now();
+        while child.try_wait().expect("it can be waited for").is_none() {
+            if start.elapsed() > WITH_A_RUN {
+                child.kill().expect("it can be killed");
+                child.wait().expect("it ends");
+                panic!("{output:?}: the server did not end");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused_at_the_start() {
+    let place = Place::new();
+    let cases: [(&[&str], &str); 5] = [
+        (&["--realm", "a/../b"], "a/../b"),
+        (&["--realm", UNKNOWN_SESSION], UNKNOWN_SESSION),
+        (&["--realm", "a", "--isolated"], "--isolated"),
+        (&["--realm-backend", "paper"], "paper"),
+        (&["--no-such-flag"], "--no-such-flag"),
+    ];
+    for (arguments, named) in cases {
+        let output = place.command(arguments).stderr(Stdio::piped()).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{arguments:?} were taken");
+        assert!(output.stdout.is_empty(), "{arguments:?}: stdout has {:?}", output.stdout);
+        assert!(stderr.contains("error:") && stderr.contains(named), "{arguments:?}: {stderr}");
+    }
+}
+
+/// What a bad client does with the server's output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Unread,
+    Closed,
+}
+
+fn with_id(request: &Value, id: u64) -> Value {
+    let mut request = request.clone();
+    request["id"] = json!(id);
+    request
+}
+
+/// Ends a server this way; says how and how fast it ended.
+fn ending(client: &mut McpClient, end: impl FnOnce(&mut McpClient)) -> (ExitStatus, Duration) {
+    let start = Instant::now();
+    end(client);
+    (client.wait(), start.elapsed())
+}
+
+fn send_signal(signal: &str, client: &mut McpClient) {
+    let sent = Command::new("kill").args(["-s", signal, &client.pid().to_string()]).status();
+    assert!(sent.expect("kill runs").success(), "{signal} could not be sent");
+}
+
+/// Opens the realm again: the prompt of the long run is there, nothing runs, and the session goes on.
+fn assert_resumes(place: &Place, session: &str) {
+    let mut client = place.server();
+    assert_eq!(talk(&mut client, session), said(&[("user", LONG)]), "what the ended run left");
+    let resumed =
+        client.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say back" }));
+    assert_eq!(text_of(&resumed), "back");
+}

@@ -1,0 +1,33 @@
+//! The integration tests of `rkat-mcp`: one binary, one module per subject. Every test talks to a real process.
+
+#[cfg(test)]
+mod bad_input;
+#[cfg(test)]
+mod damage;
+#[cfg(test)]
+mod lifetime;
+#[cfg(test)]
+mod processes;
+#[cfg(test)]
+mod protocol;
+#[cfg(test)]
+mod realms;
+#[cfg(test)]
+mod sessions;
+#[cfg(test)]
+mod settings;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod wrong_types;
+
+/// A module that is not listed above would silently not be tested.
+#[test]
+fn every_file_is_a_module() {
+    let listed = include_str!("main.rs");
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let Some(module) = name.strip_suffix(".rs") else { continue };
+        assert!(module == "main" || listed.contains(&format!("\nmod {module};")), "{name} is not listed");
+    }
+}

@@ -1,0 +1,168 @@
+//! Many servers on one realm: nothing is lost, and only two at one session are ever in each other's way.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use meerkat_testkit::McpClient;
+use serde_json::{Value, json};
+
+use crate::support::{LONG, Place, eventually, id_of, long_run, new_session, said, talk, text_of};
+
+const SERVERS: usize = 16;
+const RUNS: usize = 20;
+
+/// What one server did.
+#[derive(Default)]
+struct Done {
+    /// Its own sessions, each with what was said in it.
+    own: Vec<(String, String)>,
+    /// The prompts that the shared session took.
+    shared: Vec<String>,
+    /// How often the shared session was busy.
+    busy: usize,
+    /// Every failure that should not be.
+    faults: Vec<Value>,
+}
+
+#[test]
+fn sixteen_servers_lose_no_run_and_only_ever_find_the_shared_session_busy() {
+    let place = Place::new();
+    let shared = new_session(&mut place.server(), "say first");
+    let done: Vec<Done> = thread::scope(|scope| {
+        let work = |server: usize| {
+            let (place, shared) = (&place, &shared);
+            scope.spawn(move || work(&mut place.server(), server, shared))
+        };
+        let threads: Vec<_> = (0..SERVERS).map(work).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no server fails")).collect()
+    });
+    let faults: Vec<_> = done.iter().flat_map(|done| &done.faults).collect();
+    assert!(faults.is_empty(), "{} failures other than a busy shared session: {faults:#?}", faults.len());
+
+    let mut client = place.server();
+    let listed = client.expect_tool("meerkat_sessions", json!({}));
+    assert_eq!(
+        listed["sessions"].as_array().map(Vec::len),
+        Some(SERVERS * RUNS + 1),
+        "sessions in the realm"
+    );
+    for (session, word) in done.iter().flat_map(|done| &done.own) {
+        let prompt = format!("say {word}");
+        assert_eq!(talk(&mut client, session), said(&[("user", &prompt), ("assistant", word)]), "{session}");
+    }
+    let lines = talk(&mut client, &shared);
+    let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
+    for pair in lines.chunks(2) {
+        let prompt = pair[0].1.as_str();
+        let word = prompt.lines().last().and_then(|line| line.strip_prefix("say "));
+        assert_eq!(
+            pair.get(1),
+            word.map(|word| ("assistant".to_owned(), word.to_owned())).as_ref(),
+            "{pair:?}"
+        );
+        *taken.entry(prompt).or_default() += 1;
+    }
+    let succeeded: Vec<_> = done.iter().flat_map(|done| &done.shared).map(String::as_str).collect();
+    let expected: BTreeMap<_, _> =
+        succeeded.iter().copied().chain(["say first"]).map(|prompt| (prompt, 1)).collect();
+    assert_eq!(taken, expected, "the shared session has what was answered, each once, and nothing else");
+    let busy: usize = done.iter().map(|done| done.busy).sum();
+    assert_eq!(busy + succeeded.len(), SERVERS * RUNS);
+    assert!(busy > 0 && !succeeded.is_empty(), "no fight: {} taken, {busy} refused", succeeded.len());
+}
+
+fn work(client: &mut McpClient, server: usize, shared: &str) -> Done {
+    let mut done = Done::default();
+    for run in 0..RUNS {
+        let word = format!("{server}-{run}");
+        let reply = client.tool("meerkat_run", json!({ "prompt": format!("say {word}") }));
+        if reply.is_error || text_of(&reply.payload) != word {
+            done.faults.push(reply.payload);
+        } else {
+            done.own.push((id_of(&reply.payload), word.clone()));
+        }
+        let prompt = format!("wait 5\nsay {word}");
+        let reply = client.tool("meerkat_resume", json!({ "session_id": shared, "prompt": prompt }));
+        if !reply.is_error && text_of(&reply.payload) == word {
+            done.shared.push(prompt);
+        } else if reply.is_error && reply.payload["code"] == "SESSION_BUSY" {
+            done.busy += 1;
+        } else {
+            done.faults.push(reply.payload);
+        }
+    }
+    done
+}
+
+#[test]
+fn a_session_that_another_server_runs_is_busy_and_readable() {
+    let place = Place::new();
+    let (mut one, mut two) = (place.server(), place.server());
+    let (request, session) = long_run(&mut one);
+    for client in [&mut two, &mut one] {
+        let resume = json!({ "session_id": session, "prompt": "say mine" });
+        assert_eq!(client.expect_error("meerkat_resume", resume), "SESSION_BUSY");
+        let read = client.expect_tool("meerkat_read", json!({ "session_id": session }));
+        assert_eq!(read["state"]["is_active"], true, "{read}");
+        assert_eq!(talk(client, &session), said(&[("user", LONG)]));
+    }
+    let other = new_session(&mut two, "say not in the way");
+    assert_ne!(other, session);
+    one.notify("notifications/cancelled", json!({ "requestId": request }));
+    eventually("the session is free for another server", || {
+        !two.tool("meerkat_resume", json!({ "session_id": session, "prompt": "say mine" })).is_error
+    });
+    let expected = said(&[("user", LONG), ("user", "say mine"), ("assistant", "mine")]);
+    assert_eq!(talk(&mut one, &session), expected);
+}
+
+#[test]
+fn a_server_interrupts_the_run_of_another() {
+    let place = Place::new();
+    let (mut one, mut two) = (place.server(), place.server());
+    let (request, session) = long_run(&mut one);
+    let start = Instant::now();
+    let interrupted = two.expect_tool("meerkat_interrupt", json!({ "session_id": session }));
+    assert_eq!(interrupted, json!({ "session_id": session, "interrupted": true }));
+    let stopped = one.finish_tool(request);
+    assert_eq!(stopped.payload["code"], "REQUEST_CANCELLED", "{}", stopped.payload);
+    assert_eq!(id_of(&stopped.payload["data"]), session);
+    assert!(start.elapsed() < Duration::from_secs(3), "it took {:?}", start.elapsed());
+    let again = two.expect_error("meerkat_interrupt", json!({ "session_id": session }));
+    assert_eq!(again, "SESSION_NOT_RUNNING");
+    let resumed = two.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say back" }));
+    assert_eq!(text_of(&resumed), "back");
+}
+
+#[test]
+fn a_server_archives_the_session_that_another_runs() {
+    let place = Place::new();
+    let (mut one, mut two) = (place.server(), place.server());
+    let (request, session) = long_run(&mut one);
+    two.expect_tool("meerkat_archive", json!({ "session_id": session }));
+    assert_eq!(one.finish_tool(request).payload["code"], "REQUEST_CANCELLED");
+    let resume = json!({ "session_id": session, "prompt": "say more" });
+    assert_eq!(one.expect_error("meerkat_resume", resume), "SESSION_NOT_FOUND");
+}
+
+#[test]
+fn a_config_that_all_change_at_once_counts_every_change() {
+    let place = Place::new();
+    thread::scope(|scope| {
+        for server in 0..8 {
+            let place = &place;
+            scope.spawn(move || {
+                let mut client = place.server();
+                for _ in 0..5 {
+                    let key = format!("tool-{server}");
+                    let patch = json!({ "tools": { "tool_timeouts": { key: "7s" } } });
+                    client.expect_tool("meerkat_config", json!({ "action": "patch", "patch": patch }));
+                }
+            });
+        }
+    });
+    let config = place.server().expect_tool("meerkat_config", json!({ "action": "get" }));
+    let timeouts = config["config"]["tools"]["tool_timeouts"].as_object().map(serde_json::Map::len);
+    assert_eq!((&config["generation"], timeouts), (&json!(40), Some(8)), "{config}");
+}

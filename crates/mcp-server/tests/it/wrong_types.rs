@@ -1,0 +1,162 @@
+//! A value of a wrong type for every field of every tool, made from the tools' own schemas.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::support::{Place, UNKNOWN_SESSION, assert_answers};
+
+#[test]
+fn a_wrong_type_in_any_field_of_any_tool_is_refused_by_name() {
+    let place = Place::new();
+    let mut client = place.server();
+    let listed = client.request("tools/list", json!({}));
+    let tools = listed["result"]["tools"].as_array().expect("tools").clone();
+    let mut tried = 0;
+    let mut faults = Vec::new();
+    for tool in &tools {
+        let name = tool["name"].as_str().expect("a name");
+        for (path, arguments) in wrong_objects(&tool["inputSchema"], "") {
+            let reply = client.tool(name, arguments.clone());
+            tried += 1;
+            let message = reply.payload["message"].as_str().unwrap_or_default();
+            // A list in the place of an object may be refused for what is in it.
+            let named =
+                message.starts_with(&format!("`{path}`")) || message.starts_with(&format!("`{path}["));
+            if !reply.is_error || reply.payload["code"] != "INVALID_PARAMS" || !named {
+                faults
+                    .push(format!("{name} {arguments}: expected `{path}` to be refused: {}", reply.payload));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} of {tried}:\n{}", faults.len(), faults.join("\n"));
+    assert!(tried > 300, "only {tried} cases were made: the schemas are not understood");
+    assert_eq!(
+        client.expect_tool("meerkat_sessions", json!({})),
+        json!({ "sessions": [] }),
+        "a run was started"
+    );
+    assert_answers(&mut client);
+}
+
+#[test]
+fn a_missing_field_is_named() {
+    let place = Place::new();
+    let mut client = place.server();
+    let listed = client.request("tools/list", json!({}));
+    for tool in listed["result"]["tools"].as_array().expect("tools") {
+        let name = tool["name"].as_str().expect("a name");
+        let schema = &tool["inputSchema"];
+        for missing in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            let mut arguments = required(schema);
+            arguments.shift_remove(missing);
+            let reply = client.tool(name, Value::Object(arguments));
+            assert_eq!(
+                reply.payload["code"], "INVALID_PARAMS",
+                "{name} without {missing}: {}",
+                reply.payload
+            );
+            let message = reply.payload["message"].as_str().unwrap_or_default();
+            assert!(message.contains(&format!("`{missing}`")), "{name} without {missing}: {message}");
+        }
+    }
+    assert_answers(&mut client);
+}
+
+#[test]
+fn a_list_in_the_place_of_an_object_is_refused() {
+    let place = Place::new();
+    let mut client = place.server();
+    for (field, list) in [
+        ("budget_limits", json!([])),
+        ("budget_limits", json!([5, 6, 7])),
+        ("builtin_config", json!([null, null])),
+        ("tools", json!([["f", "d", {}, null]])),
+    ] {
+        let reply = client.tool("meerkat_run", json!({ "prompt": "say hi", field: list }));
+        assert_eq!(reply.payload["code"], "INVALID_PARAMS", "`{field}` as {list}: {}", reply.payload);
+    }
+}
+
+/// Makes values that do not fit a schema, each with the path of the fault.
+fn wrong(schema: &Value, path: &str) -> Vec<(String, Value)> {
+    let types = types(schema);
+    let candidates = [
+        ("null", json!(null)),
+        ("boolean", json!(true)),
+        ("integer", json!(5)),
+        ("number", json!(1.5)),
+        ("negative", json!(-1)),
+        ("string", json!("text")),
+        ("array", json!([[]])),
+        ("object", json!({ "no": { "such": "thing" } })),
+    ];
+    let fits = |kind: &str| match kind {
+        "integer" => types.contains("integer") || types.contains("number"),
+        "negative" => types.contains("number"),
+        kind => types.contains(kind),
+    };
+    let mut wrong: Vec<_> = candidates
+        .into_iter()
+        .filter(|(kind, _)| !fits(kind))
+        .map(|(_, value)| (path.to_owned(), value))
+        .collect();
+    wrong.extend(wrong_objects(schema, path));
+    if let Some(items) = schema.get("items") {
+        wrong.extend(
+            self::wrong(items, &format!("{path}[0]")).into_iter().map(|(path, value)| (path, json!([value]))),
+        );
+    }
+    if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
+        let inside = self::wrong(values, &format!("{path}.key"));
+        wrong.extend(inside.into_iter().map(|(path, value)| (path, json!({ "key": value }))));
+    }
+    wrong
+}
+
+/// Makes objects of which one field does not fit.
+fn wrong_objects(schema: &Value, path: &str) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let place = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        for (path, value) in wrong(property, &place) {
+            let mut object = required(schema);
+            object.insert(name.clone(), value);
+            found.push((path, Value::Object(object)));
+        }
+    }
+    found
+}
+
+/// Makes the fields that an object must have.
+fn required(schema: &Value) -> Map<String, Value> {
+    let names = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    names.map(|name| (name.to_owned(), right(name, &schema["properties"][name]))).collect()
+}
+
+fn right(name: &str, schema: &Value) -> Value {
+    let types = types(schema);
+    if name == "session_id" {
+        json!(UNKNOWN_SESSION)
+    } else if name == "action" {
+        json!("get")
+    } else if types.contains("object") {
+        Value::Object(required(schema))
+    } else if types.contains("array") {
+        json!([])
+    } else {
+        assert!(types.contains("string"), "no value is known for `{name}`: {schema}");
+        json!("text")
+    }
+}
+
+/// Collects the types a schema takes.
+fn types(schema: &Value) -> BTreeSet<String> {
+    let own = match &schema["type"] {
+        Value::String(one) => vec![one.clone()],
+        Value::Array(many) => many.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    };
+    let unions = ["anyOf", "oneOf"].into_iter().filter_map(|union| schema[union].as_array());
+    own.into_iter().chain(unions.flatten().flat_map(types)).collect()
+}

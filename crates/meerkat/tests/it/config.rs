@@ -1,0 +1,122 @@
+//! The realm's config: whole, valid, counted.
+
+use meerkat::{Config, ConfigChange, CurrentConfig, Error, ErrorKind};
+use serde_json::{Value, json};
+
+use crate::world::{World, object};
+
+async fn get(world: &World) -> CurrentConfig {
+    world.runtime.config().get().await.unwrap()
+}
+
+async fn set(world: &World, document: Value, expected: Option<u64>) -> Result<CurrentConfig, Error> {
+    world.runtime.config().change(ConfigChange::Set(object(document)), expected).await
+}
+
+async fn patch(world: &World, patch: Value, expected: Option<u64>) -> Result<CurrentConfig, Error> {
+    world.runtime.config().change(ConfigChange::Patch(object(patch)), expected).await
+}
+
+#[tokio::test]
+async fn an_untouched_config_is_all_defaults_at_generation_zero() {
+    assert_eq!(get(&World::new([])).await, CurrentConfig { config: Config::default(), generation: 0 });
+}
+
+#[tokio::test]
+async fn setting_replaces_the_document_and_patching_changes_parts_of_it() {
+    let world = World::new([]);
+    let first = set(&world, json!({"agent": {"max_turns": 7, "temperature": 0.5}}), None).await.unwrap();
+    assert_eq!((first.generation, first.config.agent.max_turns), (1, Some(7)));
+    let second =
+        patch(&world, json!({"agent": {"max_turns": 8}, "tools": {"max_concurrent": 3}}), None).await;
+    let second = second.unwrap();
+    assert_eq!((second.generation, second.config.agent.max_turns), (2, Some(8)));
+    assert_eq!((second.config.agent.temperature, second.config.tools.max_concurrent), (Some(0.5), 3));
+    assert_eq!(get(&world).await, second);
+    let third = set(&world, json!({"tools": {"max_concurrent": 4}}), None).await.unwrap();
+    assert_eq!(
+        (third.generation, third.config.agent.max_turns),
+        (3, None),
+        "what is left out takes its default"
+    );
+    assert_eq!(get(&world).await, third);
+}
+
+#[tokio::test]
+async fn null_takes_a_key_back_to_its_default() {
+    let world = World::new([]);
+    patch(&world, json!({"tools": {"max_concurrent": 3, "tool_timeouts": {"a": "5s"}}}), None).await.unwrap();
+    let inner = patch(&world, json!({"tools": {"max_concurrent": null}}), None).await.unwrap();
+    assert_eq!((inner.config.tools.max_concurrent, inner.config.tools.tool_timeouts.len()), (10, 1));
+    let outer = patch(&world, json!({"tools": null}), None).await.unwrap();
+    assert_eq!(outer, CurrentConfig { config: Config::default(), generation: 3 });
+    assert_eq!(get(&world).await, outer);
+}
+
+#[tokio::test]
+async fn a_change_to_a_stale_generation_is_refused() {
+    let world = World::new([]);
+    patch(&world, json!({"agent": {"max_turns": 7}}), Some(0)).await.unwrap();
+    for stale in [0, 2] {
+        let error = patch(&world, json!({"agent": {"max_turns": 8}}), Some(stale)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidParams);
+        let data = json!({
+            "type": "generation_conflict",
+            "expected_generation": stale,
+            "current_generation": 1,
+        });
+        assert_eq!(error.data(), Some(data));
+    }
+    assert_eq!((get(&world).await.generation, get(&world).await.config.agent.max_turns), (1, Some(7)));
+    assert_eq!(set(&world, json!({}), Some(1)).await.unwrap().generation, 2);
+}
+
+#[tokio::test]
+async fn a_document_that_makes_no_sense_is_refused_and_changes_nothing() {
+    let world = World::new([]);
+    patch(&world, json!({"agent": {"max_turns": 7}}), None).await.unwrap();
+    let cases = [
+        (json!({"agent": {"modle": "x"}}), "`agent.modle`: unknown field `modle`"),
+        (json!({"extra": 1}), "`extra`: unknown field `extra`"),
+        (json!({"agent": {"max_turns": "many"}}), "`agent.max_turns`: invalid type"),
+        (json!({"tools": {"max_concurrent": 0}}), "`tools.max_concurrent` must be greater than 0"),
+        (json!({"tools": {"tool_timeouts": {"a": "soon"}}}), "`tools.tool_timeouts.a`: "),
+        (json!({"agent": {"model": " "}}), "`agent.model` must not be empty"),
+    ];
+    for (document, message) in cases {
+        for error in [set(&world, document.clone(), None).await, patch(&world, document.clone(), None).await]
+        {
+            let error = error.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidParams);
+            assert!(error.to_string().starts_with(&format!("invalid config: {message}")), "{error}");
+        }
+    }
+    let current = get(&world).await;
+    assert_eq!((current.generation, current.config.agent.max_turns), (1, Some(7)));
+}
+
+#[tokio::test]
+async fn patches_made_at_once_are_all_applied() {
+    let world = World::new([]);
+    let one = async |key: &str| {
+        patch(&world, json!({"tools": {"tool_timeouts": {key: "5s"}}}), None).await.unwrap()
+    };
+    let (a, b, c) = tokio::join!(one("a"), one("b"), one("c"));
+    let mut generations = [a.generation, b.generation, c.generation];
+    generations.sort_unstable();
+    assert_eq!(generations, [1, 2, 3]);
+    assert_eq!(get(&world).await.config.tools.tool_timeouts.keys().collect::<Vec<_>>(), ["a", "b", "c"]);
+}
+
+#[tokio::test]
+async fn a_run_takes_the_config_as_it_is_when_it_begins() {
+    let world = World::new([]);
+    let id = world.session("one").await;
+    world
+        .configure(json!({"agent": {"system_prompt": "From config.", "tool_instructions": "Look first."}}))
+        .await;
+    world.resume(id, crate::world::then("two")).await.unwrap();
+    let seen = world.model.seen();
+    assert!(seen[0].system.starts_with("You are an agent run by Meerkat."), "{}", seen[0].system);
+    assert_eq!(seen[1].system, "From config.\n\nLook first.");
+}

@@ -1,0 +1,106 @@
+//! The events of a run: which, in which order, and from whom.
+
+use meerkat_core::{EventSource, ToolOutput};
+use meerkat_testkit::{FnTool, Recorder, Script, ScriptedModel};
+use serde_json::json;
+
+use crate::world::{World, client_tool, say, then, watch};
+use meerkat::TurnOptions;
+
+#[tokio::test]
+async fn a_text_run_is_told_step_by_step() {
+    let world = World::new([Script::say("hello")]);
+    let (done, recorder) = world.record(say("hi")).await;
+    let id = done.unwrap().session_id;
+    insta::assert_snapshot!(recorder.types().join("\n"), @r"
+    run_started
+    turn_started
+    text_delta
+    text_complete
+    turn_completed
+    run_completed
+    ");
+    let usage = json!({"input_tokens": 10, "output_tokens": 5});
+    assert_eq!(
+        recorder.of_type("run_completed"),
+        [json!({
+            "type": "run_completed",
+            "session_id": id,
+            "result": "hello",
+            "extraction_required": false,
+            "usage": usage,
+        })]
+    );
+    assert_eq!(
+        recorder.of_type("run_started"),
+        [json!({"type": "run_started", "session_id": id, "prompt": "hi"})]
+    );
+}
+
+#[tokio::test]
+async fn a_tool_run_is_told_step_by_step() {
+    let look = FnTool::new("look", async |_| ToolOutput::text("seen"));
+    let model = ScriptedModel::new([Script::call("c1", "look", json!({"at": "x"})), Script::say("seen it")]);
+    let world = World::with(model, [look]);
+    let (done, recorder) = world.record(say("look")).await;
+    done.unwrap();
+    insta::assert_snapshot!(recorder.types().join("\n"), @r"
+    run_started
+    turn_started
+    tool_call_requested
+    tool_execution_started
+    tool_execution_completed
+    tool_result_received
+    turn_completed
+    turn_started
+    text_delta
+    text_complete
+    turn_completed
+    run_completed
+    ");
+    let requested = json!({"type": "tool_call_requested", "id": "c1", "name": "look", "args": {"at": "x"}});
+    assert_eq!(recorder.of_type("tool_call_requested"), [requested]);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_the_caller_says_so_last() {
+    let world = World::new([Script::call("c1", "ask", json!({"n": 1}))]);
+    let turn = TurnOptions { tools: Some(vec![client_tool("ask", None)]), ..say("go") };
+    let (done, recorder) = world.record(turn).await;
+    done.unwrap();
+    insta::assert_snapshot!(recorder.types().join("\n"), @r"
+    run_started
+    turn_started
+    tool_call_requested
+    interaction_callback_pending
+    ");
+}
+
+#[tokio::test]
+async fn events_are_numbered_and_name_their_session() {
+    let world = World::new([]);
+    let recorder = Recorder::default();
+    let id = world.session("one").await;
+    world.sessions().start_turn(id, then("two"), watch(&recorder)).await.unwrap();
+    let events = recorder.events();
+    assert!(events.len() > 3);
+    for (index, event) in events.iter().enumerate() {
+        assert_eq!((event.seq, &event.source), (index as u64, &EventSource::Session { session_id: id }));
+        assert_eq!(event.source_id, format!("session:{id}"));
+    }
+    assert!(events.is_sorted_by_key(|event| event.timestamp_ms));
+    let ids: std::collections::BTreeSet<_> = events.iter().map(|event| event.event_id.to_string()).collect();
+    assert_eq!(ids.len(), events.len());
+}
+
+#[tokio::test]
+async fn what_is_told_as_the_end_is_already_stored() {
+    let world = World::new([]);
+    let id = world.session("one").await;
+    let recorder = Recorder::default();
+    let running = world.start(id, then("two"), watch(&recorder));
+    recorder.wait_for("run_completed").await;
+    let view = world.sessions().read(id).await.unwrap();
+    assert_eq!((view.message_count, view.is_active), (4, false));
+    running.await.unwrap().unwrap();
+}

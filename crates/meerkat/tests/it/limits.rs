@@ -1,0 +1,176 @@
+//! What a run may use up, and what it does about a failing model. Time is paused where it matters.
+
+use std::time::Duration;
+
+use meerkat::{BudgetLimits, Error, ErrorKind, Outcome, RunResult, TurnOptions};
+use meerkat_core::{ModelErrorKind, TerminalCause, ToolOutput};
+use meerkat_testkit::{FnTool, Script};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::world::{World, kind, say, text, then};
+
+fn world(script: impl IntoIterator<Item = Script>) -> World {
+    World::in_memory(script, [FnTool::new("look", async |_| ToolOutput::text("seen"))], None)
+}
+
+fn look(id: &str) -> Script {
+    Script::call(id, "look", json!({}))
+}
+
+fn within(budget: BudgetLimits) -> TurnOptions {
+    TurnOptions { budget, ..say("go") }
+}
+
+/// The text of a run and what ended it.
+fn end(done: &RunResult) -> (&str, Option<TerminalCause>) {
+    match &done.report.outcome {
+        Outcome::Completed(done) => (&done.text, done.cause),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The class and the cause of a failed run.
+fn failure(error: &Error) -> (ErrorKind, Value, Value) {
+    let data = error.data().unwrap();
+    assert_eq!(data["resumable"], true);
+    (error.kind(), data["error_class"].clone(), data["terminal_cause_kind"].clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_fails_in_passing_is_asked_again_after_growing_pauses() {
+    let fail = |kind| Script::Fail(kind);
+    let world =
+        world([fail(ModelErrorKind::Overloaded), fail(ModelErrorKind::Server), Script::say("at last")]);
+    let began = Instant::now();
+    let (done, recorder) = world.record(say("go")).await;
+    let done = done.unwrap();
+    assert_eq!((text(&done), done.report.steps), ("at last", 1));
+    let retries = recorder.of_type("retrying");
+    let counts: Vec<_> = retries.iter().map(|event| (&event["attempt"], &event["max_attempts"])).collect();
+    assert_eq!(counts, [(&json!(1), &json!(3)), (&json!(2), &json!(3))]);
+    let pauses: Vec<_> = retries.iter().map(|event| event["delay_ms"].as_u64().unwrap()).collect();
+    assert!((450..=550).contains(&pauses[0]) && (900..=1100).contains(&pauses[1]), "{pauses:?}");
+    let waited = began.elapsed().as_millis() as u64;
+    let told: u64 = pauses.iter().sum();
+    assert!((told..told + 5).contains(&waited), "{waited} ms and not {told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_keeps_failing_ends_the_run_and_not_the_session() {
+    let world = world(vec![Script::Fail(ModelErrorKind::Connection); 4]);
+    let (done, recorder) = world.record(say("go")).await;
+    let error = done.unwrap_err();
+    assert_eq!(failure(&error), (ErrorKind::AgentError, json!("llm"), json!("retry_exhausted")));
+    assert_eq!((recorder.of_type("retrying").len(), world.model.seen().len()), (3, 4));
+    let Error::Failed { session, .. } = error else { panic!("{error:?}") };
+    assert_eq!(text(&world.resume(session.id, then("again")).await.unwrap()), "done");
+    assert_eq!(world.lines(session.id).await, ["user: go", "user: again", "assistant: done"]);
+}
+
+#[tokio::test]
+async fn what_would_fail_again_is_not_tried_again() {
+    let cases = [
+        (ModelErrorKind::Auth, "auth"),
+        (ModelErrorKind::ContentFilter, "content_filtered"),
+        (ModelErrorKind::BadRequest, "llm"),
+    ];
+    for (kind, class) in cases {
+        let world = world([Script::Fail(kind)]);
+        let (done, recorder) = world.record(say("go")).await;
+        let error = done.unwrap_err();
+        assert_eq!(failure(&error), (ErrorKind::AgentError, json!(class), json!("llm_failure")));
+        assert_eq!(error.body().message, "other: as scripted");
+        assert_eq!(world.model.seen().len(), 1);
+        let failed = recorder.of_type("run_failed");
+        assert_eq!((failed.len(), &failed[0]["error_class"]), (1, &json!(class)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_does_not_answer_in_time_is_asked_again() {
+    let world = world([Script::Hang, Script::say("quick")]);
+    world.configure(json!({"retry": {"call_timeout": "20s"}})).await;
+    let began = Instant::now();
+    let (done, recorder) = world.record(say("go")).await;
+    assert_eq!(text(&done.unwrap()), "quick");
+    assert_eq!(recorder.of_type("retrying")[0]["error"], "other: no answer within 20 s");
+    assert!((20..22).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_run_ends_well_when_its_tokens_are_used_up() {
+    let world = world([look("c1"), look("c2"), look("c3")]);
+    let budget = BudgetLimits { max_tokens: Some(30), ..BudgetLimits::default() };
+    let (done, recorder) = world.record(within(budget)).await;
+    let done = done.unwrap();
+    assert_eq!(end(&done), ("", Some(TerminalCause::BudgetExhausted)));
+    assert_eq!(
+        (done.report.steps, done.report.tool_calls),
+        (2, 1),
+        "the second step left nothing for its tool"
+    );
+    let refused =
+        r#"results: c2={"error":"budget_exhausted","message":"not run: the run's budget is used up"}"#;
+    assert_eq!(world.lines(done.session_id).await[4], refused);
+    let last = recorder.of_type("run_completed");
+    assert_eq!(last[0]["terminal_cause_kind"], "budget_exhausted");
+    assert_eq!(recorder.of_type("budget_warning").len(), 1);
+    assert_eq!(
+        end(&world.resume(done.session_id, then("go on")).await.unwrap()).1,
+        None,
+        "budgets are per run"
+    );
+}
+
+#[tokio::test]
+async fn a_run_ends_well_when_its_tool_calls_are_used_up() {
+    let world = world([look("c1"), look("c2"), Script::say("never said")]);
+    let budget = BudgetLimits { max_tool_calls: Some(1), ..BudgetLimits::default() };
+    let done = world.create(within(budget)).await.unwrap();
+    assert_eq!(end(&done), ("", Some(TerminalCause::BudgetExhausted)));
+    assert_eq!((done.report.steps, done.report.tool_calls), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_ends_well_when_its_time_is_up() {
+    let world = world([Script::say("so far"), Script::Hang, Script::say("more")]);
+    let id = world.session("one").await;
+    let budget = BudgetLimits { max_duration_secs: Some(42), ..BudgetLimits::default() };
+    let began = Instant::now();
+    let done = world.resume(id, TurnOptions { budget, ..then("two") }).await.unwrap();
+    assert_eq!(end(&done).1, Some(TerminalCause::BudgetExhausted));
+    assert_eq!(began.elapsed().as_secs(), 42);
+    assert_eq!(text(&world.resume(id, then("three")).await.unwrap()), "more");
+}
+
+#[tokio::test]
+async fn budgets_come_from_the_config_unless_the_run_has_its_own() {
+    let world = world(vec![look("c"); 9]);
+    world.configure(json!({"budget": {"max_tool_calls": 3}})).await;
+    assert_eq!(world.create(say("go")).await.unwrap().report.tool_calls, 3);
+    let own = BudgetLimits { max_tool_calls: Some(1), ..BudgetLimits::default() };
+    assert_eq!(world.create(within(own)).await.unwrap().report.tool_calls, 1);
+}
+
+#[tokio::test]
+async fn a_run_that_takes_too_many_steps_fails() {
+    let world = world(vec![look("c"); 3]);
+    world.configure(json!({"agent": {"max_turns": 2}})).await;
+    let error = world.create(say("go")).await.unwrap_err();
+    assert_eq!(failure(&error), (ErrorKind::AgentError, json!("max_turns"), json!("turn_limit_reached")));
+    assert_eq!(error.body().message, "the run reached its limit of 2 steps");
+    assert_eq!(world.model.seen().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_before_a_retry_can_be_interrupted() {
+    let world = world([Script::say("ok"), Script::Fail(ModelErrorKind::Overloaded)]);
+    world.configure(json!({"retry": {"initial_delay": "10m", "max_delay": "10m"}})).await;
+    let id = world.session("one").await;
+    let running = world.start(id, then("two"), meerkat::RunControl::default());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.model.seen().len(), 2);
+    world.sessions().interrupt(id).await.unwrap();
+    assert_eq!(kind(running.await.unwrap()), ErrorKind::RequestCancelled);
+}

@@ -1,0 +1,41 @@
+//! What the facade promises to embedders and to every surface, in whatever profile it is built.
+
+#[cfg(test)]
+mod behaviour;
+#[cfg(test)]
+#[cfg(feature = "session-compaction")]
+mod compaction;
+#[cfg(test)]
+mod config;
+#[cfg(test)]
+mod events;
+#[cfg(test)]
+#[cfg(feature = "session-store")]
+mod kill;
+mod limits;
+#[cfg(test)]
+mod ops;
+#[cfg(test)]
+mod runs;
+#[cfg(test)]
+mod sessions;
+#[cfg(test)]
+#[cfg(feature = "session-store")]
+mod shared_realm;
+#[cfg(test)]
+mod structured;
+#[cfg(test)]
+mod tools;
+#[cfg(test)]
+mod world;
+
+#[test]
+fn every_file_here_is_a_module() {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    let main = include_str!("main.rs");
+    for file in std::fs::read_dir(here).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(name == "main" || main.contains(&format!("mod {name};")), "{name}");
+    }
+}

@@ -1,0 +1,331 @@
+//! The table of operations, as every surface calls it.
+
+use std::collections::BTreeSet;
+
+use meerkat::ops::{Call, TABLE, find};
+use meerkat::{Error, ErrorKind, RunControl};
+use meerkat_testkit::{Script, ScriptedModel, redact};
+use serde_json::{Value, json};
+
+use crate::world::{Profile, World};
+
+async fn call(world: &World, name: &str, arguments: Value) -> Result<Value, Error> {
+    let call = Call { runtime: world.runtime.clone(), control: RunControl::default() };
+    find(name).unwrap().call(call, arguments).await
+}
+
+async fn run(world: &World, mut arguments: Value) -> Result<Value, Error> {
+    arguments["model"] = json!(ScriptedModel::ID);
+    call(world, "meerkat_run", arguments).await
+}
+
+/// A reply with what differs from run to run taken out, and so the realm.
+fn shown(world: &World, reply: &Value) -> String {
+    let realm = world.runtime.realm().id().to_string();
+    redact(&serde_json::to_string_pretty(reply).unwrap()).replace(&realm, "[realm]")
+}
+
+fn keys(schema: &Value, found: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(object) => {
+            for (key, value) in object {
+                found.insert(key.clone());
+                keys(value, found);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_schema_is_one_that_clients_take() {
+    let names: BTreeSet<_> = TABLE.iter().map(|operation| operation.name).collect();
+    assert_eq!(names.len(), TABLE.len(), "names are unique");
+    for operation in &TABLE {
+        for schema in [operation.input_schema(), operation.output_schema()] {
+            let name = operation.name;
+            assert_eq!(schema["type"], "object", "{name}");
+            let root: BTreeSet<_> = schema.as_object().unwrap().keys().map(String::as_str).collect();
+            assert!(root.is_disjoint(&["anyOf", "oneOf", "allOf"].into()), "{name}: {root:?}");
+            let mut all = BTreeSet::new();
+            keys(&schema, &mut all);
+            assert!(!all.contains("$ref") && !all.contains("$defs"), "{name}: {schema}");
+            assert!(jsonschema::draft202012::new(&schema).is_ok(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn an_operation_is_found_by_its_name_alone() {
+    assert!(
+        TABLE.iter().all(|operation| find(operation.name).is_some_and(|found| found.doc == operation.doc))
+    );
+    assert!(find("meerkat").is_none());
+}
+
+#[tokio::test]
+async fn every_reply_fits_its_schema() {
+    let world = World::new([Script::say("hello"), Script::call("c1", "ask", json!({})), Script::say("bare")]);
+    let tools = json!([{"name": "ask", "description": "Asks.", "input_schema": {}}]);
+    let done = run(&world, json!({"prompt": "hi", "labels": {"team": "x"}})).await.unwrap();
+    let rich = json!({"session_id": done["session_id"]});
+    let pending = json!({"session_id": done["session_id"], "prompt": "go", "tools": tools});
+    let pending = call(&world, "meerkat_resume", pending).await.unwrap();
+    let bare = run(&world, json!({"prompt": "hi"})).await.unwrap();
+    let bare = json!({"session_id": bare["session_id"]});
+    let mut replies = vec![("meerkat_run", done), ("meerkat_resume", pending)];
+    let calls = [
+        ("meerkat_read", rich.clone()),
+        ("meerkat_read", bare),
+        ("meerkat_history", rich.clone()),
+        ("meerkat_sessions", json!({})),
+        ("meerkat_archive", rich),
+        ("meerkat_config", json!({"action": "get"})),
+        ("meerkat_capabilities", json!({})),
+    ];
+    for (name, arguments) in calls {
+        replies.push((name, call(&world, name, arguments).await.unwrap()));
+    }
+    for (name, reply) in replies {
+        let validator = jsonschema::draft202012::new(&find(name).unwrap().output_schema()).unwrap();
+        let faults: Vec<_> = validator.iter_errors(&reply).map(|fault| fault.to_string()).collect();
+        assert_eq!(faults, [""; 0], "{name}: {reply}");
+    }
+}
+
+#[tokio::test]
+async fn a_completed_run_is_answered_like_this() {
+    let world = World::new([Script::say("hello")]);
+    let reply = run(&world, json!({"prompt": "hi"})).await.unwrap();
+    insta::assert_snapshot!(shown(&world, &reply), @r#"
+    {
+      "content": [
+        {
+          "type": "text",
+          "text": "hello"
+        }
+      ],
+      "session_id": "[uuid]",
+      "turns": 1,
+      "tool_calls": 0,
+      "structured_output": null,
+      "schema_warnings": null,
+      "extraction_error": null,
+      "session_ref": "[realm]:[uuid]",
+      "model": "scripted",
+      "usage": {
+        "input_tokens": 10,
+        "output_tokens": 5
+      }
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn a_pending_run_is_answered_like_this_and_resumed_with_its_results() {
+    let world = World::new([Script::call("c1", "ask", json!({"n": 1})), Script::say("thanks")]);
+    let tools = json!([{"name": "ask", "description": "Asks.", "input_schema": {"type": "object"}}]);
+    let reply = run(&world, json!({"prompt": "hi", "tools": tools})).await.unwrap();
+    insta::assert_snapshot!(shown(&world, &reply), @r#"
+    {
+      "content": [
+        {
+          "type": "text",
+          "text": "Agent is waiting for tool results"
+        }
+      ],
+      "session_id": "[uuid]",
+      "status": "pending_tool_call",
+      "pending_tool_calls": [
+        {
+          "tool_use_id": "c1",
+          "tool_name": "ask",
+          "args": {
+            "n": 1
+          }
+        }
+      ],
+      "session_ref": "[realm]:[uuid]",
+      "model": "scripted"
+    }
+    "#);
+    let id = reply["session_id"].clone();
+    let state = call(&world, "meerkat_read", json!({"session_id": id})).await.unwrap();
+    assert_eq!(state["state"]["pending_tool_calls"], reply["pending_tool_calls"]);
+    let results = json!([{"tool_use_id": "c1", "content": "no such thing", "is_error": true}]);
+    let done =
+        call(&world, "meerkat_resume", json!({"session_id": id, "tool_results": results})).await.unwrap();
+    assert_eq!((&done["content"][0]["text"], &done["tool_calls"]), (&json!("thanks"), &json!(1)));
+    let history =
+        call(&world, "meerkat_history", json!({"session_id": id, "offset": 2, "limit": 1})).await.unwrap();
+    let answer = json!([{"tool_use_id": "c1", "content": "no such thing", "is_error": true}]);
+    assert_eq!((&history["messages"][0]["results"], &history["has_more"]), (&answer, &json!(true)));
+}
+
+#[tokio::test]
+async fn wrong_arguments_are_refused_with_their_place() {
+    let world = World::new([]);
+    let tool = |name: &str| json!({"name": name, "description": "d", "input_schema": {}});
+    let cases = [
+        ("meerkat_run", json!({}), "missing field `prompt`"),
+        ("meerkat_run", json!({"prompt": 7}), "`prompt`: invalid type: integer `7`, expected a string"),
+        ("meerkat_run", json!({"prompt": "  "}), "`prompt` is empty and there are no `tool_results`"),
+        (
+            "meerkat_run",
+            json!({"prompt": "x", "tools": [{"name": 1, "description": "d", "input_schema": {}}]}),
+            "`tools[0].name`: invalid type: integer `1`, expected a string",
+        ),
+        (
+            "meerkat_run",
+            json!({"prompt": "x", "tools": [tool("fine"), tool("not fine")]}),
+            "`tools[1].name`: `not fine` must have 1 to 64 letters, digits, `_` or `-`",
+        ),
+        (
+            "meerkat_run",
+            json!({"prompt": "x", "tools": [tool("a"), tool("a")]}),
+            "`tools[1].name`: `a` is there twice",
+        ),
+        ("meerkat_run", json!({"prompt": "x", "labels": {"mob_id": "1"}}), "the label `mob_id` is reserved"),
+        ("meerkat_run", json!({"prompt": "x", "keep_alive": true}), "`keep_alive` needs a `comms_name`"),
+        (
+            "meerkat_run",
+            json!({"prompt": "x", "output_schema": {"type": "no"}}),
+            "`output_schema` is not a valid",
+        ),
+        (
+            "meerkat_run",
+            json!({"prompt": "x", "output_schema": {"schema": 1}}),
+            "`output_schema.schema` must be",
+        ),
+        (
+            "meerkat_run",
+            json!({"prompt": "x", "budget_limits": {"max_tokens": -1}}),
+            "`budget_limits.max_tokens`: ",
+        ),
+        ("meerkat_resume", json!({"session_id": "x", "prompt": "x"}), ""),
+        ("meerkat_read", json!({"session_id": "../../etc"}), ""),
+        ("meerkat_read", json!({"session_id": 7}), "`session_id`: "),
+        ("meerkat_history", json!({"session_id": "x", "offset": -1}), "`offset`: "),
+        ("meerkat_interrupt", json!({"session_id": ""}), ""),
+        ("meerkat_archive", json!({}), "missing field `session_id`"),
+        ("meerkat_config", json!({"action": "put"}), "`action`: unknown variant `put`"),
+        ("meerkat_config", json!({"action": "set"}), "`config` is missing"),
+        ("meerkat_config", json!({"action": "patch"}), "`patch` is missing"),
+    ];
+    for (name, arguments, message) in cases {
+        let error = call(&world, name, arguments.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidParams, "{name} {arguments}: {error}");
+        assert!(error.to_string().starts_with(message), "{name} {arguments}: {error}");
+    }
+    let sessions = call(&world, "meerkat_sessions", json!({})).await.unwrap();
+    assert_eq!(sessions, json!({"sessions": []}), "nothing was begun");
+}
+
+#[tokio::test]
+async fn what_this_build_does_not_have_is_refused_and_not_left_out() {
+    let world = World::new([]);
+    let id = run(&world, json!({"prompt": "hi"})).await.unwrap()["session_id"].clone();
+    let wishes = [
+        json!({"enable_builtins": true}),
+        json!({"keep_alive": true, "comms_name": "a"}),
+        json!({"hooks_override": {"entries": []}}),
+    ];
+    for mut wish in wishes {
+        wish["prompt"] = json!("x");
+        let error = run(&world, wish.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable, "{wish}: {error}");
+        wish["session_id"] = id.clone();
+        let error = call(&world, "meerkat_resume", wish.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable, "{wish}: {error}");
+    }
+    let declined =
+        json!({"prompt": "x", "enable_builtins": false, "keep_alive": false, "hooks_override": {}});
+    assert!(run(&world, declined).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_prompt_of_ten_megabytes_is_taken_whole() {
+    let world = World::new([]);
+    let prompt = "meerkat ".repeat(10 * 1024 * 1024 / 8);
+    let reply = run(&world, json!({"prompt": prompt})).await.unwrap();
+    let history = call(&world, "meerkat_history", json!({"session_id": reply["session_id"], "limit": 1}))
+        .await
+        .unwrap();
+    assert!(history["messages"][0]["content"] == json!(prompt));
+}
+
+#[tokio::test]
+async fn a_session_is_run_read_listed_and_archived_by_name() {
+    let world = World::new([Script::say("hello")]);
+    let id =
+        run(&world, json!({"prompt": "hi", "labels": {"team": "x"}})).await.unwrap()["session_id"].clone();
+    let session = json!({"session_id": id});
+    let read = call(&world, "meerkat_read", session.clone()).await.unwrap();
+    assert_eq!(read["state"]["last_assistant_text"], "hello");
+    assert_eq!(
+        (&read["state"]["labels"], &read["billing"]["total_tokens"]),
+        (&json!({"team": "x"}), &json!(15))
+    );
+    let list = call(&world, "meerkat_sessions", json!({"labels": {"team": "x"}})).await.unwrap();
+    assert_eq!((&list["sessions"][0]["session_id"], &list["sessions"][0]["message_count"]), (&id, &json!(2)));
+    let idle = call(&world, "meerkat_interrupt", session.clone()).await.unwrap_err();
+    assert_eq!(idle.kind(), ErrorKind::SessionNotRunning);
+    let archived = call(&world, "meerkat_archive", session.clone()).await.unwrap();
+    assert_eq!(archived, json!({"session_id": id, "archived": true}));
+    let error = call(&world, "meerkat_resume", json!({"session_id": id, "prompt": "x"})).await.unwrap_err();
+    assert_eq!(error.body().code, "SESSION_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn the_config_is_changed_by_name_with_its_generation() {
+    let world = World::new([]);
+    let got = call(&world, "meerkat_config", json!({"action": "get"})).await.unwrap();
+    assert_eq!((&got["generation"], &got["config"]["tools"]["max_concurrent"]), (&json!(0), &json!(10)));
+    assert_eq!(got["resolved_paths"].is_object(), Profile::THIS.is_durable());
+    assert_eq!(got["backend"], if Profile::THIS.is_durable() { "sqlite" } else { "memory" });
+    let patch = json!({"action": "patch", "patch": {"agent": {"max_turns": 7}}, "expected_generation": 0});
+    let changed = call(&world, "meerkat_config", patch.clone()).await.unwrap();
+    assert_eq!((&changed["generation"], &changed["config"]["agent"]["max_turns"]), (&json!(1), &json!(7)));
+    let stale = call(&world, "meerkat_config", patch).await.unwrap_err();
+    assert_eq!(stale.body().data.unwrap()["type"], "generation_conflict");
+}
+
+#[tokio::test]
+async fn capabilities_are_those_of_the_build() {
+    let world = World::new([]);
+    let report = call(&world, "meerkat_capabilities", json!({})).await.unwrap();
+    let built = |yes, feature: &str| {
+        if yes { json!("Available") } else { json!({"NotCompiled": {"feature": feature}}) }
+    };
+    let expected = [
+        ("sessions", json!("Available")),
+        ("streaming", json!("Available")),
+        ("structured_output", json!("Available")),
+        ("hooks", built(false, "hooks")),
+        ("builtins", built(false, "builtins")),
+        ("shell", built(false, "shell")),
+        ("comms", built(false, "comms")),
+        ("memory_store", built(false, "memory-store-session")),
+        ("schedule", built(false, "schedule")),
+        ("work_graph", built(false, "workgraph")),
+        ("session_store", built(Profile::THIS.is_durable(), "session-store")),
+        ("session_compaction", built(Profile::THIS.compacts(), "session-compaction")),
+        ("skills", built(false, "skills")),
+        ("mcp_live", built(false, "mcp")),
+    ];
+    let entries = report["capabilities"].as_array().unwrap();
+    let found: Vec<_> =
+        entries.iter().map(|entry| (entry["id"].as_str().unwrap(), entry["status"].clone())).collect();
+    assert_eq!(found, expected);
+    assert_eq!(report["contract_version"], json!({"major": 0, "minor": 6, "patch": 6}));
+}
+
+#[tokio::test]
+async fn a_realm_in_memory_has_no_durable_sessions_whatever_the_build() {
+    let world = World::in_memory([], [], None);
+    let report = call(&world, "meerkat_capabilities", json!({})).await.unwrap();
+    let entries = report["capabilities"].as_array().unwrap();
+    let entry = entries.iter().find(|entry| entry["id"] == "session_store").unwrap();
+    assert_ne!(entry["status"], json!("Available"));
+}

@@ -1,0 +1,229 @@
+//! One run at a time: busy, interrupted, abandoned, broken off, shut down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use meerkat::{ErrorKind, NewSessionOptions, RunControl, SessionId, SessionQuery};
+use meerkat_testkit::{FnTool, Recorder, Script, ScriptedModel, TestClock};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::world::{World, kind, say, text, then, watch};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A tool that never ends.
+fn stuck() -> Arc<dyn meerkat::Tool> {
+    FnTool::new("stuck", async |_| std::future::pending().await)
+}
+
+#[tokio::test]
+async fn a_second_run_is_refused_while_one_is_in_flight() {
+    let world = World::new([Script::say("ok"), Script::Hang, Script::say("three")]);
+    let (id, running) = world.hanging().await;
+    let busy = world.resume(id, then("me too")).await.unwrap_err();
+    assert_eq!(busy.kind(), ErrorKind::SessionBusy);
+    assert!(busy.body().message.ends_with("try again when the run has ended"), "{:?}", busy.body());
+    world.model.release();
+    assert_eq!(text(&running.await.unwrap().unwrap()), "released");
+    assert_eq!(text(&world.resume(id, then("and now?")).await.unwrap()), "three");
+    assert_eq!(
+        world.lines(id).await,
+        [
+            "user: one",
+            "assistant: ok",
+            "user: two",
+            "assistant: released",
+            "user: and now?",
+            "assistant: three"
+        ],
+        "nothing was queued"
+    );
+}
+
+#[tokio::test]
+async fn of_many_runs_that_start_at_once_one_wins() {
+    let world = World::new([Script::say("ok"), Script::Hang]);
+    let id = world.session("one").await;
+    let mut runs: Vec<_> = (0..8).map(|_| world.start(id, then("two"), RunControl::default())).collect();
+    world.model.asked_times(2).await;
+    let mut busy = 0;
+    while busy < 7 {
+        let (done, index, rest) = first_done(runs).await;
+        assert_eq!(kind(done), ErrorKind::SessionBusy, "{index}");
+        runs = rest;
+        busy += 1;
+    }
+    world.model.release();
+    assert_eq!(text(&runs.pop().unwrap().await.unwrap().unwrap()), "released");
+    assert_eq!(world.lines(id).await.len(), 4);
+}
+
+/// Waits for the first of several runs to end.
+async fn first_done(
+    mut runs: Vec<crate::world::Running>,
+) -> (Result<meerkat::RunResult, meerkat::Error>, usize, Vec<crate::world::Running>) {
+    let (done, index) = std::future::poll_fn(|context| {
+        for (index, run) in runs.iter_mut().enumerate() {
+            if let std::task::Poll::Ready(done) = std::pin::Pin::new(run).poll(context) {
+                return std::task::Poll::Ready((done.unwrap(), index));
+            }
+        }
+        std::task::Poll::Pending
+    })
+    .await;
+    runs.remove(index);
+    (done, index, runs)
+}
+
+#[tokio::test]
+async fn an_interrupted_run_names_its_session_and_keeps_what_was_said() {
+    let world = World::new([Script::say("ok"), Script::Hang, Script::say("back")]);
+    let (id, running) = world.hanging().await;
+    world.sessions().interrupt(id).await.unwrap();
+    let error = running.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::RequestCancelled);
+    let data = json!({
+        "session_id": id,
+        "session_ref": world.runtime.reference(id),
+        "session_created": false,
+        "resumable": true,
+    });
+    assert_eq!(error.data(), Some(data));
+    assert_eq!(world.lines(id).await, ["user: one", "assistant: ok", "user: two"]);
+    assert_eq!(kind(world.sessions().interrupt(id).await), ErrorKind::SessionNotRunning);
+    world.resume(id, then("three")).await.unwrap();
+    assert_eq!(world.model.seen()[2].lines[2..], ["user: two", "user: three"]);
+}
+
+#[tokio::test]
+async fn an_interrupted_tool_gets_a_result_that_says_so() {
+    let model = ScriptedModel::new([Script::call("c1", "stuck", json!({})), Script::say("back")]);
+    let world = World::with(model, [stuck()]);
+    let recorder = Recorder::default();
+    let sessions = world.sessions();
+    let control = watch(&recorder);
+    let running =
+        tokio::spawn(async move { sessions.create(NewSessionOptions::default(), say("go"), control).await });
+    recorder.wait_for("tool_execution_started").await;
+    let id = only_session(&world).await;
+    world.sessions().interrupt(id).await.unwrap();
+    let error = running.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::RequestCancelled);
+    assert_eq!(error.data().unwrap()["session_created"], true);
+    let result = r#"results: c1={"error":"interrupted","message":"interrupted; may have taken effect"}"#;
+    assert_eq!(world.lines(id).await, ["user: go", "assistant: [stuck#c1]", result]);
+    assert_eq!(text(&world.resume(id, then("so?")).await.unwrap()), "back");
+}
+
+async fn only_session(world: &World) -> SessionId {
+    let views = world.sessions().list(SessionQuery::default()).await.unwrap();
+    let [view] = views.as_slice() else { panic!("{views:?}") };
+    view.id
+}
+
+#[tokio::test]
+async fn archiving_ends_the_run_first() {
+    let world = World::new([Script::say("ok"), Script::Hang]);
+    let (id, running) = world.hanging().await;
+    world.sessions().archive(id).await.unwrap();
+    assert_eq!(kind(running.await.unwrap()), ErrorKind::RequestCancelled);
+    assert_eq!(kind(world.resume(id, then("three")).await), ErrorKind::SessionNotFound);
+}
+
+#[tokio::test]
+async fn a_cancelled_request_interrupts_its_run() {
+    let world = World::new([Script::say("ok"), Script::Hang]);
+    let id = world.session("one").await;
+    let control = RunControl { cancel: CancellationToken::new(), events: None };
+    let running = world.start(id, then("two"), control.clone());
+    world.model.asked_times(2).await;
+    control.cancel.cancel();
+    let error = running.await.unwrap().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.data().unwrap()["session_id"].clone()),
+        (ErrorKind::RequestCancelled, json!(id))
+    );
+    assert!(!world.sessions().read(id).await.unwrap().is_active);
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_does_not_take_the_run_with_it() {
+    let world = World::new([Script::say("ok"), Script::Hang, Script::say("three")]);
+    let id = world.session("one").await;
+    let recorder = Recorder::default();
+    let caller = world.start(id, then("two"), watch(&recorder));
+    world.model.asked_times(2).await;
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    assert!(world.sessions().read(id).await.unwrap().is_active);
+    world.model.release();
+    recorder.wait_for("run_completed").await;
+    assert_eq!(world.sessions().last_text(id).await.unwrap().as_deref(), Some("released"));
+    assert_eq!(text(&world.resume(id, then("three")).await.unwrap()), "three");
+}
+
+#[tokio::test]
+async fn a_run_that_breaks_off_leaves_a_session_that_can_be_resumed_at_once() {
+    let world = World::new([Script::say("ok"), Script::Panic, Script::say("well again")]);
+    let id = world.session("one").await;
+    let error = world.resume(id, then("two")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Internal);
+    assert_eq!(error.data().unwrap()["session_id"], json!(id));
+    assert!(!world.sessions().read(id).await.unwrap().is_active);
+    assert_eq!(text(&world.resume(id, then("three")).await.unwrap()), "well again");
+    assert_eq!(world.model.seen()[2].lines[2..], ["user: two", "user: three"]);
+}
+
+#[tokio::test]
+async fn a_new_session_whose_run_breaks_off_is_named() {
+    let world = World::new([Script::Panic]);
+    let error = world.create(say("go")).await.unwrap_err();
+    let id = only_session(&world).await;
+    let data = error.data().unwrap();
+    assert_eq!((&data["session_id"], &data["session_created"]), (&json!(id), &json!(true)));
+    assert_eq!(text(&world.resume(id, then("again")).await.unwrap()), "done");
+}
+
+#[tokio::test]
+async fn a_listener_that_panics_does_not_keep_the_session_busy() {
+    let world = World::new([]);
+    let control = RunControl { events: Some(Arc::new(|_| panic!("as scripted"))), ..RunControl::default() };
+    let id = world.session("one").await;
+    assert_eq!(kind(world.sessions().start_turn(id, then("two"), control).await), ErrorKind::Internal);
+    assert_eq!(text(&world.resume(id, then("three")).await.unwrap()), "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_run_keeps_its_session() {
+    let clock = Arc::new(TestClock::start());
+    let world = World::in_memory([Script::say("ok"), Script::Hang], [], Some(clock));
+    let (id, running) = world.hanging().await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(world.sessions().read(id).await.unwrap().is_active);
+    assert_eq!(kind(world.resume(id, then("me too")).await), ErrorKind::SessionBusy);
+    world.model.release();
+    assert_eq!(text(&running.await.unwrap().unwrap()), "released");
+}
+
+#[tokio::test]
+async fn shutting_down_interrupts_every_run_and_waits_for_its_last_commit() {
+    let script = [Script::say("a"), Script::say("b"), Script::Hang, Script::call("c1", "stuck", json!({}))];
+    let world = World::with(ScriptedModel::new(script), [stuck()]);
+    let (first, second) = (world.session("one").await, world.session("one").await);
+    let asking = world.start(first, then("two"), RunControl::default());
+    world.model.asked_times(3).await;
+    let recorder = Recorder::default();
+    let working = world.start(second, then("two"), watch(&recorder));
+    recorder.wait_for("tool_execution_started").await;
+
+    world.runtime.shutdown(PATIENCE).await;
+    for id in [first, second] {
+        assert!(!world.sessions().read(id).await.unwrap().is_active);
+    }
+    assert_eq!(world.lines(first).await.last().unwrap(), "user: two");
+    assert!(world.lines(second).await.last().unwrap().starts_with("results: c1={\"error\":\"interrupted\""));
+    for run in [asking, working] {
+        assert_eq!(kind(run.await.unwrap()), ErrorKind::RequestCancelled);
+    }
+}

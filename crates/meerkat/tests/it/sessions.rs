@@ -1,0 +1,262 @@
+//! What a session remembers, and how it is found and read again.
+
+use std::collections::BTreeMap;
+
+use meerkat::{
+    Archived, ErrorKind, NewSessionOptions, Outcome, Provider, RunControl, SessionId, SessionQuery,
+    TurnOptions,
+};
+use meerkat_core::{ToolCall, ToolOutput, Usage};
+use meerkat_testkit::{FnTool, Script, ScriptedModel};
+use serde_json::json;
+
+use crate::world::{World, answers, client_tool, kind, say, text, then};
+
+fn unknown() -> SessionId {
+    "01936f8a-7b2c-7000-8000-000000000001".parse().unwrap()
+}
+
+#[tokio::test]
+async fn later_runs_see_what_was_said_before() {
+    let world = World::new([Script::say("a"), Script::say("b")]);
+    let id = world.session("one").await;
+    let second = world.resume(id, then("two")).await.unwrap();
+    assert_eq!(world.model.seen()[1].lines, ["user: one", "assistant: a", "user: two"]);
+    let both = Usage { input_tokens: 20, output_tokens: 10, ..Usage::default() };
+    assert_eq!(
+        (second.report.steps, second.report.usage),
+        (1, both),
+        "steps of the run, usage of the session"
+    );
+    let view = world.sessions().read(id).await.unwrap();
+    assert_eq!((view.message_count, view.usage), (4, both));
+    assert_eq!((view.model.as_str(), view.provider), (ScriptedModel::ID, Provider::Other));
+    assert!(view.created_at < view.updated_at);
+}
+
+#[tokio::test]
+async fn sessions_are_listed_most_recently_changed_first_and_found_by_their_labels() {
+    let world = World::new([]);
+    let mut ids = Vec::new();
+    for (team, name) in [("x", "a"), ("y", "b"), ("x", "c")] {
+        let labels = [("team", team), ("name", name)].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let options = NewSessionOptions { labels: labels.into() };
+        let done = world.sessions().create(options, say("hi"), RunControl::default()).await.unwrap();
+        ids.push(done.session_id);
+    }
+    world.resume(ids[0], then("again")).await.unwrap();
+
+    let list = async |labels: &[(&str, &str)], offset, limit| {
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let query = SessionQuery { labels, offset, limit, archived: Archived::Hidden };
+        let views = world.sessions().list(query).await.unwrap();
+        views.into_iter().map(|view| view.labels["name"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(list(&[], 0, None).await, ["a", "c", "b"]);
+    assert_eq!(list(&[], 1, Some(1)).await, ["c"]);
+    assert_eq!(list(&[], 3, None).await, [""; 0]);
+    assert_eq!(list(&[("team", "x")], 0, None).await, ["a", "c"]);
+    assert_eq!(list(&[("team", "x"), ("name", "c")], 0, None).await, ["c"]);
+    assert_eq!(list(&[("team", "z")], 0, None).await, [""; 0]);
+    let labels: BTreeMap<_, _> =
+        [("name", "b"), ("team", "y")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    assert_eq!(world.sessions().read(ids[1]).await.unwrap().labels, labels);
+}
+
+#[tokio::test]
+async fn history_is_read_in_pages_and_never_beyond_its_end() {
+    let world = World::new([Script::say("b"), Script::say("d")]);
+    let id = world.session("a").await;
+    world.resume(id, then("c")).await.unwrap();
+    let cases: [(u64, Option<u64>, u64, &[&str]); 7] = [
+        (0, None, 0, &["user: a", "assistant: b", "user: c", "assistant: d"]),
+        (0, Some(2), 0, &["user: a", "assistant: b"]),
+        (1, Some(2), 1, &["assistant: b", "user: c"]),
+        (3, Some(u64::MAX), 3, &["assistant: d"]),
+        (4, None, 4, &[]),
+        (u64::MAX, Some(5), 4, &[]),
+        (2, Some(0), 2, &[]),
+    ];
+    for (offset, limit, from, lines) in cases {
+        let page = world.sessions().history(id, offset, limit).await.unwrap();
+        let found: Vec<_> = page.messages.iter().map(meerkat_testkit::message_line).collect();
+        assert_eq!(
+            (page.message_count, page.offset, found.as_slice()),
+            (4, from, &*own(lines)),
+            "{offset} {limit:?}"
+        );
+    }
+}
+
+fn own(lines: &[&str]) -> Vec<String> {
+    lines.iter().map(|line| (*line).to_owned()).collect()
+}
+
+#[tokio::test]
+async fn the_last_text_is_found_however_far_back_it_is() {
+    let calls = (0..20).map(|n| Script::call(&format!("c{n}"), "look", json!({})));
+    let script = [Script::say("first"), Script::say("second")].into_iter().chain(calls);
+    let look = FnTool::new("look", async |_| ToolOutput::text("nothing"));
+    let world = World::with(ScriptedModel::new(script), [look]);
+    world.configure(json!({"agent": {"max_turns": 20}})).await;
+    let id = world.session("one").await;
+    assert_eq!(world.sessions().last_text(id).await.unwrap().as_deref(), Some("first"));
+    world.resume(id, then("two")).await.unwrap();
+    assert_eq!(kind(world.resume(id, then("three")).await), ErrorKind::AgentError);
+    assert_eq!(world.lines(id).await.len(), 45);
+    assert_eq!(world.sessions().last_text(id).await.unwrap().as_deref(), Some("second"));
+}
+
+#[tokio::test]
+async fn a_run_waits_for_the_callers_tools_and_goes_on_with_their_results() {
+    let calls = [("c1", "ask"), ("c2", "look"), ("c3", "ask")];
+    let calls = calls.map(|(id, name)| (id.to_owned(), name.to_owned(), json!({"of": id})));
+    let look = FnTool::new("look", async |_| ToolOutput::text("seen"));
+    let model = ScriptedModel::new([Script::Call(calls.to_vec()), Script::say("thanks")]);
+    let world = World::with(model, [look]);
+    let turn = TurnOptions { tools: Some(vec![client_tool("ask", None)]), ..say("go") };
+    let waiting = world.create(turn).await.unwrap();
+    let call = |id: &str| ToolCall { id: id.to_owned(), name: "ask".to_owned(), args: json!({"of": id}) };
+    assert_eq!(waiting.report.outcome, Outcome::Pending(vec![call("c1"), call("c3")]));
+    let id = waiting.session_id;
+    assert_eq!(world.sessions().pending_calls(id).await.unwrap(), [call("c1"), call("c3")]);
+    assert!(!world.sessions().read(id).await.unwrap().is_active);
+
+    for bad in
+        [answers([("c1", "1")]), answers([("c2", "1"), ("c3", "3")]), answers([("c1", "1"), ("c1", "1")])]
+    {
+        assert_eq!(kind(world.resume(id, bad).await), ErrorKind::InvalidParams);
+    }
+    assert_eq!(world.sessions().pending_calls(id).await.unwrap().len(), 2, "nothing was lost by that");
+
+    let done = world.resume(id, answers([("c3", "three"), ("c1", "one")])).await.unwrap();
+    assert_eq!((text(&done), done.report.tool_calls), ("thanks", 2));
+    assert_eq!(world.model.seen()[1].lines[2], "results: c1=one, c2=seen, c3=three");
+    assert_eq!(world.sessions().pending_calls(id).await.unwrap(), []);
+    assert_eq!(kind(world.resume(id, answers([("c1", "late")])).await), ErrorKind::InvalidParams);
+}
+
+#[tokio::test]
+async fn a_prompt_instead_of_results_supersedes_the_pending_calls() {
+    let world = World::new([Script::call("c1", "ask", json!({})), Script::say("never mind")]);
+    let turn = TurnOptions { tools: Some(vec![client_tool("ask", Some("callback"))]), ..say("go") };
+    let id = world.create(turn).await.unwrap().session_id;
+    world.resume(id, then("forget it")).await.unwrap();
+    let superseded = r#"results: c1={"error":"superseded","message":"superseded by new input"}"#;
+    assert_eq!(world.model.seen()[1].lines[2..], [superseded, "user: forget it"]);
+}
+
+#[tokio::test]
+async fn a_callers_tools_are_kept_until_others_are_given() {
+    let world = World::new([]);
+    let turn = TurnOptions { tools: Some(vec![client_tool("one", None)]), ..say("go") };
+    let id = world.create(turn).await.unwrap().session_id;
+    for tools in [None, Some(Vec::new()), Some(vec![client_tool("two", None)]), None] {
+        world.resume(id, TurnOptions { tools, ..then("go on") }).await.unwrap();
+    }
+    let offered: Vec<_> = world.model.seen().into_iter().map(|seen| seen.tools.join(" ")).collect();
+    assert_eq!(offered, ["one", "one", "one", "two", "two"]);
+}
+
+#[tokio::test]
+async fn a_callers_tool_comes_before_one_of_ours_with_its_name() {
+    let look = FnTool::new("look", async |_| ToolOutput::text("ours"));
+    let world = World::with(ScriptedModel::new([Script::call("c1", "look", json!({}))]), [look]);
+    let turn = TurnOptions { tools: Some(vec![client_tool("look", None)]), ..say("go") };
+    let done = world.create(turn).await.unwrap();
+    assert!(matches!(done.report.outcome, Outcome::Pending(_)), "{:?}", done.report);
+    assert_eq!(world.model.seen()[0].tools, ["look"]);
+}
+
+#[tokio::test]
+async fn a_tool_with_a_handler_we_do_not_know_is_seen_and_not_found() {
+    let world = World::new([Script::call("c1", "odd", json!({})), Script::say("too bad")]);
+    let tools = vec![client_tool("odd", Some("robot")), client_tool("even", None)];
+    let done = world.create(TurnOptions { tools: Some(tools), ..say("go") }).await.unwrap();
+    assert_eq!(text(&done), "too bad");
+    let seen = world.model.seen();
+    assert_eq!(seen[0].tools, ["odd", "even"]);
+    assert_eq!(
+        seen[1].lines[2],
+        r#"results: c1={"error":"tool_not_found","message":"no tool is named `odd`; available: `even`"}"#
+    );
+}
+
+#[tokio::test]
+async fn another_model_stays_until_the_next_change() {
+    let world = World::new([Script::say("scripted")]);
+    let id = world.session("hi").await;
+    let swap = TurnOptions { model: Some("offline".to_owned()), ..then("say swapped") };
+    let swapped = world.resume(id, swap).await.unwrap();
+    assert_eq!((swapped.model.as_str(), text(&swapped)), ("offline", "swapped"));
+    assert_eq!(world.resume(id, then("say still")).await.unwrap().model, "offline");
+    assert_eq!(world.sessions().read(id).await.unwrap().model, "offline");
+
+    let missing = TurnOptions { model: Some("gpt-0".to_owned()), ..then("hi") };
+    assert_eq!(kind(world.resume(id, missing).await), ErrorKind::ProviderError);
+    let wrong = TurnOptions { provider: Some(Provider::OpenAi), ..say("hi") };
+    assert_eq!(kind(world.resume(id, wrong).await), ErrorKind::ProviderError);
+    let view = world.sessions().read(id).await.unwrap();
+    assert_eq!((view.model.as_str(), view.message_count), ("offline", 6), "a refused run leaves nothing");
+}
+
+#[tokio::test]
+async fn prompts_and_instructions_hold_until_others_are_given() {
+    let world = World::new([]);
+    let own = |prompt: Option<&str>, instructions: Option<&[&str]>, turn| TurnOptions {
+        system_prompt: prompt.map(str::to_owned),
+        instructions: instructions.map(own),
+        ..turn
+    };
+    let id =
+        world.create(own(Some("Be a cat."), Some(&["Purr.", "Nap."]), say("hi"))).await.unwrap().session_id;
+    let changes: [(Option<&str>, Option<&[&str]>); 4] =
+        [(None, None), (Some("Be a dog."), None), (None, Some(&["Bark."])), (None, Some(&[]))];
+    for (prompt, instructions) in changes {
+        world.resume(id, own(prompt, instructions, then("go on"))).await.unwrap();
+    }
+    let systems: Vec<_> = world.model.seen().into_iter().map(|seen| seen.system).collect();
+    let expected = [
+        "Be a cat.\n\nPurr.\n\nNap.",
+        "Be a cat.\n\nPurr.\n\nNap.",
+        "Be a dog.\n\nPurr.\n\nNap.",
+        "Be a dog.\n\nBark.",
+        "Be a dog.",
+    ];
+    assert_eq!(systems, expected);
+    assert_eq!(world.lines(id).await.len(), 10, "they are no part of the history");
+}
+
+#[tokio::test]
+async fn an_archived_session_cannot_be_used_again() {
+    let world = World::new([]);
+    let id = world.session("hi").await;
+    world.sessions().archive(id).await.unwrap();
+    assert_eq!(kind(world.sessions().archive(id).await), ErrorKind::SessionNotFound);
+    assert_eq!(kind(world.resume(id, then("go on")).await), ErrorKind::SessionNotFound);
+    assert_eq!(world.model.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn an_unknown_session_is_not_found_by_anything() {
+    let world = World::new([]);
+    let sessions = world.sessions();
+    let kinds = [
+        kind(sessions.read(unknown()).await),
+        kind(sessions.history(unknown(), 0, None).await),
+        kind(sessions.last_text(unknown()).await),
+        kind(sessions.interrupt(unknown()).await),
+        kind(sessions.archive(unknown()).await),
+        kind(world.resume(unknown(), then("hi")).await),
+    ];
+    assert_eq!(kinds, [ErrorKind::SessionNotFound; 6]);
+}
+
+#[tokio::test]
+async fn a_refused_first_run_leaves_no_session() {
+    let world = World::new([]);
+    assert_eq!(kind(world.create(say(" \n")).await), ErrorKind::InvalidParams);
+    let missing = TurnOptions { model: Some("gpt-0".to_owned()), ..then("hi") };
+    assert_eq!(kind(world.create(missing).await), ErrorKind::ProviderError);
+    assert_eq!(world.sessions().list(SessionQuery::default()).await.unwrap(), []);
+}

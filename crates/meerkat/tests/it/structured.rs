@@ -1,0 +1,123 @@
+//! Structured output: beside the answer, never part of the conversation.
+
+use meerkat::{Completion, Outcome, RunResult, TurnOptions};
+use meerkat_core::run::ExtractionError;
+use meerkat_core::{OutputSchema, ToolOutput};
+use meerkat_testkit::{FnTool, Script, ScriptedModel};
+use serde_json::{Value, json};
+
+use crate::world::{World, say, then};
+
+fn count() -> Value {
+    json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
+}
+
+fn asking(schema: Value, turn: TurnOptions) -> TurnOptions {
+    TurnOptions { output_schema: Some(OutputSchema::parse(schema).unwrap()), ..turn }
+}
+
+fn completion(done: RunResult) -> Completion {
+    match done.report.outcome {
+        Outcome::Completed(done) => done,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn with_output(text: &str, value: Value) -> Completion {
+    Completion { text: text.to_owned(), structured_output: Some(value), ..Completion::default() }
+}
+
+#[tokio::test]
+async fn a_raw_schema_and_a_wrapped_one_give_the_value_beside_the_answer() {
+    let wrapped = json!({"schema": count(), "name": "count", "strict": true});
+    for (schema, answer) in [(count(), r#"{"n": 1}"#), (wrapped, r#"{"count": {"n": 1}}"#)] {
+        let world = World::new([Script::say("there is one"), Script::say(answer)]);
+        let (done, recorder) = world.record(asking(schema, say("how many?"))).await;
+        let done = done.unwrap();
+        assert_eq!(done.report.steps, 2);
+        assert_eq!(completion(done), with_output("there is one", json!({"n": 1})));
+        let last = recorder.of_type("extraction_succeeded");
+        assert_eq!(last[0]["structured_output"], json!({"n": 1}));
+        assert_eq!(recorder.of_type("run_completed")[0]["extraction_required"], true);
+        assert_eq!(recorder.of_type("text_delta").len(), 1, "the extraction is not streamed");
+    }
+}
+
+#[tokio::test]
+async fn the_extraction_never_becomes_part_of_the_history() {
+    let world = World::new([
+        Script::say("there is one"),
+        Script::say("one"),
+        Script::say(r#"{"n": 1}"#),
+        Script::say("as I said"),
+    ]);
+    let done = world.create(asking(count(), say("how many?"))).await.unwrap();
+    let id = done.session_id;
+    let said = ["user: how many?", "assistant: there is one"];
+    assert_eq!(world.lines(id).await, said);
+    world.resume(id, then("sure?")).await.unwrap();
+    assert_eq!(world.model.seen()[3].lines, ["user: how many?", "assistant: there is one", "user: sure?"]);
+}
+
+#[tokio::test]
+async fn an_output_that_does_not_fit_is_asked_for_again_with_the_reason() {
+    let model = ScriptedModel::new([
+        Script::say("there is one"),
+        Script::say("one"),
+        Script::say(r#"{"n": "one"}"#),
+        Script::say(r#"{"n": 1}"#),
+    ]);
+    let world = World::with(model, [FnTool::new("look", async |_| ToolOutput::text("seen"))]);
+    let done = world.create(asking(count(), say("how many?"))).await.unwrap();
+    assert_eq!(completion(done), with_output("there is one", json!({"n": 1})));
+    let seen = world.model.seen();
+    let tools: Vec<_> = seen.iter().map(|request| request.tools.len()).collect();
+    assert_eq!(tools, [1, 0, 0, 0], "there is nothing left to do but to answer");
+    let asides = &seen[3].lines[2..];
+    assert!(asides[0].starts_with("user: Give the result of the conversation above as one JSON value"));
+    assert_eq!(asides[1], "assistant: one");
+    assert!(asides[2].starts_with("user: That does not fit the schema: it is not JSON"), "{}", asides[2]);
+    assert_eq!(asides[3], r#"assistant: {"n": "one"}"#);
+    let reason = r#"That does not fit the schema: at `/n`: "one" is not of type "integer""#;
+    assert!(asides[4].starts_with(&format!("user: {reason}")), "{}", asides[4]);
+}
+
+#[tokio::test]
+async fn a_run_without_a_fitting_output_still_ends_well_and_says_why() {
+    let world = World::new([Script::say("there is one"), Script::say("one"), Script::say("uno")]);
+    let turn = TurnOptions { structured_output_retries: Some(1), ..asking(count(), say("how many?")) };
+    let (done, recorder) = world.record(turn).await;
+    let done = completion(done.unwrap());
+    let Some(ExtractionError { last_output, attempts, reason }) = done.extraction_error else {
+        panic!("{done:?}")
+    };
+    assert_eq!((done.text.as_str(), done.structured_output), ("there is one", None));
+    assert_eq!((last_output.as_str(), attempts), ("uno", 2));
+    assert!(reason.starts_with("it is not JSON"), "{reason}");
+    assert_eq!(recorder.types().last().unwrap(), "extraction_failed");
+}
+
+#[tokio::test]
+async fn a_later_run_asks_for_its_own_output_and_keeps_the_number_of_tries() {
+    let world = World::new([
+        Script::say("hello"),
+        Script::say("there is one"),
+        Script::say("one"),
+        Script::say("bye"),
+    ]);
+    let first = TurnOptions { structured_output_retries: Some(0), ..say("hi") };
+    let id = world.create(first).await.unwrap().session_id;
+    let second = completion(world.resume(id, asking(count(), then("how many?"))).await.unwrap());
+    assert_eq!(second.extraction_error.unwrap().attempts, 1, "no second try, as was said in the first run");
+    let third = completion(world.resume(id, then("bye")).await.unwrap());
+    assert_eq!(third, Completion { text: "bye".to_owned(), ..Completion::default() });
+    assert_eq!(world.model.seen().len(), 4);
+}
+
+#[tokio::test]
+async fn the_offline_model_fits_any_schema() {
+    let world = World::with(ScriptedModel::new([]), []);
+    let turn = TurnOptions { model: Some("offline".to_owned()), ..asking(count(), then("say hi")) };
+    let done = completion(world.create(turn).await.unwrap());
+    assert!(done.structured_output.unwrap()["n"].is_i64());
+}

@@ -1,0 +1,119 @@
+//! The tools of a step: at once, up to a cap, each failure its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use meerkat_core::{Invocation, ToolOutput};
+use meerkat_testkit::{FnTool, Recorder, Script, ScriptedModel};
+use serde_json::{Value, json};
+use tokio::sync::{Barrier, Notify};
+
+use crate::world::{World, say, text};
+
+/// Asks for tools, in this order; the ids are `c1`, `c2` and so on.
+fn calls<const N: usize>(names: [&str; N]) -> Script {
+    let call = |(index, name): (usize, &&str)| (format!("c{}", index + 1), (*name).to_owned(), json!({}));
+    Script::Call(names.iter().enumerate().map(call).collect())
+}
+
+/// The ids of the calls in the order in which they ended.
+fn ended(recorder: &Recorder) -> Vec<Value> {
+    recorder.of_type("tool_execution_completed").iter().map(|event| event["id"].clone()).collect()
+}
+
+#[tokio::test]
+async fn tools_run_at_once_but_no_more_than_allowed() {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let pair = Arc::new(Barrier::new(2));
+    let counted = Arc::clone(&most);
+    let meet = FnTool::new("meet", move |_| {
+        let (now, most, pair) = (Arc::clone(&now), Arc::clone(&most), Arc::clone(&pair));
+        async move {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            // Two at a time or none: nobody goes on alone.
+            pair.wait().await;
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            now.fetch_sub(1, Ordering::SeqCst);
+            ToolOutput::text("met")
+        }
+    });
+    let world = World::with(ScriptedModel::new([calls(["meet"; 6])]), [meet]);
+    world.configure(json!({"tools": {"max_concurrent": 2}})).await;
+    let done = world.create(say("go")).await.unwrap();
+    assert_eq!(done.report.tool_calls, 6);
+    assert_eq!(counted.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn results_stand_in_the_order_of_the_calls() {
+    let turn = Arc::new(Notify::new());
+    let other = Arc::clone(&turn);
+    let slow = FnTool::new("slow", move |_| {
+        let turn = Arc::clone(&turn);
+        async move {
+            turn.notified().await;
+            ToolOutput::text("late")
+        }
+    });
+    let fast = FnTool::new("fast", async |_| ToolOutput::text("early"));
+    let last = FnTool::new("last", move |_| {
+        let turn = Arc::clone(&other);
+        async move {
+            turn.notify_one();
+            ToolOutput::text("then")
+        }
+    });
+    let world = World::with(ScriptedModel::new([calls(["slow", "fast", "last"])]), [slow, fast, last]);
+    let (done, recorder) = world.record(say("go")).await;
+    done.unwrap();
+    assert_eq!(ended(&recorder).last(), Some(&json!("c1")), "{:?}", ended(&recorder));
+    assert_eq!(world.model.seen()[1].lines[2], "results: c1=late, c2=early, c3=then");
+    let received: Vec<_> =
+        recorder.of_type("tool_result_received").iter().map(|event| event["id"].clone()).collect();
+    assert_eq!(received, ["c1", "c2", "c3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_tool_is_a_result_for_the_model_and_the_others_go_on() {
+    let tools = [
+        FnTool::new("crash", async |_| panic!("as scripted")),
+        FnTool::new("stuck", async |_| std::future::pending().await),
+        FnTool::new("fine", async |_| ToolOutput::text("fine")),
+    ];
+    let script = [calls(["crash", "stuck", "missing", "fine"]), Script::say("so be it")];
+    let world = World::in_memory(script, tools, None);
+    world.configure(json!({"tools": {"tool_timeouts": {"stuck": "90s"}}})).await;
+    let began = tokio::time::Instant::now();
+    let (done, recorder) = world.record(say("go")).await;
+    let done = done.unwrap();
+    assert_eq!(began.elapsed().as_secs(), 90);
+    assert_eq!((text(&done), done.report.tool_calls), ("so be it", 3));
+    let results = [
+        r#"c1={"error":"execution_failed","message":"the tool crashed"}"#,
+        r#"c2={"error":"timeout","message":"`stuck` took longer than 90000 ms and was stopped"}"#,
+        r#"c3={"error":"tool_not_found","message":"no tool is named `missing`; available: `crash`, `fine`, `stuck`"}"#,
+        "c4=fine",
+    ];
+    assert_eq!(world.model.seen()[1].lines[2], format!("results: {}", results.join(", ")));
+    let timed_out =
+        json!({"type": "tool_execution_timed_out", "id": "c2", "name": "stuck", "timeout_ms": 90_000});
+    assert_eq!(recorder.of_type("tool_execution_timed_out"), [timed_out]);
+}
+
+#[tokio::test]
+async fn a_tool_is_told_who_calls_it_and_with_what() {
+    let heard: Arc<std::sync::Mutex<Vec<Invocation>>> = Arc::default();
+    let told = Arc::clone(&heard);
+    let listen = FnTool::new("listen", move |invocation| {
+        told.lock().unwrap().push(invocation);
+        async { ToolOutput::text("heard") }
+    });
+    let world =
+        World::with(ScriptedModel::new([Script::call("c1", "listen", json!({"n": [1, "é"]}))]), [listen]);
+    let done = world.create(say("go")).await.unwrap();
+    let heard = heard.lock().unwrap().clone();
+    assert_eq!(heard.len(), 1);
+    assert_eq!((heard[0].session_id, &heard[0].call.args), (done.session_id, &json!({"n": [1, "é"]})));
+}
