@@ -33,7 +33,8 @@ pub use id::{BlobId, EventId, IdError, RealmId, RunId, SessionId};
 pub use jiff::Timestamp;
 pub use message::{AssistantBlock, AssistantImage, BlobRef, Message, NoticeKind, StopReason};
 pub use model::{
-    Answer, Delta, DeltaSink, Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest, Provider,
+    Answer, Delta, DeltaSink, Model, ModelError, ModelErrorKind, ModelInfo, ModelProfile, ModelRequest,
+    Provider,
 };
 pub use retry::{RetryDecision, RetryPolicy};
 pub use schema::{OutputSchema, SchemaCompat, SchemaError};

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{AssistantBlock, BoxFuture, Message, StopReason, ToolDef, Usage};
+use crate::{AssistantBlock, BoxFuture, Message, OutputSchema, StopReason, ToolDef, Usage};
 
 /// Who serves a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +59,46 @@ pub struct ModelInfo {
     pub provider: Provider,
     /// How many tokens it can read at once; `None` where nobody knows.
     pub context_window: Option<u64>,
+    /// How many tokens it can write at once; `None` where nobody knows.
+    pub max_output_tokens: Option<u32>,
+    /// How long one call may take, unless the config says otherwise.
+    pub call_timeout: Option<Duration>,
+    /// What it can do.
+    pub profile: ModelProfile,
+}
+
+/// What a model can do, as far as requests to it depend on that.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the public catalogue")]
+pub struct ModelProfile {
+    /// It takes a temperature.
+    pub supports_temperature: bool,
+    /// It can be told to think before it answers.
+    pub supports_thinking: bool,
+    /// It reasons, with a settable effort.
+    pub supports_reasoning: bool,
+    /// Its provider can search the web for it.
+    pub supports_web_search: bool,
+    /// It reads pictures in what the user says.
+    pub vision: bool,
+    /// It reads pictures in tool results.
+    pub image_tool_results: bool,
+    /// It reads video in what the user says.
+    pub inline_video: bool,
+}
+
+impl ModelInfo {
+    /// Describes a model of which nothing but its name is known.
+    pub fn new(id: impl Into<String>, provider: Provider) -> Self {
+        Self {
+            id: id.into(),
+            provider,
+            context_window: None,
+            max_output_tokens: None,
+            call_timeout: None,
+            profile: ModelProfile::default(),
+        }
+    }
 }
 
 /// One request to a model.
@@ -75,7 +115,7 @@ pub struct ModelRequest {
     /// How freely it may choose words, where the model can be told.
     pub temperature: Option<f32>,
     /// The schema its answer must fit, where one is asked for.
-    pub output_schema: Option<Arc<Value>>,
+    pub output_schema: Option<Arc<OutputSchema>>,
     /// What the caller wants to pass to this provider.
     pub provider_params: Option<Arc<Value>>,
 }
@@ -87,6 +127,13 @@ pub enum Delta {
     Text(String),
     /// More reasoning.
     Reasoning(String),
+    /// A tool that this provider would refuse was left out of the request.
+    ToolLeftOut {
+        /// The tool.
+        tool: String,
+        /// Why.
+        reason: String,
+    },
 }
 
 /// A whole answer.

@@ -11,8 +11,7 @@ use crate::Error;
 /// An output schema, ready to judge.
 #[derive(Clone)]
 pub(crate) struct OutputJudge {
-    schema: Arc<Value>,
-    name: Option<String>,
+    schema: Arc<OutputSchema>,
     validator: Arc<Validator>,
 }
 
@@ -23,10 +22,10 @@ impl OutputJudge {
     pub(crate) fn new(schema: OutputSchema) -> Result<Self, Error> {
         let validator = jsonschema::draft202012::new(&schema.schema)
             .map_err(|error| Error::SchemaRules(error.to_string()))?;
-        Ok(Self { schema: Arc::new(schema.schema), name: schema.name, validator: Arc::new(validator) })
+        Ok(Self { schema: Arc::new(schema), validator: Arc::new(validator) })
     }
 
-    pub(crate) fn schema(&self) -> Arc<Value> {
+    pub(crate) fn schema(&self) -> Arc<OutputSchema> {
         Arc::clone(&self.schema)
     }
 
@@ -52,7 +51,7 @@ impl OutputJudge {
     /// Models like to put the value under the schema's name.
     fn unwrapped(&self, value: &Value) -> Option<Value> {
         let object = value.as_object().filter(|object| object.len() == 1)?;
-        let inner = object.get(self.name.as_deref()?)?;
+        let inner = object.get(self.schema.name.as_deref()?)?;
         self.check(inner).is_ok().then(|| inner.clone())
     }
 }

@@ -1,8 +1,37 @@
 //! The models that stand behind [`meerkat_core::Model`], one folder each.
 //!
-//! A folder owns how one provider is spoken to; what a run makes of the answer is the core's business. Nothing
-//! here retries, and nothing here reads the environment: what a model needs is given to it.
+//! A folder owns one wire format: how a request looks, how an answer is read, pure and apart from how the
+//! provider is reached. What a run makes of the answer is the core's business. Nothing here retries, nothing
+//! here logs, and nothing here reads the environment: what a model needs is given to it.
 
+#[cfg(feature = "anthropic")]
+mod anthropic;
+#[cfg(feature = "chat")]
+mod chat;
+#[cfg(feature = "http")]
+mod client;
+#[cfg(feature = "gemini")]
+mod gemini;
+#[cfg(feature = "http")]
+mod history;
 mod offline;
+#[cfg(feature = "responses")]
+mod responses;
+#[cfg(feature = "http")]
+mod schema;
+#[cfg(feature = "http")]
+mod sse;
+#[cfg(feature = "http")]
+mod wire;
 
+#[cfg(feature = "anthropic")]
+pub use anthropic::anthropic;
+#[cfg(feature = "chat")]
+pub use chat::chat;
+#[cfg(feature = "http")]
+pub use client::{Endpoint, Http, Secret};
+#[cfg(feature = "gemini")]
+pub use gemini::gemini;
 pub use offline::{OFFLINE_MODEL_ID, OfflineModel};
+#[cfg(feature = "responses")]
+pub use responses::responses;

@@ -74,11 +74,7 @@ impl ScriptedModel {
     #[must_use]
     pub fn with_window(script: impl IntoIterator<Item = Script>, context_window: u64) -> Arc<Self> {
         Arc::new(Self {
-            info: ModelInfo {
-                id: Self::ID.to_owned(),
-                provider: Provider::Other,
-                context_window: Some(context_window),
-            },
+            info: ModelInfo { context_window: Some(context_window), ..ModelInfo::new(Self::ID, Provider::Other) },
             script: Mutex::new(script.into_iter().collect()),
             seen: Mutex::default(),
             asked: Notify::new(),

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use meerkat_core::run::Input;
 use meerkat_core::{
-    AgentEvent, BoxFuture, Invocation, Model, ModelError, ModelErrorKind, ModelRequest, Tool, ToolFailure,
-    ToolOutput,
+    AgentEvent, BoxFuture, Delta, Invocation, Model, ModelError, ModelErrorKind, ModelRequest, Tool,
+    ToolConfigChange, ToolConfigOperation, ToolFailure, ToolOutput,
 };
+use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinSet};
 
@@ -116,6 +117,21 @@ impl Flight {
     }
 }
 
+/// Tells listeners that a tool could not be offered to the model.
+fn left_out(tool: String, reason: String) -> AgentEvent {
+    let payload = ToolConfigChange {
+        operation: ToolConfigOperation::Remove,
+        target: tool,
+        status: format!("left out of the request: {reason}"),
+        status_info: Some(json!({ "kind": "warning_failed_closed", "error": reason })),
+        persisted: false,
+        applied_at_turn: None,
+        domain: Some("tool_scope".to_owned()),
+        deferred_catalog_delta: None,
+    };
+    AgentEvent::ToolConfigChanged { payload }
+}
+
 async fn settle<T>(slot: &mut Option<BoxFuture<'static, T>>) -> T {
     match slot {
         Some(future) => future.await,
@@ -139,11 +155,12 @@ fn tool_done(
 impl ModelCall {
     async fn make(self, emitter: &Emitter) -> Input {
         let audience = self.audience;
-        let sink = |delta: meerkat_core::Delta| {
+        let sink = |delta: Delta| {
             if audience == Audience::Listeners {
                 emitter.emit(match delta {
-                    meerkat_core::Delta::Text(delta) => AgentEvent::TextDelta { delta },
-                    meerkat_core::Delta::Reasoning(delta) => AgentEvent::ReasoningDelta { delta },
+                    Delta::Text(delta) => AgentEvent::TextDelta { delta },
+                    Delta::Reasoning(delta) => AgentEvent::ReasoningDelta { delta },
+                    Delta::ToolLeftOut { tool, reason } => left_out(tool, reason),
                 });
             }
         };

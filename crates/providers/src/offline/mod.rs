@@ -40,11 +40,7 @@ impl OfflineModel {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            info: ModelInfo {
-                id: OFFLINE_MODEL_ID.to_owned(),
-                provider: Provider::Other,
-                context_window: Some(128_000),
-            },
+            info: ModelInfo { context_window: Some(128_000), ..ModelInfo::new(OFFLINE_MODEL_ID, Provider::Other) },
             failures: Memory::default(),
         }
     }
@@ -53,7 +49,7 @@ impl OfflineModel {
         let mut output = Output::new(deltas);
         if let Some(schema) = &request.output_schema {
             let forced = forced_json(request);
-            output.say(&forced.unwrap_or_else(|| instance::instance(schema).to_string()));
+            output.say(&forced.unwrap_or_else(|| instance::instance(&schema.schema).to_string()));
         } else if is_summary_request(request) {
             output.say(&reply::summary(&request.messages));
         } else {

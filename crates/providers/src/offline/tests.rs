@@ -7,6 +7,7 @@ mod replies;
 use std::sync::{Arc, Mutex};
 
 use meerkat_core::{
+    OutputSchema,
     Answer, AssistantBlock, Content, Delta, Message, Model as _, ModelError, ModelRequest, StopReason,
     Timestamp, ToolDef, ToolOutput, ToolResult,
 };
@@ -47,7 +48,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
 }
 
 fn extraction(messages: Vec<Message>, schema: Value) -> ModelRequest {
-    ModelRequest { tools: Arc::new([]), output_schema: Some(Arc::new(schema)), ..request(messages) }
+    ModelRequest { tools: Arc::new([]), output_schema: OutputSchema::parse(schema).ok().map(Arc::new), ..request(messages) }
 }
 
 async fn ask(model: &OfflineModel, request: &ModelRequest) -> Result<(Answer, Vec<Delta>), ModelError> {

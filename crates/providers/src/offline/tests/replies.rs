@@ -20,11 +20,7 @@ fn text(text: &str) -> AssistantBlock {
 
 #[test]
 fn it_describes_itself() {
-    let info = ModelInfo {
-        id: OFFLINE_MODEL_ID.to_owned(),
-        provider: Provider::Other,
-        context_window: Some(128_000),
-    };
+    let info = ModelInfo { context_window: Some(128_000), ..ModelInfo::new(OFFLINE_MODEL_ID, Provider::Other) };
     assert_eq!(OfflineModel::default().info(), &info);
 }
 
@@ -72,6 +68,7 @@ async fn the_pieces_make_up_the_text() {
             match delta {
                 Delta::Text(piece) => said.push_str(piece),
                 Delta::Reasoning(piece) => thought.push_str(piece),
+                Delta::ToolLeftOut { tool, .. } => panic!("{tool} is left out"),
             }
         }
         assert_eq!(shown(&answer), [format!("reasoning {thought}"), format!("text {said}")]);

@@ -1,0 +1,118 @@
+//! A history that every provider accepts, whatever it went through.
+//!
+//! A session may have been served by other providers, and its messages carry what those want back. Before
+//! each request the history is made fit for one provider: foreign signatures go, reasoning that nobody can
+//! verify goes, empty blocks go, every call has its result right after it and nothing else has one. The
+//! stored history is never changed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use meerkat_core::{AssistantBlock, Message, Provider, ToolFailure, ToolOutput, ToolResult};
+
+/// The key under which a block's `meta` names the provider it belongs to.
+pub(crate) const META_PROVIDER: &str = "provider";
+
+/// Makes a history fit for a provider; `tag` is how its own `meta` is marked.
+pub(crate) fn normalise(messages: &[Arc<Message>], tag: &str) -> Vec<Message> {
+    let mut out: Vec<Message> = Vec::with_capacity(messages.len());
+    let mut open: Vec<String> = Vec::new();
+    for message in messages {
+        match &**message {
+            Message::ToolResults { results, created_at } => {
+                let results = answers(&open, results);
+                open.clear();
+                if !results.is_empty() {
+                    out.push(Message::ToolResults { results, created_at: *created_at });
+                }
+            }
+            Message::Assistant { blocks, stop_reason, created_at } => {
+                close(&mut out, &mut open);
+                let blocks: Vec<_> = blocks.iter().filter_map(|block| own(block, tag)).collect();
+                if blocks.is_empty() {
+                    continue;
+                }
+                let message =
+                    Message::Assistant { blocks, stop_reason: *stop_reason, created_at: *created_at };
+                open = message.tool_calls().into_iter().map(|call| call.id).collect();
+                out.push(message);
+            }
+            other => {
+                close(&mut out, &mut open);
+                if !is_blank(other) {
+                    out.push(other.clone());
+                }
+            }
+        }
+    }
+    close(&mut out, &mut open);
+    out
+}
+
+/// Answers calls that never were.
+fn close(out: &mut Vec<Message>, open: &mut Vec<String>) {
+    if open.is_empty() {
+        return;
+    }
+    let results = answers(open, &[]);
+    open.clear();
+    if let Some(Message::Assistant { created_at, .. }) = out.last() {
+        let created_at = *created_at;
+        out.push(Message::ToolResults { results, created_at });
+    }
+}
+
+/// Returns one result for each call, in call order.
+fn answers(open: &[String], results: &[ToolResult]) -> Vec<ToolResult> {
+    let mut seen = BTreeSet::new();
+    let answer = |id: &String| {
+        let own = results.iter().find(|result| result.tool_use_id == *id).cloned();
+        own.unwrap_or_else(|| {
+            ToolOutput::failure(ToolFailure::Interrupted, "no result was recorded").answering(id.clone())
+        })
+    };
+    open.iter().filter(|id| seen.insert((*id).clone())).map(answer).collect()
+}
+
+fn is_blank(message: &Message) -> bool {
+    match message {
+        Message::User { content, .. } => content.is_blank(),
+        Message::System { content, .. } => content.trim().is_empty(),
+        Message::SystemNotice { body, .. } => body.trim().is_empty(),
+        Message::Assistant { .. } | Message::ToolResults { .. } => false,
+    }
+}
+
+/// Returns the block as the provider may see it: with its own `meta` or none.
+fn own(block: &AssistantBlock, tag: &str) -> Option<AssistantBlock> {
+    let is_ours =
+        |meta: &serde_json::Value| meta.get(META_PROVIDER).and_then(|p| p.as_str()).is_some_and(|p| p.starts_with(tag));
+    let mut block = block.clone();
+    let meta = match &mut block {
+        AssistantBlock::Text { meta, .. }
+        | AssistantBlock::Reasoning { meta, .. }
+        | AssistantBlock::ToolUse { meta, .. }
+        | AssistantBlock::ServerToolContent { meta, .. } => meta,
+        AssistantBlock::Image(image) => &mut image.meta,
+    };
+    if !meta.as_ref().is_some_and(is_ours) {
+        *meta = None;
+    }
+    let keep = match &block {
+        AssistantBlock::Text { text, .. } => !text.trim().is_empty(),
+        AssistantBlock::Reasoning { meta, .. } | AssistantBlock::ServerToolContent { meta, .. } => meta.is_some(),
+        AssistantBlock::ToolUse { .. } | AssistantBlock::Image(_) => true,
+    };
+    keep.then_some(block)
+}
+
+/// Returns the tag by which a provider's own `meta` is known.
+pub(crate) const fn tag(provider: Provider) -> &'static str {
+    match provider {
+        Provider::Anthropic => "anthropic",
+        Provider::OpenAi => "open_ai",
+        Provider::Gemini => "gemini",
+        Provider::SelfHosted => "self_hosted",
+        Provider::Other => "other",
+    }
+}
