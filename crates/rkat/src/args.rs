@@ -212,22 +212,28 @@ pub(crate) enum ConfigCommand {
     Patch(ConfigInput),
 }
 
-/// A config document.
+/// A change of the config.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false, id = "document")]
 pub(crate) struct ConfigInput {
-    /// A TOML or JSON file; `-` for stdin.
-    #[arg(group = "document")]
-    pub(crate) file: Option<PathBuf>,
-    /// The document as JSON.
-    #[arg(long, value_name = "JSON", group = "document")]
-    pub(crate) json: Option<String>,
-    /// The document as TOML.
-    #[arg(long, value_name = "TOML", group = "document")]
-    pub(crate) toml: Option<String>,
+    #[command(flatten)]
+    pub(crate) document: Document,
     /// Refuse unless this is still the current generation.
     #[arg(long, value_name = "N")]
     pub(crate) expected_generation: Option<u64>,
+}
+
+/// A config document, in one of the ways to give it.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Document {
+    /// A TOML or JSON file; `-` for stdin.
+    pub(crate) file: Option<PathBuf>,
+    /// The document as JSON.
+    #[arg(long, value_name = "JSON")]
+    pub(crate) json: Option<String>,
+    /// The document as TOML.
+    #[arg(long, value_name = "TOML")]
+    pub(crate) toml: Option<String>,
 }
 
 /// The form of a config document.

@@ -16,7 +16,7 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ),
     ("APPDATA", "Where realms are kept on Windows."),
     ("NO_COLOR", "Set to anything, it turns colours off."),
-    ("COLUMNS", "How wide tables may be, where the terminal does not say."),
+    ("COLUMNS", "How wide tables may be; without it, 100 columns on a terminal and any width elsewhere."),
 ];
 
 fn set(name: &str) -> Option<std::ffi::OsString> {

@@ -62,9 +62,9 @@ impl CliError {
     /// Prints the error and returns the exit code.
     pub(crate) fn report(&self, format: ErrorFormat) -> ExitCode {
         let body = self.body();
-        eprintln!("error: {} [{}]", body.message, body.code);
+        out::say(&format!("error: {} [{}]", body.message, body.code));
         if let Some(id) = body.data.as_ref().and_then(|data| data["session_id"].as_str()) {
-            eprintln!("hint: rkat run --resume={id} \"…\" continues the session");
+            out::say(&format!("hint: rkat run --resume={id} \"…\" continues the session"));
         }
         if format == ErrorFormat::Json {
             out::line(&json!({ "error": body }).to_string());

@@ -3,8 +3,6 @@
 //! stdout carries results only; everything else goes to stderr. Exit codes: 0 done, 1 failed, 2 a budget ran
 //! out or the command line is wrong, 130 interrupted.
 
-#![expect(clippy::print_stderr, reason = "a program talks to its user")]
-
 mod args;
 mod commands;
 mod env;
@@ -28,7 +26,7 @@ pub fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("error: the program cannot start its threads: {error}");
+            out::say(&format!("error: the program cannot start its threads: {error}"));
             return ExitCode::FAILURE;
         }
     };

@@ -1,4 +1,5 @@
-//! Writing results to stdout. A reader that went away (`rkat … | head`) is no fault of ours.
+//! Writing results to stdout and everything else to stderr. A reader that went away (`rkat … | head`) is no
+//! fault of ours.
 
 use std::io::{ErrorKind, Write as _};
 
@@ -7,7 +8,7 @@ pub(crate) fn print(text: &str) {
     let mut stdout = std::io::stdout().lock();
     if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         if error.kind() != ErrorKind::BrokenPipe {
-            eprintln!("error: the result cannot be written: {error}");
+            say(&format!("error: the result cannot be written: {error}"));
         }
         std::process::exit(i32::from(error.kind() != ErrorKind::BrokenPipe));
     }
@@ -16,6 +17,11 @@ pub(crate) fn print(text: &str) {
 /// Writes a line, in the sense of [`print`].
 pub(crate) fn line(text: &str) {
     print(&format!("{text}\n"));
+}
+
+/// Writes a line to stderr, whether or not somebody reads it.
+pub(crate) fn say(text: &str) {
+    let _ = std::io::stderr().lock().write_all(format!("{text}\n").as_bytes());
 }
 
 /// Writes a piece of a running answer; the run goes on whether or not somebody reads it.

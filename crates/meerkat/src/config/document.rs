@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use meerkat_core::{BudgetLimits, RetryPolicy};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::span::Span;
 
 /// A realm's config.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// How agents behave.
@@ -26,7 +27,7 @@ pub struct Config {
 }
 
 /// How agents behave.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentConfig {
     /// The model of sessions that name none.
@@ -41,7 +42,7 @@ pub struct AgentConfig {
     pub temperature: Option<f32>,
     /// At which share of a budget to warn.
     pub budget_warning_threshold: f64,
-    /// How many steps a run may take.
+    /// How many steps a run may take; 100 if not set.
     pub max_turns: Option<u32>,
     /// Parameters for the provider.
     pub provider_params: Option<Value>,
@@ -50,19 +51,19 @@ pub struct AgentConfig {
 }
 
 /// What a run may use up.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BudgetConfig {
-    /// Tokens.
+    /// Tokens read and written.
     pub max_tokens: Option<u64>,
-    /// Time.
+    /// Time from its start.
     pub max_duration: Option<Span>,
     /// Tool calls.
     pub max_tool_calls: Option<u32>,
 }
 
 /// How failing model calls are retried.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryConfig {
     /// Retries after the first try.
@@ -73,12 +74,12 @@ pub struct RetryConfig {
     pub max_delay: Span,
     /// What each delay is multiplied by.
     pub multiplier: f64,
-    /// How long one model call may take.
+    /// How long one model call may take; 10 minutes if not set.
     pub call_timeout: Option<Span>,
 }
 
 /// Tools.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of the public document")]
 pub struct ToolsConfig {
@@ -103,7 +104,7 @@ pub struct ToolsConfig {
 }
 
 /// When long conversations are shortened.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CompactionConfig {
     /// At how many tokens, at most; a smaller window lowers it.

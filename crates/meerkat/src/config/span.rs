@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A length of time in the config.
@@ -58,6 +59,20 @@ impl<'de> Deserialize<'de> for Span {
             TextOrMillis::Text(text) => text.parse().map_err(serde::de::Error::custom),
             TextOrMillis::Millis(millis) => Ok(Self(Duration::from_millis(millis))),
         }
+    }
+}
+
+impl JsonSchema for Span {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Span".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "integer"], "format": "duration" })
     }
 }
 

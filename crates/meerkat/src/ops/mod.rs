@@ -51,8 +51,11 @@ pub struct Operation {
     input_schema: fn() -> Value,
     output_schema: fn() -> Value,
     judge: OnceLock<Option<Validator>>,
-    call: fn(Call, Value, Option<Error>) -> BoxFuture<'static, Result<Value, Error>>,
+    call: Handler,
 }
+
+/// Decodes arguments, refuses those of which a misfit is already known, and does the work.
+type Handler = fn(Call, Value, Option<Error>) -> BoxFuture<'static, Result<Value, Error>>;
 
 /// What an operation does to the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -118,7 +118,7 @@ impl Flight {
 }
 
 /// Tells listeners that a tool could not be offered to the model.
-fn left_out(tool: String, reason: String) -> AgentEvent {
+fn left_out(tool: String, reason: &str) -> AgentEvent {
     let payload = ToolConfigChange {
         operation: ToolConfigOperation::Remove,
         target: tool,
@@ -160,7 +160,7 @@ impl ModelCall {
                 emitter.emit(match delta {
                     Delta::Text(delta) => AgentEvent::TextDelta { delta },
                     Delta::Reasoning(delta) => AgentEvent::ReasoningDelta { delta },
-                    Delta::ToolLeftOut { tool, reason } => left_out(tool, reason),
+                    Delta::ToolLeftOut { tool, reason } => left_out(tool, &reason),
                 });
             }
         };

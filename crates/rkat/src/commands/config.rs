@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::{call, open, print_json};
-use crate::args::{ConfigCommand, ConfigFormat, ConfigInput, ScopeArgs};
+use crate::args::{ConfigCommand, ConfigFormat, ConfigInput, Document, ScopeArgs};
 use crate::error::CliError;
 use crate::out;
 
@@ -30,7 +30,7 @@ pub(super) async fn config(scope: &ScopeArgs, command: ConfigCommand) -> Result<
 }
 
 async fn change(scope: &ScopeArgs, action: &str, key: &str, input: &ConfigInput) -> Result<(), CliError> {
-    let document = document(input)?;
+    let document = document(&input.document)?;
     let runtime = open(scope)?;
     let mut request = json!({ "action": action, "expected_generation": input.expected_generation });
     request[key] = document;
@@ -40,7 +40,7 @@ async fn change(scope: &ScopeArgs, action: &str, key: &str, input: &ConfigInput)
     Ok(())
 }
 
-fn document(input: &ConfigInput) -> Result<Value, CliError> {
+fn document(input: &Document) -> Result<Value, CliError> {
     if let Some(text) = &input.json {
         return from_json(text, "--json");
     }

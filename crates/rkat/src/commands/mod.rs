@@ -30,7 +30,9 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut crate::command(), "rkat", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut crate::command(), "rkat", &mut script);
+            out::print(&String::from_utf8_lossy(&script));
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -42,7 +44,7 @@ fn open(args: &ScopeArgs) -> Result<Runtime, CliError> {
     let options = scope.options(unnamed, &env::surroundings(), "rkat")?;
     let realm = Realm::open(options)?;
     for warning in realm.warnings() {
-        eprintln!("warning: {warning}");
+        out::say(&format!("warning: {warning}"));
     }
     Ok(Runtime::new(realm, RuntimeOptions { instance: scope.instance, ..RuntimeOptions::default() }))
 }

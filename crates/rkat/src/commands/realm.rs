@@ -47,7 +47,7 @@ fn create(scope: &RealmScope, id: String, backend: Option<meerkat::Backend>) -> 
     let options = named.options(Unnamed::Isolated, &env::surroundings(), "rkat")?;
     let realm = Realm::open(options)?;
     for warning in realm.warnings() {
-        eprintln!("warning: {warning}");
+        out::say(&format!("warning: {warning}"));
     }
     out::line(&format!("{} ({})", realm.id(), realm.backend()));
     Ok(())
@@ -66,7 +66,7 @@ fn as_json(state_root: &Path, manifest: &Manifest) -> Value {
 fn list(state_root: &Path, json: bool) -> Result<(), CliError> {
     let found = Realm::list(state_root)?;
     for broken in &found.broken {
-        eprintln!("warning: {broken}");
+        out::say(&format!("warning: {broken}"));
     }
     if json {
         let realm = |info: &RealmInfo| {
@@ -136,7 +136,7 @@ fn prune(state_root: &Path, chosen: &[RealmId], force: bool) -> Result<(), CliEr
         }
     }
     if !force && !chosen.is_empty() {
-        eprintln!("nothing was deleted; add --force to delete");
+        out::say("nothing was deleted; add --force to delete");
     }
     Ok(())
 }

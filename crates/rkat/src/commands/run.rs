@@ -163,7 +163,7 @@ impl Screen {
         (streams || verbose || progress).then(|| -> EventSink {
             Arc::new(move |event: EventEnvelope| {
                 if verbose {
-                    eprintln!("{}", serde_json::to_string(&event.payload).unwrap_or_default());
+                    out::say(&serde_json::to_string(&event.payload).unwrap_or_default());
                 }
                 match event.payload {
                     AgentEvent::TextDelta { delta } if streams => {
@@ -200,9 +200,9 @@ fn close_line(open_line: &AtomicBool) {
 /// Prints a note for the person at the terminal.
 fn note(text: &str) {
     if env::stderr_has_colours() {
-        eprintln!("\u{1b}[2m{text}\u{1b}[0m");
+        out::say(&format!("\u{1b}[2m{text}\u{1b}[0m"));
     } else {
-        eprintln!("{text}");
+        out::say(text);
     }
 }
 
@@ -295,14 +295,15 @@ fn summary(result: &RunResult) {
         report.usage.total(),
         result.model,
     ));
+    if is_used_up(result) {
+        note("the run's budget is used up");
+    }
+}
+
+fn is_used_up(result: &RunResult) -> bool {
+    matches!(&result.report.outcome, Outcome::Completed(done) if done.cause == Some(TerminalCause::BudgetExhausted))
 }
 
 fn exit_code(result: &RunResult) -> ExitCode {
-    match &result.report.outcome {
-        Outcome::Completed(done) if done.cause == Some(TerminalCause::BudgetExhausted) => {
-            note("the run's budget is used up");
-            ExitCode::from(2)
-        }
-        _ => ExitCode::SUCCESS,
-    }
+    if is_used_up(result) { ExitCode::from(2) } else { ExitCode::SUCCESS }
 }

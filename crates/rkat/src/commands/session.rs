@@ -29,7 +29,7 @@ pub(super) async fn session(scope: ScopeArgs, command: SessionCommand) -> Result
             let query = SessionQuery { labels, archived, offset, limit: Some(limit) };
             let views = runtime.sessions().list(query).await?;
             if views.is_empty() {
-                eprintln!("realm `{}` has no sessions to list", runtime.realm().id());
+                out::say(&format!("realm `{}` has no sessions to list", runtime.realm().id()));
             } else {
                 out::print(&render::sessions(&views, SystemClock.now().as_second(), env::columns()));
             }
