@@ -48,7 +48,7 @@ impl Times {
 }
 
 /// Prints how one thing compares to its floor, and what it should reach.
-pub(crate) fn compare(what: &str, ours: &Times, floor: &Times, aim: f64) {
+pub(crate) fn compare(what: &str, ours: &Times, floor: &Times, aim: f64) -> Result<(), Failure> {
     let ratio = ours.median().as_secs_f64() / floor.median().as_secs_f64().max(f64::EPSILON);
     let verdict = if ratio <= aim { "ok" } else { "over" };
     println!(
@@ -56,6 +56,7 @@ pub(crate) fn compare(what: &str, ours: &Times, floor: &Times, aim: f64) {
         ours.median(),
         floor.median()
     );
+    if ratio <= aim { Ok(()) } else { Err(format!("{what}: {ratio:.2} is over {aim:.1}").into()) }
 }
 
 /// Prints a number that has no floor.

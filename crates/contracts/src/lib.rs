@@ -14,6 +14,6 @@ pub use error::{ErrorBody, ErrorRow, error_row};
 pub use session::{
     ArchiveReply, Billing, BuiltinConfig, CompletedReply, HistoryReply, HistoryRequest, InterruptReply,
     PendingCall, PendingReply, ReadReply, ResumeRequest, RunReply, RunRequest, SessionEntry, SessionRequest,
-    SessionState, SessionsReply, SessionsRequest, TextBlock, ToolHandler, ToolResultInput,
+    SessionState, SessionsReply, SessionsRequest, TextBlock, ToolHandler, ToolOverlayInput, ToolResultInput,
 };
 pub use version::{CONTRACT_VERSION, ContractVersion};

@@ -119,6 +119,18 @@ pub struct ResumeRequest {
     pub provider_params: Option<Map<String, Value>>,
     /// What this run may use up.
     pub budget_limits: Option<BudgetLimits>,
+    /// Which tools this run may use.
+    #[serde(alias = "turn_tool_overlay")]
+    pub flow_tool_overlay: Option<ToolOverlayInput>,
+}
+
+/// Which tools a run may use.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolOverlayInput {
+    /// Only these.
+    pub allowed_tools: Option<Vec<String>>,
+    /// Not these.
+    pub blocked_tools: Option<Vec<String>>,
 }
 
 /// The result of a pending tool call.

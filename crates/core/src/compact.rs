@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::transcript::is_summary;
 use crate::{AssistantBlock, ContentBlock, Message, Transcript};
 
 /// When to compact and how much to keep.
@@ -85,7 +86,7 @@ pub(crate) fn cut(transcript: &Transcript, keep: usize, room: u64) -> Option<u64
     let (mut groups, mut tokens) = (0, 0);
     for (index, message) in messages.iter().enumerate().rev() {
         tokens += estimate_tokens(message);
-        if matches!(**message, Message::ToolResults { .. }) {
+        if matches!(**message, Message::ToolResults { .. }) || is_summary(message) {
             continue;
         }
         if groups > 0 && (groups >= keep || tokens > room) {

@@ -53,7 +53,9 @@ macro_rules! uuid_id {
             type Err = IdError;
 
             fn from_str(text: &str) -> Result<Self, IdError> {
-                Uuid::try_parse(text).map(Self).map_err(|_| IdError::NotUuid(text.to_owned(), $what))
+                Uuid::try_parse(text)
+                    .map(Self)
+                    .map_err(|_| IdError::NotUuid(text.chars().take(80).collect(), $what))
             }
         }
     };

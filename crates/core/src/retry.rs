@@ -71,7 +71,8 @@ impl RetryPolicy {
     fn delay(&self, error: &ModelError, attempt: u32, spread: f64) -> Duration {
         let grown = self.initial_delay.as_secs_f64() * self.multiplier.max(1.0).powi(attempt as i32 - 1);
         let spread = spread.clamp(0.0, 1.0).mul_add(0.2, 0.9);
-        let own = Duration::from_secs_f64((grown * spread).clamp(0.0, self.max_delay.as_secs_f64()));
+        let wanted = Duration::try_from_secs_f64(grown * spread).unwrap_or(self.max_delay);
+        let own = wanted.min(self.max_delay);
         match (error.retry_after, error.kind) {
             (Some(asked), _) => own.max(asked),
             (None, ModelErrorKind::RateLimited) => own.max(RATE_LIMIT_FLOOR),

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{BoxFuture, Content, RunId, SessionId};
+use crate::{BoxFuture, Content, ContentBlock, RunId, SessionId};
 
 /// What the model is told of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,6 +42,16 @@ pub struct ToolResult {
     /// Whether it failed.
     #[serde(default)]
     pub is_error: bool,
+}
+
+/// The longest text of a tool result, in bytes.
+const MAX_RESULT: usize = 400 * 1024;
+
+fn head_and_tail(text: &str) -> String {
+    let head = text.floor_char_boundary(MAX_RESULT / 4 * 3);
+    let tail = text.ceil_char_boundary(text.len() - MAX_RESULT / 4);
+    let left_out = tail - head;
+    format!("{}\n[… {left_out} bytes left out …]\n{}", &text[..head], &text[tail..])
 }
 
 /// What a tool gives back; the id is added by the run.
@@ -105,6 +115,20 @@ impl ToolOutput {
     pub fn failure(failure: ToolFailure, message: &str) -> Self {
         let text = json!({ "error": failure.code(), "message": message }).to_string();
         Self { content: Content::text(text), is_error: true }
+    }
+
+    /// Cuts texts that are longer than the model should read: the head and the tail stay, and what was left out
+    /// is said.
+    #[must_use]
+    pub fn bounded(self) -> Self {
+        let cut = |block: &ContentBlock| match block {
+            ContentBlock::Text { text } if text.len() > MAX_RESULT => {
+                ContentBlock::Text { text: head_and_tail(text) }
+            }
+            other => other.clone(),
+        };
+        let blocks: Vec<_> = self.content.blocks().iter().map(cut).collect();
+        Self { content: Content::from(blocks), is_error: self.is_error }
     }
 
     /// Makes it the answer to a call.

@@ -41,6 +41,13 @@ impl Transcript {
         self.summary.iter().chain(written).cloned().collect()
     }
 
+    /// Returns what the model read of the messages before sequence number `end`, the summary included.
+    pub(crate) fn before(&self, end: u64) -> Vec<Arc<Message>> {
+        let count = usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let written = self.messages.iter().take(count).filter(|message| !is_summary(message));
+        self.summary.iter().chain(written).cloned().collect()
+    }
+
     /// Returns the calls of the last message that have no results yet.
     #[must_use]
     pub fn open_calls(&self) -> Vec<ToolCall> {
@@ -67,6 +74,6 @@ impl Transcript {
 }
 
 /// Summaries are messages too; in the place where they were written they say nothing new.
-fn is_summary(message: &Message) -> bool {
+pub(crate) fn is_summary(message: &Message) -> bool {
     matches!(message, Message::SystemNotice { body, .. } if body.starts_with(Compaction::MARK))
 }

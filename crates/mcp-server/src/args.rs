@@ -30,6 +30,12 @@ pub(crate) struct Args {
     /// The project folder.
     #[arg(long, value_name = "DIR")]
     context_root: Option<PathBuf>,
+    /// The folder of the user's own files; nothing is read from it yet.
+    #[arg(long, value_name = "DIR")]
+    user_config_root: Option<PathBuf>,
+    /// Accepted for older set-ups: paths are always shown.
+    #[arg(long)]
+    expose_paths: bool,
 }
 
 impl Args {

@@ -1,9 +1,8 @@
 //! `rkat-mcp`: Meerkat as an MCP server over stdio.
 
-#![expect(clippy::print_stderr, reason = "a program's log goes to stderr")]
-
 mod args;
 mod env;
+mod log;
 
 use std::process::ExitCode;
 
@@ -18,7 +17,7 @@ fn main() -> ExitCode {
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            log::write(&format!("error: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -30,16 +29,18 @@ fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     // A realm that is there keeps its backend; whatever is wrong with it is told when it is opened.
     let found = Manifest::read(&options.state_root, &options.realm).map(|manifest| manifest.backend);
     let backend = found.unwrap_or_else(|_| options.backend_hint.unwrap_or(Backend::Sqlite));
-    eprintln!("rkat-mcp {}: realm `{}` ({backend})", env!("CARGO_PKG_VERSION"), options.realm);
+    log::write(&format!("rkat-mcp {}: realm `{}` ({backend})", env!("CARGO_PKG_VERSION"), options.realm));
+    let log = log::Log::start();
+    let warnings = log.clone();
     let instance = scope.instance;
     let host = Host::new(move || {
         let realm = Realm::open(options.clone())?;
         for warning in realm.warnings() {
-            eprintln!("warning: {warning}");
+            warnings.line(&format!("warning: {warning}"));
         }
         Ok(Runtime::new(realm, RuntimeOptions { instance: instance.clone(), ..RuntimeOptions::default() }))
     });
-    let server = Server::new(host, |line| eprintln!("{line}"));
+    let server = Server::new(host, move |line| log.line(line));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let served = runtime.block_on(async {
         tokio::select! {

@@ -20,8 +20,8 @@ mod structured;
 
 pub use clock::SystemClock;
 pub use config::{
-    AgentConfig, BudgetConfig, CompactionConfig, Config, ConfigChange, ConfigService, CurrentConfig,
-    RetryConfig, Span, SpanError, ToolsConfig,
+    AgentConfig, BudgetConfig, CallTimeout, CompactionConfig, Config, ConfigChange, ConfigService,
+    CurrentConfig, RetryConfig, Span, SpanError, ToolsConfig,
 };
 pub use error::{Error, SessionRef};
 pub use meerkat_core::run::{Completion, Outcome, Report, RunInput};
@@ -36,5 +36,5 @@ pub use runtime::{Runtime, RuntimeOptions};
 pub use scope::{RealmScope, Surroundings, Unnamed};
 pub use session::{
     EventSink, HistoryPage, NewSessionOptions, RunControl, RunResult, SessionService, SessionView,
-    TurnOptions,
+    ToolOverlay, TurnOptions,
 };

@@ -17,8 +17,8 @@ const DEFAULT: &str = "You are an agent run by Meerkat. Do what the user asks, u
 help. When a tool fails, read its error, and try another way or say what is missing. Say plainly what you did, \
 what you found and what you could not do.";
 
-/// The longest single section of instructions.
-const SECTION: usize = 32 * 1024;
+/// The longest single section of instructions, in bytes.
+pub(crate) const SECTION: usize = 32 * 1024;
 
 impl SystemPrompt<'_> {
     pub(crate) fn render(&self, config: &AgentConfig) -> String {
@@ -26,7 +26,7 @@ impl SystemPrompt<'_> {
         let mut prompt = base.to_owned();
         let extra = self.instructions.iter().map(String::as_str).chain(config.tool_instructions.as_deref());
         for section in extra.map(str::trim).filter(|section| !section.is_empty()) {
-            let bounded: String = section.chars().take(SECTION).collect();
+            let bounded = &section[..section.floor_char_boundary(SECTION)];
             // Writing to a string cannot fail.
             let _ = write!(prompt, "\n\n{bounded}");
         }

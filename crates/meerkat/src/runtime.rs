@@ -154,7 +154,7 @@ impl Runtime {
 
     /// Interrupts every run and waits until all have committed their end, or until the time is up.
     pub async fn shutdown(&self, patience: Duration) {
-        self.shared.live.interrupt_all();
+        self.shared.live.close();
         let wait = async {
             while self.shared.live.count() > 0 {
                 tokio::time::sleep(Duration::from_millis(5)).await;

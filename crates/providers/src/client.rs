@@ -123,10 +123,13 @@ impl<W: Wire> Model for WireModel<W> {
 impl<W: Wire> WireModel<W> {
     async fn send(&self, body: &Value) -> Result<reqwest::Response, ModelError> {
         let url = format!("{}{}", self.endpoint.base_url, self.wire.path(&self.info));
-        let client =
-            self.http.get().map_err(|reason| error(self.wire.provider(), ModelErrorKind::Connection, reason))?;
+        let client = self
+            .http
+            .get()
+            .map_err(|reason| error(self.wire.provider(), ModelErrorKind::Connection, reason))?;
         let mut call = client.post(url).header("content-type", "application/json");
-        for (name, value) in self.wire.headers(self.endpoint.key.expose()) {
+        let headers = self.wire.headers(self.endpoint.key.expose());
+        for (name, value) in headers.into_iter().chain(self.wire.headers_for(body)) {
             call = call.header(name, value);
         }
         let body = serde_json::to_vec(body).unwrap_or_default();
@@ -146,8 +149,11 @@ impl<W: Wire> WireModel<W> {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => return decoder.finish(),
                 Err(failure) => {
-                    let kind =
-                        if failure.is_timeout() { ModelErrorKind::NetworkTimeout } else { ModelErrorKind::StreamCut };
+                    let kind = if failure.is_timeout() {
+                        ModelErrorKind::NetworkTimeout
+                    } else {
+                        ModelErrorKind::StreamCut
+                    };
                     return Err(self.error(kind, format!("the answer broke off: {}", root(&failure))));
                 }
             };
@@ -172,6 +178,7 @@ impl<W: Wire> WireModel<W> {
         let text = String::from_utf8_lossy(&text).into_owned();
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
         let refusal = self.wire.refusal(status, &body);
+        let retry_after = retry_after.or_else(|| self.wire.retry_after(&body));
         let message = if refusal.message.is_empty() { plain(&text) } else { refusal.message };
         let message: String = message.chars().take(MAX_MESSAGE).collect();
         ModelError {

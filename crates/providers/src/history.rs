@@ -85,8 +85,9 @@ fn is_blank(message: &Message) -> bool {
 
 /// Returns the block as the provider may see it: with its own `meta` or none.
 fn own(block: &AssistantBlock, tag: &str) -> Option<AssistantBlock> {
-    let is_ours =
-        |meta: &serde_json::Value| meta.get(META_PROVIDER).and_then(|p| p.as_str()).is_some_and(|p| p.starts_with(tag));
+    let is_ours = |meta: &serde_json::Value| {
+        meta.get(META_PROVIDER).and_then(|p| p.as_str()).is_some_and(|p| p.starts_with(tag))
+    };
     let mut block = block.clone();
     let meta = match &mut block {
         AssistantBlock::Text { meta, .. }
@@ -100,7 +101,9 @@ fn own(block: &AssistantBlock, tag: &str) -> Option<AssistantBlock> {
     }
     let keep = match &block {
         AssistantBlock::Text { text, .. } => !text.trim().is_empty(),
-        AssistantBlock::Reasoning { meta, .. } | AssistantBlock::ServerToolContent { meta, .. } => meta.is_some(),
+        AssistantBlock::Reasoning { meta, .. } | AssistantBlock::ServerToolContent { meta, .. } => {
+            meta.is_some()
+        }
         AssistantBlock::ToolUse { .. } | AssistantBlock::Image(_) => true,
     };
     keep.then_some(block)

@@ -6,6 +6,7 @@
 
 #[cfg(feature = "anthropic")]
 mod anthropic;
+mod catalog;
 #[cfg(feature = "chat")]
 mod chat;
 #[cfg(feature = "http")]
@@ -25,13 +26,19 @@ mod sse;
 mod wire;
 
 #[cfg(feature = "anthropic")]
-pub use anthropic::anthropic;
+pub use anthropic::{AnthropicOptions, anthropic, anthropic_with};
+pub use catalog::{
+    BetaHeader, Catalogue, CatalogueEntry, ModelEntry, ModelTier, ProfileEntry, ProviderGroup, ThinkingMode,
+    params_schema,
+};
 #[cfg(feature = "chat")]
 pub use chat::chat;
 #[cfg(feature = "http")]
 pub use client::{Endpoint, Http, Secret};
 #[cfg(feature = "gemini")]
-pub use gemini::gemini;
+pub use gemini::{GeminiOptions, gemini, gemini_with};
 pub use offline::{OFFLINE_MODEL_ID, OfflineModel};
 #[cfg(feature = "responses")]
 pub use responses::responses;
+#[cfg(feature = "http")]
+pub use schema::schema_warnings;

@@ -104,7 +104,8 @@ mod tests {
         events
     }
 
-    const STREAM: &str = ": hello\r\nevent: one\r\ndata: {\"é\":1}\r\n\r\nid: 7\ndata:a\ndata: b\n\n\r\rdata\r\rdata: lost";
+    const STREAM: &str =
+        ": hello\r\nevent: one\r\ndata: {\"é\":1}\r\n\r\nid: 7\ndata:a\ndata: b\n\n\r\rdata\r\rdata: lost";
 
     #[test]
     fn a_stream_cut_anywhere_is_the_same_stream() {

@@ -1,6 +1,8 @@
 //! What a wire format is: how a request looks, how an answer is read. Pure; reaching the provider is
 //! [`crate::client`]'s business.
 
+use std::time::Duration;
+
 use meerkat_core::{Answer, DeltaSink, ModelError, ModelErrorKind, ModelInfo, ModelRequest, Provider};
 use serde_json::Value;
 
@@ -20,11 +22,21 @@ pub(crate) trait Wire: Send + Sync + 'static {
     /// Makes the body of a streaming call.
     fn body(&self, info: &ModelInfo, request: &ModelRequest) -> Body;
 
+    /// The headers that depend on what is sent, for example those that ask for features by name.
+    fn headers_for(&self, _body: &Value) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// Makes a decoder for one answer.
     fn decoder(&self) -> Box<dyn Decode>;
 
     /// Reads the error that came instead of an answer: the status, and the body as JSON if it is.
     fn refusal(&self, status: u16, body: &Value) -> Refusal;
+
+    /// Reads how long the provider asks us to wait, where it says so in the error's body and not in a header.
+    fn retry_after(&self, _body: &Value) -> Option<Duration> {
+        None
+    }
 }
 
 /// The body of a call.

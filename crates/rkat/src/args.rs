@@ -42,6 +42,9 @@ pub(crate) struct ScopeArgs {
     /// The folder whose realm to use; without it, the nearest one above that holds .rkat, or this one.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) context_root: Option<PathBuf>,
+    /// The folder of the user's own files; nothing is read from it yet.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) user_config_root: Option<PathBuf>,
 }
 
 /// What to do.
@@ -109,6 +112,12 @@ pub(crate) struct RunArgs {
     /// Print a structured result that fits this JSON Schema: a file, or the schema itself.
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) schema: Option<String>,
+    /// Let the agent use this tool and no others; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_tool: Vec<String>,
+    /// Keep the agent from using this tool; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) block_tool: Vec<String>,
     /// Label the new session; may be repeated.
     #[arg(long = "label", value_name = "KEY=VALUE")]
     pub(crate) labels: Vec<String>,

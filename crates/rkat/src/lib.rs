@@ -44,3 +44,12 @@ pub fn main() -> ExitCode {
 pub fn command() -> clap::Command {
     Cli::command()
 }
+
+/// The examples of the documentation, so that they are compiled and run with the tests.
+#[cfg(doctest)]
+mod examples {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/embedding.md")]
+    struct Embedding;
+}

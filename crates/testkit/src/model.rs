@@ -74,7 +74,10 @@ impl ScriptedModel {
     #[must_use]
     pub fn with_window(script: impl IntoIterator<Item = Script>, context_window: u64) -> Arc<Self> {
         Arc::new(Self {
-            info: ModelInfo { context_window: Some(context_window), ..ModelInfo::new(Self::ID, Provider::Other) },
+            info: ModelInfo {
+                context_window: Some(context_window),
+                ..ModelInfo::new(Self::ID, Provider::Other)
+            },
             script: Mutex::new(script.into_iter().collect()),
             seen: Mutex::default(),
             asked: Notify::new(),

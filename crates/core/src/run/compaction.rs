@@ -40,9 +40,7 @@ impl Run {
             estimated_history_tokens: estimate(&context),
             message_count: context.len() as u64,
         });
-        let kept = usize::try_from(self.transcript.count() - kept_from).unwrap_or(usize::MAX);
-        let mut messages = context;
-        messages.truncate(messages.len().saturating_sub(kept));
+        let mut messages = self.transcript.before(kept_from);
         messages.push(prompt::summary_request(self.now));
         let ask = Ask::Summarise { messages, max_tokens: policy.max_summary_tokens };
         self.ask(ask, State::Summarising(kept_from));
@@ -67,7 +65,7 @@ impl Run {
         let window = self.settings.compaction.and_then(|policy| policy.window).unwrap_or(u64::MAX);
         let fits = self.progress.last_input_tokens < window && estimate(&self.transcript.context()) < window;
         if fits && !self.overflowed {
-            return self.ask(Ask::Step, State::Asking(1));
+            return self.ask_step(1);
         }
         let left_out = kept_from - self.transcript.count().min(kept_from).min(self.first_kept());
         self.compact(prompt::dropped(left_out, self.now), kept_from, 0);

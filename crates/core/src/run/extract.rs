@@ -9,7 +9,12 @@ use super::effect::{Ask, Stop};
 use super::machine::{Run, State};
 use super::outcome::{ExtractionError, Outcome};
 use super::prompt;
-use crate::{AssistantBlock, Message, ModelError, RetryDecision, StopReason, Timestamp, Usage};
+use crate::{
+    AssistantBlock, Message, ModelError, RetryDecision, StopReason, TerminalCause, Timestamp, Usage,
+};
+
+/// What ends a run whose budget is used up.
+const OUT_OF_BUDGET: Option<TerminalCause> = Some(TerminalCause::BudgetExhausted);
 
 /// What the model was asked and answered on the side.
 #[derive(Debug, Clone)]
@@ -38,7 +43,7 @@ impl Extraction {
 impl Run {
     pub(super) fn extract(&mut self, extraction: Extraction) {
         if self.is_spent() {
-            return self.extraction_given_up(&extraction, "the run's budget is used up");
+            return self.extraction_given_up(&extraction, "the run's budget is used up", OUT_OF_BUDGET);
         }
         self.ask(Ask::Extract(extraction.asides.clone()), State::Extracting(extraction));
     }
@@ -65,7 +70,7 @@ impl Run {
             Err(reason) => reason,
         };
         if extraction.answers > self.settings.extraction_retries.unwrap_or(0) {
-            return self.extraction_given_up(&extraction, &reason);
+            return self.extraction_given_up(&extraction, &reason, None);
         }
         if !text.is_empty() {
             extraction.asides.push(Arc::new(Message::Assistant {
@@ -83,22 +88,22 @@ impl Run {
         match self.decide(error, extraction.failures) {
             RetryDecision::After(_) => self.state = State::Resting(Attempt::Extraction(extraction)),
             RetryDecision::Exhausted | RetryDecision::GiveUp => {
-                self.extraction_given_up(&extraction, &error.to_string());
+                self.extraction_given_up(&extraction, &error.to_string(), None);
             }
         }
     }
 
     /// The answer itself is committed, so the run still ends well.
     pub(super) fn extraction_stopped(&mut self, extraction: &Extraction, stop: Stop) {
-        let reason = match stop {
-            Stop::Interrupt => "the run was interrupted",
-            Stop::Deadline => "the run's time is up",
+        let (reason, cause) = match stop {
+            Stop::Interrupt => ("the run was interrupted", None),
+            Stop::Deadline => ("the run's time is up", OUT_OF_BUDGET),
         };
-        self.extraction_given_up(extraction, reason);
+        self.extraction_given_up(extraction, reason, cause);
     }
 
-    fn extraction_given_up(&mut self, extraction: &Extraction, reason: &str) {
-        let mut done = self.completion(None);
+    fn extraction_given_up(&mut self, extraction: &Extraction, reason: &str, cause: Option<TerminalCause>) {
+        let mut done = self.completion(cause);
         done.extraction_error = Some(ExtractionError {
             last_output: extraction.last_output.clone(),
             attempts: extraction.answers,

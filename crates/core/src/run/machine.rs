@@ -9,8 +9,8 @@ use super::opening::Opening;
 use super::outcome::{Completion, Failure, Outcome, Report};
 use super::work::{Started, Work, tidy};
 use crate::{
-    AgentEvent, Answer, BudgetLimits, CompactionPolicy, ErrorClass, Message, ModelError, ModelErrorKind,
-    Provider, RetryPolicy, RunId, SessionId, TerminalCause, Timestamp, Transcript, Usage,
+    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, ErrorClass, Message, ModelError,
+    ModelErrorKind, Provider, RetryPolicy, RunId, SessionId, TerminalCause, Timestamp, Transcript, Usage,
 };
 
 /// What a run is allowed and asked to do.
@@ -52,6 +52,8 @@ pub struct Run {
     pub(super) stop: Option<Stop>,
     pub(super) overflowed: bool,
     pub(super) refused: bool,
+    /// Whether the opening is durable; before that there is no run to speak of.
+    admitted: bool,
 }
 
 #[derive(Debug)]
@@ -111,6 +113,7 @@ impl Run {
             stop: None,
             overflowed: false,
             refused: false,
+            admitted: false,
         };
         run.commit(opening.messages, opening.calls, Next::Boundary);
         run.emit(AgentEvent::RunStarted { session_id, prompt: opening.prompt });
@@ -179,15 +182,17 @@ impl Run {
     }
 
     fn committed(&mut self) {
-        let State::Committing(next) = std::mem::replace(&mut self.state, State::Ended) else {
-            return;
+        let next = match std::mem::replace(&mut self.state, State::Ended) {
+            State::Committing(next) => next,
+            other => return self.state = other,
         };
+        self.admitted = true;
         let stop = self.stop.take();
         match (next, stop) {
             (Next::Finish(outcome), _) => self.end(outcome),
             (Next::Boundary | Next::Ask, Some(stop)) => self.finish_stopped(stop),
             (Next::Boundary, None) => self.enter_boundary(),
-            (Next::Ask, None) => self.ask(Ask::Step, State::Asking(1)),
+            (Next::Ask, None) => self.ask_step(1),
             (Next::Dispatch(work), Some(stop)) => self.cut_off(work, Started::No, stop),
             (Next::Dispatch(work), None) => self.dispatch(work),
             (Next::Resume(work), Some(stop)) => self.cut_off(work, Started::Yes, stop),
@@ -210,11 +215,22 @@ impl Run {
 
     fn end(&mut self, outcome: Outcome) {
         self.state = State::Ended;
-        for event in self.closing_events(&outcome) {
-            self.emit(event);
+        if self.admitted {
+            for event in self.closing_events(&outcome) {
+                self.emit(event);
+            }
         }
         let (steps, tool_calls, usage) = (self.steps, self.tool_calls, self.progress.usage);
         self.queue.push_back(Effect::End(Box::new(Report { outcome, steps, tool_calls, usage })));
+    }
+
+    /// Asks the model for the step, if a budget leaves room for it.
+    pub(super) fn ask_step(&mut self, attempt: u32) {
+        if self.is_spent() {
+            let done = self.completion(Some(TerminalCause::BudgetExhausted));
+            return self.finish(Outcome::Completed(done));
+        }
+        self.ask(Ask::Step, State::Asking(attempt));
     }
 
     pub(super) fn enter_boundary(&mut self) {
@@ -238,7 +254,7 @@ impl Run {
         self.emit(AgentEvent::TurnStarted { turn_number: self.steps });
         match self.compaction_due() {
             Some(kept_from) => self.summarise(kept_from),
-            None => self.ask(Ask::Step, State::Asking(1)),
+            None => self.ask_step(1),
         }
     }
 
@@ -258,7 +274,7 @@ impl Run {
             + usage.cache_read_tokens.unwrap_or(0)
             + usage.cache_creation_tokens.unwrap_or(0);
         let calls = tidy(&mut blocks, self.progress.steps);
-        if blocks.is_empty() {
+        if !has_content(&blocks) {
             return self.step_failed(
                 &ModelError {
                     kind: ModelErrorKind::Incomplete,
@@ -304,4 +320,9 @@ impl Run {
             }
         }
     }
+}
+
+/// Whether there is anything for the user or the runtime in an answer, besides its reasoning.
+fn has_content(blocks: &[AssistantBlock]) -> bool {
+    blocks.iter().any(|block| !matches!(block, AssistantBlock::Reasoning { .. }))
 }

@@ -48,7 +48,7 @@ pub enum OpeningError {
     #[error("`prompt` is empty and there are no `tool_results`")]
     Empty,
     /// A result answers no open call.
-    #[error("no pending tool call has the id `{id}`; {}", pending_list(.pending))]
+    #[error("no pending tool call has the id `{}`; {}", short(.id), pending_list(.pending))]
     UnknownCall {
         /// The id that was given.
         id: String,
@@ -56,11 +56,16 @@ pub enum OpeningError {
         pending: Vec<String>,
     },
     /// Two results answer one call.
-    #[error("`tool_results` has two results for `{0}`")]
+    #[error("`tool_results` has two results for `{}`", short(.0))]
     DuplicateResult(String),
     /// Some calls would stay open.
     #[error("these pending tool calls have no result: {}", quoted(.0))]
     MissingResults(Vec<String>),
+}
+
+/// Cuts an id that somebody else chose.
+fn short(id: &str) -> String {
+    id.chars().take(80).collect()
 }
 
 fn pending_list(pending: &[String]) -> String {
@@ -68,7 +73,7 @@ fn pending_list(pending: &[String]) -> String {
 }
 
 fn quoted(ids: &[String]) -> String {
-    ids.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ")
+    ids.iter().take(20).map(|id| format!("`{}`", short(id))).collect::<Vec<_>>().join(", ")
 }
 
 /// Begins a run on a session as it was left.

@@ -1,6 +1,6 @@
 //! What a run does when the model fails or somebody wants it to end.
 
-use super::effect::{Ask, Effect, Stop};
+use super::effect::{Effect, Stop};
 use super::extract::Attempt;
 use super::machine::{Next, Run, State};
 use super::outcome::Outcome;
@@ -61,7 +61,7 @@ impl Run {
 
     pub(super) fn rested(&mut self) {
         match std::mem::replace(&mut self.state, State::Ended) {
-            State::Resting(Attempt::Step(attempt)) => self.ask(Ask::Step, State::Asking(attempt)),
+            State::Resting(Attempt::Step(attempt)) => self.ask_step(attempt),
             State::Resting(Attempt::Extraction(extraction)) => self.extract(extraction),
             other => self.state = other,
         }

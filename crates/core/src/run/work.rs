@@ -75,7 +75,7 @@ impl Work {
     /// Takes the result of a running call; `None` when no such call is running.
     pub(super) fn finish(&mut self, id: &str, output: ToolOutput) -> Option<(ToolCall, ToolResult)> {
         let planned = self.calls.iter_mut().find(|p| p.call.id == id && matches!(p.fate, Fate::Local))?;
-        let result = output.answering(id);
+        let result = output.bounded().answering(id);
         planned.fate = Fate::Done { result: result.clone(), kept: false };
         Some((planned.call.clone(), result))
     }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::span::Span;
+use super::span::{CallTimeout, Span};
 
 /// A realm's config.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -74,8 +74,9 @@ pub struct RetryConfig {
     pub max_delay: Span,
     /// What each delay is multiplied by.
     pub multiplier: f64,
-    /// How long one model call may take; 10 minutes if not set.
-    pub call_timeout: Option<Span>,
+    /// How long one model call may take, or `disabled` for as long as it likes; the model's own limit if not
+    /// set.
+    pub call_timeout: Option<CallTimeout>,
 }
 
 /// Tools.
@@ -231,6 +232,16 @@ impl Config {
             (self.agent.max_turns == Some(0), "agent.max_turns", POSITIVE),
             (self.budget.max_tokens == Some(0), "budget.max_tokens", POSITIVE),
             (self.budget.max_duration.is_some_and(|span| span.0.is_zero()), "budget.max_duration", POSITIVE),
+            (
+                !(1.0..=1000.0).contains(&self.retry.multiplier),
+                "retry.multiplier",
+                "must lie between 1 and 1000",
+            ),
+            (
+                self.retry.call_timeout == Some(CallTimeout::After(Span(Duration::ZERO))),
+                "retry.call_timeout",
+                POSITIVE,
+            ),
             (self.tools.max_concurrent == 0, "tools.max_concurrent", POSITIVE),
             (self.compaction.auto_compact_threshold == 0, "compaction.auto_compact_threshold", POSITIVE),
             (self.compaction.recent_turn_budget == 0, "compaction.recent_turn_budget", POSITIVE),

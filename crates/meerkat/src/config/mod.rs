@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use document::DEFAULT_MODEL;
 pub use document::{AgentConfig, BudgetConfig, CompactionConfig, Config, RetryConfig, ToolsConfig};
-pub use span::{Span, SpanError};
+pub use span::{CallTimeout, Span, SpanError};
 
 use crate::Error;
 
@@ -68,11 +68,14 @@ impl ConfigService {
         loop {
             let row = self.store.config().await?;
             let generation = row.as_ref().map_or(0, |row| row.generation);
-            let mut document = row.as_ref().map(decode).transpose()?.unwrap_or_default();
-            match change.clone() {
-                ConfigChange::Set(new) => document = new,
-                ConfigChange::Patch(patch) => merge(&mut document, patch),
-            }
+            let document = match change.clone() {
+                ConfigChange::Set(new) => new,
+                ConfigChange::Patch(patch) => {
+                    let mut document = row.as_ref().map(decode).transpose()?.unwrap_or_default();
+                    merge(&mut document, patch);
+                    document
+                }
+            };
             let config = parse(document.clone())?;
             let bytes = serde_json::to_vec(&document).map_err(Error::Encode)?;
             let transaction = Transaction {

@@ -76,6 +76,51 @@ impl JsonSchema for Span {
     }
 }
 
+/// How long a model call may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallTimeout {
+    /// As long as it likes.
+    Disabled,
+    /// This long.
+    After(Span),
+}
+
+/// The word for no limit.
+const DISABLED: &str = "disabled";
+
+impl Serialize for CallTimeout {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Disabled => serializer.serialize_str(DISABLED),
+            Self::After(span) => span.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for CallTimeout {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match TextOrMillis::deserialize(deserializer)? {
+            TextOrMillis::Text(text) if text == DISABLED => Ok(Self::Disabled),
+            TextOrMillis::Text(text) => text.parse().map(Self::After).map_err(serde::de::Error::custom),
+            TextOrMillis::Millis(millis) => Ok(Self::After(Span(Duration::from_millis(millis)))),
+        }
+    }
+}
+
+impl JsonSchema for CallTimeout {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "CallTimeout".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Span::json_schema(generator)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

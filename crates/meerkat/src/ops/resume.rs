@@ -1,12 +1,12 @@
 //! `meerkat_resume`.
 
-use meerkat_contracts::{ResumeRequest, RunReply, ToolResultInput};
-use meerkat_core::{Content, OutputSchema, ToolResult};
+use meerkat_contracts::{ResumeRequest, RunReply, ToolOverlayInput, ToolResultInput};
+use meerkat_core::{Content, OutputSchema, ToolOutput, ToolResult};
 use serde_json::Value;
 
-use super::run::{Extras, check_tools, refuse_unbuilt, reply};
+use super::run::{Extras, check_instructions, check_tools, refuse_unbuilt, reply};
 use super::{Call, Handle, Impact};
-use crate::session::TurnOptions;
+use crate::session::{ToolOverlay, TurnOptions};
 use crate::{Error, RunInput};
 
 pub(super) struct Resume;
@@ -23,12 +23,13 @@ impl Handle for Resume {
 
     async fn handle(call: Call, input: ResumeRequest) -> Result<RunReply, Error> {
         let id = input.session_id.parse()?;
+        check_instructions(input.additional_instructions.as_deref())?;
         check_tools(input.tools.as_deref().unwrap_or_default())?;
         refuse_unbuilt(&Extras {
             builtins: input.enable_builtins,
             keep_alive: input.keep_alive,
             comms_name: input.comms_name.as_deref(),
-            hooks: input.hooks_override.as_ref().map_or(0, serde_json::Map::len),
+            hooks: input.hooks_override.as_ref(),
         })?;
         let results = input.tool_results.unwrap_or_default().into_iter().map(result).collect();
         let turn = TurnOptions {
@@ -42,6 +43,7 @@ impl Handle for Resume {
             tools: input.tools,
             output_schema: input.output_schema.map(Value::Object).map(OutputSchema::parse).transpose()?,
             structured_output_retries: input.structured_output_retries,
+            overlay: input.flow_tool_overlay.map(overlay).unwrap_or_default(),
             budget: input.budget_limits.unwrap_or_default(),
         };
         let runtime = call.runtime;
@@ -50,10 +52,12 @@ impl Handle for Resume {
     }
 }
 
+fn overlay(input: ToolOverlayInput) -> ToolOverlay {
+    ToolOverlay { allowed: input.allowed_tools, blocked: input.blocked_tools.unwrap_or_default() }
+}
+
 fn result(input: ToolResultInput) -> ToolResult {
-    ToolResult {
-        tool_use_id: input.tool_use_id,
-        content: Content::text(input.content),
-        is_error: input.is_error.unwrap_or(false),
-    }
+    let output =
+        ToolOutput { content: Content::text(input.content), is_error: input.is_error.unwrap_or(false) };
+    output.bounded().answering(input.tool_use_id)
 }

@@ -3,10 +3,10 @@
 use meerkat_contracts::{CompletedReply, PendingCall, PendingReply, RunReply, RunRequest, TextBlock};
 use meerkat_core::run::Outcome;
 use meerkat_core::{Content, OutputSchema, ToolCall};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Call, Handle, Impact};
-use crate::session::{NewSessionOptions, RunResult, TurnOptions};
+use crate::session::{NewSessionOptions, RunResult, ToolOverlay, TurnOptions};
 use crate::{Error, RunInput, Runtime};
 
 pub(super) struct Run;
@@ -23,12 +23,13 @@ impl Handle for Run {
 
     async fn handle(call: Call, input: RunRequest) -> Result<RunReply, Error> {
         check_labels(&input)?;
+        check_instructions(input.additional_instructions.as_deref())?;
         check_tools(input.tools.as_deref().unwrap_or_default())?;
         refuse_unbuilt(&Extras {
             builtins: input.enable_builtins,
             keep_alive: input.keep_alive,
             comms_name: input.comms_name.as_deref(),
-            hooks: input.hooks_override.as_ref().map_or(0, serde_json::Map::len),
+            hooks: input.hooks_override.as_ref(),
         })?;
         let options = NewSessionOptions { labels: input.labels.unwrap_or_default() };
         let turn = TurnOptions {
@@ -42,6 +43,7 @@ impl Handle for Run {
             tools: input.tools,
             output_schema: input.output_schema.map(Value::Object).map(OutputSchema::parse).transpose()?,
             structured_output_retries: input.structured_output_retries,
+            overlay: ToolOverlay::default(),
             budget: input.budget_limits.unwrap_or_default(),
         };
         let runtime = call.runtime;
@@ -93,7 +95,7 @@ pub(super) struct Extras<'a> {
     pub(super) builtins: Option<bool>,
     pub(super) keep_alive: Option<bool>,
     pub(super) comms_name: Option<&'a str>,
-    pub(super) hooks: usize,
+    pub(super) hooks: Option<&'a Map<String, Value>>,
 }
 
 /// Refuses what cannot be had, rather than leaving it out in silence.
@@ -108,7 +110,9 @@ pub(super) fn refuse_unbuilt(extras: &Extras<'_>) -> Result<(), Error> {
     if extras.builtins == Some(true) {
         return Err(Error::NotCompiled { what: "the set of built-in tools", feature: "builtins" });
     }
-    if extras.hooks > 0 {
+    let listed =
+        |hooks: &Map<String, Value>| hooks.values().any(|list| list.as_array().is_none_or(|l| !l.is_empty()));
+    if extras.hooks.is_some_and(listed) {
         return Err(Error::NotCompiled { what: "running hooks", feature: "hooks" });
     }
     Ok(())
@@ -119,6 +123,18 @@ fn check_labels(input: &RunRequest) -> Result<(), Error> {
     let reserved = |key: &&String| RESERVED.contains(&key.as_str()) || key.starts_with("meerkat.");
     match input.labels.iter().flat_map(|labels| labels.keys()).find(reserved) {
         Some(key) => Err(Error::Arguments(format!("the label `{key}` is reserved; choose another name"))),
+        None => Ok(()),
+    }
+}
+
+/// Instructions must fit into a system prompt.
+pub(super) fn check_instructions(instructions: Option<&[String]>) -> Result<(), Error> {
+    let long = |text: &String| text.len() > crate::prompt::SECTION;
+    match instructions.unwrap_or_default().iter().position(long) {
+        Some(index) => Err(Error::Arguments(format!(
+            "`additional_instructions[{index}]` is longer than {} bytes",
+            crate::prompt::SECTION
+        ))),
         None => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat_core::run::{Ask, CallChange, Commit, Effect, Input, Outcome, Report, Run, Stop, ToolTable};
+use meerkat_core::run::{Ask, CallChange, Commit, Effect, Input, Outcome, Report, Run, ToolTable};
 use meerkat_core::{
     BudgetLimits, ErrorClass, Invocation, Model, ModelRequest, RunId, SessionId, Tool, ToolCall, ToolDef,
     ToolRoute,
@@ -18,8 +18,10 @@ use super::events::Emitter;
 use super::flight::{Audience, Flight, ModelCall};
 use super::live::{LEASE, LiveRun, later};
 use super::record::encode;
+use super::start::ToolOverlay;
+use super::stops::Stops;
 use crate::Error;
-use crate::config::Config;
+use crate::config::{CallTimeout, Config};
 use crate::runtime::Shared;
 use crate::structured::OutputJudge;
 
@@ -33,6 +35,7 @@ pub(super) struct Driver {
     pub(super) request: ModelRequest,
     pub(super) judge: Option<OutputJudge>,
     pub(super) client_tools: Vec<(ToolDef, Option<ToolRoute>)>,
+    pub(super) overlay: ToolOverlay,
     pub(super) budget: BudgetLimits,
     pub(super) emitter: Arc<Emitter>,
     pub(super) interrupt: CancellationToken,
@@ -45,13 +48,10 @@ pub(super) enum Driven {
     /// With a report.
     Ended(Report),
     /// Before anything was durable.
-    Refused(Trouble),
+    Refused(Error),
     /// In the middle, because it could not be stored.
-    Unstored(Trouble),
+    Unstored(Error),
 }
-
-/// Why something could not be made durable.
-pub(super) type Trouble = Error;
 
 struct Lease {
     fence: u64,
@@ -63,11 +63,9 @@ impl Driver {
         let mut flight = Flight::new(Arc::clone(&self.emitter), self.config.tools.max_concurrent);
         let mut tools: BTreeMap<String, Arc<dyn Tool>> = BTreeMap::new();
         let mut lease: Option<Lease> = None;
-        let mut trouble: Option<Trouble> = None;
+        let mut trouble: Option<Error> = None;
         let clock = Arc::clone(&self.shared.clock);
-        let limit = self.budget.max_duration().unwrap_or(Duration::MAX);
-        let mut deadline = (limit != Duration::MAX).then(|| clock.sleep(limit));
-        let mut interrupted = false;
+        let mut stops = Stops::new(self.interrupt.clone(), self.budget.max_duration(), &clock);
         loop {
             let input = match run.next() {
                 Effect::Emit(event) => {
@@ -101,24 +99,18 @@ impl Driver {
                 }
                 Effect::Wait => tokio::select! {
                     input = flight.next() => input,
-                    () = self.interrupt.cancelled(), if !interrupted => {
-                        interrupted = true;
-                        Input::Stop(Stop::Interrupt)
-                    }
-                    () = settle(&mut deadline) => {
-                        deadline = None;
-                        Input::Stop(Stop::Deadline)
-                    }
+                    stop = stops.next() => Input::Stop(stop),
                 },
                 Effect::End(report) => {
                     self.let_go(&report, lease.as_ref()).await;
                     return ended(*report, trouble, lease.is_some());
                 }
             };
-            // An interrupt that came during a commit is heard before what follows it begins.
-            if !interrupted && self.interrupt.is_cancelled() && matches!(input, Input::Committed(Ok(()))) {
-                interrupted = true;
-                run.feed(clock.now(), Input::Stop(Stop::Interrupt));
+            // What came during a commit is heard before what follows it begins.
+            if matches!(input, Input::Committed(Ok(())))
+                && let Some(stop) = stops.due(clock.now())
+            {
+                run.feed(clock.now(), Input::Stop(stop));
             }
             run.feed(clock.now(), input);
         }
@@ -126,17 +118,17 @@ impl Driver {
 
     /// Makes a commit durable. The first one also admits the run: it takes the lease and, for a new session,
     /// creates it.
-    async fn commit(&mut self, commit: &Commit, lease: &mut Option<Lease>) -> Result<(), Trouble> {
+    async fn commit(&mut self, commit: &Commit, lease: &mut Option<Lease>) -> Result<(), Error> {
         let transaction = self.transaction(commit, lease.as_ref())?;
         let done = self.shared.store.commit(transaction).await?;
         if let Some(fence) = done.fence {
-            let live = self.shared.live.add(self.session, self.interrupt.clone());
+            let live = self.shared.live.add(self.session, self.run_id, self.interrupt.clone());
             *lease = Some(Lease { fence, _live: live });
         }
         Ok(())
     }
 
-    fn transaction(&mut self, commit: &Commit, lease: Option<&Lease>) -> Result<Transaction, Trouble> {
+    fn transaction(&mut self, commit: &Commit, lease: Option<&Lease>) -> Result<Transaction, Error> {
         let session = self.session;
         let now = self.shared.clock.now();
         let mut transaction = self.admission.take().unwrap_or_default();
@@ -180,18 +172,32 @@ impl Driver {
         for (def, _) in &self.client_tools {
             tools.remove(&def.name);
         }
-        let own = self.client_tools.iter().map(|(def, _)| def.clone());
+        tools.retain(|name, _| self.overlay.allows(name));
+        let own =
+            self.client_tools.iter().map(|(def, _)| def.clone()).filter(|def| self.overlay.allows(&def.name));
         self.request.tools = own.chain(tools.values().map(|tool| tool.def().clone())).collect();
         tools
     }
 
     fn table(&self, tools: &BTreeMap<String, Arc<dyn Tool>>) -> ToolTable {
-        let own = self.client_tools.iter().filter_map(|(def, route)| route.map(|r| (def.name.clone(), r)));
+        let own = self.client_tools.iter().filter(|(def, _)| self.overlay.allows(&def.name));
+        let own = own.filter_map(|(def, route)| route.map(|route| (def.name.clone(), route)));
         tools.keys().map(|name| (name.clone(), ToolRoute::Local)).chain(own).collect()
     }
 
+    /// Returns how long one model call may take.
+    fn call_timeout(&self) -> Duration {
+        const DEFAULT: Duration = Duration::from_secs(600);
+        const FOREVER: Duration = Duration::from_secs(30 * 24 * 3600);
+        match self.config.retry.call_timeout {
+            Some(CallTimeout::Disabled) => FOREVER,
+            Some(CallTimeout::After(span)) => span.0,
+            None => self.model.info().call_timeout.unwrap_or(DEFAULT),
+        }
+    }
+
     fn model_call(&self, ask: Ask, run: &Run) -> ModelCall {
-        let timeout = self.config.retry.call_timeout.map_or(Duration::from_secs(600), |span| span.0);
+        let timeout = self.call_timeout();
         let mut request = self.request.clone();
         let mut judge = None;
         let audience = if matches!(ask, Ask::Step) { Audience::Listeners } else { Audience::Nobody };
@@ -245,7 +251,7 @@ fn call_changes(session: SessionId, calls: &CallChange) -> Result<Vec<Change>, E
     })
 }
 
-fn ended(report: Report, trouble: Option<Trouble>, admitted: bool) -> Driven {
+fn ended(report: Report, trouble: Option<Error>, admitted: bool) -> Driven {
     match trouble.filter(|_| is_store_failure(&report)) {
         Some(error) if admitted => Driven::Unstored(error),
         Some(error) => Driven::Refused(error),
@@ -255,11 +261,4 @@ fn ended(report: Report, trouble: Option<Trouble>, admitted: bool) -> Driven {
 
 fn is_store_failure(report: &Report) -> bool {
     matches!(&report.outcome, Outcome::Failed(failure) if failure.class == ErrorClass::Store)
-}
-
-async fn settle(deadline: &mut Option<meerkat_core::BoxFuture<'_, ()>>) {
-    match deadline {
-        Some(deadline) => deadline.await,
-        None => std::future::pending().await,
-    }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use meerkat_core::{Clock, SessionId, Timestamp};
+use meerkat_core::{Clock, RunId, SessionId, Timestamp};
 use meerkat_store::{Change, Store, Transaction};
 use tokio_util::sync::CancellationToken;
 
@@ -37,14 +37,16 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    runs: HashMap<SessionId, CancellationToken>,
+    runs: HashMap<SessionId, (RunId, CancellationToken)>,
     keeping: bool,
+    closing: bool,
 }
 
 /// A run in flight; dropping it takes the run off the list.
 pub(crate) struct LiveRun {
     runs: LiveRuns,
     session: SessionId,
+    run: RunId,
 }
 
 impl LiveRuns {
@@ -53,25 +55,30 @@ impl LiveRuns {
     }
 
     /// Puts a run on the list once it has its lease.
-    pub(crate) fn add(&self, session: SessionId, interrupt: CancellationToken) -> LiveRun {
+    pub(crate) fn add(&self, session: SessionId, run: RunId, interrupt: CancellationToken) -> LiveRun {
         let mut state = self.state();
-        state.runs.insert(session, interrupt);
+        if state.closing {
+            interrupt.cancel();
+        }
+        state.runs.insert(session, (run, interrupt));
         if !std::mem::replace(&mut state.keeping, true) {
             tokio::spawn(self.clone().keep());
         }
         drop(state);
-        LiveRun { runs: self.clone(), session }
+        LiveRun { runs: self.clone(), session, run }
     }
 
     /// Asks a run of this process to stop; false when it is not here.
     pub(crate) fn interrupt(&self, session: SessionId) -> bool {
-        let token = self.state().runs.get(&session).cloned();
+        let token = self.state().runs.get(&session).map(|(_, token)| token.clone());
         token.inspect(CancellationToken::cancel).is_some()
     }
 
-    /// Asks every run to stop.
-    pub(crate) fn interrupt_all(&self) {
-        for token in self.state().runs.values() {
+    /// Asks every run to stop, those that are just beginning included.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        state.closing = true;
+        for (_, token) in state.runs.values() {
             token.cancel();
         }
     }
@@ -93,27 +100,48 @@ impl LiveRuns {
     }
 
     async fn keep(self) {
-        let mut since_renewal = Duration::ZERO;
+        let mut place = KeepersPlace { runs: self.clone(), left: false };
+        let mut renewed = self.inner.clock.now();
         loop {
             self.inner.clock.sleep(POLL).await;
-            since_renewal += POLL;
-            let Some(sessions) = self.kept() else { return };
+            let Some(sessions) = self.kept() else {
+                place.left = true;
+                return;
+            };
+            let now = self.inner.clock.now();
             // A store that fails here fails the runs at their next commit, with the reason.
+            if now >= later(renewed, RENEWAL) {
+                renewed = now;
+                let changes = vec![Change::RenewLeases { sessions, expires_at: later(now, LEASE) }];
+                let _ = self.inner.store.commit(Transaction { guards: Vec::new(), changes }).await;
+            }
             for session in self.inner.store.interrupts().await.unwrap_or_default() {
                 self.interrupt(session);
             }
-            if since_renewal >= RENEWAL {
-                since_renewal = Duration::ZERO;
-                let expires_at = later(self.inner.clock.now(), LEASE);
-                let changes = vec![Change::RenewLeases { sessions, expires_at }];
-                let _ = self.inner.store.commit(Transaction { guards: Vec::new(), changes }).await;
-            }
+        }
+    }
+}
+
+/// The keeper's place, which is free again even when its task is dropped with the tokio runtime.
+struct KeepersPlace {
+    runs: LiveRuns,
+    left: bool,
+}
+
+impl Drop for KeepersPlace {
+    fn drop(&mut self) {
+        if !self.left {
+            self.runs.state().keeping = false;
         }
     }
 }
 
 impl Drop for LiveRun {
     fn drop(&mut self) {
-        self.runs.state().runs.remove(&self.session);
+        let mut state = self.runs.state();
+        // The session's next run may be on the list already.
+        if state.runs.get(&self.session).is_some_and(|(run, _)| *run == self.run) {
+            state.runs.remove(&self.session);
+        }
     }
 }

@@ -7,9 +7,10 @@ mod live;
 mod record;
 mod service;
 mod start;
+mod stops;
 
 pub(crate) use live::LiveRuns;
 
 pub use events::EventSink;
 pub use service::{HistoryPage, SessionService, SessionView};
-pub use start::{NewSessionOptions, RunControl, RunResult, TurnOptions};
+pub use start::{NewSessionOptions, RunControl, RunResult, ToolOverlay, TurnOptions};

@@ -98,7 +98,13 @@ impl SessionService {
             if self.is_active(&row) {
                 return Err(meerkat_store::Error::Busy(id).into());
             }
-            let found = self.shared.found(row, &turn, &config).await?;
+            let fence = row.fence;
+            let found = match self.shared.found(row, &turn, &config).await {
+                // The input may not fit because somebody else was faster: then the session was run since.
+                Err(error @ Error::Opening(_)) if self.row(id).await?.fence == fence => return Err(error),
+                Err(Error::Opening(_)) => continue,
+                found => found?,
+            };
             let done = self.shared.execute(found, turn.clone(), config.clone(), control.clone()).await;
             // Another process ran the session between our reading and our commit: look again.
             if !matches!(&done, Err(Error::Store(meerkat_store::Error::Changed(_)))) {

@@ -55,8 +55,26 @@ pub struct TurnOptions {
     pub output_schema: Option<OutputSchema>,
     /// How often to ask again for it, from now on.
     pub structured_output_retries: Option<u32>,
+    /// Which tools this run may use.
+    pub overlay: ToolOverlay,
     /// What this run may use up.
     pub budget: BudgetLimits,
+}
+
+/// Which tools a run may use; a block comes before an allowance.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolOverlay {
+    /// Only these, if set.
+    pub allowed: Option<Vec<String>>,
+    /// Not these.
+    pub blocked: Vec<String>,
+}
+
+impl ToolOverlay {
+    pub(super) fn allows(&self, name: &str) -> bool {
+        let listed = |names: &[String]| names.iter().any(|listed| listed == name);
+        !listed(&self.blocked) && self.allowed.as_deref().is_none_or(listed)
+    }
 }
 
 /// How a run is watched and stopped.
@@ -264,6 +282,7 @@ impl Shared {
             config,
             model,
             judge,
+            overlay: turn.overlay,
             budget,
             emitter: Arc::new(Emitter::new(id, Arc::clone(&self.clock), events)),
             interrupt,

@@ -229,8 +229,9 @@ async fn what_this_build_does_not_have_is_refused_and_not_left_out() {
     let wishes = [
         json!({"enable_builtins": true}),
         json!({"keep_alive": true, "comms_name": "a"}),
-        json!({"hooks_override": {"entries": []}}),
+        json!({"hooks_override": {"entries": [{"id": "h"}]}}),
     ];
+    run(&world, json!({"prompt": "x", "hooks_override": {"entries": [], "disable": []}})).await.unwrap();
     for mut wish in wishes {
         wish["prompt"] = json!("x");
         let error = run(&world, wish.clone()).await.unwrap_err();

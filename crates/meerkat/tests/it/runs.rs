@@ -186,11 +186,11 @@ async fn a_new_session_whose_run_breaks_off_is_named() {
 }
 
 #[tokio::test]
-async fn a_listener_that_panics_does_not_keep_the_session_busy() {
+async fn a_listener_that_panics_does_not_hurt_the_run() {
     let world = World::new([]);
     let control = RunControl { events: Some(Arc::new(|_| panic!("as scripted"))), ..RunControl::default() };
     let id = world.session("one").await;
-    assert_eq!(kind(world.sessions().start_turn(id, then("two"), control).await), ErrorKind::Internal);
+    assert_eq!(text(&world.sessions().start_turn(id, then("two"), control).await.unwrap()), "done");
     assert_eq!(text(&world.resume(id, then("three")).await.unwrap()), "done");
 }
 

@@ -117,3 +117,23 @@ async fn a_tool_is_told_who_calls_it_and_with_what() {
     assert_eq!(heard.len(), 1);
     assert_eq!((heard[0].session_id, &heard[0].call.args), (done.session_id, &json!({"n": [1, "é"]})));
 }
+
+#[tokio::test]
+async fn a_run_uses_only_the_tools_it_may() {
+    let calls = vec![
+        ("a".to_owned(), "first".to_owned(), serde_json::json!({})),
+        ("b".to_owned(), "second".to_owned(), serde_json::json!({})),
+    ];
+    let tool =
+        |name: &str| meerkat_testkit::FnTool::new(name, |_| async { meerkat::ToolOutput::text("ran") });
+    let world = World::in_memory([Script::Call(calls)], [tool("first"), tool("second")], None);
+    let overlay = meerkat::ToolOverlay { allowed: None, blocked: vec!["second".to_owned()] };
+    world.create(meerkat::TurnOptions { overlay, ..say("go") }).await.unwrap();
+    let seen = world.model.seen();
+    assert_eq!(seen[0].tools, ["first"]);
+    assert!(
+        seen[1].lines[2].starts_with("results: a=ran, b={\"error\":\"tool_not_found\""),
+        "{:?}",
+        seen[1].lines
+    );
+}

@@ -40,7 +40,10 @@ impl OfflineModel {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            info: ModelInfo { context_window: Some(128_000), ..ModelInfo::new(OFFLINE_MODEL_ID, Provider::Other) },
+            info: ModelInfo {
+                context_window: Some(128_000),
+                ..ModelInfo::new(OFFLINE_MODEL_ID, Provider::Other)
+            },
             failures: Memory::default(),
         }
     }

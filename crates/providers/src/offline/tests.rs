@@ -7,9 +7,8 @@ mod replies;
 use std::sync::{Arc, Mutex};
 
 use meerkat_core::{
-    OutputSchema,
-    Answer, AssistantBlock, Content, Delta, Message, Model as _, ModelError, ModelRequest, StopReason,
-    Timestamp, ToolDef, ToolOutput, ToolResult,
+    Answer, AssistantBlock, Content, Delta, Message, Model as _, ModelError, ModelRequest, OutputSchema,
+    StopReason, Timestamp, ToolDef, ToolOutput, ToolResult,
 };
 use serde_json::Value;
 
@@ -48,7 +47,11 @@ fn request(messages: Vec<Message>) -> ModelRequest {
 }
 
 fn extraction(messages: Vec<Message>, schema: Value) -> ModelRequest {
-    ModelRequest { tools: Arc::new([]), output_schema: OutputSchema::parse(schema).ok().map(Arc::new), ..request(messages) }
+    ModelRequest {
+        tools: Arc::new([]),
+        output_schema: OutputSchema::parse(schema).ok().map(Arc::new),
+        ..request(messages)
+    }
 }
 
 async fn ask(model: &OfflineModel, request: &ModelRequest) -> Result<(Answer, Vec<Delta>), ModelError> {

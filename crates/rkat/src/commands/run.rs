@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use meerkat::{
     AgentEvent, BudgetLimits, Completion, Content, EventEnvelope, EventSink, NewSessionOptions, Outcome,
-    OutputSchema, RunControl, RunInput, RunResult, Runtime, TerminalCause, TurnOptions,
+    OutputSchema, RunControl, RunInput, RunResult, Runtime, TerminalCause, ToolOverlay, TurnOptions,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -89,6 +89,10 @@ fn turn(args: &RunArgs, prompt: String) -> Result<TurnOptions, CliError> {
         tools: None,
         output_schema: args.schema.as_deref().map(schema).transpose()?,
         structured_output_retries: None,
+        overlay: ToolOverlay {
+            allowed: (!args.allow_tool.is_empty()).then(|| args.allow_tool.clone()),
+            blocked: args.block_tool.clone(),
+        },
         budget: BudgetLimits {
             max_tokens: args.max_total_tokens,
             max_duration_secs: args.max_duration.map(|span| span.0.as_secs().max(1)),

@@ -109,7 +109,16 @@ impl Session {
                     run.feed(now, Input::Committed(Ok(())));
                 }
                 Effect::Boundary => run.feed(now, Input::Tools(tools())),
-                Effect::Ask(ask) => flight.ask = Some(ask),
+                Effect::Ask(ask) => {
+                    match &ask {
+                        Ask::Step => Durable::check_asked(&run.transcript().context()),
+                        Ask::Extract(asides) => {
+                            Durable::check_asked(&[run.transcript().context(), asides.clone()].concat());
+                        }
+                        Ask::Summarise { messages, .. } => Durable::check_asked(messages),
+                    }
+                    flight.ask = Some(ask);
+                }
                 Effect::Start(calls) => {
                     for call in calls {
                         let open = self.durable.calls.iter().any(|stored| stored.intent.id == call.id);

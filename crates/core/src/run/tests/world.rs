@@ -58,6 +58,20 @@ impl Durable {
         open(&self.transcript(), &self.calls, input, Timestamp::UNIX_EPOCH)
     }
 
+    /// Panics unless every call among these messages is followed by its results.
+    pub(super) fn check_asked(messages: &[Arc<Message>]) {
+        for (index, message) in messages.iter().enumerate() {
+            let asked: Vec<_> = message.tool_calls().into_iter().map(|call| call.id).collect();
+            let answered: Vec<_> = match messages.get(index + 1).map(|next| &**next) {
+                Some(Message::ToolResults { results, .. }) => {
+                    results.iter().map(|result| result.tool_use_id.clone()).collect()
+                }
+                _ => Vec::new(),
+            };
+            assert_eq!(answered, asked, "what the model is asked is whole");
+        }
+    }
+
     /// Panics unless every provider would accept the transcript.
     pub(super) fn check(&self) {
         assert!(

@@ -20,7 +20,8 @@ fn text(text: &str) -> AssistantBlock {
 
 #[test]
 fn it_describes_itself() {
-    let info = ModelInfo { context_window: Some(128_000), ..ModelInfo::new(OFFLINE_MODEL_ID, Provider::Other) };
+    let info =
+        ModelInfo { context_window: Some(128_000), ..ModelInfo::new(OFFLINE_MODEL_ID, Provider::Other) };
     assert_eq!(OfflineModel::default().info(), &info);
 }
 

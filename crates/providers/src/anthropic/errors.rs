@@ -1,0 +1,68 @@
+//! What Anthropic says when it refuses, before the answer or in the middle of it.
+
+use meerkat_core::ModelErrorKind;
+use serde_json::Value;
+
+use crate::wire::{Refusal, kind_of_status};
+
+/// How a conversation that is too long is described.
+const TOO_LONG: [&str; 8] = [
+    "prompt is too long",
+    "input is too long",
+    "context window",
+    "context limit",
+    "context length",
+    "too many tokens",
+    "exceeds the maximum size",
+    "request_too_large",
+];
+
+/// How content that may not be is described.
+const FILTERED: [&str; 4] = ["content filtering policy", "content policy", "usage policy", "usage policies"];
+
+/// Reads the error that came instead of an answer.
+pub(super) fn refusal(status: u16, body: &Value) -> Refusal {
+    let error = body.get("error").unwrap_or(body);
+    let message = message(error).or_else(|| message(body)).unwrap_or_default();
+    let kind = kind(error.get("type").and_then(Value::as_str).unwrap_or_default(), &message);
+    Refusal { kind: kind.unwrap_or_else(|| kind_of_status(status)), message }
+}
+
+/// Reads the error that came in the stream.
+pub(super) fn in_stream(error: &Value) -> Refusal {
+    let message = message(error).unwrap_or_else(|| "the provider reported an error".to_owned());
+    let kind = kind(error.get("type").and_then(Value::as_str).unwrap_or_default(), &message);
+    Refusal { kind: kind.unwrap_or(ModelErrorKind::Server), message }
+}
+
+fn message(error: &Value) -> Option<String> {
+    let text = error.get("message").or_else(|| error.get("detail")).unwrap_or(error);
+    text.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// Sorts an error by its type and, where a type covers several things, by its wording.
+fn kind(name: &str, message: &str) -> Option<ModelErrorKind> {
+    Some(match name {
+        "invalid_request_error" => worded(message).unwrap_or(ModelErrorKind::BadRequest),
+        "request_too_large" => ModelErrorKind::ContextOverflow,
+        "authentication_error" | "permission_error" => ModelErrorKind::Auth,
+        "billing_error" | "not_found_error" => ModelErrorKind::BadRequest,
+        "rate_limit_error" => ModelErrorKind::RateLimited,
+        "overloaded_error" => ModelErrorKind::Overloaded,
+        "timeout_error" => ModelErrorKind::NetworkTimeout,
+        "api_error" => ModelErrorKind::Server,
+        _ => return worded(message),
+    })
+}
+
+fn worded(message: &str) -> Option<ModelErrorKind> {
+    let message = message.to_lowercase();
+    let says = |wordings: &[&str]| wordings.iter().any(|wording| message.contains(wording));
+    if says(&TOO_LONG) {
+        Some(ModelErrorKind::ContextOverflow)
+    } else if says(&FILTERED) {
+        Some(ModelErrorKind::ContentFilter)
+    } else {
+        None
+    }
+}

@@ -1,0 +1,102 @@
+//! Anthropic's Messages API.
+//!
+//! Owns how a conversation looks there and how its event stream is read. What a model can do comes from its
+//! [`ModelInfo`]; which tools and schemas are taken is [`crate::schema`]'s business.
+
+mod blocks;
+mod errors;
+mod messages;
+mod request;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use meerkat_core::{Model, ModelInfo, ModelRequest, Provider};
+use serde_json::Value;
+
+use crate::client::{Endpoint, Http, WireModel};
+use crate::wire::{Body, Decode, Refusal, Wire};
+
+/// The version of the API that features are asked of by name, and that takes sampling parameters.
+const VERSION_2023: &str = "2023-06-01";
+
+/// How to speak to Anthropic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnthropicOptions {
+    /// The version of the API, as in the header `anthropic-version`.
+    ///
+    /// Versions after `2023-06-01`, such as `2026-10-21`, take no sampling parameters, and none are sent.
+    pub version: String,
+}
+
+impl Default for AnthropicOptions {
+    fn default() -> Self {
+        Self { version: VERSION_2023.to_owned() }
+    }
+}
+
+/// Makes a model that is served by Anthropic's Messages API.
+#[must_use]
+pub fn anthropic(info: ModelInfo, endpoint: Endpoint, http: Http) -> Arc<dyn Model> {
+    anthropic_with(info, endpoint, http, AnthropicOptions::default())
+}
+
+/// Makes a model that is served by Anthropic's Messages API in a chosen version.
+#[must_use]
+pub fn anthropic_with(
+    info: ModelInfo,
+    endpoint: Endpoint,
+    http: Http,
+    options: AnthropicOptions,
+) -> Arc<dyn Model> {
+    Arc::new(WireModel { wire: Messages { version: options.version }, info, endpoint, http })
+}
+
+/// The wire format.
+struct Messages {
+    version: String,
+}
+
+impl Messages {
+    fn is_2023(&self) -> bool {
+        self.version == VERSION_2023
+    }
+}
+
+impl Wire for Messages {
+    fn provider(&self) -> Provider {
+        Provider::Anthropic
+    }
+
+    fn path(&self, _info: &ModelInfo) -> String {
+        "/v1/messages".to_owned()
+    }
+
+    fn headers(&self, key: &str) -> Vec<(&'static str, String)> {
+        let mut headers = vec![("anthropic-version", self.version.clone())];
+        if !key.is_empty() {
+            headers.push(("x-api-key", key.to_owned()));
+        }
+        headers
+    }
+
+    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> Body {
+        let sampling = if self.is_2023() { request::Sampling::Taken } else { request::Sampling::Refused };
+        request::body(info, request, sampling)
+    }
+
+    fn headers_for(&self, body: &Value) -> Vec<(&'static str, String)> {
+        let betas = if self.is_2023() { request::betas(body) } else { Vec::new() };
+        if betas.is_empty() { Vec::new() } else { vec![("anthropic-beta", betas.join(","))] }
+    }
+
+    fn decoder(&self) -> Box<dyn Decode> {
+        Box::new(stream::Decoder::default())
+    }
+
+    fn refusal(&self, status: u16, body: &Value) -> Refusal {
+        errors::refusal(status, body)
+    }
+}

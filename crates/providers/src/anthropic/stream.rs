@@ -1,0 +1,249 @@
+//! Reads an answer from its event stream.
+
+use meerkat_core::{Answer, DeltaSink, ModelError, ModelErrorKind, Provider, StopReason, Usage};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::blocks::Part;
+use super::errors;
+use crate::sse::Event;
+use crate::wire::{Decode, error};
+
+/// An event. Fields that are not needed are not read, so they may be anything.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum StreamEvent {
+    MessageStart {
+        message: Started,
+    },
+    ContentBlockStart {
+        index: u64,
+        content_block: Map<String, Value>,
+    },
+    ContentBlockDelta {
+        index: u64,
+        delta: Map<String, Value>,
+    },
+    ContentBlockStop {
+        index: u64,
+    },
+    MessageDelta {
+        delta: Ending,
+        #[serde(default)]
+        usage: Counted,
+    },
+    MessageStop,
+    Error {
+        error: Value,
+    },
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Debug, Deserialize)]
+struct Started {
+    #[serde(default)]
+    usage: Counted,
+}
+
+#[derive(Debug, Deserialize)]
+struct Ending {
+    stop_reason: Option<String>,
+    stop_details: Option<Value>,
+}
+
+/// Tokens counted so far; what is absent is unchanged.
+#[derive(Debug, Default, Deserialize)]
+struct Counted {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+}
+
+/// A block of the answer, open until its end is announced.
+#[derive(Debug)]
+struct Block {
+    index: u64,
+    part: Part,
+    is_open: bool,
+}
+
+/// How far the stream has come.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Before,
+    Inside,
+    Ended,
+}
+
+/// What of an answer can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Substance {
+    Calls,
+    Words,
+    Nothing,
+}
+
+impl Substance {
+    fn of(blocks: &[Block]) -> Self {
+        if blocks.iter().any(|block| matches!(block.part, Part::Call { .. })) {
+            Self::Calls
+        } else if blocks.iter().any(|block| block.part.has_text()) {
+            Self::Words
+        } else {
+            Self::Nothing
+        }
+    }
+}
+
+/// Reads one answer.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    stage: Stage,
+    blocks: Vec<Block>,
+    usage: Usage,
+    stop_reason: Option<String>,
+    /// Why the model refused, in its provider's words.
+    explanation: Option<String>,
+}
+
+impl Decode for Decoder {
+    fn event(&mut self, event: &Event, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+        if self.stage == Stage::Ended {
+            return Ok(());
+        }
+        let read = serde_json::from_str(&event.data);
+        let event = read.map_err(|reason| malformed(format!("an event cannot be read: {reason}")))?;
+        match event {
+            StreamEvent::Other => Ok(()),
+            StreamEvent::Error { error: reported } => {
+                let refusal = errors::in_stream(&reported);
+                Err(error(Provider::Anthropic, refusal.kind, refusal.message))
+            }
+            StreamEvent::MessageStart { message } => self.start(&message.usage),
+            _ if self.stage == Stage::Before => {
+                Err(malformed("the answer does not begin with `message_start`"))
+            }
+            StreamEvent::ContentBlockStart { index, content_block } => {
+                self.open(index, content_block, deltas)
+            }
+            StreamEvent::ContentBlockDelta { index, delta } => {
+                let block = self.block(index)?;
+                let delta = block.part.extend(&delta).map_err(malformed)?;
+                delta.into_iter().for_each(deltas);
+                Ok(())
+            }
+            StreamEvent::ContentBlockStop { index } => {
+                self.block(index)?.is_open = false;
+                Ok(())
+            }
+            StreamEvent::MessageDelta { delta, usage } => {
+                self.end(delta, &usage);
+                Ok(())
+            }
+            StreamEvent::MessageStop => self.stop(),
+        }
+    }
+
+    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+        if self.stage != Stage::Ended {
+            let reason = "the stream ended before the answer did";
+            return Err(error(Provider::Anthropic, ModelErrorKind::StreamCut, reason));
+        }
+        let Self { blocks, usage, stop_reason, explanation, .. } = *self;
+        let substance = Substance::of(&blocks);
+        let stop_reason = stopped(stop_reason.as_deref(), substance, explanation)?;
+        let blocks = blocks.into_iter().filter_map(|block| block.part.finish()).collect();
+        Ok(Answer { blocks, stop_reason, usage })
+    }
+}
+
+impl Decoder {
+    fn start(&mut self, usage: &Counted) -> Result<(), ModelError> {
+        if self.stage != Stage::Before {
+            return Err(malformed("`message_start` came twice"));
+        }
+        self.stage = Stage::Inside;
+        self.count(usage);
+        Ok(())
+    }
+
+    fn open(
+        &mut self,
+        index: u64,
+        content: Map<String, Value>,
+        deltas: DeltaSink<'_>,
+    ) -> Result<(), ModelError> {
+        if self.blocks.iter().any(|block| block.index == index) {
+            return Err(malformed(format!("block {index} began twice")));
+        }
+        let (part, delta) = Part::begin(content).map_err(malformed)?;
+        delta.into_iter().for_each(deltas);
+        self.blocks.push(Block { index, part, is_open: true });
+        Ok(())
+    }
+
+    fn block(&mut self, index: u64) -> Result<&mut Block, ModelError> {
+        let open = self.blocks.iter_mut().rev().find(|block| block.index == index && block.is_open);
+        open.ok_or_else(|| malformed(format!("block {index} is not open")))
+    }
+
+    fn end(&mut self, ending: Ending, usage: &Counted) {
+        self.count(usage);
+        if ending.stop_reason.is_some() {
+            self.stop_reason = ending.stop_reason;
+        }
+        let explanation = ending.stop_details.as_ref().and_then(|details| details.get("explanation"));
+        if let Some(text) = explanation.and_then(Value::as_str) {
+            self.explanation = Some(text.to_owned());
+        }
+    }
+
+    fn stop(&mut self) -> Result<(), ModelError> {
+        if let Some(block) = self.blocks.iter().find(|block| block.is_open) {
+            return Err(malformed(format!("block {} has no end", block.index)));
+        }
+        if self.stop_reason.is_none() {
+            return Err(malformed("the answer ended without a stop reason"));
+        }
+        self.stage = Stage::Ended;
+        Ok(())
+    }
+
+    fn count(&mut self, counted: &Counted) {
+        self.usage.input_tokens = counted.input_tokens.unwrap_or(self.usage.input_tokens);
+        self.usage.output_tokens = counted.output_tokens.unwrap_or(self.usage.output_tokens);
+        self.usage.cache_creation_tokens =
+            counted.cache_creation_input_tokens.or(self.usage.cache_creation_tokens);
+        self.usage.cache_read_tokens = counted.cache_read_input_tokens.or(self.usage.cache_read_tokens);
+    }
+}
+
+/// Sorts why an answer ended; one that was cut off before it said anything is no answer.
+fn stopped(
+    reason: Option<&str>,
+    substance: Substance,
+    explanation: Option<String>,
+) -> Result<StopReason, ModelError> {
+    Ok(match reason.unwrap_or_default() {
+        "refusal" if substance != Substance::Nothing => StopReason::ContentFilter,
+        "refusal" => {
+            let reason = explanation.unwrap_or_else(|| "the model refused to answer".to_owned());
+            return Err(error(Provider::Anthropic, ModelErrorKind::ContentFilter, reason));
+        }
+        "model_context_window_exceeded" if substance == Substance::Nothing => {
+            let reason = "the conversation left no room for an answer";
+            return Err(error(Provider::Anthropic, ModelErrorKind::ContextOverflow, reason));
+        }
+        "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
+        "stop_sequence" => StopReason::StopSequence,
+        _ if substance == Substance::Calls => StopReason::ToolUse,
+        _ => StopReason::EndTurn,
+    })
+}
+
+fn malformed(message: impl Into<String>) -> ModelError {
+    error(Provider::Anthropic, ModelErrorKind::Malformed, message)
+}

@@ -1,0 +1,101 @@
+//! What may be passed to a model in `provider_params`, as a JSON Schema.
+
+use meerkat_core::Provider;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{CatalogueEntry, ThinkingMode};
+
+/// A parameter by name; what it looks like depends on the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Param {
+    Thinking,
+    ThinkingLevel,
+    ThinkingBudget,
+    Effort,
+    ReasoningEffort,
+    TopK,
+    TopP,
+    InferenceGeo,
+    Compaction,
+    Seed,
+    FrequencyPenalty,
+    PresencePenalty,
+}
+
+/// Returns the JSON Schema of the `provider_params` a model takes.
+#[must_use]
+pub fn params_schema(entry: &CatalogueEntry) -> Value {
+    let properties: Map<String, Value> =
+        entry.params.iter().map(|param| (param.name().to_owned(), param.schema(entry))).collect();
+    json!({ "type": "object", "properties": properties, "additionalProperties": false })
+}
+
+impl Param {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Thinking => "thinking",
+            Self::ThinkingLevel => "thinking_level",
+            Self::ThinkingBudget => "thinking_budget",
+            Self::Effort => "effort",
+            Self::ReasoningEffort => "reasoning_effort",
+            Self::TopK => "top_k",
+            Self::TopP => "top_p",
+            Self::InferenceGeo => "inference_geo",
+            Self::Compaction => "compaction",
+            Self::Seed => "seed",
+            Self::FrequencyPenalty => "frequency_penalty",
+            Self::PresencePenalty => "presence_penalty",
+        }
+    }
+
+    fn schema(self, entry: &CatalogueEntry) -> Value {
+        match self {
+            Self::Thinking if entry.provider == Provider::Gemini => json!({
+                "type": "object",
+                "properties": {
+                    "thinking_level": Self::ThinkingLevel.schema(entry),
+                    "thinking_budget": Self::ThinkingBudget.schema(entry),
+                },
+                "additionalProperties": false,
+            }),
+            Self::Thinking => thinking(&entry.thinking),
+            Self::Effort | Self::ReasoningEffort | Self::ThinkingLevel => {
+                json!({ "type": "string", "enum": entry.efforts })
+            }
+            Self::ThinkingBudget | Self::TopK | Self::Seed => json!({ "type": "integer" }),
+            Self::TopP => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
+            Self::InferenceGeo => json!({ "type": "string" }),
+            Self::Compaction => json!({}),
+            Self::FrequencyPenalty | Self::PresencePenalty => json!({ "type": "number" }),
+        }
+    }
+}
+
+fn thinking(modes: &[ThinkingMode]) -> Value {
+    let mut shapes: Vec<Value> = modes.iter().map(|mode| mode.schema()).collect();
+    if shapes.len() == 1 { shapes.remove(0) } else { json!({ "anyOf": shapes }) }
+}
+
+impl ThinkingMode {
+    fn schema(self) -> Value {
+        match self {
+            Self::Adaptive => json!({
+                "type": "object",
+                "properties": { "type": { "type": "string", "enum": ["adaptive"] } },
+                "required": ["type"],
+                "additionalProperties": false,
+            }),
+            Self::Enabled => json!({
+                "type": "object",
+                "properties": {
+                    "type": { "type": "string", "enum": ["enabled"] },
+                    "budget_tokens": { "type": "integer" },
+                },
+                "required": ["type", "budget_tokens"],
+                "additionalProperties": false,
+            }),
+        }
+    }
+}

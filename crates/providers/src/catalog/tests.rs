@@ -1,0 +1,166 @@
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::*;
+
+fn entry(id: &str) -> &'static CatalogueEntry {
+    Catalogue::built_in().find(id).unwrap()
+}
+
+fn entries() -> impl Iterator<Item = &'static CatalogueEntry> {
+    Catalogue::built_in().providers.iter().flat_map(|group| &group.models)
+}
+
+#[test]
+fn the_file_can_be_read_and_agrees_with_itself() {
+    let catalogue = read(include_str!("models.json")).unwrap();
+    let providers: Vec<_> = catalogue.providers.iter().map(|group| group.provider).collect();
+    assert_eq!(providers, [Provider::Anthropic, Provider::OpenAi, Provider::Gemini]);
+    let mut ids = BTreeSet::new();
+    for entry in entries() {
+        assert!(ids.insert(&entry.id), "{} is there twice", entry.id);
+        assert_eq!(Catalogue::provider_of_prefix(&entry.id), Some(entry.provider), "{}", entry.id);
+        assert!(u64::from(entry.max_output_tokens) <= entry.context_window, "{}", entry.id);
+        assert!(entry.call_timeout_secs > 0, "{}", entry.id);
+        if let Some(same) = &entry.alias_of {
+            let same = self::entry(same);
+            let renamed = CatalogueEntry {
+                id: entry.id.clone(),
+                display_name: entry.display_name.clone(),
+                alias_of: entry.alias_of.clone(),
+                ..same.clone()
+            };
+            assert_eq!(&renamed, entry);
+        }
+    }
+    for group in &catalogue.providers {
+        let default = catalogue.default_model(group.provider).unwrap();
+        assert!(default.serves_runs() && default.alias_of.is_none(), "{}", default.id);
+    }
+}
+
+#[test]
+fn every_parameter_has_values_to_choose_from() {
+    for entry in entries() {
+        let takes = |param| entry.params.contains(&param);
+        let effort = [params::Param::Effort, params::Param::ReasoningEffort, params::Param::ThinkingLevel]
+            .into_iter()
+            .any(takes);
+        assert_eq!(effort, !entry.efforts.is_empty(), "{}", entry.id);
+        assert_eq!(entry.provider == Provider::Anthropic, !entry.thinking.is_empty(), "{}", entry.id);
+        let schema = params_schema(entry);
+        assert!(jsonschema::meta::is_valid(&schema), "{}", entry.id);
+        assert_eq!(schema["additionalProperties"], json!(false), "{}", entry.id);
+    }
+}
+
+#[test]
+fn groups_are_ordered_and_name_their_defaults() {
+    let groups = Catalogue::built_in().groups();
+    let names: Vec<_> = groups.iter().map(|group| group.default_model_id.as_str()).collect();
+    assert_eq!(names, ["claude-opus-4-7", "gpt-5.5", "gemini-3-flash-preview"]);
+    for group in groups {
+        assert!(group.models.is_sorted_by(|a, b| a.id < b.id), "{}", group.provider);
+    }
+}
+
+#[test]
+fn capabilities_follow_the_provider() {
+    for entry in entries() {
+        let profile = entry.info().profile;
+        assert!(profile.vision, "{}", entry.id);
+        assert_eq!(profile.image_tool_results, entry.provider != Provider::OpenAi, "{}", entry.id);
+        assert_eq!(profile.inline_video, entry.provider == Provider::Gemini, "{}", entry.id);
+        assert_eq!(entry.serves_runs(), entry.id != "gpt-realtime-2", "{}", entry.id);
+        let searches = entry.id != "gpt-realtime-2" && entry.model_family != "codex";
+        assert_eq!(profile.supports_web_search, searches, "{}", entry.id);
+        assert_eq!(entry.betas.is_empty(), entry.provider != Provider::Anthropic, "{}", entry.id);
+    }
+}
+
+#[test]
+fn an_entry_reads_as_the_public_form() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "thinking": {
+                "type": "object",
+                "properties": { "type": { "type": "string", "enum": ["adaptive"] } },
+                "required": ["type"],
+                "additionalProperties": false,
+            },
+            "effort": { "type": "string", "enum": ["low", "medium", "high", "xhigh", "max"] },
+            "inference_geo": { "type": "string" },
+            "compaction": {},
+        },
+        "additionalProperties": false,
+    });
+    let beta = |feature: &str, value: &str| json!({ "feature": feature, "header_name": "anthropic-beta", "header_value": value });
+    let expected = json!({
+        "id": "claude-opus-4-7",
+        "display_name": "Claude Opus 4.7",
+        "tier": "recommended",
+        "context_window": 1_000_000,
+        "max_output_tokens": 128_000,
+        "profile": {
+            "model_family": "claude-opus-4",
+            "supports_temperature": false,
+            "supports_thinking": true,
+            "supports_reasoning": false,
+            "params_schema": schema,
+            "supports_web_search": true,
+            "vision": true,
+            "image_input": true,
+            "image_tool_results": true,
+            "inline_video": false,
+            "realtime": false,
+            "image_generation": false,
+            "beta_headers": [
+                beta("compaction", "compact-2026-01-12"),
+                beta("structured_output", "structured-outputs-2025-11-13"),
+                beta("interleaved_thinking", "interleaved-thinking-2025-05-14"),
+            ],
+        },
+    });
+    assert_eq!(serde_json::to_value(entry("claude-opus-4-7").view()).unwrap(), expected);
+}
+
+#[test]
+fn providers_are_told_by_how_a_name_begins() {
+    let cases = [
+        ("claude-next-9", Some(Provider::Anthropic)),
+        ("gpt-9", Some(Provider::OpenAi)),
+        ("chatgpt-4o-latest", Some(Provider::OpenAi)),
+        ("o1", Some(Provider::OpenAi)),
+        ("o3-mini", Some(Provider::OpenAi)),
+        ("o3x", None),
+        ("gemini-9-pro", Some(Provider::Gemini)),
+        ("llama-3", None),
+        ("Claude-3", None),
+        ("", None),
+    ];
+    for (id, provider) in cases {
+        assert_eq!(Catalogue::provider_of_prefix(id), provider, "{id}");
+    }
+}
+
+#[test]
+fn an_unknown_model_is_taken_to_be_like_the_default() {
+    let catalogue = Catalogue::built_in();
+    let info = catalogue.info("gpt-9", Provider::OpenAi);
+    let default = entry("gpt-5.5").info();
+    let expected = ModelInfo {
+        profile: default.profile,
+        call_timeout: default.call_timeout,
+        ..ModelInfo::new("gpt-9", Provider::OpenAi)
+    };
+    assert_eq!(info, expected);
+    assert_eq!(catalogue.info("gpt-5.4", Provider::OpenAi), entry("gpt-5.4").info());
+    let own = catalogue.info("gpt-5.4", Provider::SelfHosted);
+    assert_eq!(
+        (own.provider, own.context_window, own.profile.supports_temperature),
+        (Provider::SelfHosted, None, true)
+    );
+    assert_eq!(catalogue.info("offline", Provider::Other), ModelInfo::new("offline", Provider::Other));
+}

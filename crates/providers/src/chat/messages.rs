@@ -1,0 +1,280 @@
+//! The conversation in this format's words.
+
+use meerkat_core::{
+    AssistantBlock, Content, ContentBlock, MediaSource, Message, ModelInfo, ModelRequest, Provider,
+    ToolResult,
+};
+use serde_json::{Value, json};
+
+use super::request::plain_name;
+use crate::history::{self, META_PROVIDER};
+
+/// The key under which a reasoning block's `meta` says where its server wants it back.
+const META_FIELD: &str = "field";
+
+/// Where a server puts its reasoning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReasoningField {
+    /// In the content, between `<think>` and `</think>`.
+    Content,
+    /// In `reasoning`.
+    Reasoning,
+    /// In `reasoning_content`.
+    ReasoningContent,
+}
+
+impl ReasoningField {
+    /// Returns the field's name.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Content => "content",
+            Self::Reasoning => "reasoning",
+            Self::ReasoningContent => "reasoning_content",
+        }
+    }
+
+    /// Returns the `meta` of reasoning that came in this field; OpenAI itself takes none back.
+    pub(super) fn meta(self, provider: Provider) -> Option<Value> {
+        let is_taken_back = provider != Provider::OpenAi;
+        is_taken_back.then(|| json!({ META_PROVIDER: history::tag(provider), META_FIELD: self.as_str() }))
+    }
+
+    fn of(meta: Option<&Value>) -> Option<Self> {
+        let field = meta?.get(META_FIELD)?.as_str()?;
+        [Self::Content, Self::Reasoning, Self::ReasoningContent].into_iter().find(|own| own.as_str() == field)
+    }
+}
+
+/// Returns the messages of a request. Two in a row of one role become one, which many chat templates want.
+pub(super) fn messages(info: &ModelInfo, request: &ModelRequest) -> Value {
+    let history = history::normalise(&request.messages, history::tag(info.provider));
+    let turn = history.iter().rposition(|message| matches!(message, Message::User { .. })).unwrap_or(0);
+    let mut out = Out::default();
+    for (at, message) in history.iter().enumerate() {
+        match message {
+            Message::System { content: text, .. } | Message::SystemNotice { body: text, .. } => {
+                out.user([Part::Text(format!("[SYSTEM NOTICE] {text}"))]);
+            }
+            Message::User { content, .. } => out.user(parts(content, info)),
+            Message::Assistant { blocks, .. } => {
+                // Templates want the reasoning of the turn at work and throw away that of older ones.
+                let age = if at > turn { Age::Current } else { Age::Past };
+                out.assistant(Said::of(blocks, age));
+            }
+            Message::ToolResults { results, .. } => out.results(results, info),
+        }
+    }
+    let system = request.system.trim();
+    let system = (!system.is_empty()).then(|| json!({ "role": "system", "content": request.system }));
+    system.into_iter().chain(out.finish()).collect()
+}
+
+/// Whether an answer belongs to the turn that is at work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Age {
+    Current,
+    Past,
+}
+
+/// A part of what a user says.
+enum Part {
+    Text(String),
+    Media(Value),
+}
+
+/// What an assistant said in one message.
+#[derive(Default)]
+struct Said {
+    texts: Vec<String>,
+    calls: Vec<Value>,
+    reasoning: Vec<(ReasoningField, String)>,
+}
+
+enum Turn {
+    User(Vec<Part>),
+    Assistant(Said),
+}
+
+/// Messages on their way out, the last still open for more of its role.
+#[derive(Default)]
+struct Out {
+    done: Vec<Value>,
+    open: Option<Turn>,
+}
+
+impl Out {
+    fn user(&mut self, parts: impl IntoIterator<Item = Part>) {
+        if !matches!(self.open, Some(Turn::User(_))) {
+            self.close();
+        }
+        if let Turn::User(open) = self.open.get_or_insert_with(|| Turn::User(Vec::new())) {
+            open.extend(parts);
+        }
+    }
+
+    fn assistant(&mut self, said: Said) {
+        match &mut self.open {
+            Some(Turn::Assistant(open)) => {
+                open.texts.extend(said.texts);
+                open.calls.extend(said.calls);
+                open.reasoning.extend(said.reasoning);
+            }
+            _ => {
+                self.close();
+                self.open = Some(Turn::Assistant(said));
+            }
+        }
+    }
+
+    /// Adds results. A tool message holds text only, so pictures follow in a message of the user's.
+    fn results(&mut self, results: &[ToolResult], info: &ModelInfo) {
+        self.close();
+        for result in results {
+            self.done.push(json!({
+                "role": "tool", "tool_call_id": result.tool_use_id, "content": outcome(result),
+            }));
+        }
+        for result in results.iter().filter(|_| info.profile.image_tool_results) {
+            let pictures = result.content.blocks().iter().filter_map(picture);
+            let mut pictures = pictures.map(Part::Media).peekable();
+            if pictures.peek().is_some() {
+                self.user([Part::Text(format!("[images of tool call {}]", result.tool_use_id))]);
+                self.user(pictures);
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        let message = match self.open.take() {
+            Some(Turn::User(parts)) => user(parts),
+            Some(Turn::Assistant(said)) => said.message(),
+            None => None,
+        };
+        self.done.extend(message);
+    }
+
+    fn finish(mut self) -> Vec<Value> {
+        self.close();
+        self.done
+    }
+}
+
+impl Said {
+    fn of(blocks: &[AssistantBlock], age: Age) -> Self {
+        let mut said = Self::default();
+        for block in blocks {
+            match block {
+                AssistantBlock::Text { text, .. } => said.texts.push(text.clone()),
+                AssistantBlock::Reasoning { text, meta }
+                    if age == Age::Current && !text.trim().is_empty() =>
+                {
+                    said.reasoning
+                        .extend(ReasoningField::of(meta.as_ref()).map(|field| (field, text.clone())));
+                }
+                AssistantBlock::ToolUse { id, name, args, .. } => said.calls.push(json!({
+                    "id": id, "type": "function",
+                    "function": { "name": plain_name(name, "unknown"), "arguments": arguments(args).to_string() },
+                })),
+                AssistantBlock::Image(image) => said.texts.push(format!("[image: {}]", image.media_type)),
+                AssistantBlock::Reasoning { .. } | AssistantBlock::ServerToolContent { .. } => {}
+            }
+        }
+        said
+    }
+
+    fn message(self) -> Option<Value> {
+        let reasoning = |field: ReasoningField| {
+            let texts: Vec<_> = self
+                .reasoning
+                .iter()
+                .filter(|(own, _)| *own == field)
+                .map(|(_, text)| text.as_str())
+                .collect();
+            (!texts.is_empty()).then(|| texts.join("\n\n"))
+        };
+        let mut content = self.texts.join("\n\n");
+        if let Some(thought) = reasoning(ReasoningField::Content) {
+            content = format!("<think>\n{thought}\n</think>\n\n{content}");
+        }
+        if content.is_empty() && self.calls.is_empty() {
+            return None;
+        }
+        let mut message = json!({ "role": "assistant", "content": (!content.is_empty()).then_some(content) });
+        for field in [ReasoningField::Reasoning, ReasoningField::ReasoningContent] {
+            if let Some(thought) = reasoning(field) {
+                message[field.as_str()] = json!(thought);
+            }
+        }
+        if !self.calls.is_empty() {
+            message["tool_calls"] = Value::Array(self.calls);
+        }
+        Some(message)
+    }
+}
+
+/// Returns arguments that templates can read, which go through them as an object.
+fn arguments(args: &Value) -> Value {
+    match args {
+        Value::Object(_) => args.clone(),
+        Value::Null => json!({}),
+        unreadable => json!({ "unreadable": unreadable }),
+    }
+}
+
+/// Returns a user message: plain text where it can be, for servers that read nothing else.
+fn user(parts: Vec<Part>) -> Option<Value> {
+    let mut texts = Vec::new();
+    let mut list = Vec::new();
+    let mut has_media = false;
+    for part in parts {
+        match part {
+            Part::Text(text) if text.trim().is_empty() => {}
+            Part::Text(text) => {
+                list.push(json!({ "type": "text", "text": text }));
+                texts.push(text);
+            }
+            Part::Media(media) => {
+                has_media = true;
+                list.push(media);
+            }
+        }
+    }
+    let content = if has_media { Value::Array(list) } else { json!(texts.join("\n\n")) };
+    (has_media || !texts.is_empty()).then(|| json!({ "role": "user", "content": content }))
+}
+
+fn parts(content: &Content, info: &ModelInfo) -> Vec<Part> {
+    let part = |block: &ContentBlock| {
+        let media = match block {
+            ContentBlock::Image { .. } if info.profile.vision => picture(block),
+            ContentBlock::Video { media_type, source, .. } if info.profile.inline_video => {
+                url(media_type, source).map(|url| json!({ "type": "video_url", "video_url": { "url": url } }))
+            }
+            _ => None,
+        };
+        media.map_or_else(|| Part::Text(block.to_text()), Part::Media)
+    };
+    content.blocks().iter().map(part).collect()
+}
+
+fn picture(block: &ContentBlock) -> Option<Value> {
+    let ContentBlock::Image { media_type, source } = block else {
+        return None;
+    };
+    url(media_type, source).map(|url| json!({ "type": "image_url", "image_url": { "url": url } }))
+}
+
+fn url(media_type: &str, source: &MediaSource) -> Option<String> {
+    match source {
+        MediaSource::Inline { data } => Some(format!("data:{media_type};base64,{data}")),
+        MediaSource::Blob { .. } => None,
+    }
+}
+
+/// Returns a result as text. The format has no mark for failure, so the text says it.
+fn outcome(result: &ToolResult) -> String {
+    let text = result.content.to_text();
+    let text = if text.trim().is_empty() { "(no output)" } else { &text };
+    let says_so = text.trim_start().starts_with("{\"error\"");
+    if result.is_error && !says_so { format!("[ERROR] {text}") } else { text.to_owned() }
+}

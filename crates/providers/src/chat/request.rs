@@ -1,0 +1,121 @@
+//! The body of a call.
+
+use meerkat_core::{ModelInfo, ModelRequest, OutputSchema, Provider, ToolDef};
+use serde_json::{Map, Value, json};
+
+use super::messages;
+use crate::schema::{self, Dialect};
+use crate::wire::Body;
+
+const MAX_TOKENS: &str = "max_tokens";
+const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
+/// What a caller's parameters may not replace.
+const OURS: [&str; 4] = ["model", "messages", "tools", "stream"];
+
+/// Makes the body of a streaming call.
+pub(super) fn body(remote_model: &str, info: &ModelInfo, request: &ModelRequest) -> Body {
+    let (tools, left_out) = schema::sanitise(&request.tools, Dialect::OpenAi);
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(remote_model));
+    body.insert("messages".to_owned(), messages::messages(info, request));
+    if !tools.is_empty() {
+        body.insert("tools".to_owned(), tools.iter().map(function).collect());
+    }
+    body.insert("stream".to_owned(), json!(true));
+    body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
+    let limit = request.max_tokens.min(info.max_output_tokens.unwrap_or(u32::MAX)).max(1);
+    body.insert(limit_key(info).to_owned(), json!(limit));
+    if let Some(temperature) = temperature(info, request) {
+        body.insert("temperature".to_owned(), temperature);
+    }
+    if let Some(schema) = &request.output_schema {
+        body.insert("response_format".to_owned(), format(schema));
+    }
+    if let Some(Value::Object(params)) = request.provider_params.as_deref() {
+        merge(&mut body, params, info);
+    }
+    Body { json: Value::Object(body), left_out }
+}
+
+/// Servers of the user's own know the old name best, OpenAI wants the new one.
+const fn limit_key(info: &ModelInfo) -> &'static str {
+    match info.provider {
+        Provider::SelfHosted => MAX_TOKENS,
+        _ => MAX_COMPLETION_TOKENS,
+    }
+}
+
+fn function(tool: &ToolDef) -> Value {
+    let mut function = json!({ "name": tool.name });
+    if !tool.description.trim().is_empty() {
+        function["description"] = json!(tool.description);
+    }
+    function["parameters"] = tool.input_schema.clone();
+    json!({ "type": "function", "function": function })
+}
+
+/// Returns the temperature as its author wrote it: 0.7, not the nearest double of the nearest float.
+fn temperature(info: &ModelInfo, request: &ModelRequest) -> Option<Value> {
+    let temperature = request.temperature.filter(|_| info.profile.supports_temperature)?;
+    let exact: f64 = temperature.to_string().parse().ok()?;
+    exact.is_finite().then(|| json!(exact))
+}
+
+/// Returns a name with nothing in it that is refused in names.
+pub(super) fn plain_name(name: &str, default: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let name: String = name.chars().take(64).map(|c| if is_plain(c) { c } else { '_' }).collect();
+    if name.is_empty() { default.to_owned() } else { name }
+}
+
+fn format(output: &OutputSchema) -> Value {
+    json!({
+        "type": "json_schema",
+        "json_schema": {
+            "name": plain_name(output.name.as_deref().unwrap_or_default(), "output"),
+            "schema": schema::output(&output.schema, Dialect::OpenAi, output.strict),
+            "strict": output.strict,
+        },
+    })
+}
+
+/// Adds the caller's parameters as they are; `null` takes away what would be sent by default.
+fn merge(body: &mut Map<String, Value>, params: &Map<String, Value>, info: &ModelInfo) {
+    for (key, value) in params {
+        match key.as_str() {
+            key if OURS.contains(&key) => {}
+            "web_search" => search(body, value, info),
+            "google_search" => {}
+            MAX_TOKENS | MAX_COMPLETION_TOKENS => limit(body, key, value),
+            "max_output_tokens" => limit(body, limit_key(info), value),
+            key if value.is_null() => {
+                body.shift_remove(key);
+            }
+            key => {
+                body.insert(key.to_owned(), value.clone());
+            }
+        }
+    }
+}
+
+/// Sets the one limit there is; servers refuse two.
+fn limit(body: &mut Map<String, Value>, key: &str, value: &Value) {
+    body.shift_remove(MAX_TOKENS);
+    body.shift_remove(MAX_COMPLETION_TOKENS);
+    if !value.is_null() {
+        body.insert(key.to_owned(), value.clone());
+    }
+}
+
+/// Turns the web search on in this format's own way, where the model can.
+fn search(body: &mut Map<String, Value>, value: &Value, info: &ModelInfo) {
+    let options = match value {
+        Value::Object(tool) => tool.iter().filter(|(key, _)| !matches!(key.as_str(), "type" | "name")),
+        Value::Bool(true) => return search(body, &json!({}), info),
+        _ => return,
+    };
+    if info.profile.supports_web_search {
+        let options: Map<_, _> = options.map(|(key, value)| (key.clone(), value.clone())).collect();
+        body.insert("web_search_options".to_owned(), Value::Object(options));
+    }
+}

@@ -1,0 +1,165 @@
+use meerkat_core::ModelErrorKind;
+use proptest::prelude::{any, prop_assert, proptest};
+use serde_json::{Value, json};
+
+use super::{delta, failure, replay, sse, stop, whole};
+
+fn good() -> String {
+    whole(
+        &[
+            delta(json!({ "role": "assistant", "reasoning_content": "hm" })),
+            delta(json!({ "content": "<think>é</think>a <tool_call>" })),
+            delta(
+                json!({ "tool_calls": [{ "index": 0, "id": "a", "function": { "name": "f", "arguments": "{" } }] }),
+            ),
+            delta(json!({ "tool_calls": [{ "index": 0, "function": { "arguments": "}" } }] })),
+        ],
+        "tool_calls",
+    )
+}
+
+#[test]
+fn a_stream_that_ends_before_its_finish_reason_was_cut() {
+    let stream = good();
+    let end = stream.find(&sse(&[stop("tool_calls")])).unwrap();
+    let stopped = end + sse(&[stop("tool_calls")]).len();
+    for cut in 0..=stream.len() {
+        let outcome = replay(&[&stream.as_bytes()[..cut]]);
+        if cut < stopped {
+            assert_eq!(outcome.unwrap_err().kind, ModelErrorKind::StreamCut, "cut at {cut}");
+        } else {
+            assert!(outcome.is_ok(), "cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn what_contradicts_the_format_is_named() {
+    let call = |call: Value| delta(json!({ "tool_calls": [call] }));
+    let cases = [
+        (json!([]), "a chunk is no object"),
+        (json!({ "choices": {} }), "`choices` is no list"),
+        (json!({ "choices": [1] }), "a choice is no object"),
+        (json!({ "choices": [{ "delta": "x" }] }), "`delta` is no object"),
+        (json!({ "choices": [{ "finish_reason": 1 }] }), "`finish_reason` is no text"),
+        (json!({ "usage": 1 }), "`usage` is no object"),
+        (json!({ "usage": { "prompt_tokens": "9" } }), "`prompt_tokens` is no count"),
+        (delta(json!({ "content": 1 })), "`content` is no text"),
+        (delta(json!({ "reasoning": {} })), "`reasoning` is no text"),
+        (delta(json!({ "refusal": true })), "`refusal` is no text"),
+        (delta(json!({ "tool_calls": {} })), "`tool_calls` is no list"),
+        (call(json!("x")), "a tool call that is no object"),
+        (call(json!({ "index": -1 })), "`index` of a tool call that is no number"),
+        (call(json!({ "index": 0, "id": 1 })), "`id` of a tool call that is no text"),
+        (call(json!({ "function": [] })), "`function` of a tool call that is no object"),
+        (call(json!({ "function": { "name": 1 } })), "`name` of a tool call that is no text"),
+        (
+            call(json!({ "function": { "name": "f", "arguments": 1 } })),
+            "arguments of a tool call that do not fit together",
+        ),
+        (
+            call(json!({ "index": 3, "function": { "arguments": "{}" } })),
+            "a piece of a tool call that never began",
+        ),
+        (call(json!({ "function": { "arguments": "{}" } })), "a piece of a tool call that never began"),
+        (call(json!({ "index": 0, "id": "a" })), "a tool call without a name"),
+        (
+            delta(json!({ "tool_calls": [
+                { "index": 0, "id": "a", "function": { "name": "f", "arguments": "{" } },
+                { "index": 0, "function": { "arguments": {} } },
+            ] })),
+            "arguments of a tool call that do not fit together",
+        ),
+    ];
+    for (chunk, what) in cases {
+        let (kind, message) = failure(&whole(std::slice::from_ref(&chunk), "stop"));
+        assert_eq!(
+            (kind, message),
+            (ModelErrorKind::Malformed, format!("the answer cannot be read: {what}")),
+            "{chunk}"
+        );
+    }
+    let (kind, message) = failure("data: {\"choices\":\n\n");
+    assert_eq!(
+        (kind, message.as_str()),
+        (ModelErrorKind::Malformed, "the answer cannot be read: a chunk is no JSON")
+    );
+}
+
+#[test]
+fn errors_in_the_stream_are_sorted() {
+    let said = delta(json!({ "content": "x" }));
+    let cases = [
+        (
+            json!({ "error": { "message": "slow down", "code": 429 } }),
+            ModelErrorKind::RateLimited,
+            "slow down",
+        ),
+        (
+            json!({ "error": { "message": "busy", "type": "overloaded_error" } }),
+            ModelErrorKind::Overloaded,
+            "busy",
+        ),
+        (
+            json!({ "error": "Context size has been exceeded." }),
+            ModelErrorKind::ContextOverflow,
+            "Context size has been exceeded.",
+        ),
+        (
+            json!({ "error": { "message": "bad", "type": "BadRequestError", "code": "400" } }),
+            ModelErrorKind::BadRequest,
+            "bad",
+        ),
+        (
+            json!({ "error": { "message": "bad", "type": "invalid_request_error" } }),
+            ModelErrorKind::BadRequest,
+            "bad",
+        ),
+        (json!({ "object": "error", "message": "boom", "code": 500 }), ModelErrorKind::Server, "boom"),
+        (json!({ "error": {} }), ModelErrorKind::Server, "an error without explanation"),
+    ];
+    for (chunk, kind, message) in cases {
+        assert_eq!(failure(&whole(&[said.clone(), chunk], "stop")), (kind, message.to_owned()));
+    }
+    assert_eq!(
+        failure("event: error\ndata: {\"message\":\"no room\"}\n\n"),
+        (ModelErrorKind::Server, "no room".to_owned())
+    );
+    assert_eq!(failure(&whole(&[said], "error")).0, ModelErrorKind::Server);
+}
+
+#[test]
+fn a_line_of_ten_megabytes_is_read() {
+    let long = "x".repeat(10 << 20);
+    let stream = whole(&[delta(json!({ "content": long }))], "stop");
+    let (_, shown, _) = replay(&[stream.as_bytes()]).unwrap();
+    assert_eq!(shown.len(), long.len());
+    let cut = &stream.as_bytes()[..9 << 20];
+    assert_eq!(replay(&[cut]).unwrap_err().kind, ModelErrorKind::StreamCut);
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_never_panic(bytes in any::<Vec<u8>>()) {
+        prop_assert!(replay(&[&bytes]).is_err());
+    }
+
+    #[test]
+    fn random_chunks_never_panic(content in "[<>{}\"/a-z:,` \n]{0,40}", args in "\\PC{0,20}", reason in "\\PC{0,5}") {
+        let chunks = [
+            delta(json!({ "content": content })),
+            delta(json!({ "content": args, "tool_calls": [{ "id": reason, "function": { "name": "f", "arguments": args } }] })),
+        ];
+        prop_assert!(replay(&[whole(&chunks, &reason).as_bytes()]).is_ok());
+    }
+
+    #[test]
+    fn mutations_of_a_good_stream_never_panic(edits in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..8)) {
+        let mut bytes = good().into_bytes();
+        for (at, byte) in edits {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        let _ = replay(&[&bytes]);
+    }
+}

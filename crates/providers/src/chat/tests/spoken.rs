@@ -1,0 +1,104 @@
+//! Calls written as text.
+
+use meerkat_core::StopReason;
+use serde_json::json;
+
+use super::{blocks, call, delta, reasoning, replay, text, whole};
+
+const CALL: &str = r#"{"name": "f", "arguments": {"x": 1}}"#;
+
+/// Reads content that comes whole, in two pieces cut anywhere, and letter by letter.
+fn content(content: &str) -> (meerkat_core::Answer, String) {
+    let chunks = |pieces: &[&str]| -> Vec<_> {
+        pieces.iter().map(|piece| delta(json!({ "content": piece }))).collect()
+    };
+    let read = |pieces: &[&str]| {
+        let (answer, shown, _) = replay(&[whole(&chunks(pieces), "stop").as_bytes()]).unwrap();
+        (answer, shown)
+    };
+    let expected = read(&[content]);
+    let cuts: Vec<_> = (0..=content.len()).filter(|cut| content.is_char_boundary(*cut)).collect();
+    for cut in &cuts {
+        assert_eq!(read(&[&content[..*cut], &content[*cut..]]), expected, "cut at {cut}");
+    }
+    let letters: Vec<_> = cuts.windows(2).map(|cut| &content[cut[0]..cut[1]]).collect();
+    assert_eq!(read(&letters), expected);
+    expected
+}
+
+#[test]
+fn calls_in_tags_are_calls() {
+    let expected = call("call_0", "f", json!({ "x": 1 }));
+    let second = call("call_1", "g", json!({}));
+    let cases = [
+        (format!("<tool_call>{CALL}</tool_call>"), vec![expected.clone()], ""),
+        (format!("\n<tool_call>\n{CALL}\n"), vec![expected.clone()], "\n"),
+        (format!("<tool_call>```json\n{CALL}\n```</tool_call>"), vec![expected.clone()], ""),
+        (
+            format!(
+                "Sure. <tool_call>{CALL}</tool_call>\n<tool_call>{{\"name\":\"g\",\"parameters\":{{}}}}</tool_call>"
+            ),
+            vec![text("Sure. "), expected.clone(), second],
+            "Sure. ",
+        ),
+        (format!("<tool_call>{CALL}</tool_call> Done."), vec![text("Done."), expected], "Done."),
+    ];
+    for (said, blocks, shown) in cases {
+        let (answer, seen) = content(&said);
+        assert_eq!((answer.blocks, answer.stop_reason), (blocks, StopReason::ToolUse), "{said}");
+        assert_eq!(seen, shown, "{said}");
+    }
+}
+
+#[test]
+fn a_text_that_is_nothing_but_a_call_is_a_call() {
+    for said in [
+        CALL.to_owned(),
+        format!(" {CALL}\n"),
+        format!("```json\n{CALL}\n```"),
+        format!("```\n{CALL}\n```\n"),
+    ] {
+        let (answer, shown) = content(&said);
+        assert_eq!(answer.blocks, [call("call_0", "f", json!({ "x": 1 }))], "{said}");
+        assert_eq!(shown, "", "{said}");
+    }
+}
+
+#[test]
+fn what_merely_looks_like_a_call_is_text() {
+    let said = [
+        r#"{"name": "Bob", "age": 3}"#.to_owned(),
+        r#"{"name": "Bob", "arguments": {}, "age": 3}"#.to_owned(),
+        r#"{"name": "Bob", "arguments": {}, "parameters": {}}"#.to_owned(),
+        r#"{"name": "Bob", "arguments": "none"}"#.to_owned(),
+        r#"{"name": "Bob Dylan", "arguments": {}}"#.to_owned(),
+        r#"{"name": "", "arguments": {}}"#.to_owned(),
+        r#"{"name": "f", "arguments": {"#.to_owned(),
+        format!("{CALL} is a call"),
+        format!("A call: {CALL}"),
+        format!("[{CALL}]"),
+        "```json\n[1]\n```".to_owned(),
+        format!("<tool_call>{CALL}</tool_call><tool_call>oops</tool_call>"),
+        "the <tool_call> tag".to_owned(),
+        "a <tool_c".to_owned(),
+        "`".to_owned(),
+    ];
+    for said in said {
+        let (answer, shown) = content(&said);
+        assert_eq!(answer.blocks, [text(&said)], "{said}");
+        assert_eq!((answer.stop_reason, shown), (StopReason::EndTurn, said));
+    }
+}
+
+#[test]
+fn text_is_text_where_the_server_reads_calls() {
+    let read = delta(json!({ "tool_calls": [{ "index": 0, "id": "a", "function": { "name": "g" } }] }));
+    let stream = whole(&[delta(json!({ "content": CALL })), read], "tool_calls");
+    assert_eq!(blocks(&stream), [text(CALL), call("a", "g", json!({}))]);
+}
+
+#[test]
+fn a_call_may_follow_thoughts() {
+    let stream = whole(&[delta(json!({ "content": format!("<think>hm</think>\n{CALL}") }))], "stop");
+    assert_eq!(blocks(&stream), [reasoning("hm", "content"), call("call_0", "f", json!({ "x": 1 }))]);
+}

@@ -1,0 +1,161 @@
+use meerkat_core::{Answer, ModelErrorKind, StopReason, Usage};
+use serde_json::json;
+
+use super::{call, delta, failure, read, reasoning, sse, stop, text, whole};
+
+#[test]
+fn text_arrives_with_its_usage() {
+    let stream = sse(&[
+        delta(json!({ "role": "assistant", "content": "", "refusal": null })),
+        delta(json!({ "content": "Héllo " })),
+        delta(json!({ "content": "🌍" })),
+        stop("stop"),
+        json!({
+            "choices": [],
+            "usage": {
+                "prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13,
+                "prompt_tokens_details": { "cached_tokens": 5, "cache_write_tokens": 2 },
+            },
+        }),
+    ]) + "data: [DONE]\n\n";
+    let usage = Usage {
+        input_tokens: 9,
+        output_tokens: 4,
+        cache_creation_tokens: Some(2),
+        cache_read_tokens: Some(5),
+    };
+    let answer = Answer { blocks: vec![text("Héllo 🌍")], stop_reason: StopReason::EndTurn, usage };
+    assert_eq!(read(&stream), (answer, "Héllo 🌍".to_owned(), String::new()));
+}
+
+#[test]
+fn parallel_calls_are_merged_by_index() {
+    let stream = whole(
+        &[
+            delta(json!({ "role": "assistant", "content": null })),
+            delta(json!({ "content": "Let me see." })),
+            delta(json!({ "tool_calls": [
+                { "index": 0, "id": "a", "type": "function", "function": { "name": "f", "arguments": "" } },
+            ] })),
+            delta(json!({ "tool_calls": [{ "index": 0, "function": { "arguments": "{\"x\":" } }] })),
+            delta(json!({ "tool_calls": [
+                { "index": 1, "id": "b", "type": "function", "function": { "name": "g", "arguments": "{}" } },
+                { "index": 0, "function": { "arguments": "1}" } },
+            ] })),
+        ],
+        "tool_calls",
+    );
+    let (answer, shown, _) = read(&stream);
+    assert_eq!(
+        answer.blocks,
+        [text("Let me see."), call("a", "f", json!({ "x": 1 })), call("b", "g", json!({}))]
+    );
+    assert_eq!((answer.stop_reason, shown.as_str()), (StopReason::ToolUse, "Let me see."));
+}
+
+#[test]
+fn reasoning_is_read_from_every_place() {
+    let field = |field: &str| {
+        whole(
+            &[delta(json!({ field: "h" })), delta(json!({ field: "m" })), delta(json!({ "content": "so" }))],
+            "stop",
+        )
+    };
+    for (name, stream) in [
+        ("reasoning", field("reasoning")),
+        ("reasoning_content", field("reasoning_content")),
+        ("content", whole(&[delta(json!({ "content": "<think>hm</think>\n\nso" }))], "stop")),
+    ] {
+        let (answer, shown, thought) = read(&stream);
+        assert_eq!(answer.blocks, [reasoning("hm", name), text("so")]);
+        assert_eq!((shown.as_str(), thought.as_str()), ("so", "hm"), "{name}");
+    }
+    let both = delta(json!({ "reasoning": "hm", "reasoning_content": "hm", "content": "so" }));
+    assert_eq!(read(&whole(&[both], "stop")).2, "hm");
+}
+
+#[test]
+fn stop_reasons_are_mapped() {
+    let said = || delta(json!({ "content": "x" }));
+    let called = || delta(json!({ "tool_calls": [{ "index": 0, "id": "a", "function": { "name": "f" } }] }));
+    let cases = [
+        (said(), "stop", StopReason::EndTurn),
+        (said(), "tool_calls", StopReason::EndTurn),
+        (said(), "length", StopReason::MaxTokens),
+        (said(), "content_filter", StopReason::ContentFilter),
+        (said(), "something new", StopReason::EndTurn),
+        (called(), "tool_calls", StopReason::ToolUse),
+        (called(), "stop", StopReason::ToolUse),
+        (called(), "something new", StopReason::ToolUse),
+        (called(), "length", StopReason::MaxTokens),
+    ];
+    for (chunk, reason, expected) in cases {
+        assert_eq!(read(&whole(&[chunk], reason)).0.stop_reason, expected, "{reason}");
+    }
+}
+
+#[test]
+fn a_refusal_is_an_error_unless_something_was_said() {
+    let refusal = |more: &str| delta(json!({ "refusal": more }));
+    assert_eq!(
+        failure(&whole(&[refusal("I "), refusal("won't.")], "stop")),
+        (ModelErrorKind::ContentFilter, "I won't.".to_owned())
+    );
+    assert_eq!(failure(&whole(&[], "content_filter")).0, ModelErrorKind::ContentFilter);
+    assert_eq!(
+        failure(&whole(&[delta(json!({ "reasoning": "hm" }))], "content_filter")).0,
+        ModelErrorKind::ContentFilter
+    );
+    let (answer, ..) = read(&whole(&[delta(json!({ "content": "Well" })), refusal("no")], "stop"));
+    assert_eq!((answer.blocks, answer.stop_reason), (vec![text("Well")], StopReason::ContentFilter));
+}
+
+#[test]
+fn an_answer_with_nothing_in_it_is_returned_empty() {
+    let (answer, ..) = read(&whole(&[delta(json!({ "content": " \n" }))], "stop"));
+    assert_eq!((answer.blocks, answer.stop_reason), (vec![], StopReason::EndTurn));
+}
+
+#[test]
+fn arguments_that_cannot_be_read_are_kept_as_they_are() {
+    let cases = [
+        ("", json!({})),
+        (" ", json!({})),
+        ("null", json!({})),
+        ("{\"x\":", json!("{\"x\":")),
+        ("[1]", json!("[1]")),
+        ("\"{\\\"x\\\":1}\"", json!({ "x": 1 })),
+        ("\"odd\"", json!("\"odd\"")),
+    ];
+    for (raw, args) in cases {
+        let chunk = delta(
+            json!({ "tool_calls": [{ "index": 0, "id": "a", "function": { "name": "f", "arguments": raw } }] }),
+        );
+        assert_eq!(read(&whole(&[chunk], "tool_calls")).0.blocks, [call("a", "f", args)], "{raw}");
+    }
+}
+
+#[test]
+fn only_the_first_choice_is_the_answer() {
+    let second = json!({ "choices": [
+        { "index": 1, "delta": { "content": "B" }, "finish_reason": "length" },
+        { "index": 0, "delta": { "content": "A" } },
+    ] });
+    let (answer, ..) = read(&whole(&[second], "stop"));
+    assert_eq!((answer.blocks, answer.stop_reason), (vec![text("A")], StopReason::EndTurn));
+}
+
+#[test]
+fn what_is_not_known_is_passed_over() {
+    let stream = format!(
+        ": keep-alive\n\nevent: ping\ndata: {{}}\n\ndata:\n\ndata: {{\"choices\":null,\"timings\":{{}}}}\n\n{}data: after\n\n",
+        whole(
+            &[
+                delta(json!({ "content": "x", "audio": 1, "new": {} })),
+                json!({ "error": null, "choices": [] })
+            ],
+            "stop"
+        )
+    );
+    assert_eq!(read(&stream).0.blocks, [text("x")]);
+}

@@ -1,0 +1,102 @@
+//! What Gemini says when it refuses, before an answer or in the middle of one.
+
+use std::time::Duration;
+
+use meerkat_core::{ModelError, ModelErrorKind, Provider};
+use serde_json::Value;
+
+use crate::wire::{Refusal, kind_of_status};
+
+/// The wordings of a conversation that is too long.
+const OVERFLOW: [&str; 10] = [
+    "exceeds the maximum number of tokens",
+    "input token count",
+    "token count exceeds",
+    "too many tokens",
+    "context length",
+    "context window",
+    "context is too long",
+    "input is too long",
+    "prompt is too long",
+    "request payload size exceeds",
+];
+
+/// The wordings of a key that will not do.
+const AUTH: [&str; 5] =
+    ["api key not valid", "api_key_invalid", "api key expired", "api_key_expired", "api key not found"];
+
+/// The wordings of a filter.
+const FILTER: [&str; 4] =
+    ["prohibited_content", "prohibited content", "blocked due to safety", "violates our usage policies"];
+
+/// The wordings of a quota that waiting a little does not mend.
+const SPENT: [&str; 4] = ["perday", "limit: 0", "credits are depleted", "spending cap"];
+
+/// Reads a refusal: the status of the call and its body.
+pub(super) fn refusal(status: u16, body: &Value) -> Refusal {
+    let error = error_of(body);
+    let name = error.get("status").and_then(Value::as_str).unwrap_or_default();
+    let text = error.get("message").and_then(Value::as_str).unwrap_or_default();
+    let message = match (name, text) {
+        ("", text) => text.to_owned(),
+        (name, "") => name.to_owned(),
+        (name, text) => format!("{name}: {text}"),
+    };
+    let details = error.get("details").map(Value::to_string).unwrap_or_default();
+    Refusal { kind: kind(status, name, &format!("{text} {details}").to_lowercase()), message }
+}
+
+/// Returns how long the provider asks us to wait, where the body says so.
+pub(super) fn retry_after(body: &Value) -> Option<Duration> {
+    let details = error_of(body).get("details")?.as_array()?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
+    let seconds: f64 = delay.strip_suffix('s')?.parse().ok()?;
+    (seconds.is_finite() && (0.0..86_400.0).contains(&seconds)).then(|| Duration::from_secs_f64(seconds))
+}
+
+/// Reads an error that came in the stream.
+pub(super) fn in_stream(body: &Value) -> ModelError {
+    let code = error_of(body).get("code").and_then(Value::as_u64);
+    let status = code.and_then(|code| u16::try_from(code).ok()).filter(|code| (400..600).contains(code));
+    let refusal = refusal(status.unwrap_or(500), body);
+    let message =
+        if refusal.message.is_empty() { "an error without a message".to_owned() } else { refusal.message };
+    ModelError {
+        kind: refusal.kind,
+        provider: Provider::Gemini,
+        status,
+        retry_after: retry_after(body),
+        message,
+    }
+}
+
+/// Returns the error of a body; without `alt=sse` it comes in a list.
+fn error_of(body: &Value) -> &Value {
+    let body = body.get(0).unwrap_or(body);
+    body.get("error").unwrap_or(&Value::Null)
+}
+
+fn kind(status: u16, name: &str, text: &str) -> ModelErrorKind {
+    let says = |wordings: &[&str]| wordings.iter().any(|wording| text.contains(wording));
+    let by_name = match name {
+        "RESOURCE_EXHAUSTED" => ModelErrorKind::RateLimited,
+        "UNAVAILABLE" => ModelErrorKind::Overloaded,
+        "DEADLINE_EXCEEDED" => ModelErrorKind::NetworkTimeout,
+        "INTERNAL" | "UNKNOWN" | "ABORTED" | "CANCELLED" | "DATA_LOSS" => ModelErrorKind::Server,
+        "UNAUTHENTICATED" | "PERMISSION_DENIED" => ModelErrorKind::Auth,
+        "INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE" | "NOT_FOUND" | "UNIMPLEMENTED" => {
+            ModelErrorKind::BadRequest
+        }
+        _ => kind_of_status(status),
+    };
+    match by_name {
+        ModelErrorKind::RateLimited if says(&SPENT) => ModelErrorKind::BadRequest,
+        ModelErrorKind::BadRequest | ModelErrorKind::Server if says(&OVERFLOW) => {
+            ModelErrorKind::ContextOverflow
+        }
+        ModelErrorKind::BadRequest if status == 413 => ModelErrorKind::ContextOverflow,
+        ModelErrorKind::BadRequest if says(&AUTH) => ModelErrorKind::Auth,
+        ModelErrorKind::BadRequest if says(&FILTER) => ModelErrorKind::ContentFilter,
+        kind => kind,
+    }
+}

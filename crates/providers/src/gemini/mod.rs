@@ -1,0 +1,118 @@
+//! Gemini's `streamGenerateContent`.
+//!
+//! Every chunk of an answer is a whole response; nothing but a finish reason says that the answer is whole.
+//! Calls carry signatures that must come back with them, and on older servers no ids.
+
+mod errors;
+mod fields;
+mod params;
+mod request;
+mod stream;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use meerkat_core::{Model, ModelInfo, ModelRequest, Provider};
+use serde_json::Value;
+
+use crate::client::{Endpoint, Http, WireModel};
+use crate::wire::{Body, Decode, Refusal, Wire};
+
+/// The version of the API that is spoken unless the base URL names another.
+const VERSION: &str = "v1beta";
+
+/// The key of a signature, in a part and in `meta`.
+const SIGNATURE: &str = "thoughtSignature";
+
+/// The keys of the parts that are kept as they are and sent back as they came.
+const SERVER_PARTS: [&str; 6] =
+    ["executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData"];
+
+/// How Gemini is spoken to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GeminiOptions {
+    /// The version of the API, for example `v1beta` or `v1`.
+    pub version: String,
+}
+
+impl Default for GeminiOptions {
+    fn default() -> Self {
+        Self { version: VERSION.to_owned() }
+    }
+}
+
+/// Makes a model that is reached through Gemini's `generateContent`.
+///
+/// The version of the API is `v1beta`, or the last segment of the base URL if that is one, as in
+/// `https://generativelanguage.googleapis.com/v1`.
+#[must_use]
+pub fn gemini(info: ModelInfo, endpoint: Endpoint, http: Http) -> Arc<dyn Model> {
+    let (base_url, version) = split_version(&endpoint.base_url);
+    gemini_with(info, Endpoint { base_url, key: endpoint.key }, http, GeminiOptions { version })
+}
+
+/// Makes a model as [`gemini`] does, with the version of the API given apart from the base URL.
+#[must_use]
+pub fn gemini_with(
+    info: ModelInfo,
+    endpoint: Endpoint,
+    http: Http,
+    options: GeminiOptions,
+) -> Arc<dyn Model> {
+    Arc::new(WireModel { wire: Gemini { version: options.version }, info, endpoint, http })
+}
+
+/// Splits a base URL from the version of the API that it may end in.
+fn split_version(base_url: &str) -> (String, String) {
+    let base_url = base_url.trim_end_matches('/');
+    let is_version = |segment: &str| {
+        segment.strip_prefix('v').is_some_and(|rest| {
+            rest.starts_with(|c: char| c.is_ascii_digit()) && rest.chars().all(|c| c.is_ascii_alphanumeric())
+        })
+    };
+    match base_url.rsplit_once('/') {
+        Some((base, version)) if is_version(version) && !base.ends_with('/') => {
+            (base.to_owned(), version.to_owned())
+        }
+        _ => (base_url.to_owned(), VERSION.to_owned()),
+    }
+}
+
+/// The wire format.
+struct Gemini {
+    version: String,
+}
+
+impl Wire for Gemini {
+    fn provider(&self) -> Provider {
+        Provider::Gemini
+    }
+
+    fn path(&self, info: &ModelInfo) -> String {
+        let folder = if info.id.contains('/') { "" } else { "models/" };
+        format!("/{}/{folder}{}:streamGenerateContent?alt=sse", self.version, info.id)
+    }
+
+    fn headers(&self, key: &str) -> Vec<(&'static str, String)> {
+        if key.is_empty() { Vec::new() } else { vec![("x-goog-api-key", key.to_owned())] }
+    }
+
+    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> Body {
+        request::body(info, request)
+    }
+
+    fn decoder(&self) -> Box<dyn Decode> {
+        Box::new(stream::Decoder::default())
+    }
+
+    fn refusal(&self, status: u16, body: &Value) -> Refusal {
+        errors::refusal(status, body)
+    }
+
+    fn retry_after(&self, body: &Value) -> Option<Duration> {
+        errors::retry_after(body)
+    }
+}

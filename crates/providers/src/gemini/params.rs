@@ -1,0 +1,121 @@
+//! What the caller passes to Gemini: known keys go to their place, the rest into the body as it is.
+
+use serde_json::{Map, Value, json};
+
+/// Tools on Gemini's side, as a caller names them and as Gemini does.
+const SERVER_TOOLS: [(&str, &str); 3] =
+    [("google_search", "googleSearch"), ("url_context", "urlContext"), ("code_execution", "codeExecution")];
+
+/// Keys that belong in `generationConfig`, as a caller names them and as Gemini does.
+const GENERATION: [(&str, &str); 6] = [
+    ("top_k", "topK"),
+    ("top_p", "topP"),
+    ("seed", "seed"),
+    ("stop_sequences", "stopSequences"),
+    ("presence_penalty", "presencePenalty"),
+    ("frequency_penalty", "frequencyPenalty"),
+];
+
+/// Keys that are read elsewhere or may not be replaced.
+const TAKEN: [&str; 9] = [
+    "contents",
+    "tools",
+    "stream",
+    "model",
+    "thinking",
+    "thinking_level",
+    "thinking_budget",
+    "temperature",
+    "max_output_tokens",
+];
+
+/// Objects of the body that a caller may name either way.
+const OBJECTS: [(&str, &str); 3] = [
+    ("generation_config", "generationConfig"),
+    ("tool_config", "toolConfig"),
+    ("system_instruction", "systemInstruction"),
+];
+
+/// A caller's parameters.
+#[derive(Default)]
+pub(super) struct Params(Map<String, Value>);
+
+impl Params {
+    /// Reads them.
+    pub(super) fn new(params: Option<&Value>) -> Self {
+        Self(params.and_then(Value::as_object).cloned().unwrap_or_default())
+    }
+
+    /// Returns the entries of `tools` that Gemini runs itself; only an object turns one on.
+    pub(super) fn server_tools(&self) -> Vec<Value> {
+        let entry = |(key, name): &(&str, &str)| {
+            let options = self.0.get(*key)?.as_object()?;
+            Some(json!({ *name: options }))
+        };
+        SERVER_TOOLS.iter().filter_map(entry).collect()
+    }
+
+    /// Returns the temperature a caller passed.
+    pub(super) fn temperature(&self) -> Option<&Value> {
+        self.0.get("temperature").filter(|value| value.is_number())
+    }
+
+    /// Returns the output limit a caller passed.
+    pub(super) fn max_tokens(&self) -> Option<u32> {
+        self.0.get("max_output_tokens")?.as_u64().and_then(|limit| u32::try_from(limit).ok())
+    }
+
+    /// Adds the keys that belong in `generationConfig`.
+    pub(super) fn fill_generation(&self, config: &mut Map<String, Value>) {
+        for (key, name) in GENERATION {
+            if let Some(value) = self.0.get(key).filter(|value| !value.is_null()) {
+                config.insert(name.to_owned(), value.clone());
+            }
+        }
+        if let Some(thinking) = self.thinking() {
+            config.insert("thinkingConfig".to_owned(), thinking);
+        }
+    }
+
+    /// Gemini takes a level or a budget, not both; thoughts cannot be shown where there are none.
+    fn thinking(&self) -> Option<Value> {
+        let find = |key: &str| {
+            let nested = || self.0.get("thinking").and_then(|thinking| thinking.get(key));
+            self.0.get(key).filter(|value| !value.is_null()).or_else(nested)
+        };
+        let shown = find("include_thoughts").and_then(Value::as_bool).unwrap_or(true);
+        if let Some(level) = find("thinking_level").and_then(Value::as_str) {
+            return Some(json!({ "thinkingLevel": level.to_uppercase(), "includeThoughts": shown }));
+        }
+        match find("thinking_budget").and_then(Value::as_i64) {
+            Some(0) => Some(json!({ "thinkingBudget": 0 })),
+            Some(budget) => Some(json!({ "thinkingBudget": budget, "includeThoughts": shown })),
+            None => None,
+        }
+    }
+
+    /// Merges every other key into the body.
+    pub(super) fn fill_body(&self, body: &mut Map<String, Value>) {
+        let is_known = |key: &str| {
+            TAKEN.contains(&key)
+                || key == "include_thoughts"
+                || SERVER_TOOLS.iter().chain(&GENERATION).any(|(own, _)| *own == key)
+        };
+        for (key, value) in self.0.iter().filter(|(key, value)| !is_known(key) && !value.is_null()) {
+            let name = OBJECTS.iter().find(|(own, _)| own == key).map_or(key.as_str(), |(_, name)| name);
+            merge(body.entry(name).or_insert(Value::Null), value);
+        }
+    }
+}
+
+/// Puts one value over another; objects are merged.
+fn merge(target: &mut Value, value: &Value) {
+    match (target, value) {
+        (Value::Object(target), Value::Object(value)) => {
+            for (key, value) in value {
+                merge(target.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (target, value) => *target = value.clone(),
+    }
+}

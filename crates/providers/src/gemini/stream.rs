@@ -1,0 +1,335 @@
+//! How an answer is read: whole responses, one after the other, until one says why the model stopped.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use meerkat_core::{
+    Answer, AssistantBlock, Delta, DeltaSink, ModelError, ModelErrorKind, Provider, StopReason, Usage,
+};
+use serde_json::{Map, Value, json};
+
+use super::fields::{count, flag, list, malformed, object, text};
+use super::{SERVER_PARTS, SIGNATURE, errors};
+use crate::history::{META_PROVIDER, tag};
+use crate::sse::Event;
+use crate::wire::{Decode, error};
+
+/// Reads one answer.
+#[derive(Default)]
+pub(super) struct Decoder {
+    blocks: Vec<AssistantBlock>,
+    calls: usize,
+    response_id: Option<String>,
+    /// What stands for the response's id where there is none.
+    digest: DefaultHasher,
+    grounding: Map<String, Value>,
+    finish: Option<Finish>,
+    blocked: Option<String>,
+    usage: Counts,
+}
+
+/// Why the model stopped.
+struct Finish {
+    reason: String,
+    message: String,
+}
+
+/// Token counts; each chunk repeats those it knows.
+#[derive(Default)]
+struct Counts {
+    prompt: Option<u64>,
+    tool_prompt: Option<u64>,
+    candidates: Option<u64>,
+    thoughts: Option<u64>,
+    cached: Option<u64>,
+}
+
+impl Decode for Decoder {
+    fn event(&mut self, event: &Event, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+        if event.data.trim().is_empty() || event.data.trim() == "[DONE]" {
+            return Ok(());
+        }
+        event.data.hash(&mut self.digest);
+        let data: Value = serde_json::from_str(&event.data)
+            .map_err(|reason| malformed(&format!("a chunk is not JSON: {reason}")))?;
+        match data {
+            Value::Array(chunks) => chunks.iter().try_for_each(|chunk| self.chunk(chunk, deltas)),
+            chunk => self.chunk(&chunk, deltas),
+        }
+    }
+
+    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+        (*self).answer()
+    }
+}
+
+impl Decoder {
+    fn chunk(&mut self, chunk: &Value, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+        let chunk = chunk.as_object().ok_or_else(|| malformed("a chunk is not an object"))?;
+        if chunk.get("error").is_some_and(|error| !error.is_null()) {
+            return Err(errors::in_stream(&Value::Object(chunk.clone())));
+        }
+        if let Some(id) = text(chunk, "responseId")?.filter(|id| !id.is_empty()) {
+            self.response_id.get_or_insert_with(|| id.to_owned());
+        }
+        if let Some(usage) = object(chunk, "usageMetadata")? {
+            self.usage.read(usage)?;
+        }
+        if let Some(feedback) = object(chunk, "promptFeedback")? {
+            self.feedback(feedback)?;
+        }
+        for candidate in list(chunk, "candidates")? {
+            let candidate = candidate.as_object().ok_or_else(|| malformed("a candidate is not an object"))?;
+            // Others are other answers to the same question.
+            if count(candidate, "index")?.unwrap_or(0) == 0 {
+                self.candidate(candidate, deltas)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn feedback(&mut self, feedback: &Map<String, Value>) -> Result<(), ModelError> {
+        let Some(reason) = text(feedback, "blockReason")? else {
+            return Ok(());
+        };
+        let message = text(feedback, "blockReasonMessage")?.unwrap_or_default();
+        self.blocked = Some(said(&format!("the prompt was blocked ({reason})"), message));
+        Ok(())
+    }
+
+    fn candidate(&mut self, candidate: &Map<String, Value>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+        if let Some(content) = object(candidate, "content")? {
+            for part in list(content, "parts")? {
+                let part = part.as_object().ok_or_else(|| malformed("a part is not an object"))?;
+                self.part(part, deltas)?;
+            }
+        }
+        if let Some(grounding) = object(candidate, "groundingMetadata")? {
+            self.grounding.extend(grounding.iter().map(|(key, value)| (key.clone(), value.clone())));
+        }
+        if let Some(reason) = text(candidate, "finishReason")?.filter(|reason| !reason.is_empty()) {
+            let message = text(candidate, "finishMessage")?.unwrap_or_default().to_owned();
+            self.finish = Some(Finish { reason: reason.to_owned(), message });
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, part: &Map<String, Value>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+        let signature = text(part, SIGNATURE)?.filter(|signature| !signature.is_empty());
+        if let Some(call) = object(part, "functionCall")? {
+            return self.call(call, signature);
+        }
+        if let Some(key) = SERVER_PARTS.iter().find(|key| part.get(**key).is_some_and(Value::is_object)) {
+            self.blocks.push(server_block(key, part, signature));
+            return Ok(());
+        }
+        let Some(piece) = text(part, "text")? else {
+            return Ok(());
+        };
+        if flag(part, "thought")? {
+            self.say(piece, signature, Voice::Reasoning, deltas);
+        } else {
+            self.say(piece, signature, Voice::Text, deltas);
+        }
+        Ok(())
+    }
+
+    /// Adds text to the block it goes on; a signature ends its block.
+    fn say(&mut self, piece: &str, signature: Option<&str>, voice: Voice, deltas: DeltaSink<'_>) {
+        if !piece.is_empty() {
+            deltas(voice.delta(piece.to_owned()));
+        }
+        let meta = signature.map(|signature| meta(Some(signature), None));
+        match self.blocks.last_mut().and_then(|block| voice.open(block)) {
+            Some((text, own)) => {
+                text.push_str(piece);
+                *own = meta;
+            }
+            None if piece.is_empty() => {}
+            None => self.blocks.push(voice.block(piece.to_owned(), meta)),
+        }
+    }
+
+    fn call(&mut self, call: &Map<String, Value>, signature: Option<&str>) -> Result<(), ModelError> {
+        let name = text(call, "name")?.filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| malformed("a call has no name"))?.to_owned();
+        if !list(call, "partialArgs")?.is_empty() {
+            return Err(malformed("a call's arguments come in pieces, which was not asked for"));
+        }
+        let args = match call.get("args") {
+            None | Some(Value::Null) => json!({}),
+            Some(Value::Object(args)) => Value::Object(args.clone()),
+            Some(Value::String(raw)) => arguments(raw),
+            Some(_) => return Err(malformed("`args` of a call is not an object")),
+        };
+        let own_id = text(call, "id")?.filter(|id| !id.is_empty());
+        let id = own_id.map_or_else(|| self.next_id(), str::to_owned);
+        self.calls += 1;
+        let meta = (own_id.is_some() || signature.is_some()).then(|| meta(signature, own_id));
+        self.blocks.push(AssistantBlock::ToolUse { id, name, args, meta });
+        Ok(())
+    }
+
+    /// Makes an id for a call that has none: the same for the same answer, another for any other.
+    fn next_id(&self) -> String {
+        match &self.response_id {
+            Some(response) => format!("{response}_{}", self.calls),
+            None => format!("call_{:016x}_{}", self.digest.finish(), self.calls),
+        }
+    }
+
+    fn answer(mut self) -> Result<Answer, ModelError> {
+        let stop_reason = self.stop_reason()?;
+        if !self.grounding.is_empty() {
+            self.blocks.push(AssistantBlock::ServerToolContent {
+                id: None,
+                name: "google_search".to_owned(),
+                content: Value::Object(self.grounding),
+                meta: None,
+            });
+        }
+        Ok(Answer { blocks: self.blocks, stop_reason, usage: self.usage.total() })
+    }
+
+    fn stop_reason(&self) -> Result<StopReason, ModelError> {
+        let is_text = |block: &AssistantBlock| matches!(block, AssistantBlock::Text { text, .. } if !text.trim().is_empty());
+        let is_usable = self.calls > 0 || self.blocks.iter().any(is_text);
+        if let Some(blocked) = &self.blocked {
+            return filtered(is_usable, blocked);
+        }
+        let Some(finish) = &self.finish else {
+            return Err(failure(ModelErrorKind::StreamCut, "the stream ended without a finish reason"));
+        };
+        let why = said(&format!("the answer ended with {}", finish.reason), &finish.message);
+        match finish.reason.as_str() {
+            "MAX_TOKENS" => Ok(StopReason::MaxTokens),
+            "SAFETY"
+            | "RECITATION"
+            | "LANGUAGE"
+            | "BLOCKLIST"
+            | "PROHIBITED_CONTENT"
+            | "SPII"
+            | "MODEL_ARMOR"
+            | "IMAGE_SAFETY"
+            | "IMAGE_PROHIBITED_CONTENT"
+            | "IMAGE_RECITATION" => filtered(is_usable, &why),
+            "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" if self.calls == 0 => {
+                Err(malformed(&why))
+            }
+            "OTHER" | "IMAGE_OTHER" | "NO_IMAGE" | "TOO_MANY_TOOL_CALLS" if !is_usable => {
+                Err(failure(ModelErrorKind::Incomplete, &why))
+            }
+            _ if self.calls > 0 => Ok(StopReason::ToolUse),
+            _ => Ok(StopReason::EndTurn),
+        }
+    }
+}
+
+/// Who a text comes from: the answer or the thought before it.
+#[derive(Clone, Copy)]
+enum Voice {
+    Text,
+    Reasoning,
+}
+
+impl Voice {
+    fn delta(self, text: String) -> Delta {
+        match self {
+            Self::Text => Delta::Text(text),
+            Self::Reasoning => Delta::Reasoning(text),
+        }
+    }
+
+    fn block(self, text: String, meta: Option<Value>) -> AssistantBlock {
+        match self {
+            Self::Text => AssistantBlock::Text { text, meta },
+            Self::Reasoning => AssistantBlock::Reasoning { text, meta },
+        }
+    }
+
+    /// Returns the block if this voice may go on in it.
+    fn open(self, block: &mut AssistantBlock) -> Option<(&mut String, &mut Option<Value>)> {
+        let ((Self::Text, AssistantBlock::Text { text, meta })
+        | (Self::Reasoning, AssistantBlock::Reasoning { text, meta })) = (self, block)
+        else {
+            return None;
+        };
+        meta.is_none().then_some((text, meta))
+    }
+}
+
+impl Counts {
+    fn read(&mut self, usage: &Map<String, Value>) -> Result<(), ModelError> {
+        let fields = [
+            (&mut self.prompt, "promptTokenCount"),
+            (&mut self.tool_prompt, "toolUsePromptTokenCount"),
+            (&mut self.candidates, "candidatesTokenCount"),
+            (&mut self.thoughts, "thoughtsTokenCount"),
+            (&mut self.cached, "cachedContentTokenCount"),
+        ];
+        for (field, key) in fields {
+            *field = count(usage, key)?.or(*field);
+        }
+        Ok(())
+    }
+
+    fn total(&self) -> Usage {
+        let sum = |a: Option<u64>, b: Option<u64>| a.unwrap_or(0).saturating_add(b.unwrap_or(0));
+        Usage {
+            input_tokens: sum(self.prompt, self.tool_prompt),
+            output_tokens: sum(self.candidates, self.thoughts),
+            cache_creation_tokens: None,
+            cache_read_tokens: self.cached,
+        }
+    }
+}
+
+fn server_block(key: &str, part: &Map<String, Value>, signature: Option<&str>) -> AssistantBlock {
+    let inner = &part[key];
+    let name = match (key, inner.get("toolType").and_then(Value::as_str)) {
+        (_, Some(kind)) if kind.starts_with("GOOGLE_SEARCH") => "google_search".to_owned(),
+        (_, Some(kind)) => kind.to_lowercase(),
+        ("executableCode" | "codeExecutionResult", None) => "code_execution".to_owned(),
+        ("inlineData" | "fileData", None) => "media".to_owned(),
+        _ => "server_tool".to_owned(),
+    };
+    let id = inner.get("id").and_then(Value::as_str).map(str::to_owned);
+    let mut content = part.clone();
+    content.remove(SIGNATURE);
+    AssistantBlock::ServerToolContent {
+        id,
+        name,
+        content: Value::Object(content),
+        meta: Some(meta(signature, None)),
+    }
+}
+
+/// Makes what comes back with a block; the id is the server's own.
+fn meta(signature: Option<&str>, id: Option<&str>) -> Value {
+    let mut meta = json!({ META_PROVIDER: tag(Provider::Gemini) });
+    for (key, value) in [(SIGNATURE, signature), ("id", id)] {
+        if let Some(value) = value {
+            meta[key] = json!(value);
+        }
+    }
+    meta
+}
+
+fn arguments(raw: &str) -> Value {
+    if raw.trim().is_empty() {
+        return json!({});
+    }
+    let read = serde_json::from_str(raw).ok().filter(Value::is_object);
+    read.unwrap_or_else(|| Value::String(raw.to_owned()))
+}
+
+fn filtered(is_usable: bool, why: &str) -> Result<StopReason, ModelError> {
+    if is_usable { Ok(StopReason::ContentFilter) } else { Err(failure(ModelErrorKind::ContentFilter, why)) }
+}
+
+fn said(what: &str, message: &str) -> String {
+    if message.is_empty() { what.to_owned() } else { format!("{what}: {message}") }
+}
+
+fn failure(kind: ModelErrorKind, message: &str) -> ModelError {
+    error(Provider::Gemini, kind, message)
+}

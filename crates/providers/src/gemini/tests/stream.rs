@@ -1,0 +1,227 @@
+//! Answers that are read.
+
+use meerkat_core::{Answer, AssistantBlock, Delta, ModelErrorKind as Kind, StopReason, Usage};
+use serde_json::{Value, json};
+
+use super::{call, read, sse, text};
+
+/// Makes a chunk of parts.
+fn parts(parts: Value) -> Value {
+    let mut chunk =
+        json!({ "candidates": [{ "content": { "role": "model" }, "index": 0 }], "responseId": "r1" });
+    chunk["candidates"][0]["content"]["parts"] = parts;
+    chunk
+}
+
+/// Makes a last chunk.
+fn end(reason: &str) -> Value {
+    json!({ "candidates": [{ "content": { "role": "model" }, "finishReason": reason, "index": 0 }] })
+}
+
+fn meta(signature: &str) -> Option<Value> {
+    Some(json!({ "provider": "gemini", "thoughtSignature": signature }))
+}
+
+fn server(id: Option<&str>, name: &str, content: Value, meta: Option<Value>) -> AssistantBlock {
+    AssistantBlock::ServerToolContent { id: id.map(str::to_owned), name: name.to_owned(), content, meta }
+}
+
+/// Every kind of part, and every field that is read.
+pub(super) fn everything() -> Vec<Value> {
+    let searched = json!({ "toolType": "GOOGLE_SEARCH_WEB", "id": "s1", "args": { "queries": ["x"] } });
+    vec![
+        parts(json!([{ "text": "let ", "thought": true }, { "text": "me see", "thought": true }])),
+        parts(json!([{ "toolCall": searched, "thoughtSignature": "dG9vbA==" }])),
+        parts(json!([{ "toolResponse": { "toolType": "GOOGLE_SEARCH_WEB", "id": "s1", "response": {} } }])),
+        parts(json!([{ "executableCode": { "language": "PYTHON", "code": "print(1)" } }])),
+        parts(json!([{ "codeExecutionResult": { "outcome": "OUTCOME_OK", "output": "1\n" } }])),
+        json!({
+            "candidates": [{ "content": { "parts": [{ "text": "It is " }] }, "safetyRatings": [{}] }],
+            "usageMetadata": { "promptTokenCount": 10, "candidatesTokenCount": 1 },
+        }),
+        parts(json!([{ "text": "warm, é" }])),
+        parts(json!([{ "text": "", "thoughtSignature": "dGV4dA==" }])),
+        parts(json!([
+            { "functionCall": { "name": "get_weather", "args": { "city": "Paris" } }, "thoughtSignature": "c2ln" },
+            { "functionCall": { "name": "get_time" } },
+            { "functionCall": { "name": "get_time", "args": {}, "id": "own" } },
+        ])),
+        json!({ "candidates": [{ "groundingMetadata": { "webSearchQueries": ["x"] } }] }),
+        json!({
+            "candidates": [
+                { "content": { "parts": [{ "text": "another answer" }] }, "index": 1 },
+                { "finishReason": "STOP", "groundingMetadata": { "groundingChunks": [] }, "someNews": true },
+            ],
+            "usageMetadata": {
+                "promptTokenCount": 12, "candidatesTokenCount": 5, "thoughtsTokenCount": 3,
+                "cachedContentTokenCount": 8, "toolUsePromptTokenCount": 4, "totalTokenCount": 24,
+            },
+            "modelVersion": "gemini-3-flash-preview",
+        }),
+    ]
+}
+
+fn everything_read() -> (Answer, Vec<Delta>) {
+    let own = || Some(json!({ "provider": "gemini" }));
+    let own_id = json!({ "provider": "gemini", "id": "own" });
+    let call_part = &everything()[1]["candidates"][0]["content"]["parts"][0]["toolCall"].clone();
+    let response = json!({ "toolType": "GOOGLE_SEARCH_WEB", "id": "s1", "response": {} });
+    let grounding = json!({ "webSearchQueries": ["x"], "groundingChunks": [] });
+    let code = json!({ "executableCode": { "language": "PYTHON", "code": "print(1)" } });
+    let output = json!({ "codeExecutionResult": { "outcome": "OUTCOME_OK", "output": "1\n" } });
+    let blocks = vec![
+        AssistantBlock::Reasoning { text: "let me see".to_owned(), meta: None },
+        server(Some("s1"), "google_search", json!({ "toolCall": call_part }), meta("dG9vbA==")),
+        server(Some("s1"), "google_search", json!({ "toolResponse": response }), own()),
+        server(None, "code_execution", code, own()),
+        server(None, "code_execution", output, own()),
+        text("It is warm, é", meta("dGV4dA==")),
+        call("r1_0", "get_weather", json!({ "city": "Paris" }), meta("c2ln")),
+        call("r1_1", "get_time", json!({}), None),
+        call("own", "get_time", json!({}), Some(own_id)),
+        server(None, "google_search", grounding, None),
+    ];
+    let usage =
+        Usage { input_tokens: 16, output_tokens: 8, cache_creation_tokens: None, cache_read_tokens: Some(8) };
+    let deltas = vec![
+        Delta::Reasoning("let ".to_owned()),
+        Delta::Reasoning("me see".to_owned()),
+        Delta::Text("It is ".to_owned()),
+        Delta::Text("warm, é".to_owned()),
+    ];
+    (Answer { blocks, stop_reason: StopReason::ToolUse, usage }, deltas)
+}
+
+#[test]
+fn an_answer_is_the_same_however_it_is_cut() {
+    let stream = sse(&everything());
+    let (expected, deltas) = everything_read();
+    let expected = (Ok(expected), deltas);
+    assert_eq!(read(&[stream.as_bytes()]), expected);
+    for cut in 0..=stream.len() {
+        let (head, tail) = stream.as_bytes().split_at(cut);
+        assert_eq!(read(&[head, tail]), expected, "cut at {cut}");
+    }
+    let single: Vec<&[u8]> = stream.as_bytes().chunks(1).collect();
+    assert_eq!(read(&single), expected);
+}
+
+#[test]
+fn a_list_of_chunks_in_one_event_is_read_too() {
+    let stream = format!("data: {}\n\n", Value::Array(everything()));
+    let (answer, deltas) = read(&[stream.as_bytes()]);
+    assert_eq!((answer.unwrap(), deltas), everything_read());
+}
+
+#[test]
+fn a_signature_ends_its_block() {
+    let stream = sse(&[
+        parts(json!([{ "text": "a", "thoughtSignature": "MQ==" }, { "text": "b" }])),
+        parts(json!([{ "text": "c", "thoughtSignature": "Mg==" }])),
+        parts(
+            json!([{ "text": "t", "thought": true }, { "text": "", "thought": true, "thoughtSignature": "Mw==" }]),
+        ),
+        parts(json!([{ "text": "", "thoughtSignature": "NA==" }, { "text": "" }, { "text": "d" }])),
+        end("STOP"),
+    ]);
+    let expected = vec![
+        text("a", meta("MQ==")),
+        text("bc", meta("Mg==")),
+        AssistantBlock::Reasoning { text: "t".to_owned(), meta: meta("Mw==") },
+        text("d", None),
+    ];
+    assert_eq!(read(&[stream.as_bytes()]).0.unwrap().blocks, expected);
+}
+
+#[test]
+fn calls_without_ids_get_ones_that_belong_to_the_answer() {
+    let ids = |prompt: u64| -> Vec<String> {
+        let calls = json!([{ "functionCall": { "name": "f" } }, { "functionCall": { "name": "f" } }]);
+        let stream = sse(&[json!({
+            "candidates": [{ "content": { "parts": calls }, "finishReason": "FUNCTION_CALL" }],
+            "usageMetadata": { "promptTokenCount": prompt },
+        })]);
+        let answer = read(&[stream.as_bytes()]).0.unwrap();
+        assert_eq!(answer.stop_reason, StopReason::ToolUse);
+        let id = |block: &AssistantBlock| match block {
+            AssistantBlock::ToolUse { id, .. } => id.clone(),
+            other => panic!("{other:?}"),
+        };
+        answer.blocks.iter().map(id).collect()
+    };
+    assert_eq!(ids(1), ids(1));
+    let mut all = [ids(1), ids(2)].concat();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 4);
+}
+
+#[test]
+fn arguments_as_text_are_read_or_shown() {
+    let cases = [
+        (json!("{\"a\":1}"), json!({ "a": 1 })),
+        (json!(" "), json!({})),
+        (json!("{bad"), json!("{bad")),
+        (json!("[1]"), json!("[1]")),
+        (json!(null), json!({})),
+    ];
+    for (sent, expected) in cases {
+        let calls = json!([{ "functionCall": { "name": "f", "args": sent } }]);
+        let stream = sse(&[parts(calls), end("STOP")]);
+        let blocks = read(&[stream.as_bytes()]).0.unwrap().blocks;
+        assert_eq!(blocks, [call("r1_0", "f", expected, None)]);
+    }
+}
+
+#[test]
+fn media_the_model_made_are_kept() {
+    let part = json!({ "inlineData": { "mimeType": "image/png", "data": "aGk=" } });
+    let stream = sse(&[parts(json!([part, { "someNewPart": {} }])), end("STOP")]);
+    let blocks = read(&[stream.as_bytes()]).0.unwrap().blocks;
+    assert_eq!(blocks, [server(None, "media", part, Some(json!({ "provider": "gemini" })))]);
+}
+
+#[test]
+fn a_finish_reason_is_a_stop_reason_or_an_error() {
+    let text = || Some(json!([{ "text": "hm" }]));
+    let calls = || Some(json!([{ "functionCall": { "name": "f" } }]));
+    let cases = [
+        (text(), "STOP", Ok(StopReason::EndTurn)),
+        (calls(), "STOP", Ok(StopReason::ToolUse)),
+        (None, "STOP", Ok(StopReason::EndTurn)),
+        (text(), "MAX_TOKENS", Ok(StopReason::MaxTokens)),
+        (None, "MAX_TOKENS", Ok(StopReason::MaxTokens)),
+        (text(), "SAFETY", Ok(StopReason::ContentFilter)),
+        (None, "SAFETY", Err(Kind::ContentFilter)),
+        (None, "RECITATION", Err(Kind::ContentFilter)),
+        (None, "PROHIBITED_CONTENT", Err(Kind::ContentFilter)),
+        (text(), "MALFORMED_FUNCTION_CALL", Err(Kind::Malformed)),
+        (None, "UNEXPECTED_TOOL_CALL", Err(Kind::Malformed)),
+        (calls(), "MALFORMED_FUNCTION_CALL", Ok(StopReason::ToolUse)),
+        (None, "OTHER", Err(Kind::Incomplete)),
+        (text(), "OTHER", Ok(StopReason::EndTurn)),
+        (text(), "SOMETHING_NEW", Ok(StopReason::EndTurn)),
+        (calls(), "SOMETHING_NEW", Ok(StopReason::ToolUse)),
+    ];
+    for (content, reason, expected) in cases {
+        let mut chunks: Vec<_> = content.clone().map(parts).into_iter().collect();
+        chunks.push(end(reason));
+        let answer = read(&[sse(&chunks).as_bytes()]).0;
+        let actual = answer.map(|answer| answer.stop_reason).map_err(|error| error.kind);
+        assert_eq!(actual, expected, "{content:?} {reason}");
+    }
+}
+
+#[test]
+fn a_blocked_prompt_is_a_filtered_one() {
+    let blocked = json!({
+        "promptFeedback": { "blockReason": "PROHIBITED_CONTENT", "blockReasonMessage": "no" },
+        "usageMetadata": { "promptTokenCount": 4 },
+    });
+    let error = read(&[sse(&[blocked]).as_bytes()]).0.unwrap_err();
+    assert_eq!(error.kind, Kind::ContentFilter);
+    assert_eq!(error.message, "the prompt was blocked (PROHIBITED_CONTENT): no");
+    let harmless = json!({ "promptFeedback": { "safetyRatings": [] } });
+    let stream = sse(&[harmless, parts(json!([{ "text": "ok" }])), end("STOP")]);
+    assert_eq!(read(&[stream.as_bytes()]).0.unwrap().stop_reason, StopReason::EndTurn);
+}

@@ -1,0 +1,318 @@
+//! The output items of an answer while they grow.
+//!
+//! What an item has shown as deltas is what its block says at the end, so that nobody reads two versions.
+
+use meerkat_core::{AssistantBlock, Delta, DeltaSink};
+use serde_json::{Map, Value, json};
+
+use crate::history::META_PROVIDER;
+
+/// What stands between two parts of reasoning.
+const BETWEEN: &str = "\n\n";
+
+/// What is wrong with an event, in words.
+#[derive(Debug)]
+pub(super) struct Contradiction(pub(super) String);
+
+/// One output item.
+pub(super) struct Item {
+    index: Option<u64>,
+    id: Option<String>,
+    kind: Kind,
+    parts: Vec<Part>,
+    shown: String,
+}
+
+enum Kind {
+    Message {
+        phase: Option<String>,
+    },
+    Reasoning {
+        encrypted: Option<String>,
+    },
+    Call {
+        call_id: Option<String>,
+        name: Option<String>,
+        arguments: String,
+    },
+    /// Anything else, which runs on the provider's side; in its form.
+    Server(Value),
+}
+
+struct Part {
+    section: Section,
+    index: u64,
+    text: String,
+}
+
+/// Where in an item a text belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Section {
+    /// The text of a message.
+    Output,
+    /// The refusal of a message.
+    Refusal,
+    /// The summary of reasoning.
+    Summary,
+    /// Reasoning in the clear.
+    Reasoning,
+}
+
+impl Section {
+    /// Returns the section, and the text, of a part in the provider's form; `None` for one of no interest.
+    pub(super) fn of(part: &Value) -> Result<Option<(Self, &str)>, Contradiction> {
+        let (section, key) = match text(part, "type")? {
+            Some("output_text") => (Self::Output, "text"),
+            Some("refusal") => (Self::Refusal, "refusal"),
+            Some("summary_text") => (Self::Summary, "text"),
+            Some("reasoning_text") => (Self::Reasoning, "text"),
+            _ => return Ok(None),
+        };
+        Ok(text(part, key)?.map(|text| (section, text)))
+    }
+}
+
+impl Item {
+    /// Begins an item; its content is still to come.
+    pub(super) fn begin(index: Option<u64>, value: &Value) -> Result<Self, Contradiction> {
+        let owned = |key: &str| text(value, key).map(|text| text.map(str::to_owned));
+        let kind = match text(value, "type")? {
+            Some("message") => Kind::Message { phase: owned("phase")? },
+            Some("reasoning") => Kind::Reasoning { encrypted: owned("encrypted_content")? },
+            Some("function_call") => {
+                Kind::Call { call_id: owned("call_id")?, name: owned("name")?, arguments: String::new() }
+            }
+            Some(_) => Kind::Server(value.clone()),
+            None => return Err(Contradiction("an item has no `type`".to_owned())),
+        };
+        Ok(Self { index, id: owned("id")?, kind, parts: Vec::new(), shown: String::new() })
+    }
+
+    /// Says whether an event means this item: by its place, or by an id where places are not given.
+    pub(super) fn is_meant(&self, index: Option<u64>, ids: &[Option<&str>]) -> bool {
+        match (self.index, index) {
+            (Some(own), Some(index)) => own == index,
+            _ => ids.iter().flatten().any(|id| !id.is_empty() && self.has_id(id)),
+        }
+    }
+
+    fn has_id(&self, id: &str) -> bool {
+        let call_id = match &self.kind {
+            Kind::Call { call_id, .. } => call_id.as_deref(),
+            _ => None,
+        };
+        self.id.as_deref() == Some(id) || call_id == Some(id)
+    }
+
+    /// Takes more of a text.
+    pub(super) fn append(
+        &mut self,
+        (section, index): (Section, u64),
+        text: &str,
+        deltas: DeltaSink<'_>,
+    ) -> Result<(), Contradiction> {
+        let fits = match section {
+            Section::Output | Section::Refusal => matches!(self.kind, Kind::Message { .. }),
+            Section::Summary | Section::Reasoning => matches!(self.kind, Kind::Reasoning { .. }),
+        };
+        if !fits {
+            return Err(Contradiction(format!("{section:?} text for an item of another type")));
+        }
+        if text.is_empty() {
+            return Ok(());
+        }
+        let is_first = self.part(section, index).is_none();
+        if is_first {
+            self.parts.push(Part { section, index, text: String::new() });
+        }
+        if let Some(part) = self.part(section, index) {
+            part.text.push_str(text);
+        }
+        let delta = match section {
+            Section::Refusal => return Ok(()),
+            Section::Output => Delta::Text(text.to_owned()),
+            _ if is_first && !self.shown.is_empty() => Delta::Reasoning(format!("{BETWEEN}{text}")),
+            _ => Delta::Reasoning(text.to_owned()),
+        };
+        if let Delta::Text(text) | Delta::Reasoning(text) = &delta {
+            self.shown.push_str(text);
+        }
+        deltas(delta);
+        Ok(())
+    }
+
+    /// Takes a text that is complete: what was not streamed of it is shown now.
+    pub(super) fn settle(
+        &mut self,
+        place: (Section, u64),
+        text: &str,
+        deltas: DeltaSink<'_>,
+    ) -> Result<(), Contradiction> {
+        let so_far = self.part(place.0, place.1).map_or("", |part| part.text.as_str());
+        let rest = text.strip_prefix(so_far).unwrap_or_default().to_owned();
+        self.append(place, &rest, deltas)
+    }
+
+    fn part(&mut self, section: Section, index: u64) -> Option<&mut Part> {
+        self.parts.iter_mut().rev().find(|part| part.section == section && part.index == index)
+    }
+
+    /// Takes more of the arguments of a call.
+    pub(super) fn argue(&mut self, more: &str) -> Result<(), Contradiction> {
+        self.arguments().map(|arguments| arguments.push_str(more))
+    }
+
+    /// Takes the complete arguments of a call.
+    pub(super) fn settle_arguments(&mut self, whole: &str) -> Result<(), Contradiction> {
+        let arguments = self.arguments()?;
+        if !whole.is_empty() {
+            whole.clone_into(arguments);
+        }
+        Ok(())
+    }
+
+    fn arguments(&mut self) -> Result<&mut String, Contradiction> {
+        match &mut self.kind {
+            Kind::Call { arguments, .. } => Ok(arguments),
+            _ => Err(Contradiction("arguments for an item that is no call".to_owned())),
+        }
+    }
+
+    /// Takes the item as it is when it is complete.
+    pub(super) fn complete(&mut self, value: &Value, deltas: DeltaSink<'_>) -> Result<(), Contradiction> {
+        let last = Self::begin(self.index, value)?;
+        self.id = last.id.or(self.id.take());
+        match (&mut self.kind, last.kind) {
+            (Kind::Message { phase }, Kind::Message { phase: last }) => *phase = last.or(phase.take()),
+            (Kind::Reasoning { encrypted }, Kind::Reasoning { encrypted: last }) => {
+                *encrypted = last.or(encrypted.take());
+            }
+            (Kind::Call { call_id, name, .. }, Kind::Call { call_id: last_id, name: last_name, .. }) => {
+                *call_id = last_id.or(call_id.take());
+                *name = last_name.or(name.take());
+                return self.settle_arguments(text(value, "arguments")?.unwrap_or_default());
+            }
+            (Kind::Server(own), Kind::Server(last)) if own["type"] == last["type"] => *own = last,
+            _ => return Err(Contradiction("an item changed its `type`".to_owned())),
+        }
+        self.settle_parts(value, deltas)
+    }
+
+    fn settle_parts(&mut self, value: &Value, deltas: DeltaSink<'_>) -> Result<(), Contradiction> {
+        if matches!(self.kind, Kind::Server(_)) {
+            return Ok(());
+        }
+        for key in ["summary", "content"] {
+            for (index, part) in (0..).zip(list(value, key)?) {
+                if let Some((section, text)) = Section::of(part)? {
+                    self.settle((section, index), text, deltas)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what the model said in refusing, if it did.
+    pub(super) fn refusal(&self) -> Option<String> {
+        let refusals = self.parts.iter().filter(|part| part.section == Section::Refusal);
+        let texts: Vec<_> = refusals.map(|part| part.text.as_str()).collect();
+        (!texts.is_empty()).then(|| texts.join(""))
+    }
+
+    /// Makes the block of the item; `None` if it holds nothing. `tag` marks whose it is.
+    pub(super) fn into_block(self, tag: &str) -> Result<Option<AssistantBlock>, Contradiction> {
+        let mut meta = Map::new();
+        meta.insert(META_PROVIDER.to_owned(), json!(tag));
+        if let Some(id) = &self.id {
+            meta.insert("id".to_owned(), json!(id));
+        }
+        match self.kind {
+            Kind::Message { phase } => {
+                meta.extend(phase.map(|phase| ("phase".to_owned(), json!(phase))));
+                let text = self.shown;
+                Ok((!text.is_empty()).then(|| AssistantBlock::Text { text, meta: Some(meta.into()) }))
+            }
+            Kind::Reasoning { encrypted } => {
+                let encrypted = encrypted.filter(|text| !text.is_empty());
+                if self.shown.is_empty() && encrypted.is_none() {
+                    return Ok(None);
+                }
+                meta.extend(encrypted.map(|text| ("encrypted_content".to_owned(), json!(text))));
+                meta.extend(reasoning_parts(&self.parts));
+                Ok(Some(AssistantBlock::Reasoning { text: self.shown, meta: Some(meta.into()) }))
+            }
+            Kind::Call { call_id, name, arguments } => call(call_id.or(self.id), name, &arguments).map(Some),
+            Kind::Server(content) => {
+                let name = content["type"].as_str().unwrap_or_default();
+                let name = name.strip_suffix("_call").unwrap_or(name).to_owned();
+                Ok(Some(AssistantBlock::ServerToolContent {
+                    id: self.id,
+                    name,
+                    content,
+                    meta: Some(meta.into()),
+                }))
+            }
+        }
+    }
+}
+
+/// Returns the parts of reasoning in the provider's form, to be sent back.
+fn reasoning_parts(parts: &[Part]) -> impl Iterator<Item = (String, Value)> {
+    let list = |section: Section, key: &str, kind: &str| {
+        let own = parts.iter().filter(|part| part.section == section);
+        let list: Vec<_> = own.map(|part| json!({ "type": kind, "text": part.text })).collect();
+        (!list.is_empty()).then(|| (key.to_owned(), Value::Array(list)))
+    };
+    let summary = list(Section::Summary, "summary", "summary_text");
+    let content = list(Section::Reasoning, "content", "reasoning_text");
+    summary.into_iter().chain(content)
+}
+
+fn call(id: Option<String>, name: Option<String>, arguments: &str) -> Result<AssistantBlock, Contradiction> {
+    let missing = |what: &str| Contradiction(format!("a function call has no {what}"));
+    let id = id.filter(|id| !id.is_empty()).ok_or_else(|| missing("`call_id`"))?;
+    let name = name.filter(|name| !name.is_empty()).ok_or_else(|| missing("`name`"))?;
+    let args = match arguments.trim() {
+        "" => json!({}),
+        text => serde_json::from_str(text).unwrap_or_else(|_| Value::String(arguments.to_owned())),
+    };
+    Ok(AssistantBlock::ToolUse { id, name, args, meta: None })
+}
+
+/// Reads a text that may be missing.
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> Result<Option<&'a str>, Contradiction> {
+    match value.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Contradiction(format!("`{key}` is not a text"))),
+    }
+}
+
+/// Reads a whole number that may be missing.
+pub(super) fn number(value: &Value, key: &str) -> Result<Option<u64>, Contradiction> {
+    match value.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(number) => match number.as_u64() {
+            Some(number) => Ok(Some(number)),
+            None => Err(Contradiction(format!("`{key}` is not a whole number"))),
+        },
+    }
+}
+
+/// Reads a list that may be missing.
+pub(super) fn list<'a>(value: &'a Value, key: &str) -> Result<&'a [Value], Contradiction> {
+    match value.get(key) {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(list)) => Ok(list),
+        Some(_) => Err(Contradiction(format!("`{key}` is not a list"))),
+    }
+}
+
+/// Reads an object that may be missing.
+pub(super) fn object<'a>(value: &'a Value, key: &str) -> Result<Option<&'a Value>, Contradiction> {
+    match value.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(object @ Value::Object(_)) => Ok(Some(object)),
+        Some(_) => Err(Contradiction(format!("`{key}` is not an object"))),
+    }
+}

@@ -1,0 +1,203 @@
+//! The wire format against itself: what is sent, what is read, and what is refused.
+
+mod body;
+mod broken;
+mod decode;
+mod history;
+mod refusals;
+
+use std::sync::{Arc, Mutex};
+
+use meerkat_core::{
+    Answer, AssistantBlock, Content, ContentBlock, Delta, MediaSource, Message, ModelError, ModelInfo,
+    ModelProfile, ModelRequest, Provider, StopReason, Timestamp, ToolDef, ToolOutput,
+};
+use serde_json::{Value, json};
+
+use super::{Responses, request, without_version};
+use crate::sse::Parser;
+use crate::wire::Wire;
+
+const AT: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn wire(provider: Provider) -> Responses {
+    Responses { provider }
+}
+
+/// A reasoning model that sees what users show it.
+fn model() -> ModelInfo {
+    let profile = ModelProfile {
+        supports_reasoning: true,
+        supports_web_search: true,
+        vision: true,
+        ..ModelProfile::default()
+    };
+    ModelInfo { max_output_tokens: Some(1000), profile, ..ModelInfo::new("gpt-5.5", Provider::OpenAi) }
+}
+
+/// A model of the user's own that does little.
+fn own_model() -> ModelInfo {
+    let profile = ModelProfile { supports_temperature: true, ..ModelProfile::default() };
+    ModelInfo { profile, ..ModelInfo::new("llama", Provider::SelfHosted) }
+}
+
+fn asking(messages: Vec<Message>) -> ModelRequest {
+    ModelRequest {
+        system: String::new(),
+        messages: messages.into_iter().map(Arc::new).collect(),
+        tools: Arc::new([]),
+        max_tokens: 500,
+        temperature: None,
+        output_schema: None,
+        provider_params: None,
+    }
+}
+
+fn with_params(params: Value) -> ModelRequest {
+    ModelRequest { provider_params: Some(Arc::new(params)), ..asking(vec![user("hi")]) }
+}
+
+fn user(text: &str) -> Message {
+    Message::User { content: Content::text(text), created_at: AT }
+}
+
+fn assistant(blocks: Vec<AssistantBlock>) -> Message {
+    Message::Assistant { blocks, stop_reason: StopReason::EndTurn, created_at: AT }
+}
+
+fn results(outputs: Vec<(&str, ToolOutput)>) -> Message {
+    let results = outputs.into_iter().map(|(id, output)| output.answering(id)).collect();
+    Message::ToolResults { results, created_at: AT }
+}
+
+fn say(text: &str, meta: Option<Value>) -> AssistantBlock {
+    AssistantBlock::Text { text: text.to_owned(), meta }
+}
+
+fn think(text: &str, meta: Option<Value>) -> AssistantBlock {
+    AssistantBlock::Reasoning { text: text.to_owned(), meta }
+}
+
+fn call(id: &str, name: &str, args: Value) -> AssistantBlock {
+    AssistantBlock::ToolUse { id: id.to_owned(), name: name.to_owned(), args, meta: None }
+}
+
+fn picture() -> ContentBlock {
+    ContentBlock::Image {
+        media_type: "image/png".to_owned(),
+        source: MediaSource::Inline { data: "iVBORw0K".to_owned() },
+    }
+}
+
+fn prose(text: &str) -> ContentBlock {
+    ContentBlock::Text { text: text.to_owned() }
+}
+
+fn weather() -> ToolDef {
+    ToolDef {
+        name: "weather".to_owned(),
+        description: "Weather of a city".to_owned(),
+        input_schema: weather_schema(),
+    }
+}
+
+fn weather_schema() -> Value {
+    json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})
+}
+
+fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
+    request::body(info, request).json
+}
+
+fn input(info: &ModelInfo, messages: Vec<Message>) -> Value {
+    body(info, &asking(messages))["input"].take()
+}
+
+fn said(text: &str) -> Value {
+    json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
+}
+
+/// An answer that goes to OpenAI without an id.
+fn answered(text: &str) -> Value {
+    json!({"type": "message", "role": "assistant", "content": text})
+}
+
+/// An answer that goes back with an id.
+fn identified(id: &str, text: &str) -> Value {
+    json!({
+        "type": "message", "role": "assistant", "id": id, "status": "completed",
+        "content": [{"type": "output_text", "text": text, "annotations": []}],
+    })
+}
+
+/// What came of a stream, with the deltas joined by kind.
+#[derive(Debug, PartialEq)]
+struct Read {
+    answer: Result<Answer, ModelError>,
+    text: String,
+    reasoning: String,
+}
+
+/// Reads a stream in the chunks given.
+fn read<'a>(provider: Provider, chunks: impl IntoIterator<Item = &'a [u8]>) -> Read {
+    let seen = Mutex::new((String::new(), String::new()));
+    let sink = |delta: Delta| {
+        let mut seen = seen.lock().unwrap();
+        match delta {
+            Delta::Text(text) => seen.0.push_str(&text),
+            Delta::Reasoning(text) => seen.1.push_str(&text),
+            Delta::ToolLeftOut { .. } => {}
+        }
+    };
+    let answer = answer(provider, chunks, &sink);
+    let (text, reasoning) = seen.into_inner().unwrap();
+    Read { answer, text, reasoning }
+}
+
+fn answer<'a>(
+    provider: Provider,
+    chunks: impl IntoIterator<Item = &'a [u8]>,
+    sink: meerkat_core::DeltaSink<'_>,
+) -> Result<Answer, ModelError> {
+    let mut parser = Parser::default();
+    let mut decoder = wire(provider).decoder();
+    let mut events = Vec::new();
+    for chunk in chunks {
+        let malformed = |odd: crate::sse::SseError| {
+            crate::wire::error(provider, meerkat_core::ModelErrorKind::Malformed, odd.to_string())
+        };
+        parser.feed(chunk, &mut events).map_err(malformed)?;
+        for event in events.drain(..) {
+            decoder.event(&event, sink)?;
+        }
+    }
+    decoder.finish()
+}
+
+fn read_whole(stream: &str) -> Read {
+    read(Provider::OpenAi, [stream.as_bytes()])
+}
+
+/// Writes events as the provider does, each named by its type.
+fn stream(events: &[Value]) -> String {
+    let event =
+        |value: &Value| format!("event: {}\ndata: {value}\n\n", value["type"].as_str().unwrap_or_default());
+    events.iter().map(event).collect()
+}
+
+#[test]
+fn the_call_goes_to_one_place_whatever_the_base_url() {
+    assert_eq!(wire(Provider::OpenAi).path(&model()), "/v1/responses");
+    for base in ["http://host:8080", "http://host:8080/", "http://host:8080/v1", "http://host:8080/v1/"] {
+        assert_eq!(without_version(base), "http://host:8080");
+    }
+    assert_eq!(without_version("http://host/api/v1"), "http://host/api");
+}
+
+#[test]
+fn a_key_goes_in_its_header_and_no_key_in_none() {
+    let wire = wire(Provider::SelfHosted);
+    assert_eq!(wire.headers("k"), vec![("authorization", "Bearer k".to_owned())]);
+    assert_eq!(wire.headers(""), vec![]);
+    assert_eq!(wire.provider(), Provider::SelfHosted);
+}

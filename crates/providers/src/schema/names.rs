@@ -1,0 +1,69 @@
+//! Names of tools and of their parameters that a provider takes.
+
+use serde_json::Value;
+
+use super::{Dialect, Fault, Node};
+
+const MAX_NAME: usize = 64;
+
+pub(super) fn check_tool(name: &str, dialect: Dialect) -> Result<(), Fault> {
+    let fault = |what: &str| Err(Fault::new("name", format!("`{name}` {what}")));
+    if !fits(name, "_-") {
+        return fault("is not 1 to 64 letters, digits, `_` and `-`");
+    }
+    if dialect == Dialect::Gemini && !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        return fault("must begin with a letter or `_` for gemini");
+    }
+    Ok(())
+}
+
+/// Takes out the parameters whose names would be refused; one that must be given cannot be taken out.
+pub(super) fn check_properties(node: &mut Node, path: &str, dialect: Dialect) -> Result<(), Fault> {
+    let required: Vec<String> = match node.get("required") {
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    };
+    if let Some(bad) = required.iter().find(|name| !fits(name, "_.-")) {
+        let what = format!("{} refuses the name of this required parameter", dialect.as_str());
+        return Err(Fault::new(format!("{path}/properties/{bad}"), what));
+    }
+    if let Some(Value::Object(properties)) = node.get_mut("properties") {
+        properties.retain(|name, _| fits(name, "_.-"));
+    }
+    each_child(node, path, &mut |child, path| check_properties(child, path, dialect))
+}
+
+fn each_child(
+    node: &mut Node,
+    path: &str,
+    visit: &mut dyn FnMut(&mut Node, &str) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    for (key, value) in node.iter_mut() {
+        match (key.as_str(), value) {
+            ("items" | "additionalProperties", Value::Object(child)) => {
+                visit(child, &format!("{path}/{key}"))?
+            }
+            ("properties", Value::Object(children)) => {
+                for (name, child) in children {
+                    if let Value::Object(child) = child {
+                        visit(child, &format!("{path}/properties/{name}"))?;
+                    }
+                }
+            }
+            ("anyOf" | "prefixItems", Value::Array(children)) => {
+                for (place, child) in children.iter_mut().enumerate() {
+                    if let Value::Object(child) = child {
+                        visit(child, &format!("{path}/{key}/{place}"))?;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn fits(name: &str, marks: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || marks.contains(c))
+}

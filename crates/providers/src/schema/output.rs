@@ -1,0 +1,286 @@
+//! Output schemas in the words of a provider.
+//!
+//! References stay, since every provider reads them here. What a provider refuses is left out, which is told by a
+//! warning; the answer is judged by the schema as its author wrote it, so nothing gets through for that.
+
+use serde_json::Value;
+
+use super::{Dialect, Node, types};
+
+/// The keywords Gemini reads.
+const GEMINI_KNOWN: [&str; 24] = [
+    "$id",
+    "$defs",
+    "$ref",
+    "$anchor",
+    "type",
+    "format",
+    "title",
+    "description",
+    "const",
+    "default",
+    "examples",
+    "enum",
+    "items",
+    "prefixItems",
+    "minItems",
+    "maxItems",
+    "minimum",
+    "maximum",
+    "anyOf",
+    "oneOf",
+    "properties",
+    "additionalProperties",
+    "required",
+    "propertyOrdering",
+];
+/// The keywords Anthropic refuses.
+const ANTHROPIC_REFUSED: [&str; 25] = [
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "maxItems",
+    "uniqueItems",
+    "contains",
+    "minContains",
+    "maxContains",
+    "minProperties",
+    "maxProperties",
+    "patternProperties",
+    "propertyNames",
+    "not",
+    "if",
+    "then",
+    "else",
+    "dependentRequired",
+    "dependentSchemas",
+    "dependencies",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+];
+/// The keywords OpenAI refuses where it enforces a schema to the letter.
+const STRICT_REFUSED: [&str; 14] = [
+    "not",
+    "if",
+    "then",
+    "else",
+    "dependentRequired",
+    "dependentSchemas",
+    "dependencies",
+    "patternProperties",
+    "propertyNames",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "contains",
+    "minProperties",
+    "maxProperties",
+];
+/// What says nothing about values and is left out without a word.
+const SILENT: [&str; 2] = ["$schema", "$comment"];
+
+/// Makes an output schema that a provider takes of one as its author wrote it.
+///
+/// Where OpenAI enforces it to the letter, a property that need not be given may come back as null.
+pub(crate) fn output(schema: &Value, dialect: Dialect, strict: bool) -> Value {
+    let rules = match (dialect, strict) {
+        (Dialect::Anthropic, _) => Rules::Anthropic,
+        (Dialect::OpenAi, true) => Rules::OpenAiStrict,
+        (Dialect::OpenAi, false) => return schema.clone(),
+        (Dialect::Gemini, _) => Rules::Gemini,
+    };
+    compile(schema, rules).0
+}
+
+/// Returns what a provider does not take of an output schema: where it is, and what becomes of it.
+pub(crate) fn output_warnings(schema: &Value, dialect: Dialect) -> Vec<(String, String)> {
+    match dialect {
+        Dialect::Anthropic => compile(schema, Rules::Anthropic).1,
+        Dialect::OpenAi => Vec::new(),
+        Dialect::Gemini => compile(schema, Rules::Gemini).1,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Rules {
+    Anthropic,
+    OpenAiStrict,
+    Gemini,
+}
+
+impl Rules {
+    fn refuses(self, key: &str, value: &Value) -> bool {
+        match self {
+            Self::Anthropic => {
+                ANTHROPIC_REFUSED.contains(&key)
+                    || (key == "minItems" && value.as_u64().is_none_or(|n| n > 1))
+            }
+            Self::OpenAiStrict => STRICT_REFUSED.contains(&key),
+            Self::Gemini => !GEMINI_KNOWN.contains(&key) && key != "nullable",
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAiStrict => "openai",
+            Self::Gemini => "gemini",
+        }
+    }
+}
+
+fn compile(schema: &Value, rules: Rules) -> (Value, Vec<(String, String)>) {
+    let mut compiled = schema.clone();
+    if rules == Rules::Gemini {
+        rename_definitions(&mut compiled);
+    }
+    let mut compiler = Compiler { rules, warnings: Vec::new() };
+    compiler.node(&mut compiled, "");
+    (compiled, compiler.warnings)
+}
+
+struct Compiler {
+    rules: Rules,
+    warnings: Vec<(String, String)>,
+}
+
+impl Compiler {
+    fn node(&mut self, schema: &mut Value, path: &str) {
+        let Value::Object(node) = schema else { return };
+        let (rules, warnings) = (self.rules, &mut self.warnings);
+        node.retain(|key, value| {
+            if SILENT.contains(&key.as_str()) {
+                return false;
+            }
+            let is_refused = rules.refuses(key, value);
+            if is_refused {
+                let name = rules.name();
+                let message =
+                    format!("`{key}` is left out for {name}; the answer is judged by it all the same");
+                warnings.push((format!("{path}/{}", escaped(key)), message));
+            }
+            !is_refused
+        });
+        each_child(node, path, &mut |child, path| self.node(child, path));
+        let is_object = types(node).contains(&"object")
+            || node.contains_key("properties")
+            || node.contains_key("required");
+        if is_object && self.rules != Rules::Gemini {
+            self.close(node, path);
+        }
+        if self.rules == Rules::OpenAiStrict {
+            require_all(node);
+        }
+    }
+
+    /// Allows only the properties that are named.
+    fn close(&mut self, node: &mut Node, path: &str) {
+        let was = node.insert("additionalProperties".to_owned(), Value::Bool(false));
+        let is_open = match &was {
+            Some(value) => *value != Value::Bool(false),
+            None => !node.contains_key("properties"),
+        };
+        if is_open {
+            let name = self.rules.name();
+            let message = format!("{name} allows only the properties that are named");
+            self.warnings.push((format!("{path}/additionalProperties"), message));
+        }
+    }
+}
+
+/// Requires every property; one that need not be given may be null instead.
+fn require_all(node: &mut Node) {
+    let required = match node.get("required") {
+        Some(Value::Array(names)) => names.clone(),
+        _ => Vec::new(),
+    };
+    let Some(Value::Object(properties)) = node.get_mut("properties") else { return };
+    for (name, schema) in properties.iter_mut() {
+        if !required.iter().any(|other| other == name) {
+            allow_null(schema);
+        }
+    }
+    let all: Vec<Value> = properties.keys().map(|name| name.clone().into()).collect();
+    node.insert("required".to_owned(), all.into());
+}
+
+fn allow_null(schema: &mut Value) {
+    let null = || serde_json::json!({ "type": "null" });
+    let Value::Object(node) = schema else { return };
+    if let Some(Value::Array(choices)) = node.get_mut("anyOf") {
+        if !choices.contains(&null()) {
+            choices.push(null());
+        }
+        return;
+    }
+    let named: Vec<Value> = types(node).into_iter().map(Value::from).collect();
+    if named.iter().any(|name| name == "null") {
+        return;
+    }
+    if named.is_empty() || node.contains_key("const") || node.contains_key("$ref") {
+        let inner = std::mem::take(node);
+        node.insert("anyOf".to_owned(), Value::Array(vec![inner.into(), null()]));
+        return;
+    }
+    let named: Vec<Value> = named.into_iter().chain(["null".into()]).collect();
+    node.insert("type".to_owned(), named.into());
+    if let Some(Value::Array(values)) = node.get_mut("enum")
+        && !values.contains(&Value::Null)
+    {
+        values.push(Value::Null);
+    }
+}
+
+/// Gemini knows definitions under their newer name only.
+fn rename_definitions(schema: &mut Value) {
+    let Value::Object(root) = schema else { return };
+    if root.contains_key("$defs") {
+        return;
+    }
+    if let Some(definitions @ Value::Object(_)) = root.shift_remove("definitions") {
+        root.insert("$defs".to_owned(), definitions);
+        rename_references(schema);
+    }
+}
+
+fn rename_references(schema: &mut Value) {
+    let Value::Object(node) = schema else { return };
+    if let Some(Value::String(reference)) = node.get_mut("$ref")
+        && let Some(name) = reference.strip_prefix("#/definitions/")
+    {
+        *reference = format!("#/$defs/{name}");
+    }
+    each_child(node, "", &mut |child, _| rename_references(child));
+}
+
+/// Visits the schemas directly inside one, and nothing that only looks like a schema.
+fn each_child(node: &mut Node, path: &str, visit: &mut dyn FnMut(&mut Value, &str)) {
+    for (key, value) in node.iter_mut() {
+        match (key.as_str(), value) {
+            (
+                "properties" | "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
+                Value::Object(map),
+            ) => {
+                for (name, child) in map {
+                    visit(child, &format!("{path}/{}/{}", escaped(key), escaped(name)));
+                }
+            }
+            ("anyOf" | "oneOf" | "allOf" | "prefixItems" | "items", Value::Array(list)) => {
+                for (place, child) in list.iter_mut().enumerate() {
+                    visit(child, &format!("{path}/{key}/{place}"));
+                }
+            }
+            ("items" | "additionalProperties" | "not" | "contains", child @ Value::Object(_)) => {
+                visit(child, &format!("{path}/{key}"));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}

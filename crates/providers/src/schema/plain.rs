@@ -1,0 +1,229 @@
+//! The first step: one draft, no references, no keyword of the wrong type, bounded.
+//!
+//! What comes out is valid in every draft and uses few keywords: of the combining ones only `anyOf` is left.
+//! Keywords that limit in ways few providers read (`not`, `if`, `patternProperties` and the like) are dropped.
+
+use serde_json::{Value, json};
+
+use super::merge::{merge, unique};
+use super::{Fault, MAX_NODES, Node, pattern, types};
+
+/// How many schemas may stand inside each other; what is deeper is left open.
+const MAX_DEPTH: usize = 12;
+/// How many references may stand inside each other.
+const MAX_REFERENCES: usize = 24;
+
+/// Makes a schema plain.
+pub(super) fn plain(schema: &Value) -> Result<Node, Fault> {
+    Walk { root: schema, references: Vec::new(), nodes: 0 }.node(schema, 0)
+}
+
+struct Walk<'a> {
+    root: &'a Value,
+    /// The references that are being followed.
+    references: Vec<String>,
+    nodes: usize,
+}
+
+impl Walk<'_> {
+    fn node(&mut self, schema: &Value, depth: usize) -> Result<Node, Fault> {
+        let Value::Object(raw) = schema else { return Ok(Node::new()) };
+        if depth > MAX_DEPTH {
+            return Ok(Node::new());
+        }
+        self.nodes += 1;
+        if self.nodes > MAX_NODES {
+            return Err(Fault::new("input_schema", format!("more than {MAX_NODES} schemas inside it")));
+        }
+        let mut node: Node =
+            raw.iter().filter_map(|(key, value)| Some((key.clone(), leaf(key, value)?))).collect();
+        old_drafts(raw, &mut node);
+        self.object(raw, &mut node, depth)?;
+        self.array(raw, &mut node, depth)?;
+        self.combined(raw, &mut node, depth)?;
+        if types(&node).contains(&"array") && !node.contains_key("items") {
+            node.insert("items".to_owned(), json!({}));
+        }
+        Ok(node)
+    }
+
+    fn object(&mut self, raw: &Node, node: &mut Node, depth: usize) -> Result<(), Fault> {
+        if let Some(Value::Object(properties)) = raw.get("properties") {
+            let mut kept = Node::new();
+            for (name, schema) in properties {
+                kept.insert(name.clone(), self.node(schema, depth + 1)?.into());
+            }
+            node.insert("properties".to_owned(), kept.into());
+        }
+        // Without its patterns, an object that allows nothing else would allow too little.
+        let has_patterns =
+            matches!(raw.get("patternProperties"), Some(Value::Object(map)) if !map.is_empty());
+        match raw.get("additionalProperties") {
+            _ if has_patterns => {}
+            Some(Value::Bool(allowed)) => {
+                node.insert("additionalProperties".to_owned(), Value::Bool(*allowed));
+            }
+            Some(schema @ Value::Object(_)) => {
+                node.insert("additionalProperties".to_owned(), self.node(schema, depth + 1)?.into());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, raw: &Node, node: &mut Node, depth: usize) -> Result<(), Fault> {
+        let (prefix, items) = match raw.get("items") {
+            Some(Value::Array(prefix)) => (Some(prefix), raw.get("additionalItems")),
+            items => (raw.get("prefixItems").and_then(Value::as_array), items),
+        };
+        if let Some(prefix) = prefix.filter(|prefix| !prefix.is_empty()) {
+            let prefix: Result<Vec<_>, _> =
+                prefix.iter().map(|schema| self.node(schema, depth + 1)).collect();
+            node.insert("prefixItems".to_owned(), prefix?.into());
+            node.insert("items".to_owned(), json!({}));
+        }
+        if let Some(schema @ (Value::Object(_) | Value::Bool(_))) = items {
+            node.insert("items".to_owned(), self.node(schema, depth + 1)?.into());
+        }
+        Ok(())
+    }
+
+    fn combined(&mut self, raw: &Node, node: &mut Node, depth: usize) -> Result<(), Fault> {
+        for key in ["anyOf", "oneOf"] {
+            let Some(Value::Array(choices)) = raw.get(key) else { continue };
+            let possible = choices.iter().filter(|choice| **choice != Value::Bool(false));
+            let choices: Result<Vec<_>, _> =
+                possible.map(|choice| self.node(choice, depth + 1).map(Value::Object)).collect();
+            let choices = unique(choices?);
+            if !choices.is_empty() && !node.contains_key("anyOf") {
+                node.insert("anyOf".to_owned(), choices.into());
+            }
+        }
+        if let Some(Value::Array(parts)) = raw.get("allOf") {
+            for part in parts {
+                merge(node, self.node(part, depth + 1)?);
+            }
+        }
+        if let Some(Value::String(reference)) = raw.get("$ref") {
+            merge(node, self.referred(reference, depth)?);
+        }
+        Ok(())
+    }
+
+    /// Follows a reference; one that leads nowhere, or out of the schema, says nothing.
+    fn referred(&mut self, reference: &str, depth: usize) -> Result<Node, Fault> {
+        let Some(pointer) = reference.strip_prefix('#').and_then(decoded) else { return Ok(Node::new()) };
+        let root = self.root;
+        let Some(target) = root.pointer(&pointer) else { return Ok(Node::new()) };
+        if self.references.contains(&pointer) || self.references.len() >= MAX_REFERENCES {
+            return Ok(recursive(target, &pointer));
+        }
+        self.references.push(pointer);
+        let node = self.node(target, depth);
+        self.references.pop();
+        node
+    }
+}
+
+/// What stands for a schema inside itself.
+fn recursive(target: &Value, pointer: &str) -> Node {
+    let name = pointer.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("the whole");
+    let mut node = Node::new();
+    if target.get("type").is_some_and(|name| name == "object") || target.get("properties").is_some() {
+        node.insert("type".to_owned(), "object".into());
+    }
+    node.insert("description".to_owned(), format!("Again of the same shape as `{name}`.").into());
+    node
+}
+
+/// Undoes the percent-encoding of a fragment.
+fn decoded(fragment: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(fragment.len());
+    let mut rest = fragment.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let mut digit = || char::from(rest.next()?).to_digit(16);
+            let (high, low) = (digit()?, digit()?);
+            bytes.push(u8::try_from(high * 16 + low).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Returns what a keyword without schemas inside says, if it says it properly.
+fn leaf(key: &str, value: &Value) -> Option<Value> {
+    let is_proper = match key {
+        "type" => return types_named(value),
+        "enum" => return listed(value),
+        "required" => return names_listed(value),
+        "title" | "description" | "format" => value.as_str().is_some_and(|text| !text.is_empty()),
+        "pattern" => value.as_str().is_some_and(pattern::is_common),
+        "deprecated" | "readOnly" | "writeOnly" | "uniqueItems" => value.is_boolean(),
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => value.is_number(),
+        "multipleOf" => value.as_f64().is_some_and(|number| number > 0.0),
+        "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
+            value.as_u64().is_some_and(|number| number <= u64::from(u32::MAX))
+        }
+        "examples" => value.is_array(),
+        "default" | "const" => true,
+        _ => false,
+    };
+    is_proper.then(|| value.clone())
+}
+
+fn types_named(value: &Value) -> Option<Value> {
+    let names = match value {
+        Value::String(_) => std::slice::from_ref(value),
+        Value::Array(names) => names,
+        _ => return None,
+    };
+    let names = names.iter().filter_map(|name| type_name(name.as_str()?)).map(Value::from).collect();
+    let mut names = unique(names);
+    match names.len() {
+        0 => None,
+        1 => names.pop(),
+        _ => Some(names.into()),
+    }
+}
+
+/// Knows the names of types as people write them.
+fn type_name(name: &str) -> Option<&'static str> {
+    Some(match name.to_ascii_lowercase().as_str() {
+        "string" | "str" | "text" => "string",
+        "integer" | "int" => "integer",
+        "number" | "float" | "double" => "number",
+        "boolean" | "bool" => "boolean",
+        "object" | "dict" | "map" => "object",
+        "array" | "list" => "array",
+        "null" | "none" => "null",
+        _ => return None,
+    })
+}
+
+fn listed(value: &Value) -> Option<Value> {
+    let values = unique(value.as_array()?.clone());
+    (!values.is_empty()).then(|| values.into())
+}
+
+fn names_listed(value: &Value) -> Option<Value> {
+    let names = value.as_array()?.iter().filter(|name| name.is_string()).cloned().collect();
+    Some(unique(names).into())
+}
+
+/// Says in today's words what older drafts and OpenAPI say in others.
+fn old_drafts(raw: &Node, node: &mut Node) {
+    for (bound, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
+        if raw.get(exclusive) == Some(&Value::Bool(true))
+            && let Some(value) = node.remove(bound)
+        {
+            node.insert(exclusive.to_owned(), value);
+        }
+    }
+    let named = types(node);
+    if raw.get("nullable") == Some(&Value::Bool(true)) && !named.is_empty() && !named.contains(&"null") {
+        let named: Vec<Value> = named.into_iter().chain(["null"]).map(Value::from).collect();
+        node.insert("type".to_owned(), named.into());
+    }
+}

@@ -1,0 +1,30 @@
+//! The command line: the long help of every command.
+
+use clap::Command;
+
+pub(crate) fn page() -> String {
+    let mut rkat = rkat::command().term_width(100);
+    rkat.build();
+    let mut page = "# The command line of `rkat`\n\n\
+        Results are printed on stdout, everything else on stderr. Exit codes: 0 done, 1 failed, 2 a budget ran out \
+        or the command line is wrong, 130 interrupted. The options about the realm and its instance can be given to \
+        every command.\n"
+        .to_owned();
+    section(&mut page, &mut rkat, "rkat");
+    page
+}
+
+fn section(page: &mut String, command: &mut Command, name: &str) {
+    let inherits = name.contains(' ');
+    let mut own = command.clone().mut_args(|arg| {
+        let hidden = inherits && arg.is_global_set();
+        arg.hide(hidden)
+    });
+    let help = own.render_long_help().to_string();
+    let lines: Vec<_> = help.trim_end().lines().map(str::trim_end).collect();
+    page.push_str(&format!("\n## `{name}`\n\n```text\n{}\n```\n", lines.join("\n")));
+    for sub in command.get_subcommands_mut().filter(|sub| sub.get_name() != "help") {
+        let name = format!("{name} {}", sub.get_name());
+        section(page, sub, &name);
+    }
+}

@@ -1,0 +1,116 @@
+//! JSON Schemas in the words of a table.
+
+use serde_json::Value;
+
+/// Says what a value is.
+pub(crate) fn kind(schema: &Value) -> String {
+    let mut all = words(schema);
+    let mut seen = std::collections::BTreeSet::new();
+    all.retain(|word| seen.insert(word.clone()));
+    match all.split_last() {
+        Some((last, first)) if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        _ => all.concat(),
+    }
+}
+
+/// Lists what a value may be.
+fn words(schema: &Value) -> Vec<String> {
+    let list = |key: &str| schema[key].as_array();
+    let literal = |value: &Value| match value {
+        Value::Null => "null".to_owned(),
+        value => format!("`{value}`"),
+    };
+    if let Some(value) = schema.get("const") {
+        return vec![literal(value)];
+    }
+    if let Some(values) = list("enum") {
+        return values.iter().map(literal).collect();
+    }
+    if let Some(choices) = list("oneOf").or_else(|| list("anyOf")) {
+        return choices.iter().flat_map(words).collect();
+    }
+    match types(schema).as_slice() {
+        [] => vec!["any JSON".to_owned()],
+        types => types.iter().map(|name| of_type(name, schema)).collect(),
+    }
+}
+
+/// Says what a value means.
+pub(crate) fn about(schema: &Value) -> String {
+    let text = schema["description"].as_str().unwrap_or_default();
+    text.replace('\n', " ").replace('|', "\\|")
+}
+
+/// Lists the fields of an object, those of objects inside it included: path, type, whether it is required, meaning.
+pub(crate) fn rows(schema: &Value) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    add(&mut rows, "", schema);
+    rows
+}
+
+fn add(rows: &mut Vec<Vec<String>>, path: &str, schema: &Value) {
+    let required = schema["required"].as_array();
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|known| known == name));
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        // What is always the same is in the path.
+        if property.get("const").is_some() {
+            continue;
+        }
+        let path = format!("{path}{name}");
+        let needed = if is_required(name) { "yes" } else { "" };
+        rows.push(vec![format!("`{path}`"), kind(property), needed.to_owned(), about(property)]);
+        add_inside(rows, &path, property);
+    }
+}
+
+fn add_inside(rows: &mut Vec<Vec<String>>, path: &str, schema: &Value) {
+    if schema["items"].is_object() {
+        add_inside(rows, &format!("{path}[]"), &schema["items"]);
+    }
+    add(rows, &format!("{path}."), schema);
+    for choice in ["oneOf", "anyOf"].iter().filter_map(|key| schema[key].as_array()).flatten() {
+        let tag = tag(choice);
+        let mut choice = choice.clone();
+        // Without a tag, nothing is there in every choice.
+        if let Some(object) = choice.as_object_mut().filter(|_| tag.is_empty()) {
+            object.remove("required");
+        }
+        add_inside(rows, &tagged(path, &tag), &choice);
+    }
+}
+
+/// Tells a choice from the others by the field that is always the same in it.
+fn tag(choice: &Value) -> String {
+    let fields = choice["properties"].as_object().into_iter().flatten();
+    let fixed = fields.filter_map(|(name, field)| Some((name, field["const"].as_str()?))).next();
+    fixed.map_or(String::new(), |(name, value)| format!("{name}: {value}"))
+}
+
+/// Adds a tag to a path: `messages[role: user]`.
+fn tagged(path: &str, tag: &str) -> String {
+    match path.strip_suffix(']') {
+        _ if tag.is_empty() => path.to_owned(),
+        Some(open) if open.ends_with('[') => format!("{open}{tag}]"),
+        Some(open) => format!("{open}, {tag}]"),
+        None => format!("{path}[{tag}]"),
+    }
+}
+
+fn types(schema: &Value) -> Vec<&str> {
+    match &schema["type"] {
+        Value::String(name) => vec![name],
+        Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn of_type(name: &str, schema: &Value) -> String {
+    match name {
+        "string" | "integer" if schema["format"] == "duration" => "duration".to_owned(),
+        "array" => format!("array of {}", kind(&schema["items"])),
+        "object" if schema["additionalProperties"].is_object() => {
+            format!("map of {}", kind(&schema["additionalProperties"]))
+        }
+        name => name.to_owned(),
+    }
+}

@@ -1,0 +1,29 @@
+//! `rkat capabilities`.
+
+use insta::assert_snapshot;
+
+use crate::support::Rkat;
+
+#[test]
+fn the_build_says_what_it_can_do() {
+    let report = Rkat::new().args(["capabilities"]).run().json();
+    let row = |entry: &serde_json::Value| format!("{} {}", entry["id"].as_str().unwrap(), entry["status"]);
+    let rows: Vec<_> = report["capabilities"].as_array().unwrap().iter().map(row).collect();
+    assert_snapshot!(format!("{}\n{}", report["contract_version"], rows.join("\n")), @r#"
+    {"major":0,"minor":6,"patch":6}
+    sessions "Available"
+    streaming "Available"
+    structured_output "Available"
+    hooks {"NotCompiled":{"feature":"hooks"}}
+    builtins {"NotCompiled":{"feature":"builtins"}}
+    shell {"NotCompiled":{"feature":"shell"}}
+    comms {"NotCompiled":{"feature":"comms"}}
+    memory_store {"NotCompiled":{"feature":"memory-store-session"}}
+    schedule {"NotCompiled":{"feature":"schedule"}}
+    work_graph {"NotCompiled":{"feature":"workgraph"}}
+    session_store "Available"
+    session_compaction "Available"
+    skills {"NotCompiled":{"feature":"skills"}}
+    mcp_live {"NotCompiled":{"feature":"mcp"}}
+    "#);
+}

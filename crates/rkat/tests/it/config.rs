@@ -1,0 +1,158 @@
+//! `rkat config`.
+
+use insta::assert_snapshot;
+
+use crate::support::Rkat;
+
+#[test]
+fn the_config_is_shown_with_its_defaults() {
+    assert_snapshot!(Rkat::new().args(["config", "get"]).run(), @r#"
+    [agent]
+    model = "claude-opus-4-7"
+    max_tokens_per_turn = 16384
+    budget_warning_threshold = 0.8
+    structured_output_retries = 2
+
+    [budget]
+
+    [retry]
+    max_retries = 3
+    initial_delay = "500ms"
+    max_delay = "30s"
+    multiplier = 2.0
+
+    [tools]
+    builtins_enabled = false
+    shell_enabled = false
+    comms_enabled = false
+    mob_enabled = false
+    schedule_enabled = true
+    workgraph_enabled = false
+    default_timeout = "10m"
+    max_concurrent = 10
+
+    [tools.tool_timeouts]
+
+    [compaction]
+    auto_compact_threshold = 100000
+    recent_turn_budget = 4
+    max_summary_tokens = 4096
+    min_turns_between_compactions = 3
+    --- stderr
+    --- exit 0
+    "#);
+}
+
+#[test]
+fn the_config_has_a_generation_and_a_place() {
+    let rkat = Rkat::new();
+    let mut got = rkat.args(["--instance", "me", "config", "get", "--with-generation"]).run().json();
+    assert_eq!(got["config"], rkat.args(["config", "get", "--json"]).run().json());
+    assert_eq!(got["config"], rkat.args(["config", "get", "--format", "json"]).run().json());
+    got["config"] = serde_json::Value::Null;
+    assert_snapshot!(rkat.redact(&format!("{got:#}")), @r#"
+    {
+      "config": null,
+      "generation": 0,
+      "realm_id": "[workspace]",
+      "instance_id": "me",
+      "backend": "sqlite",
+      "resolved_paths": {
+        "root": "[dir]/data/meerkat/realms/[workspace]",
+        "manifest_path": "[dir]/data/meerkat/realms/[workspace]/realm_manifest.json",
+        "config_path": "[dir]/data/meerkat/realms/[workspace]/sessions.sqlite3",
+        "sessions_sqlite_path": "[dir]/data/meerkat/realms/[workspace]/sessions.sqlite3"
+      }
+    }
+    "#);
+}
+
+#[test]
+fn what_get_prints_can_be_set() {
+    let rkat = Rkat::new();
+    let printed = rkat.args(["config", "get"]).run();
+    assert_eq!(rkat.args(["config", "set", "-"]).stdin(printed.text()).run().code, Some(0));
+    assert_eq!(rkat.args(["config", "get"]).run().text(), printed.text());
+}
+
+#[test]
+fn the_config_is_changed_by_text_file_and_stdin() {
+    let rkat = Rkat::new();
+    std::fs::write(rkat.work().join("c.toml"), "[agent]\nmax_turns = 3\n").unwrap();
+    std::fs::write(rkat.work().join("c.json"), "{\"agent\": {\"max_turns\": 4}}").unwrap();
+    let turns = || rkat.args(["config", "get", "--json"]).run().json()["agent"]["max_turns"].clone();
+    assert_snapshot!(rkat.args(["config", "set", "--toml", "agent.max_turns = 1"]).run(), @r"
+    generation 1 of realm [workspace]
+    --- stderr
+    --- exit 0
+    ");
+    assert_eq!(turns(), 1);
+    let changes: [(&[&str], &str, u64); 5] = [
+        (&["config", "patch", "--json", "{\"agent\": {\"max_turns\": 2}}"], "", 2),
+        (&["config", "set", "c.toml"], "", 3),
+        (&["config", "patch", "c.json"], "", 4),
+        (&["config", "set", "-"], "[agent]\nmax_turns = 5", 5),
+        (&["config", "patch", "-"], "{\"agent\": {\"max_turns\": 6}}", 6),
+    ];
+    for (args, stdin, expected) in changes {
+        let done = rkat.args(args.iter().copied()).stdin(stdin).run();
+        assert_eq!((done.code, turns()), (Some(0), expected.into()), "{done}");
+    }
+}
+
+#[test]
+fn a_patch_changes_parts_and_null_brings_the_default_back() {
+    let rkat = Rkat::new();
+    rkat.args(["config", "set", "--toml", "agent.max_turns = 1\nretry.max_retries = 9"]).run().text();
+    rkat.args(["config", "patch", "--json", "{\"retry\": {\"max_retries\": null}}"]).run().text();
+    let config = rkat.args(["config", "get", "--json"]).run().json();
+    assert_eq!((&config["agent"]["max_turns"], &config["retry"]["max_retries"]), (&1.into(), &3.into()));
+}
+
+#[test]
+fn a_stale_generation_is_refused() {
+    let rkat = Rkat::new();
+    rkat.args(["config", "set", "--json", "{}", "--expected-generation", "0"]).run().text();
+    let late = ["config", "patch", "--json", "{}", "--expected-generation", "0"];
+    assert_snapshot!(rkat.args(late).run(), @r"
+    --- stderr
+    error: config generation is `1`, not `0`; read the config again and apply the change to that [INVALID_PARAMS]
+    --- exit 2
+    ");
+}
+
+#[test]
+fn a_wrong_document_is_refused_by_its_place() {
+    let rkat = Rkat::new();
+    let set = |document: &str| rkat.args(["config", "set", "--json", document]).run();
+    assert_snapshot!(set("{\"agent\": {\"modle\": \"x\"}}"), @r"
+    --- stderr
+    error: invalid config: `agent.modle`: unknown field `modle`, expected one of `model`, `max_tokens_per_turn`, `system_prompt`, `tool_instructions`, `temperature`, `budget_warning_threshold`, `max_turns`, `provider_params`, `structured_output_retries` [INVALID_PARAMS]
+    --- exit 2
+    ");
+    assert_snapshot!(set("{\"agent\": {\"max_turns\": 0}}"), @r"
+    --- stderr
+    error: invalid config: `agent.max_turns` must be greater than 0 [INVALID_PARAMS]
+    --- exit 2
+    ");
+    assert_snapshot!(set("{\"agent\""), @r"
+    --- stderr
+    error: `--json` is not JSON: EOF while parsing an object at line 1 column 8 [INVALID_PARAMS]
+    --- exit 2
+    ");
+    assert_snapshot!(rkat.args(["config", "set", "missing.toml"]).run(), @r"
+    --- stderr
+    error: `missing.toml` cannot be read: No such file or directory (os error 2) [INTERNAL_ERROR]
+    --- exit 1
+    ");
+    assert_snapshot!(rkat.args(["config", "set"]).run(), @r"
+    --- stderr
+    error: the following required arguments were not provided:
+      <FILE|--json <JSON>|--toml <TOML>>
+
+    Usage: rkat config set <FILE|--json <JSON>|--toml <TOML>>
+
+    For more information, try '--help'.
+    --- exit 2
+    ");
+}

@@ -1,0 +1,124 @@
+//! The documentation is true: its commands run, its configurations parse, its links lead somewhere.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::Rkat;
+
+/// A fenced block of a page.
+struct Block {
+    language: String,
+    text: String,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The pages that people write, by their path in the repository.
+fn pages() -> Vec<(String, String)> {
+    let mut paths: Vec<_> = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "AGENTS.md", "CHANGELOG.md"]
+        .map(|name| root().join(name))
+        .to_vec();
+    let mut folders = vec![root().join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                paths.push(path);
+            }
+        }
+    }
+    paths.sort();
+    let name = |path: &Path| path.strip_prefix(root()).unwrap().display().to_string();
+    paths.iter().map(|path| (name(path), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            let text: Vec<_> = lines.by_ref().take_while(|line| line.trim() != "```").collect();
+            blocks.push(Block { language: language.to_owned(), text: text.join("\n") });
+        }
+    }
+    blocks
+}
+
+/// The lines of a block that can be tried, with the exit code each promises.
+fn commands(block: &str) -> Vec<(String, i32)> {
+    let joined = block.replace("\\\n", " ");
+    let ours = |line: &&str| ["rkat ", "echo ", "printf "].iter().any(|start| line.starts_with(start));
+    let with_code = |line: &str| {
+        let code = line.rsplit_once("# exit ").map_or(0, |(_, code)| code.trim().parse().unwrap());
+        (line.to_owned(), code)
+    };
+    let plain = joined.replace("cargo run --release -- ", "rkat ");
+    plain.lines().filter(ours).map(with_code).collect()
+}
+
+#[test]
+#[cfg(unix)]
+fn the_commands_of_every_page_run() {
+    let mut tried = 0;
+    for (page, text) in pages() {
+        let rkat = Rkat::new();
+        let shell = blocks(&text).into_iter().filter(|block| block.language == "sh");
+        for (line, expected) in shell.flat_map(|block| commands(&block.text)) {
+            let script = format!("rkat() {{ '{}' \"$@\"; }}\n{line}", env!("CARGO_BIN_EXE_rkat"));
+            let mut command = rkat.command(Path::new("/bin/sh"));
+            command.arg("-c").arg(script).env("PATH", "/usr/local/bin:/usr/bin:/bin").stdin(Stdio::null());
+            let done = command.output().unwrap();
+            let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert_eq!(done.status.code(), Some(expected), "{page}: {line}\n{stderr}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 30, "only {tried} commands were found");
+}
+
+#[test]
+fn client_configurations_name_our_server() {
+    let mut found = Vec::new();
+    for (page, text) in pages() {
+        for block in blocks(&text) {
+            let value: Value = match block.language.as_str() {
+                "json" => serde_json::from_str(&block.text)
+                    .unwrap_or_else(|e| panic!("{page}: {e}\n{}", block.text)),
+                "toml" => {
+                    toml::from_str(&block.text).unwrap_or_else(|e| panic!("{page}: {e}\n{}", block.text))
+                }
+                _ => continue,
+            };
+            for key in ["mcpServers", "mcp_servers"] {
+                for server in value[key].as_object().into_iter().flat_map(|servers| servers.values()) {
+                    assert_eq!(server["command"], "rkat-mcp", "{page}: {}", block.text);
+                    found.push(format!("{page} {}", block.language));
+                }
+            }
+        }
+    }
+    let expected = ["README.md json", "docs/mcp-clients.md json", "docs/mcp-clients.md toml"];
+    for page in expected {
+        assert!(found.iter().any(|place| place == page), "{page} is missing in {found:?}");
+    }
+}
+
+#[test]
+fn links_lead_somewhere() {
+    for (page, text) in pages() {
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = target.split('#').next().unwrap();
+            if target.contains("://") || path.is_empty() {
+                continue;
+            }
+            let place = root().join(&page).parent().unwrap().join(path);
+            assert!(place.exists(), "{page}: {target}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! How failures are told: exit codes, the error's code on stderr and in JSON.
+
+use insta::assert_snapshot;
+
+use crate::support::Rkat;
+
+#[test]
+fn a_failed_run_exits_1_with_its_code_and_can_be_resumed() {
+    let rkat = Rkat::new();
+    assert_snapshot!(rkat.args(["run", "fail auth"]).run(), @r#"
+    --- stderr
+    error: other: the offline model was told to fail with `auth` [AGENT_ERROR]
+    hint: rkat run --resume=[uuid] "…" continues the session
+    --- exit 1
+    "#);
+    assert_snapshot!(rkat.args(["run", "--json", "fail auth"]).run(), @r#"
+    {"error":{"code":"AGENT_ERROR","message":"other: the offline model was told to fail with `auth`","data":{"session_id":"[uuid]","session_ref":"[workspace]:[uuid]","session_created":true,"resumable":true,"error_class":"auth","terminal_cause_kind":"llm_failure"}}}
+    --- stderr
+    error: other: the offline model was told to fail with `auth` [AGENT_ERROR]
+    hint: rkat run --resume=[uuid] "…" continues the session
+    --- exit 1
+    "#);
+    assert_eq!(rkat.args(["-q", "--resume", "say better"]).run().text(), "better\n");
+}
+
+#[test]
+fn an_exhausted_budget_exits_2_and_is_not_an_error() {
+    let rkat = Rkat::new();
+    assert_snapshot!(rkat.args(["run", "--max-tool-calls", "1", "call a\ncall b"]).run(), @r"
+    --- stderr
+    no API key is configured: the offline model answers
+    session [uuid] · 1 step · 0 tool calls · 67 tokens · offline
+    the run's budget is used up
+    --- exit 2
+    ");
+    assert_snapshot!(rkat.args(["run", "-q", "-d", "1s", "wait 60000"]).run(), @r"
+    --- stderr
+    --- exit 2
+    ");
+    let tokens = rkat.args(["run", "--json", "--max-total-tokens", "5", "call a\nthen\nsay done"]).run();
+    let reply: serde_json::Value = serde_json::from_str(&tokens.stdout).unwrap();
+    assert_eq!(
+        (tokens.code, &reply["terminal_cause_kind"]),
+        (Some(2), &"budget_exhausted".into()),
+        "{tokens}"
+    );
+}
+
+#[test]
+fn a_run_with_too_many_steps_exits_2() {
+    let rkat = Rkat::new();
+    rkat.args(["config", "set", "--toml", "agent.max_turns = 1"]).run().text();
+    assert_snapshot!(rkat.args(["run", "call a\nthen\nsay done"]).run(), @r#"
+    --- stderr
+    error: the run reached its limit of 1 steps [AGENT_ERROR]
+    hint: rkat run --resume=[uuid] "…" continues the session
+    --- exit 2
+    "#);
+}
+
+#[test]
+fn a_wrong_command_line_exits_2() {
+    let rkat = Rkat::new();
+    assert_snapshot!(rkat.args(["run", "--wrong", "x"]).run(), @r"
+    --- stderr
+    error: unexpected argument '--wrong' found
+
+      tip: to pass '--wrong' as a value, use '-- --wrong'
+
+    Usage: rkat run [OPTIONS] [PROMPT]
+
+    For more information, try '--help'.
+    --- exit 2
+    ");
+    assert_snapshot!(rkat.args(["run", "-d", "soon", "x"]).run(), @r"
+    --- stderr
+    error: invalid value 'soon' for '--max-duration <TIME>': `soon` is not a length of time; write for example `500ms`, `30s`, `10m` or `2h`
+
+    For more information, try '--help'.
+    --- exit 2
+    ");
+    assert_snapshot!(rkat.args(["run", "--label", "team", "x"]).run(), @r"
+    --- stderr
+    error: `team` must be KEY=VALUE [INVALID_PARAMS]
+    --- exit 2
+    ");
+    assert_snapshot!(rkat.args(["run", "-p", "nobody", "x"]).run(), @r"
+    --- stderr
+    error: invalid value 'nobody' for '--provider <PROVIDER>': `nobody` is not a provider; there are anthropic, openai, gemini, self_hosted, other
+
+    For more information, try '--help'.
+    --- exit 2
+    ");
+    assert_snapshot!(rkat.args(["-r", "no good", "x"]).run(), @r"
+    --- stderr
+    error: `no good` is not a realm id: only letters, digits, `_` and `-` are allowed [INVALID_PARAMS]
+    --- exit 2
+    ");
+    assert_eq!(rkat.args([]).run().code, Some(2));
+}
+
+#[test]
+fn a_model_that_is_not_there_is_refused() {
+    let rkat = Rkat::new();
+    assert_snapshot!(rkat.args(["run", "-m", "claude-opus-4-6", "x"]).run(), @r"
+    --- stderr
+    error: no model `claude-opus-4-6` can be used: this build knows `offline` [PROVIDER_ERROR]
+    --- exit 1
+    ");
+    assert_snapshot!(rkat.args(["run", "--json", "-m", "claude-opus-4-6", "x"]).run(), @r#"
+    {"error":{"code":"PROVIDER_ERROR","message":"no model `claude-opus-4-6` can be used: this build knows `offline`"}}
+    --- stderr
+    error: no model `claude-opus-4-6` can be used: this build knows `offline` [PROVIDER_ERROR]
+    --- exit 1
+    "#);
+}
+
+#[test]
+fn a_passing_trouble_is_retried() {
+    let rkat = Rkat::new();
+    rkat.args(["config", "set", "--toml", "retry.initial_delay = \"1ms\""]).run().text();
+    let done = rkat.args(["run", "-q", "fail overloaded 2\nsay in the end"]).run();
+    assert_eq!(done.text(), "in the end\n");
+}
+
+#[test]
+fn help_and_version_exit_0() {
+    let rkat = Rkat::new();
+    for args in [&["--help"][..], &["-h"], &["help", "run"], &["run", "--help"], &["--version"]] {
+        let shown = rkat.args(args.iter().copied()).run();
+        assert!(shown.text().starts_with("R") || shown.text().starts_with("rkat 0."), "{shown}");
+    }
+}

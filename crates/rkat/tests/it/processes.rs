@@ -1,0 +1,119 @@
+//! More than one process, and signals.
+
+#![cfg(unix)]
+
+use insta::assert_snapshot;
+
+use crate::support::{Output, Rkat};
+
+/// Leaves out the events, whose number depends on when the interrupt came.
+fn without_events(rkat: &Rkat, output: &Output) -> String {
+    let lines = output.stderr.lines().filter(|line| !line.starts_with('{'));
+    let code = output.code.map_or("none".to_owned(), |code| code.to_string());
+    rkat.redact(&format!("{}{}\nexit {code}", output.stdout, lines.collect::<Vec<_>>().join("\n")))
+}
+
+#[test]
+fn ctrl_c_interrupts_the_run_and_the_session_can_be_resumed() {
+    let rkat = Rkat::new();
+    let mut run = rkat.args(["run", "-v", "say first\nwait 60000"]).start();
+    let id = run.wait_for_step();
+    run.signal("INT");
+    let done = run.finish();
+    assert_snapshot!(without_events(&rkat, &done), @r#"
+    interrupting; press Ctrl-C again to leave at once
+    error: the run was interrupted; the session can be resumed [REQUEST_CANCELLED]
+    hint: rkat run --resume=[uuid] "…" continues the session
+    exit 130
+    "#);
+    let resumed = rkat.args(["run", "-q", &format!("--resume={id}"), "say back"]).run();
+    assert_eq!(resumed.text(), "back\n");
+}
+
+#[test]
+fn ctrl_c_is_told_in_json_too() {
+    let rkat = Rkat::new();
+    let mut run = rkat.args(["run", "-v", "--json", "wait 60000"]).start();
+    run.wait_for_step();
+    run.signal("INT");
+    assert_snapshot!(without_events(&rkat, &run.finish()), @r#"
+    {"error":{"code":"REQUEST_CANCELLED","message":"the run was interrupted; the session can be resumed","data":{"session_id":"[uuid]","session_ref":"[workspace]:[uuid]","session_created":true,"resumable":true}}}
+    interrupting; press Ctrl-C again to leave at once
+    error: the run was interrupted; the session can be resumed [REQUEST_CANCELLED]
+    hint: rkat run --resume=[uuid] "…" continues the session
+    exit 130
+    "#);
+}
+
+#[test]
+fn a_session_has_one_run_at_a_time() {
+    let rkat = Rkat::new();
+    let mut run = rkat.args(["run", "-v", "wait 60000"]).start();
+    let id = run.wait_for_step();
+    let resume = format!("--resume={id}");
+    assert_snapshot!(rkat.args(["run", &resume, "say too early"]).run(), @r"
+    --- stderr
+    error: session `[uuid]` has a run in flight; nothing is queued: try again when the run has ended [SESSION_BUSY]
+    --- exit 1
+    ");
+    assert_snapshot!(rkat.args(["session", "list"]).run(), @r"
+    SESSION                               CHANGED   STATE    MESSAGES  TOKENS  MODEL    LABELS
+    [uuid]  just now  running  1         0       offline
+    --- stderr
+    --- exit 0
+    ");
+    // Other sessions of the realm go on.
+    assert_eq!(rkat.args(["run", "-q", "say meanwhile"]).run().text(), "meanwhile\n");
+    assert_snapshot!(rkat.args(["session", "interrupt", &id]).run(), @r"
+    interrupted [uuid]
+    --- stderr
+    --- exit 0
+    ");
+    assert_snapshot!(without_events(&rkat, &run.finish()), @r#"
+    error: the run was interrupted; the session can be resumed [REQUEST_CANCELLED]
+    hint: rkat run --resume=[uuid] "…" continues the session
+    exit 130
+    "#);
+    assert_eq!(rkat.args(["run", "-q", &resume, "say now"]).run().text(), "now\n");
+}
+
+#[test]
+fn deleting_a_session_stops_its_run() {
+    let rkat = Rkat::new();
+    let mut run = rkat.args(["run", "-v", "wait 60000"]).start();
+    let id = run.wait_for_step();
+    assert_eq!(rkat.args(["session", "delete", &id, "--json"]).run().json()["archived"], true);
+    assert_eq!(run.finish().code, Some(130));
+}
+
+#[test]
+fn a_killed_process_leaves_a_session_that_can_be_resumed_at_once() {
+    let rkat = Rkat::new();
+    let mut run = rkat.args(["run", "-v", "wait 60000"]).start();
+    let id = run.wait_for_step();
+    run.signal("KILL");
+    assert_eq!(run.finish().code, None);
+    let resumed = rkat.args(["run", "-q", &format!("--resume={id}"), "say alive"]).run();
+    assert_eq!(resumed.text(), "alive\n");
+}
+
+#[test]
+fn a_realm_in_use_is_not_deleted_without_force() {
+    let rkat = Rkat::new();
+    let mut run = rkat.args(["run", "-v", "-r", "team", "wait 60000"]).start();
+    run.wait_for_step();
+    assert_snapshot!(rkat.args(["realm", "delete", "team"]).run(), @r"
+    --- stderr
+    error: realm `team` is in use; end the processes that use it, or force the deletion [SESSION_STORE_ERROR]
+    --- exit 1
+    ");
+    assert_snapshot!(rkat.args(["realm", "list"]).run(), @r"
+    REALM  BACKEND  ORIGIN  CREATED
+    team   sqlite   named   just now  in use
+    --- stderr
+    --- exit 0
+    ");
+    run.signal("INT");
+    run.finish();
+    assert_eq!(rkat.args(["realm", "delete", "team"]).run().text(), "deleted team\n");
+}

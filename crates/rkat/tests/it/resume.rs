@@ -1,0 +1,79 @@
+//! Continuing a session, by every name it can have.
+
+use insta::assert_snapshot;
+
+use crate::support::Rkat;
+
+fn prompts(rkat: &Rkat, session: &str) -> Vec<String> {
+    let shown = rkat.args(["session", "show", session, "--json"]).run().json();
+    let messages = shown["messages"].as_array().unwrap();
+    let of_user = messages.iter().filter(|message| message["role"] == "user");
+    of_user.map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn resume_alone_continues_the_last_session() {
+    let rkat = Rkat::new();
+    rkat.session("say one");
+    let last = rkat.session("say two");
+    assert_snapshot!(rkat.args(["run", "--resume", "say three"]).run(), @r"
+    three
+    --- stderr
+    session [uuid] · 1 step · 0 tool calls · 131 tokens · offline
+    --- exit 0
+    ");
+    assert_eq!(prompts(&rkat, &last), ["say two", "say three"]);
+}
+
+#[test]
+fn a_session_is_found_by_every_kind_of_name() {
+    let rkat = Rkat::new();
+    let first = rkat.session("say one");
+    rkat.session("say two");
+    let realm = rkat.args(["realm", "current"]).run().text().trim().to_owned();
+    // Ids begin with the time, so what tells two of them apart comes late.
+    let names = [first.clone(), first[..30].to_owned(), format!("{realm}:{first}"), "~1".to_owned()];
+    for name in names {
+        let done = rkat.args(["run", "-q", &format!("--resume={name}"), "say again"]).run();
+        assert_eq!(done.text(), "again\n");
+        assert_eq!(rkat.args(["run", "-q", "--resume=~1", "say other"]).run().text(), "other\n");
+    }
+    assert_eq!(prompts(&rkat, &first).len(), 5);
+}
+
+#[test]
+fn a_reference_names_a_realm_from_anywhere() {
+    let rkat = Rkat::new();
+    let made = rkat.args(["run", "--json", "-r", "team", "say one"]).run().json();
+    let reference = made["session_ref"].as_str().unwrap();
+    assert_eq!(rkat.args(["-q", &format!("--resume={reference}"), "say two"]).run().text(), "two\n");
+    assert_eq!(prompts(&rkat, reference), ["say one", "say two"]);
+}
+
+#[test]
+fn a_name_that_fits_nothing_or_too_much_is_refused() {
+    let rkat = Rkat::new();
+    rkat.session("say one");
+    rkat.session("say two");
+    assert_snapshot!(rkat.args(["run", "--resume=zzz", "say x"]).run(), @r"
+    --- stderr
+    error: no session begins with `zzz`; `rkat session list` shows them [INVALID_PARAMS]
+    --- exit 2
+    ");
+    assert_snapshot!(rkat.args(["run", "--resume=0", "say x"]).run(), @r"
+    --- stderr
+    error: 2 sessions begin with `0`: [uuid], [uuid] [INVALID_PARAMS]
+    --- exit 2
+    ");
+    assert_snapshot!(rkat.args(["run", "--resume=~7", "say x"]).run(), @r"
+    --- stderr
+    error: realm `[workspace]` has no session `~7`; `rkat session list` shows them [INVALID_PARAMS]
+    --- exit 2
+    ");
+    let unknown = "--resume=01936f8a-7b2c-7000-8000-000000000001";
+    assert_snapshot!(rkat.args(["run", unknown, "say x"]).run(), @r"
+    --- stderr
+    error: session `[uuid]` not found [SESSION_NOT_FOUND]
+    --- exit 1
+    ");
+}
