@@ -12,6 +12,7 @@ mod events;
 #[cfg(test)]
 #[cfg(feature = "session-store")]
 mod kill;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod ops;
