@@ -180,6 +180,9 @@ pub struct CompletedReply {
     /// What ended the run, if not the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminal_cause_kind: Option<TerminalCause>,
+    /// What you should know about how the request was taken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// A run that waits for the caller's tools.

@@ -19,3 +19,8 @@ pub(crate) fn surroundings() -> Surroundings {
     };
     Surroundings { data_home, current_dir: std::env::current_dir().ok() }
 }
+
+/// Looks a key or token up by the name of its variable.
+pub(crate) fn secret(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}

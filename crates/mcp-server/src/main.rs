@@ -38,7 +38,13 @@ fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
         for warning in realm.warnings() {
             warnings.line(&format!("warning: {warning}"));
         }
-        Ok(Runtime::new(realm, RuntimeOptions { instance: instance.clone(), ..RuntimeOptions::default() }))
+        let secrets: meerkat::SecretSource = std::sync::Arc::new(env::secret);
+        let options = RuntimeOptions {
+            instance: instance.clone(),
+            secrets: Some(secrets),
+            ..RuntimeOptions::default()
+        };
+        Ok(Runtime::new(realm, options))
     });
     let server = Server::new(host, move |line| log.line(line));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;

@@ -12,7 +12,9 @@ mod error;
 mod features;
 mod models;
 pub mod ops;
+mod params;
 mod prompt;
+mod providers;
 mod runtime;
 mod scope;
 mod session;
@@ -20,8 +22,10 @@ mod structured;
 
 pub use clock::SystemClock;
 pub use config::{
-    AgentConfig, BudgetConfig, CallTimeout, CompactionConfig, Config, ConfigChange, ConfigService,
-    CurrentConfig, RetryConfig, Span, SpanError, ToolsConfig,
+    AgentConfig, ApiStyle, BudgetConfig, CallTimeout, CompactionConfig, Config, ConfigChange, ConfigService,
+    CurrentConfig, GoogleSearchConfig, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig,
+    RetryConfig, SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport, Span, SpanError,
+    ToolsConfig, WebSearchConfig,
 };
 pub use error::{Error, SessionRef};
 pub use meerkat_core::run::{Completion, Outcome, Report, RunInput};
@@ -32,6 +36,7 @@ pub use meerkat_core::{
 pub use meerkat_store::{
     Archived, Backend, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, SessionQuery, UnknownBackend,
 };
+pub use providers::{SecretSource, key_variables};
 pub use runtime::{Runtime, RuntimeOptions};
 pub use scope::{RealmScope, Surroundings, Unnamed};
 pub use session::{

@@ -1,7 +1,7 @@
 //! Which model serves a run.
 //!
-//! A model that somebody named is used or refused; only where nobody named one and there is no key does the
-//! offline model step in, and the reply says so.
+//! A model that somebody named is used or refused. Only where nobody named one is it chosen: the first provider
+//! there is a key for, else the offline model; the reply says which it was.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,58 +10,45 @@ use meerkat_core::{Model, Provider};
 use meerkat_providers::{OFFLINE_MODEL_ID, OfflineModel};
 
 use crate::Error;
-use crate::config::DEFAULT_MODEL;
+use crate::config::{Config, DEFAULT_MODEL};
+use crate::providers::{Providers, Served, default_model};
 
 /// The models a runtime can use.
 pub(crate) struct Models {
-    by_id: BTreeMap<String, Arc<dyn Model>>,
+    own: BTreeMap<String, Arc<dyn Model>>,
+    providers: Providers,
 }
 
 impl Models {
-    pub(crate) fn new(own: Vec<Arc<dyn Model>>) -> Self {
+    pub(crate) fn new(own: Vec<Arc<dyn Model>>, providers: Providers) -> Self {
         let offline: Arc<dyn Model> = Arc::new(OfflineModel::new());
         let all = std::iter::once(offline).chain(own);
-        Self { by_id: all.map(|model| (model.info().id.clone(), model)).collect() }
+        Self { own: all.map(|model| (model.info().id.clone(), model)).collect(), providers }
     }
 
-    /// Finds the model of a request, or the one the config names.
+    /// Finds the model of a request, or the one to use when it names none.
     pub(crate) fn resolve(
         &self,
         asked: Option<&str>,
         provider: Option<Provider>,
-        configured: &str,
-    ) -> Result<Arc<dyn Model>, Error> {
+        config: &Config,
+    ) -> Result<Served, Error> {
         let asked = asked.filter(|model| !model.trim().is_empty());
         let id = match (asked, provider) {
-            (Some(id), _) => id,
-            (None, Some(provider)) => return self.of(provider),
-            (None, None) if configured == DEFAULT_MODEL => OFFLINE_MODEL_ID,
-            (None, None) => configured,
+            (Some(id), _) => id.to_owned(),
+            (None, Some(provider)) => default_model(provider, config),
+            (None, None) if config.agent.model != DEFAULT_MODEL => config.agent.model.clone(),
+            (None, None) => {
+                self.providers.first_with_key(config).unwrap_or_else(|| OFFLINE_MODEL_ID.to_owned())
+            }
         };
-        let model = self.by_id.get(id).ok_or_else(|| Error::Model {
-            model: id.to_owned(),
-            reason: format!("this build knows {}", self.names()),
-        })?;
+        let Some(model) = self.own.get(&id) else { return self.providers.find(&id, provider, config) };
         match provider {
             Some(provider) if provider != model.info().provider => Err(Error::Model {
-                model: id.to_owned(),
+                model: id,
                 reason: format!("it is served by `{}`, not by `{provider}`", model.info().provider),
             }),
-            _ => Ok(Arc::clone(model)),
+            _ => Ok(Served { model: Arc::clone(model), warning: None }),
         }
-    }
-
-    /// Finds a model that the provider serves.
-    fn of(&self, provider: Provider) -> Result<Arc<dyn Model>, Error> {
-        let found = self.by_id.values().find(|model| model.info().provider == provider);
-        found.cloned().ok_or_else(|| Error::Model {
-            model: format!("of provider {provider}"),
-            reason: format!("this build knows {}", self.names()),
-        })
-    }
-
-    fn names(&self) -> String {
-        let names: Vec<_> = self.by_id.keys().map(|id| format!("`{id}`")).collect();
-        names.join(", ")
     }
 }

@@ -11,6 +11,7 @@ use meerkat_store::{Realm, Store};
 use crate::clock::SystemClock;
 use crate::config::ConfigService;
 use crate::models::Models;
+use crate::providers::{Providers, SecretSource};
 use crate::session::{LiveRuns, SessionService};
 use crate::{Error, features};
 
@@ -25,6 +26,8 @@ pub struct RuntimeOptions {
     pub clock: Option<Arc<dyn Clock>>,
     /// The name of this process.
     pub instance: Option<String>,
+    /// Where keys and tokens come from; without it, only models that need none can be used.
+    pub secrets: Option<SecretSource>,
 }
 
 /// Runs agents in one realm.
@@ -74,10 +77,11 @@ impl Runtime {
     pub fn new(realm: Realm, options: RuntimeOptions) -> Self {
         let store = realm.store();
         let clock = options.clock.unwrap_or_else(|| Arc::new(SystemClock));
+        let secrets = options.secrets.unwrap_or_else(|| Arc::new(|_: &str| None));
         let shared = Shared {
             config: ConfigService::new(Arc::clone(&store)),
             live: LiveRuns::new(Arc::clone(&store), Arc::clone(&clock)),
-            models: Models::new(options.models),
+            models: Models::new(options.models, Providers::new(secrets)),
             sources: options.sources,
             instance: options.instance,
             realm,

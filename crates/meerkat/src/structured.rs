@@ -35,8 +35,14 @@ impl OutputJudge {
             serde_json::from_str(unfence(text)).map_err(|error| format!("it is not JSON: {error}"))?;
         match self.check(&value) {
             Ok(()) => Ok(value),
-            Err(reason) => self.unwrapped(&value).ok_or(reason),
+            Err(reason) => self.unwrapped(&value).or_else(|| self.without_nulls(value)).ok_or(reason),
         }
+    }
+
+    /// A provider that must fill every property writes `null` for those that are optional.
+    fn without_nulls(&self, mut value: Value) -> Option<Value> {
+        drop_optional_nulls(&mut value, &self.schema.schema);
+        self.check(&value).is_ok().then_some(value)
     }
 
     fn check(&self, value: &Value) -> Result<(), String> {
@@ -53,6 +59,25 @@ impl OutputJudge {
         let object = value.as_object().filter(|object| object.len() == 1)?;
         let inner = object.get(self.schema.name.as_deref()?)?;
         self.check(inner).is_ok().then(|| inner.clone())
+    }
+}
+
+fn drop_optional_nulls(value: &mut Value, schema: &Value) {
+    match value {
+        Value::Array(items) => {
+            for item in items {
+                drop_optional_nulls(item, &schema["items"]);
+            }
+        }
+        Value::Object(object) => {
+            let required =
+                |key: &str| schema["required"].as_array().is_some_and(|r| r.iter().any(|name| name == key));
+            object.retain(|key, value| !value.is_null() || required(key));
+            for (key, value) in object {
+                drop_optional_nulls(value, &schema["properties"][key.as_str()]);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -87,6 +112,17 @@ mod tests {
         {
             assert_eq!(judge.judge(good), Ok(json!({"n": 1})), "{good}");
         }
+    }
+
+    #[test]
+    fn nulls_of_optional_properties_are_as_good_as_nothing() {
+        let judge = judge(json!({
+            "type": "object",
+            "properties": {"n": {"type": "integer"}, "s": {"type": "string"}},
+            "required": ["n"],
+        }));
+        assert_eq!(judge.judge("{\"n\": 1, \"s\": null}"), Ok(json!({"n": 1})));
+        assert!(judge.judge("{\"n\": null}").is_err());
     }
 
     #[test]

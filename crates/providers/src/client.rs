@@ -2,7 +2,6 @@
 //!
 //! Nothing is retried here, nothing is logged, and the key leaves only in the provider's own header.
 
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use meerkat_core::{
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
+pub(crate) use crate::endpoint::Endpoint;
 use crate::sse::Parser;
 use crate::wire::{Wire, error};
 
@@ -21,44 +21,6 @@ const CONNECT: Duration = Duration::from_secs(15);
 const MAX_ERROR_BODY: usize = 64 * 1024;
 /// How much of an error is shown.
 const MAX_MESSAGE: usize = 600;
-
-/// Where a provider is and how to get in.
-#[derive(Clone)]
-pub struct Endpoint {
-    /// The base URL, without a trailing slash.
-    pub base_url: String,
-    /// The user's key; empty where none is needed.
-    pub key: Secret,
-}
-
-/// A text that is never shown.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Keeps a text.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// Returns the text, to be sent to its owner only.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[secret]")
-    }
-}
-
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("base_url", &self.base_url).finish_non_exhaustive()
-    }
-}
 
 /// An HTTP client that is made when it is first needed and then shared.
 #[derive(Clone, Default)]

@@ -4,6 +4,7 @@
 //! provider is reached. What a run makes of the answer is the core's business. Nothing here retries, nothing
 //! here logs, and nothing here reads the environment: what a model needs is given to it.
 
+mod alias;
 #[cfg(feature = "anthropic")]
 mod anthropic;
 mod catalog;
@@ -11,6 +12,7 @@ mod catalog;
 mod chat;
 #[cfg(feature = "http")]
 mod client;
+mod endpoint;
 #[cfg(feature = "gemini")]
 mod gemini;
 #[cfg(feature = "http")]
@@ -25,6 +27,7 @@ mod sse;
 #[cfg(feature = "http")]
 mod wire;
 
+pub use alias::aliased;
 #[cfg(feature = "anthropic")]
 pub use anthropic::{AnthropicOptions, anthropic, anthropic_with};
 pub use catalog::{
@@ -34,7 +37,8 @@ pub use catalog::{
 #[cfg(feature = "chat")]
 pub use chat::chat;
 #[cfg(feature = "http")]
-pub use client::{Endpoint, Http, Secret};
+pub use client::Http;
+pub use endpoint::{Endpoint, Secret};
 #[cfg(feature = "gemini")]
 pub use gemini::{GeminiOptions, gemini, gemini_with};
 pub use offline::{OFFLINE_MODEL_ID, OfflineModel};

@@ -61,6 +61,12 @@ pub(crate) enum Command {
     /// List, show, create and delete realms.
     #[command(subcommand)]
     Realm(RealmCommand),
+    /// List the models there are; * marks the default of a provider.
+    Models {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Say what this build can do, as JSON.
     Capabilities,
     /// Print a completion script for your shell.
@@ -109,6 +115,9 @@ pub(crate) struct RunArgs {
     /// Parameters for the provider as a JSON object.
     #[arg(long, value_name = "JSON")]
     pub(crate) params_json: Option<String>,
+    /// Keep the model's provider from searching the web.
+    #[arg(long)]
+    pub(crate) no_web_search: bool,
     /// Print a structured result that fits this JSON Schema: a file, or the schema itself.
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) schema: Option<String>,
@@ -335,7 +344,8 @@ impl Command {
                 | SessionCommand::Interrupt { json, .. },
             )
             | Self::Realm(RealmCommand::List { json } | RealmCommand::Show { json, .. })
-            | Self::Config(ConfigCommand::Get { json, .. }) => *json,
+            | Self::Config(ConfigCommand::Get { json, .. })
+            | Self::Models { json } => *json,
             Self::Config(_) | Self::Realm(_) | Self::Completions { .. } => false,
             Self::Capabilities => true,
         };

@@ -15,6 +15,12 @@ pub const VARIABLES: &[(&str, &str)] = &[
         "Where realms are kept otherwise: `~/.local/share/meerkat/realms`, on macOS under `~/Library/Application Support`.",
     ),
     ("APPDATA", "Where realms are kept on Windows."),
+    ("RKAT_ANTHROPIC_API_KEY, ANTHROPIC_API_KEY", "The key for Anthropic; the first that is set is used."),
+    ("RKAT_OPENAI_API_KEY, OPENAI_API_KEY", "The key for OpenAI; the first that is set is used."),
+    (
+        "RKAT_GEMINI_API_KEY, GEMINI_API_KEY, RKAT_GOOGLE_API_KEY, GOOGLE_API_KEY",
+        "The key for Gemini; the first that is set is used.",
+    ),
     ("NO_COLOR", "Set to anything, it turns colours off."),
     ("COLUMNS", "How wide tables may be; without it, 100 columns on a terminal and any width elsewhere."),
 ];
@@ -55,4 +61,9 @@ pub(crate) fn stderr_has_colours() -> bool {
 pub(crate) fn columns() -> usize {
     let stated = set("COLUMNS").and_then(|text| text.to_str().and_then(|text| text.parse().ok()));
     stated.unwrap_or(if stdout_is_terminal() { 100 } else { usize::MAX })
+}
+
+/// Looks a key or token up by the name of its variable.
+pub(crate) fn secret(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }

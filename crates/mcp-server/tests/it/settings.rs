@@ -41,7 +41,18 @@ fn the_config_is_read_with_the_documented_envelope() {
         })
     );
     let sections: Vec<_> = config.as_object().expect("a document").keys().collect();
-    assert_eq!(sections, ["agent", "budget", "retry", "tools", "compaction"]);
+    let expected = [
+        "agent",
+        "budget",
+        "retry",
+        "tools",
+        "compaction",
+        "models",
+        "providers",
+        "provider_tools",
+        "self_hosted",
+    ];
+    assert_eq!(sections, expected);
     for file in ["realm_manifest.json", "sessions.sqlite3"] {
         assert!(root.join(file).is_file(), "{file} is not where the paths say");
     }

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::providers::{ModelsConfig, ProviderToolsConfig, ProvidersConfig, SelfHostedConfig};
 use super::span::{CallTimeout, Span};
 
 /// A realm's config.
@@ -24,6 +25,14 @@ pub struct Config {
     pub tools: ToolsConfig,
     /// When long conversations are shortened.
     pub compaction: CompactionConfig,
+    /// The default model of each provider.
+    pub models: ModelsConfig,
+    /// Where providers are reached.
+    pub providers: ProvidersConfig,
+    /// The tools of providers that models may use.
+    pub provider_tools: ProviderToolsConfig,
+    /// Servers of the user's own.
+    pub self_hosted: SelfHostedConfig,
 }
 
 /// How agents behave.

@@ -4,6 +4,7 @@
 //! goes back to its default, whatever that is by then.
 
 mod document;
+mod providers;
 mod span;
 
 use std::sync::Arc;
@@ -13,6 +14,10 @@ use serde_json::{Map, Value};
 
 pub(crate) use document::DEFAULT_MODEL;
 pub use document::{AgentConfig, BudgetConfig, CompactionConfig, Config, RetryConfig, ToolsConfig};
+pub use providers::{
+    ApiStyle, GoogleSearchConfig, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig,
+    SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport, WebSearchConfig,
+};
 pub use span::{CallTimeout, Span, SpanError};
 
 use crate::Error;
@@ -102,6 +107,10 @@ fn decode(row: &ConfigRow) -> Result<Map<String, Value>, Error> {
 fn parse(document: Map<String, Value>) -> Result<Config, Error> {
     let config: Config = serde_path_to_error::deserialize(Value::Object(document))
         .map_err(|error| Error::Config(at_path(&error.path().to_string(), &error.inner().to_string())))?;
+    if let Some((model, server)) = config.self_hosted.orphan() {
+        let text = format!("`self_hosted.models.{model}.server`: there is no server `{server}`");
+        return Err(Error::Config(text));
+    }
     match config.fault() {
         Some((key, rule)) => Err(Error::Config(format!("`{key}` {rule}"))),
         None => Ok(config),

@@ -6,6 +6,7 @@ mod capabilities;
 mod config;
 mod history;
 mod interrupt;
+mod models;
 mod read;
 mod resume;
 mod run;
@@ -26,7 +27,7 @@ use crate::config::at_path;
 use crate::{Error, RunControl, Runtime};
 
 /// Every operation, in the order of the reference page.
-pub static TABLE: [Operation; 9] = [
+pub static TABLE: [Operation; 10] = [
     Operation::of::<run::Run>(),
     Operation::of::<resume::Resume>(),
     Operation::of::<read::Read>(),
@@ -36,6 +37,7 @@ pub static TABLE: [Operation; 9] = [
     Operation::of::<archive::Archive>(),
     Operation::of::<config::Configure>(),
     Operation::of::<capabilities::Capabilities>(),
+    Operation::of::<models::Models>(),
 ];
 
 /// An operation, ready to be called by name.

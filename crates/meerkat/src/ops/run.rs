@@ -54,7 +54,7 @@ impl Handle for Run {
 
 /// Makes the reply of a run.
 pub(super) fn reply(runtime: &Runtime, result: RunResult) -> RunReply {
-    let RunResult { session_id, model, report } = result;
+    let RunResult { session_id, model, warnings, schema_warnings, report } = result;
     let session_ref = runtime.reference(session_id);
     let (done, pending) = match report.outcome {
         Outcome::Completed(done) => (done, Vec::new()),
@@ -77,11 +77,12 @@ pub(super) fn reply(runtime: &Runtime, result: RunResult) -> RunReply {
         turns: report.steps,
         tool_calls: report.tool_calls,
         structured_output: done.structured_output,
-        schema_warnings: None,
+        schema_warnings: (!schema_warnings.is_empty()).then_some(schema_warnings),
         extraction_error: done.extraction_error,
         session_ref,
         model,
         usage: report.usage,
+        warnings,
         terminal_cause_kind: done.cause,
     }))
 }

@@ -22,6 +22,7 @@ use super::start::ToolOverlay;
 use super::stops::Stops;
 use crate::Error;
 use crate::config::{CallTimeout, Config};
+use crate::params;
 use crate::runtime::Shared;
 use crate::structured::OutputJudge;
 
@@ -208,6 +209,8 @@ impl Driver {
                 request.messages.extend(asides);
                 request.tools = Arc::default();
                 request.temperature = Some(0.0);
+                request.provider_params =
+                    request.provider_params.as_deref().map(params::without_search).map(Arc::new);
                 request.output_schema = self.judge.as_ref().map(OutputJudge::schema);
                 judge.clone_from(&self.judge);
             }
@@ -215,6 +218,8 @@ impl Driver {
                 request.messages = messages;
                 request.tools = Arc::default();
                 request.max_tokens = max_tokens;
+                request.provider_params =
+                    request.provider_params.as_deref().map(params::without_search).map(Arc::new);
             }
         }
         ModelCall { model: Arc::clone(&self.model), request, timeout, audience, judge }

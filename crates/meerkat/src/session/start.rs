@@ -6,8 +6,8 @@ use std::sync::Arc;
 use meerkat_contracts::ToolHandler;
 use meerkat_core::run::{Opening, Outcome, Progress, Report, Run, RunInput, RunSettings, open};
 use meerkat_core::{
-    BudgetLimits, CompactionPolicy, Model, ModelRequest, OutputSchema, Provider, RunId, SessionId, ToolDef,
-    ToolRoute, Transcript,
+    BudgetLimits, CompactionPolicy, Model, ModelInfo, ModelRequest, OutputSchema, Provider, RunId,
+    SchemaCompat, SchemaWarning, SessionId, ToolDef, ToolRoute, Transcript,
 };
 use meerkat_store::{Change, Guard, NewSession, SessionRow, Transaction};
 use serde_json::{Map, Value};
@@ -20,7 +20,9 @@ use super::events::{Emitter, EventSink};
 use super::record::{self, SessionSettings, encode};
 use crate::config::{Config, CurrentConfig};
 use crate::error::SessionRef;
+use crate::params;
 use crate::prompt::SystemPrompt;
+use crate::providers::Served;
 use crate::runtime::Shared;
 use crate::structured::OutputJudge;
 use crate::{Error, features};
@@ -93,6 +95,10 @@ pub struct RunResult {
     pub session_id: SessionId,
     /// The model that served it.
     pub model: String,
+    /// What the caller should know about how the model or the schema was taken.
+    pub warnings: Vec<String>,
+    /// What the provider cannot take of the output schema.
+    pub schema_warnings: Vec<SchemaWarning>,
     /// What came of it: completed or pending. Failures and interrupts are errors.
     pub report: Report,
 }
@@ -101,6 +107,7 @@ pub struct RunResult {
 pub(super) struct Found {
     id: SessionId,
     settings: SessionSettings,
+    served: Served,
     progress: Progress,
     transcript: Transcript,
     opening: Opening,
@@ -118,7 +125,8 @@ impl Shared {
     ) -> Result<Found, Error> {
         let id = SessionId::from_uuid(Uuid::now_v7());
         let now = self.clock.now();
-        let model = self.models.resolve(turn.model.as_deref(), turn.provider, &current.config.agent.model)?;
+        let served = self.models.resolve(turn.model.as_deref(), turn.provider, &current.config)?;
+        let model = &served.model;
         let mut settings = SessionSettings {
             model: model.info().id.clone(),
             provider: model.info().provider,
@@ -131,7 +139,7 @@ impl Shared {
             instance_id: self.instance.clone(),
             config_generation: current.generation,
         };
-        settings.change(turn, &*model);
+        settings.change(turn, &**model);
         let transcript = Transcript::default();
         let opening = open(&transcript, &[], turn.input.clone(), now)?;
         let session = NewSession {
@@ -143,7 +151,7 @@ impl Shared {
         };
         let admission = Transaction { guards: Vec::new(), changes: vec![Change::CreateSession(session)] };
         let progress = Progress::default();
-        Ok(Found { id, settings, progress, transcript, opening, admission, created: true })
+        Ok(Found { id, settings, served, progress, transcript, opening, admission, created: true })
     }
 
     /// Prepares the next run of a session.
@@ -155,13 +163,15 @@ impl Shared {
     ) -> Result<Found, Error> {
         let (id, now) = (row.id, self.clock.now());
         let mut settings = record::settings(&row)?;
-        if turn.model.is_some() || turn.provider.is_some() {
-            let model = self.models.resolve(turn.model.as_deref(), turn.provider, &config.agent.model)?;
-            settings.change(turn, &*model);
-        } else {
-            let model = self.models.resolve(Some(&settings.model), None, &config.agent.model)?;
-            settings.change(turn, &*model);
-        }
+        let (asked, provider) = match (&turn.model, turn.provider) {
+            // Naming the provider it has already is no wish for another model.
+            (None, provider) if provider.is_none_or(|provider| provider == settings.provider) => {
+                (Some(settings.model.as_str()), Some(settings.provider))
+            }
+            (model, provider) => (model.as_deref(), provider),
+        };
+        let served = self.models.resolve(asked, provider, config)?;
+        settings.change(turn, &*served.model);
         let progress = record::progress(&row)?;
         let transcript = self.transcript(&row, &progress).await?;
         let calls = self.store.calls(id).await?;
@@ -171,7 +181,7 @@ impl Shared {
         let guards = vec![Guard::Live(id), Guard::Free { session: id, now }, unrun];
         let changes = vec![Change::PutSettings { session: id, settings: encode(&settings)? }];
         let admission = Transaction { guards, changes };
-        Ok(Found { id, settings, progress, transcript, opening, admission, created: false })
+        Ok(Found { id, settings, served, progress, transcript, opening, admission, created: false })
     }
 
     /// Reads what the model still reads itself, and the summary of the rest.
@@ -201,6 +211,8 @@ impl Shared {
         let session =
             SessionRef { id: found.id, reference: self.reference(found.id), created: found.created };
         let model_id = found.settings.model.clone();
+        let warnings: Vec<_> = found.served.warning.iter().cloned().collect();
+        let schema_warnings = schema_warnings(turn.output_schema.as_ref(), found.settings.provider)?;
         let interrupt = CancellationToken::new();
         let (driver, run) = self.prepare(found, turn, config, control.events, interrupt.clone())?;
         let mut task = tokio::spawn(Arc::clone(self).supervise(driver, run));
@@ -222,7 +234,7 @@ impl Shared {
             Outcome::Failed(failure) => Err(Error::Failed { session, failure }),
             Outcome::Cancelled => Err(Error::Cancelled { session }),
             Outcome::Completed(_) | Outcome::Pending(_) => {
-                Ok(RunResult { session_id: session.id, model: model_id, report })
+                Ok(RunResult { session_id: session.id, model: model_id, warnings, schema_warnings, report })
             }
         }
     }
@@ -255,9 +267,9 @@ impl Shared {
         events: Option<EventSink>,
         interrupt: CancellationToken,
     ) -> Result<(Driver, Run), Error> {
-        let Found { id, settings, progress, transcript, opening, admission, .. } = found;
+        let Found { id, settings, served, progress, transcript, opening, admission, .. } = found;
+        let model = served.model;
         let run_id = RunId::from_uuid(Uuid::now_v7());
-        let model = self.models.resolve(Some(&settings.model), None, &config.agent.model)?;
         let judge = turn.output_schema.map(OutputJudge::new).transpose()?;
         let retries = settings.structured_output_retries.unwrap_or(config.agent.structured_output_retries);
         let budget = turn.budget.or(config.budget.limits());
@@ -277,7 +289,7 @@ impl Shared {
             shared: Arc::clone(self),
             session: id,
             run_id,
-            request: settings.request(&config),
+            request: settings.request(&config, model.info()),
             client_tools: settings.tools.iter().map(client_tool).collect(),
             config,
             model,
@@ -318,9 +330,9 @@ impl SessionSettings {
     }
 
     /// Makes the part of a model request that is the same in every step.
-    fn request(&self, config: &Config) -> ModelRequest {
+    fn request(&self, config: &Config, model: &ModelInfo) -> ModelRequest {
         let prompt = SystemPrompt { own: self.system_prompt.as_deref(), instructions: &self.instructions };
-        let own = self.provider_params.clone().map(Value::Object);
+        let params = params::effective(model, config, self.provider_params.as_ref());
         ModelRequest {
             system: prompt.render(&config.agent),
             messages: Vec::new(),
@@ -328,7 +340,7 @@ impl SessionSettings {
             max_tokens: self.max_tokens.unwrap_or(config.agent.max_tokens_per_turn),
             temperature: config.agent.temperature,
             output_schema: None,
-            provider_params: own.or_else(|| config.agent.provider_params.clone()).map(Arc::new),
+            provider_params: (!params.is_empty()).then(|| Arc::new(Value::Object(params))),
         }
     }
 }
@@ -342,6 +354,19 @@ fn client_tool(tool: &ToolHandler) -> (ToolDef, Option<ToolRoute>) {
     };
     let callback = tool.handler.as_deref().is_none_or(|handler| handler == "callback");
     (def, callback.then_some(ToolRoute::Callback))
+}
+
+/// Says what a provider cannot take of an output schema; a strict one is refused then.
+fn schema_warnings(schema: Option<&OutputSchema>, provider: Provider) -> Result<Vec<SchemaWarning>, Error> {
+    let Some(schema) = schema else { return Ok(Vec::new()) };
+    let warnings = features::schema_warnings(provider, &schema.schema);
+    match warnings.first() {
+        Some(first) if schema.compat == SchemaCompat::Strict => Err(Error::SchemaRules(format!(
+            "{provider} does not take it: `{}`: {}",
+            first.path, first.message
+        ))),
+        _ => Ok(warnings),
+    }
 }
 
 fn compaction(config: &Config, model: &dyn Model) -> Option<CompactionPolicy> {

@@ -72,8 +72,11 @@ fn to_toml(config: &Value) -> Result<String, CliError> {
     fn set(value: &Value) -> Value {
         match value {
             Value::Object(object) => {
-                let kept = object.iter().filter(|(_, value)| !value.is_null());
-                Value::Object(kept.map(|(key, value)| (key.clone(), set(value))).collect())
+                let kept = object.iter().map(|(key, value)| (key.clone(), set(value)));
+                let is_empty = |value: &Value| {
+                    value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty)
+                };
+                Value::Object(kept.filter(|(_, value)| !is_empty(value)).collect())
             }
             other => other.clone(),
         }

@@ -1,12 +1,14 @@
 //! The commands, one file each.
 
 mod config;
+mod models;
 mod realm;
 mod run;
 mod session;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use meerkat::ops::{Call, find};
 use meerkat::{Realm, RunControl, Runtime, RuntimeOptions};
@@ -24,6 +26,7 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Session(command) => session::session(scope, command).await,
         Command::Config(command) => config::config(&scope, command).await,
         Command::Realm(command) => realm::realm(&scope, command),
+        Command::Models { json } => models::models(&scope, json).await,
         Command::Capabilities => {
             let runtime = open(&scope)?;
             print_json(&call(&runtime, "meerkat_capabilities", json!({})).await?);
@@ -46,7 +49,10 @@ fn open(args: &ScopeArgs) -> Result<Runtime, CliError> {
     for warning in realm.warnings() {
         out::say(&format!("warning: {warning}"));
     }
-    Ok(Runtime::new(realm, RuntimeOptions { instance: scope.instance, ..RuntimeOptions::default() }))
+    let secrets: meerkat::SecretSource = Arc::new(env::secret);
+    let options =
+        RuntimeOptions { instance: scope.instance, secrets: Some(secrets), ..RuntimeOptions::default() };
+    Ok(Runtime::new(realm, options))
 }
 
 /// Opens the realm a session locator names, or the one of the command line.

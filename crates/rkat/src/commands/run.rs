@@ -43,6 +43,9 @@ pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, Cli
     };
     let streamed = screen.finish();
     let result = done?;
+    for warning in &result.warnings {
+        out::say(&format!("warning: {warning}"));
+    }
     if result.model == "offline" && !named && locator.is_none() && !args.quiet {
         note("no API key is configured: the offline model answers");
     }
@@ -102,11 +105,16 @@ fn turn(args: &RunArgs, prompt: String) -> Result<TurnOptions, CliError> {
 }
 
 fn params(args: &RunArgs) -> Result<Option<Map<String, Value>>, CliError> {
-    let mut params = match &args.params_json {
+    let mut params: Map<String, Value> = match &args.params_json {
         None => Map::new(),
         Some(text) => serde_json::from_str(text)
             .map_err(|error| CliError::Usage(format!("`--params-json` must be a JSON object: {error}")))?,
     };
+    if args.no_web_search {
+        for key in ["web_search", "google_search"] {
+            params.insert(key.to_owned(), Value::Bool(false));
+        }
+    }
     for (key, text) in pairs(&args.params)? {
         params.insert(key, serde_json::from_str(&text).unwrap_or(Value::String(text)));
     }
@@ -280,7 +288,7 @@ fn as_json(runtime: &Runtime, result: &RunResult) -> Value {
             "usage": report.usage,
             "structured_output": done.structured_output,
             "extraction_error": done.extraction_error,
-            "schema_warnings": null,
+            "schema_warnings": (!result.schema_warnings.is_empty()).then_some(&result.schema_warnings),
             "model": result.model,
             "terminal_cause_kind": done.cause,
         }),

@@ -13,8 +13,6 @@ fn the_config_is_shown_with_its_defaults() {
     budget_warning_threshold = 0.8
     structured_output_retries = 2
 
-    [budget]
-
     [retry]
     max_retries = 3
     initial_delay = "500ms"
@@ -31,13 +29,20 @@ fn the_config_is_shown_with_its_defaults() {
     default_timeout = "10m"
     max_concurrent = 10
 
-    [tools.tool_timeouts]
-
     [compaction]
     auto_compact_threshold = 100000
     recent_turn_budget = 4
     max_summary_tokens = 4096
     min_turns_between_compactions = 3
+
+    [provider_tools.anthropic]
+    web_search = true
+
+    [provider_tools.openai]
+    web_search = true
+
+    [provider_tools.gemini]
+    google_search = true
     --- stderr
     --- exit 0
     "#);

@@ -104,13 +104,13 @@ fn a_model_that_is_not_there_is_refused() {
     let rkat = Rkat::new();
     assert_snapshot!(rkat.args(["run", "-m", "claude-opus-4-6", "x"]).run(), @r"
     --- stderr
-    error: no model `claude-opus-4-6` can be used: this build knows `offline` [PROVIDER_ERROR]
+    error: no model `claude-opus-4-6` can be used: there is no API key for it; set `ANTHROPIC_API_KEY`, or use model `offline` [PROVIDER_ERROR]
     --- exit 1
     ");
     assert_snapshot!(rkat.args(["run", "--json", "-m", "claude-opus-4-6", "x"]).run(), @r#"
-    {"error":{"code":"PROVIDER_ERROR","message":"no model `claude-opus-4-6` can be used: this build knows `offline`"}}
+    {"error":{"code":"PROVIDER_ERROR","message":"no model `claude-opus-4-6` can be used: there is no API key for it; set `ANTHROPIC_API_KEY`, or use model `offline`"}}
     --- stderr
-    error: no model `claude-opus-4-6` can be used: this build knows `offline` [PROVIDER_ERROR]
+    error: no model `claude-opus-4-6` can be used: there is no API key for it; set `ANTHROPIC_API_KEY`, or use model `offline` [PROVIDER_ERROR]
     --- exit 1
     "#);
 }

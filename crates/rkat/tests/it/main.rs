@@ -18,6 +18,8 @@ mod processes;
 #[cfg(test)]
 mod prompts;
 #[cfg(test)]
+mod providers;
+#[cfg(test)]
 mod realms;
 #[cfg(test)]
 mod resume;

@@ -9,7 +9,8 @@ use tokio::net::TcpListener;
 
 use super::super::chat;
 use super::{delta, info, request, text, user, whole};
-use crate::client::{Endpoint, Http, Secret};
+use crate::client::{Endpoint, Http};
+use crate::endpoint::Secret;
 
 /// Answers one request; returns its head and its body.
 async fn serve(listener: &TcpListener, reply: String) -> (String, Value) {

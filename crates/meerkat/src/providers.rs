@@ -1,0 +1,193 @@
+//! From the name of a model to a model that can be asked: the catalogue, the config, the keys.
+//!
+//! Keys come from whoever built the runtime, by the name of their environment variable; nothing here reads the
+//! environment, and a key goes nowhere but into its provider's own header.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use meerkat_core::{Model, ModelInfo, ModelProfile, Provider};
+use meerkat_providers::{Catalogue, Endpoint, Secret};
+
+use crate::config::{Config, ProviderConfig, SelfHostedModel};
+use crate::features::Reach;
+use crate::{Error, features};
+
+/// Looks a secret up by the name of its environment variable.
+pub type SecretSource = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// Reaches the providers.
+pub(crate) struct Providers {
+    secrets: SecretSource,
+    reach: Reach,
+}
+
+/// A model and what the caller should know about how it was found.
+pub(crate) struct Served {
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) warning: Option<String>,
+}
+
+/// Where a hosted provider is and which variables may hold its key, the first that is set winning.
+struct Hosted {
+    base_url: &'static str,
+    keys: &'static [&'static str],
+}
+
+const fn hosted(provider: Provider) -> Option<Hosted> {
+    Some(match provider {
+        Provider::Anthropic => Hosted {
+            base_url: "https://api.anthropic.com",
+            keys: &["RKAT_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY"],
+        },
+        Provider::OpenAi => {
+            Hosted { base_url: "https://api.openai.com", keys: &["RKAT_OPENAI_API_KEY", "OPENAI_API_KEY"] }
+        }
+        Provider::Gemini => Hosted {
+            base_url: "https://generativelanguage.googleapis.com",
+            keys: &["RKAT_GEMINI_API_KEY", "GEMINI_API_KEY", "RKAT_GOOGLE_API_KEY", "GOOGLE_API_KEY"],
+        },
+        Provider::SelfHosted | Provider::Other => return None,
+    })
+}
+
+/// Every variable that may hold a key, for the reference page.
+#[must_use]
+pub fn key_variables() -> Vec<(&'static str, Provider)> {
+    let of = |provider| {
+        hosted(provider).into_iter().flat_map(move |h| h.keys.iter().map(move |key| (*key, provider)))
+    };
+    Provider::ALL.into_iter().flat_map(of).collect()
+}
+
+impl Providers {
+    pub(crate) fn new(secrets: SecretSource) -> Self {
+        Self { secrets, reach: Reach::default() }
+    }
+
+    /// Returns the default model of the first provider that there is a key for.
+    pub(crate) fn first_with_key(&self, config: &Config) -> Option<String> {
+        let hosted = [Provider::Anthropic, Provider::OpenAi, Provider::Gemini];
+        let provider = hosted.into_iter().find(|provider| self.key(*provider).is_some())?;
+        Some(default_model(provider, config))
+    }
+
+    /// Finds a model by its name: a self-hosted one, one of the catalogue, or one whose name says who serves it.
+    pub(crate) fn find(
+        &self,
+        id: &str,
+        provider: Option<Provider>,
+        config: &Config,
+    ) -> Result<Served, Error> {
+        if let Some(model) = config.self_hosted.models.get(id) {
+            let model = self.self_hosted(id, model, config)?;
+            return Ok(Served { model, warning: None });
+        }
+        let catalogue = Catalogue::built_in();
+        let (info, warning) = match catalogue.find(id) {
+            Some(entry) => (entry.info(), None),
+            None => {
+                let served_by =
+                    provider.filter(|p| hosted(*p).is_some()).or_else(|| Catalogue::provider_of_prefix(id));
+                let served_by = served_by.ok_or_else(|| unknown(id, config))?;
+                let text = format!("the catalogue has no model `{id}`; it is taken for one of {served_by}");
+                (catalogue.guess(id, served_by), Some(text))
+            }
+        };
+        if let Some(provider) = provider.filter(|provider| *provider != info.provider) {
+            let reason = format!("it is served by `{}`, not by `{provider}`", info.provider);
+            return Err(Error::Model { model: id.to_owned(), reason });
+        }
+        let model = self.hosted(&info, config)?;
+        Ok(Served { model, warning })
+    }
+
+    fn hosted(&self, info: &ModelInfo, config: &Config) -> Result<Arc<dyn Model>, Error> {
+        let unusable = |reason: String| Error::Model { model: info.id.clone(), reason };
+        let at = hosted(info.provider).ok_or_else(|| unusable("nobody serves it".to_owned()))?;
+        if Catalogue::built_in().find(&info.id).is_some_and(|entry| !entry.serves_runs()) {
+            return Err(unusable("it is for live channels only".to_owned()));
+        }
+        let key = self.key(info.provider).ok_or_else(|| {
+            let names: Vec<_> = at
+                .keys
+                .iter()
+                .filter(|key| !key.starts_with("RKAT_"))
+                .map(|key| format!("`{key}`"))
+                .collect();
+            unusable(format!(
+                "there is no API key for it; set {}, or use model `offline`",
+                names.join(" or ")
+            ))
+        })?;
+        let own = provider_config(info.provider, config);
+        let base_url = own.base_url.as_deref().unwrap_or(at.base_url);
+        let endpoint =
+            Endpoint { base_url: base_url.trim_end_matches('/').to_owned(), key: Secret::new(key) };
+        features::hosted_model(info, &endpoint, &self.reach, own.api_version.as_deref())
+    }
+
+    fn self_hosted(
+        &self,
+        id: &str,
+        model: &SelfHostedModel,
+        config: &Config,
+    ) -> Result<Arc<dyn Model>, Error> {
+        let server = config.self_hosted.servers.get(&model.server).ok_or_else(|| Error::Model {
+            model: id.to_owned(),
+            reason: format!("its server `{}` is not in the config", model.server),
+        })?;
+        let token = match (&server.bearer_token, &server.bearer_token_env) {
+            (Some(token), _) => token.clone(),
+            (None, Some(name)) => (self.secrets)(name).ok_or_else(|| Error::Model {
+                model: id.to_owned(),
+                reason: format!("the variable `{name}` with the token of its server is not set"),
+            })?,
+            (None, None) => String::new(),
+        };
+        let base_url = server.base_url.trim_end_matches('/').to_owned();
+        let endpoint = Endpoint { base_url, key: Secret::new(token) };
+        let info = ModelInfo {
+            context_window: model.context_window,
+            max_output_tokens: model.max_output_tokens,
+            call_timeout: model.call_timeout_secs.map(Duration::from_secs),
+            profile: ModelProfile::from(model),
+            ..ModelInfo::new(id, Provider::SelfHosted)
+        };
+        features::self_hosted_model(info, &model.remote_model, endpoint, &self.reach, server.api_style)
+    }
+
+    fn key(&self, provider: Provider) -> Option<String> {
+        let keys = hosted(provider)?.keys.iter();
+        keys.map(|name| (self.secrets)(name)).find_map(|key| key.filter(|key| !key.trim().is_empty()))
+    }
+}
+
+/// Returns a provider's default model.
+pub(crate) fn default_model(provider: Provider, config: &Config) -> String {
+    let own = match provider {
+        Provider::Anthropic => &config.models.anthropic,
+        Provider::OpenAi => &config.models.openai,
+        Provider::Gemini => &config.models.gemini,
+        Provider::SelfHosted => return config.self_hosted.models.keys().next().cloned().unwrap_or_default(),
+        Provider::Other => return meerkat_providers::OFFLINE_MODEL_ID.to_owned(),
+    };
+    let default = || Catalogue::built_in().default_model(provider).map(|entry| entry.info().id);
+    own.clone().or_else(default).unwrap_or_default()
+}
+
+fn provider_config(provider: Provider, config: &Config) -> ProviderConfig {
+    match provider {
+        Provider::Anthropic => config.providers.anthropic.clone(),
+        Provider::OpenAi => config.providers.openai.clone(),
+        Provider::Gemini => config.providers.gemini.clone(),
+        Provider::SelfHosted | Provider::Other => ProviderConfig::default(),
+    }
+}
+
+fn unknown(id: &str, config: &Config) -> Error {
+    let own: Vec<_> = config.self_hosted.models.keys().map(|name| format!("`{name}`")).collect();
+    let own = if own.is_empty() { String::new() } else { format!(", or one of {}", own.join(", ")) };
+    let reason = format!("nobody is known to serve it; `rkat models` lists the models{own}");
+    Error::Model { model: id.to_owned(), reason }
+}

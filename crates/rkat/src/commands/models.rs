@@ -1,0 +1,72 @@
+//! `rkat models`.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::{call, open, print_json};
+use crate::args::ScopeArgs;
+use crate::env;
+use crate::error::CliError;
+use crate::out;
+use crate::render::table;
+
+pub(super) async fn models(scope: &ScopeArgs, json: bool) -> Result<ExitCode, CliError> {
+    let runtime = open(scope)?;
+    let catalogue = call(&runtime, "meerkat_models_catalog", json!({})).await?;
+    if json {
+        print_json(&catalogue);
+    } else {
+        out::print(&table(
+            &["MODEL", "PROVIDER", "READS", "WRITES", "CAN"],
+            &rows(&catalogue),
+            env::columns(),
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a row of each model; the default of its provider is marked.
+fn rows(catalogue: &Value) -> Vec<Vec<String>> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut rows = Vec::new();
+    for group in list(&catalogue["providers"]) {
+        for model in list(&group["models"]) {
+            let mark = if model["id"] == group["default_model_id"] { " *" } else { "" };
+            rows.push(vec![
+                format!("{}{mark}", text(&model["id"])),
+                text(&group["provider"]).to_owned(),
+                tokens(&model["context_window"]),
+                tokens(&model["max_output_tokens"]),
+                abilities(&model["profile"]),
+            ]);
+        }
+    }
+    rows
+}
+
+fn abilities(profile: &Value) -> String {
+    let named = [
+        ("supports_thinking", "thinking"),
+        ("supports_reasoning", "reasoning"),
+        ("supports_web_search", "search"),
+        ("vision", "pictures"),
+        ("inline_video", "video"),
+        ("realtime", "live only"),
+    ];
+    let able: Vec<_> =
+        named.iter().filter(|(key, _)| profile[*key] == Value::Bool(true)).map(|(_, name)| *name).collect();
+    able.join(" ")
+}
+
+fn tokens(value: &Value) -> String {
+    match value.as_u64() {
+        None => "?".to_owned(),
+        Some(count @ 1_000_000..) => format!("{:.1}M", count as f64 / 1_000_000.0),
+        Some(count) => format!("{}k", count / 1000),
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
