@@ -74,7 +74,7 @@ fn one_run(tokio: &tokio::runtime::Runtime, effort: Effort) -> Result<(), Failur
             bare.time(|| (0..COMMITS).try_for_each(|_| floor.commit()))?;
         }
     }
-    compare("a run with its commits, to the commits alone", &ours, &bare, 2.0)
+    compare("a run with its commits, to the commits alone", (&ours, &bare), 2.0, effort)
 }
 
 /// SQLite and nothing else, as durable as the store.
@@ -109,7 +109,7 @@ fn long_session(tokio: &tokio::runtime::Runtime, effort: Effort) -> Result<(), F
         on_long.time(|| tokio.block_on(step(&store, long)))?;
         on_short.time(|| tokio.block_on(step(&store, short)))?;
     }
-    compare("a step at 10,000 messages, to one at 10", &on_long, &on_short, 1.2)
+    compare("a step at 10,000 messages, to one at 10", (&on_long, &on_short), 1.2, effort)
 }
 
 async fn session_of(store: &Arc<dyn Store>, messages: usize) -> Result<SessionId, Failure> {
@@ -152,7 +152,7 @@ fn server_start(effort: Effort) -> Result<(), Failure> {
         our_memory = first_answer(Command::new(&ours).args(["--state-root", state_root]), &mut our_times)?;
         bare_memory = first_answer(&mut Command::new(&bare), &mut bare_times)?;
     }
-    compare("rkat-mcp to its first answer, to a bare server", &our_times, &bare_times, 2.0)?;
+    compare("rkat-mcp to its first answer, to a bare server", (&our_times, &bare_times), 2.0, effort)?;
     tell("memory of rkat-mcp at rest", &format!("{:.1} MB", our_memory as f64 / 1024.0));
     tell("memory of a bare server at rest", &format!("{:.1} MB", bare_memory as f64 / 1024.0));
     Ok(())

@@ -1,21 +1,21 @@
 //! `bench`: the benchmarks, in a release build.
 
-use crate::error::Error;
-use crate::process::{self, cargo};
+use std::path::Path;
+use std::process::Command;
 
-const PACKAGE: &str = "meerkat-bench";
+use crate::error::Error;
+use crate::process::{self, cargo, root};
+
+const PROGRAM: &str = "meerkat-bench";
 
 /// Runs the benchmark program with these arguments: a name, flags, or nothing for all.
+///
+/// The whole workspace is built: the benchmarks start its programs, and a smaller choice of packages would
+/// compile their dependencies again with other features.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Error> {
-    // The benchmarks start these programs, and find them beside their own.
-    process::run(&mut cargo([
-        "build",
-        "--release",
-        "--package",
-        PACKAGE,
-        "--package",
-        "meerkat-mcp-server",
-    ]))?;
-    let program = ["run", "--release", "--package", PACKAGE, "--"];
-    process::run(&mut cargo(program.iter().chain(arguments).copied()))
+    process::run(&mut cargo(["build", "--release", "--workspace"]))?;
+    let own = std::env::current_exe().map_err(Error::file(Path::new("xtask")))?;
+    let target = own.parent().and_then(Path::parent).unwrap_or(Path::new("target"));
+    let program = target.join("release").join(PROGRAM);
+    process::run(Command::new(program).args(arguments).current_dir(root()))
 }
