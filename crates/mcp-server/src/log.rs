@@ -2,27 +2,47 @@
 
 use std::io::Write as _;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
 
 /// How many lines wait for a slow reader; what comes on top is lost.
 const WAITING: usize = 4096;
+/// How long the last lines may take.
+const LAST_LINES: Duration = Duration::from_millis(200);
 
 /// Takes lines from anywhere and writes them from a thread of its own.
 #[derive(Clone)]
-pub(crate) struct Log(SyncSender<String>);
+pub(crate) struct Log(SyncSender<Entry>);
+
+enum Entry {
+    Line(String),
+    /// Tells the sender that all lines before it are written.
+    Mark(SyncSender<()>),
+}
 
 impl Log {
     pub(crate) fn start() -> Self {
-        let (sender, lines) = sync_channel::<String>(WAITING);
+        let (sender, entries) = sync_channel(WAITING);
         std::thread::spawn(move || {
-            for line in lines {
-                write(&line);
+            for entry in entries {
+                match entry {
+                    Entry::Line(line) => write(&line),
+                    Entry::Mark(reached) => drop(reached.send(())),
+                }
             }
         });
         Self(sender)
     }
 
     pub(crate) fn line(&self, line: &str) {
-        let _ = self.0.try_send(line.to_owned());
+        let _ = self.0.try_send(Entry::Line(line.to_owned()));
+    }
+
+    /// Waits a moment for what was logged to be written.
+    pub(crate) fn finish(&self) {
+        let (mark, reached) = sync_channel(1);
+        if self.0.try_send(Entry::Mark(mark)).is_ok() {
+            let _ = reached.recv_timeout(LAST_LINES);
+        }
     }
 }
 

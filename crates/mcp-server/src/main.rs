@@ -31,7 +31,7 @@ fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     let backend = found.unwrap_or_else(|_| options.backend_hint.unwrap_or(Backend::Sqlite));
     log::write(&format!("rkat-mcp {}: realm `{}` ({backend})", env!("CARGO_PKG_VERSION"), options.realm));
     let log = log::Log::start();
-    let warnings = log.clone();
+    let (warnings, last) = (log.clone(), log.clone());
     let instance = scope.instance;
     let host = Host::new(move || {
         let realm = Realm::open(options.clone())?;
@@ -59,6 +59,7 @@ fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     });
     // The reading thread may block for ever; it holds nothing that must be saved.
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
+    last.finish();
     Ok(served?)
 }
 

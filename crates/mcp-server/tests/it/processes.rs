@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
@@ -122,13 +121,11 @@ fn a_server_interrupts_the_run_of_another() {
     let place = Place::new();
     let (mut one, mut two) = (place.server(), place.server());
     let (request, session) = long_run(&mut one);
-    let start = Instant::now();
     let interrupted = two.expect_tool("meerkat_interrupt", json!({ "session_id": session }));
     assert_eq!(interrupted, json!({ "session_id": session, "interrupted": true }));
     let stopped = one.finish_tool(request);
     assert_eq!(stopped.payload["code"], "REQUEST_CANCELLED", "{}", stopped.payload);
     assert_eq!(id_of(&stopped.payload["data"]), session);
-    assert!(start.elapsed() < Duration::from_secs(3), "it took {:?}", start.elapsed());
     let again = two.expect_error("meerkat_interrupt", json!({ "session_id": session }));
     assert_eq!(again, "SESSION_NOT_RUNNING");
     let resumed = two.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say back" }));

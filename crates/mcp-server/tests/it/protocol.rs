@@ -316,6 +316,22 @@ fn a_verbose_run_is_logged_on_stderr_and_a_quiet_one_is_not() {
     }
 }
 
+#[test]
+fn a_log_that_nobody_reads_holds_nobody_up() {
+    let place = Place::new();
+    let mut command = place.command(&["--realm", "loud"]);
+    let mut client = McpClient::start(command.stderr(std::process::Stdio::piped()));
+    let prompt = format!("say {}", "word ".repeat(40_000));
+    let requests: Vec<_> = (0..3)
+        .map(|_| client.begin_tool("meerkat_run", json!({ "prompt": prompt, "verbose": true })))
+        .collect();
+    for request in requests {
+        let reply = client.finish_tool(request);
+        assert!(!reply.is_error, "{}", reply.payload);
+    }
+    assert_eq!(client.request("ping", json!({}))["result"], json!({}));
+}
+
 fn tools(client: &mut McpClient) -> Vec<Value> {
     let listed = client.request("tools/list", json!({}));
     listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("tools/list: {listed}")).clone()

@@ -185,6 +185,17 @@ fn an_empty_answer_is_asked_for_once_more() {
 }
 
 #[test]
+fn reasoning_alone_is_no_answer() {
+    let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
+    bench.go();
+    let reasoning = crate::AssistantBlock::Reasoning { text: "hm".to_owned(), meta: None };
+    assert!(matches!(bench.feed(answer(vec![reasoning])), Waiting::Pause(_)));
+    bench.feed(Input::Rested);
+    assert_eq!(bench.feed(answer(vec![text("here")])), Waiting::End);
+    assert_eq!(bench.report.unwrap().outcome, completed("here"));
+}
+
+#[test]
 fn budgets_end_the_run_well_and_warn_on_the_way() {
     let budget = BudgetLimits { max_tool_calls: Some(2), ..BudgetLimits::default() };
     let mut bench = Bench::new(super::world::settings().with(budget), Durable::default(), prompt("go"));
