@@ -40,6 +40,15 @@ pub enum Error {
         /// The cargo feature that would have it.
         feature: &'static str,
     },
+    /// No event stream has that id.
+    #[error("no event stream `{0}` is open: it was closed, or not read for half an hour; open another")]
+    UnknownStream(uuid::Uuid),
+    /// There is no room for another event stream.
+    #[error("{limit} event streams are open and there is no room for more; close one first")]
+    TooManyStreams {
+        /// How many may be open.
+        limit: usize,
+    },
     /// No model can be had by that name.
     #[error("no model `{model}` can be used: {reason}")]
     Model {
@@ -120,8 +129,9 @@ impl Error {
             | Self::SchemaRules(_)
             | Self::Arguments(_)
             | Self::UnknownOperation(_)
-            | Self::Config(_) => ErrorKind::InvalidParams,
-            Self::NotCompiled { .. } => ErrorKind::CapabilityUnavailable,
+            | Self::Config(_)
+            | Self::UnknownStream(_) => ErrorKind::InvalidParams,
+            Self::NotCompiled { .. } | Self::TooManyStreams { .. } => ErrorKind::CapabilityUnavailable,
             Self::Model { .. } => ErrorKind::ProviderError,
             Self::Failed { .. } | Self::NoStructuredOutput(_) => ErrorKind::AgentError,
             Self::Cancelled { .. } => ErrorKind::RequestCancelled,

@@ -9,6 +9,7 @@
 mod clock;
 mod config;
 mod error;
+mod events;
 mod features;
 mod models;
 pub mod ops;
@@ -28,6 +29,7 @@ pub use config::{
     ToolsConfig, WebSearchConfig,
 };
 pub use error::{Error, SessionRef};
+pub use events::progress;
 pub use meerkat_core::run::{Completion, Outcome, Report, RunInput};
 pub use meerkat_core::{
     AgentEvent, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Message, Model, OutputSchema,

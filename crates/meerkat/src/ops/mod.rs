@@ -4,6 +4,9 @@
 mod archive;
 mod capabilities;
 mod config;
+mod event_close;
+mod event_open;
+mod event_read;
 mod history;
 mod interrupt;
 mod models;
@@ -27,7 +30,7 @@ use crate::config::at_path;
 use crate::{Error, RunControl, Runtime};
 
 /// Every operation, in the order of the reference page.
-pub static TABLE: [Operation; 10] = [
+pub static TABLE: [Operation; 13] = [
     Operation::of::<run::Run>(),
     Operation::of::<resume::Resume>(),
     Operation::of::<read::Read>(),
@@ -38,6 +41,9 @@ pub static TABLE: [Operation; 10] = [
     Operation::of::<config::Configure>(),
     Operation::of::<capabilities::Capabilities>(),
     Operation::of::<models::Models>(),
+    Operation::of::<event_open::EventOpen>(),
+    Operation::of::<event_read::EventRead>(),
+    Operation::of::<event_close::EventClose>(),
 ];
 
 /// An operation, ready to be called by name.

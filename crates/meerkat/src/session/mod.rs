@@ -8,6 +8,7 @@ mod record;
 mod service;
 mod start;
 mod stops;
+mod streams;
 
 pub(crate) use live::LiveRuns;
 

@@ -18,7 +18,7 @@ use crate::runtime::Shared;
 /// waits for a run.
 #[derive(Clone)]
 pub struct SessionService {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 /// A session as it stands.
@@ -225,7 +225,10 @@ impl SessionService {
                 _ => Change::Archive { session: id, at: now },
             };
             match self.shared.store.commit(Transaction { guards, changes: vec![change] }).await {
-                Ok(_) => return Ok(()),
+                Ok(_) => {
+                    self.shared.events.end(id);
+                    return Ok(());
+                }
                 Err(meerkat_store::Error::Busy(_)) => {
                     // It may end by itself in the meantime; either way we look again.
                     let _ = self.interrupt(id).await;

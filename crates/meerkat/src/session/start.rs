@@ -20,6 +20,7 @@ use super::events::{Emitter, EventSink};
 use super::record::{self, SessionSettings, encode};
 use crate::config::{Config, CurrentConfig};
 use crate::error::SessionRef;
+use crate::events::Past;
 use crate::params;
 use crate::prompt::SystemPrompt;
 use crate::providers::Served;
@@ -267,7 +268,8 @@ impl Shared {
         events: Option<EventSink>,
         interrupt: CancellationToken,
     ) -> Result<(Driver, Run), Error> {
-        let Found { id, settings, served, progress, transcript, opening, admission, .. } = found;
+        let Found { id, settings, served, progress, transcript, opening, admission, created } = found;
+        let past = if created { Past::None } else { Past::Unknown };
         let model = served.model;
         let run_id = RunId::from_uuid(Uuid::now_v7());
         let judge = turn.output_schema.map(OutputJudge::new).transpose()?;
@@ -296,7 +298,7 @@ impl Shared {
             judge,
             overlay: turn.overlay,
             budget,
-            emitter: Arc::new(Emitter::new(id, Arc::clone(&self.clock), events)),
+            emitter: Arc::new(Emitter::new(self.events.run(id, past), events)),
             interrupt,
             admission: Some(admission),
         };

@@ -24,6 +24,8 @@ mod sessions;
 #[cfg(feature = "session-store")]
 mod shared_realm;
 #[cfg(test)]
+mod streams;
+#[cfg(test)]
 mod structured;
 #[cfg(test)]
 mod tools;
