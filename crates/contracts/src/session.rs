@@ -5,10 +5,12 @@
 use std::collections::BTreeMap;
 
 use meerkat_core::run::ExtractionError;
-use meerkat_core::{BudgetLimits, Message, Provider, SchemaWarning, SessionId, TerminalCause, Usage};
+use meerkat_core::{BlobId, BudgetLimits, Message, Provider, SchemaWarning, SessionId, TerminalCause, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+
+use crate::{HookOverrides, SkillKey, SkillRef};
 
 /// Starts a session and runs its first prompt.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,11 +40,12 @@ pub struct RunRequest {
     /// Settings of the built-in tools.
     pub builtin_config: Option<BuiltinConfig>,
     /// Keep the session alive for messages of other agents; needs `comms_name`.
+    #[serde(alias = "host_mode")]
     pub keep_alive: Option<bool>,
     /// The agent's name among other agents.
     pub comms_name: Option<String>,
     /// Hooks of this run only.
-    pub hooks_override: Option<Map<String, Value>>,
+    pub hooks_override: Option<HookOverrides>,
     /// What the session can be found by later.
     pub labels: Option<BTreeMap<String, String>>,
     /// Further sections for the system prompt.
@@ -51,6 +54,12 @@ pub struct RunRequest {
     pub provider_params: Option<Map<String, Value>>,
     /// What the run may use up.
     pub budget_limits: Option<BudgetLimits>,
+    /// Skills to put into the system prompt.
+    pub preload_skills: Option<Vec<SkillKey>>,
+    /// Skills to give to this run.
+    pub skill_refs: Option<Vec<SkillRef>>,
+    /// No longer taken; use `skill_refs`.
+    pub skill_references: Option<Vec<String>>,
 }
 
 /// A tool that the caller runs.
@@ -96,6 +105,7 @@ pub struct ResumeRequest {
     /// Settings of the built-in tools; as before if left out.
     pub builtin_config: Option<BuiltinConfig>,
     /// Keep the session alive for messages of other agents; as before if left out.
+    #[serde(alias = "host_mode")]
     pub keep_alive: Option<bool>,
     /// The agent's name among other agents; as before if left out.
     pub comms_name: Option<String>,
@@ -106,7 +116,7 @@ pub struct ResumeRequest {
     /// Who serves the model; usually follows from its name.
     pub provider: Option<Provider>,
     /// Hooks of this run only.
-    pub hooks_override: Option<Map<String, Value>>,
+    pub hooks_override: Option<HookOverrides>,
     /// Replaces the system prompt for the rest of the session.
     pub system_prompt: Option<String>,
     /// A JSON Schema for a structured result of this run.
@@ -119,6 +129,12 @@ pub struct ResumeRequest {
     pub provider_params: Option<Map<String, Value>>,
     /// What this run may use up.
     pub budget_limits: Option<BudgetLimits>,
+    /// Skills to put into the system prompt.
+    pub preload_skills: Option<Vec<SkillKey>>,
+    /// Skills to give to this run.
+    pub skill_refs: Option<Vec<SkillRef>>,
+    /// No longer taken; use `skill_refs`.
+    pub skill_references: Option<Vec<String>>,
     /// Which tools this run may use.
     #[serde(alias = "turn_tool_overlay")]
     pub flow_tool_overlay: Option<ToolOverlayInput>,
@@ -173,6 +189,9 @@ pub struct CompletedReply {
     pub extraction_error: Option<ExtractionError>,
     /// The session with its realm.
     pub session_ref: String,
+    /// The whole answer, for `meerkat_blob_get`, if it was too long to be shown whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blob_id: Option<BlobId>,
     /// The model that answered.
     pub model: String,
     /// What the session has used so far.
@@ -297,6 +316,9 @@ pub struct SessionState {
     pub provider: Provider,
     /// The last text the agent wrote.
     pub last_assistant_text: Option<String>,
+    /// The whole of that text, for `meerkat_blob_get`, if it was too long to be shown whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_assistant_blob_id: Option<BlobId>,
     /// What it can be found by.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
@@ -343,8 +365,12 @@ pub struct HistoryReply {
     pub limit: Option<u64>,
     /// Whether there are more.
     pub has_more: bool,
-    /// The messages, oldest first.
-    pub messages: Vec<Message>,
+    /// The `offset` of the next page, if there are more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<u64>,
+    /// The messages, oldest first. One that is too long is shown in part, and its `blob_id` leads to the whole.
+    #[schemars(with = "Vec<Message>")]
+    pub messages: Vec<Value>,
 }
 
 /// Which sessions to list.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use meerkat_capabilities::{CapabilityStatus, Declaration};
 use meerkat_contracts::{CONTRACT_VERSION, CapabilityEntry, CapabilityReport};
-use meerkat_core::{Clock, EventEnvelope, Model, RealmId, SessionId, ToolSource};
-use meerkat_store::{Realm, Store};
+use meerkat_core::{BlobId, Clock, EventEnvelope, Model, RealmId, SessionId, Timestamp, ToolSource};
+use meerkat_store::{Blob, Realm, Store};
 use tokio::sync::broadcast;
 
 use crate::clock::SystemClock;
@@ -133,6 +133,23 @@ impl Runtime {
     #[must_use]
     pub fn watch(&self) -> broadcast::Receiver<Arc<EventEnvelope>> {
         self.shared.events.watch()
+    }
+
+    /// Reads a blob: a picture, or what was too long for a reply.
+    ///
+    /// # Errors
+    /// Says so when there is none of that id.
+    pub async fn blob(&self, id: &BlobId) -> Result<Blob, Error> {
+        let blob = self.shared.store.blob(id.clone()).await?;
+        blob.ok_or_else(|| Error::BlobNotFound(id.clone()))
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.shared.store
     }
 
     /// Returns a session's id together with its realm's.

@@ -274,7 +274,7 @@ impl Shared {
         let run_id = RunId::from_uuid(Uuid::now_v7());
         let judge = turn.output_schema.map(OutputJudge::new).transpose()?;
         let retries = settings.structured_output_retries.unwrap_or(config.agent.structured_output_retries);
-        let budget = turn.budget.or(config.budget.limits());
+        let budget = config.limits.cap(turn.budget.or(config.budget.limits()));
         let run_settings = RunSettings {
             session_id: id,
             run_id,

@@ -3,12 +3,18 @@
 #[cfg(test)]
 mod behaviour;
 #[cfg(test)]
+mod bounds;
+#[cfg(test)]
 #[cfg(feature = "session-compaction")]
 mod compaction;
 #[cfg(test)]
 mod config;
 #[cfg(test)]
 mod events;
+#[cfg(test)]
+mod examples;
+#[cfg(test)]
+mod help;
 #[cfg(test)]
 #[cfg(feature = "session-store")]
 mod kill;
@@ -29,6 +35,8 @@ mod streams;
 mod structured;
 #[cfg(test)]
 mod tools;
+#[cfg(test)]
+mod wishes;
 #[cfg(test)]
 mod world;
 

@@ -1,15 +1,13 @@
 //! Event streams, as operations open, read and close them.
 
-use meerkat::ops::{Call, find};
 use meerkat::{Error, ErrorKind, RunControl, SessionId};
 use meerkat_testkit::Script;
 use serde_json::{Value, json};
 
-use crate::world::{World, say, then};
+use crate::world::{self, World, fits, say, then};
 
 async fn call(world: &World, name: &str, arguments: Value) -> Result<Value, Error> {
-    let call = Call { runtime: world.runtime.clone(), control: RunControl::default() };
-    find(&format!("meerkat_event_stream_{name}")).unwrap().call(call, arguments).await
+    world::call(world, &format!("meerkat_event_stream_{name}"), arguments).await
 }
 
 async fn open(world: &World, arguments: Value) -> Value {
@@ -24,13 +22,6 @@ async fn types(world: &World, stream: &Value) -> Vec<String> {
     events.iter().map(|event| event["payload"]["type"].as_str().unwrap().to_owned()).collect()
 }
 
-fn validates(name: &str, reply: &Value) {
-    let schema = find(&format!("meerkat_event_stream_{name}")).unwrap().output_schema();
-    let validator = jsonschema::draft202012::new(&schema).unwrap();
-    let faults: Vec<_> = validator.iter_errors(reply).map(|fault| fault.to_string()).collect();
-    assert_eq!(faults, [""; 0], "{name}: {reply}");
-}
-
 #[tokio::test]
 async fn an_idle_sessions_stream_gives_the_next_run_event_by_event() {
     let world = World::new([Script::say("one"), Script::say("two")]);
@@ -40,11 +31,11 @@ async fn an_idle_sessions_stream_gives_the_next_run_event_by_event() {
     let stream = &opened["stream_id"];
     let nothing = call(&world, "read", json!({"stream_id": stream, "timeout_ms": 0})).await.unwrap();
     assert_eq!(nothing, json!({"stream_id": stream, "session_id": id, "status": "timeout"}));
-    validates("read", &nothing);
+    fits("meerkat_event_stream_read", &nothing);
 
     world.resume(id, then("again")).await.unwrap();
     let first = call(&world, "read", json!({"stream_id": stream})).await.unwrap();
-    validates("read", &first);
+    fits("meerkat_event_stream_read", &first);
     assert_eq!(first["status"], "event");
     let payload = json!({"type": "run_started", "session_id": id, "prompt": "again"});
     assert_eq!(first["event"]["payload"], payload);
@@ -58,7 +49,7 @@ async fn an_idle_sessions_stream_gives_the_next_run_event_by_event() {
     assert_eq!(closed, json!({"stream_id": stream, "closed": true, "session_id": id}));
     let again = call(&world, "close", json!({"stream_id": stream})).await.unwrap();
     assert_eq!(again, json!({"stream_id": stream, "closed": false}));
-    validates("close", &again);
+    fits("meerkat_event_stream_close", &again);
 }
 
 #[tokio::test]
