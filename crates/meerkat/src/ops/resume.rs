@@ -57,7 +57,6 @@ fn overlay(input: ToolOverlayInput) -> ToolOverlay {
 }
 
 fn result(input: ToolResultInput) -> ToolResult {
-    let output =
-        ToolOutput { content: Content::text(input.content), is_error: input.is_error.unwrap_or(false) };
+    let output = ToolOutput { is_error: input.is_error.unwrap_or(false), ..ToolOutput::text(input.content) };
     output.bounded().answering(input.tool_use_id)
 }

@@ -248,7 +248,7 @@ fn call_changes(session: SessionId, calls: &CallChange) -> Result<Vec<Change>, E
         CallChange::Settle(results) => results
             .iter()
             .map(|result| {
-                let call = result.tool_use_id.clone();
+                let call = result.result.tool_use_id.clone();
                 Ok(Change::SettleCall { session, call, result: encode(result)? })
             })
             .collect::<Result<_, Error>>()?,

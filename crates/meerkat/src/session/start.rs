@@ -113,6 +113,7 @@ pub(super) struct Found {
     opening: Opening,
     admission: Transaction,
     created: bool,
+    schema_warnings: Vec<SchemaWarning>,
 }
 
 impl Shared {
@@ -151,7 +152,17 @@ impl Shared {
         };
         let admission = Transaction { guards: Vec::new(), changes: vec![Change::CreateSession(session)] };
         let progress = Progress::default();
-        Ok(Found { id, settings, served, progress, transcript, opening, admission, created: true })
+        Ok(Found {
+            schema_warnings: schema_warnings(turn.output_schema.as_ref(), settings.provider)?,
+            created: true,
+            id,
+            settings,
+            served,
+            progress,
+            transcript,
+            opening,
+            admission,
+        })
     }
 
     /// Prepares the next run of a session.
@@ -181,7 +192,17 @@ impl Shared {
         let guards = vec![Guard::Live(id), Guard::Free { session: id, now }, unrun];
         let changes = vec![Change::PutSettings { session: id, settings: encode(&settings)? }];
         let admission = Transaction { guards, changes };
-        Ok(Found { id, settings, served, progress, transcript, opening, admission, created: false })
+        Ok(Found {
+            schema_warnings: schema_warnings(turn.output_schema.as_ref(), settings.provider)?,
+            created: false,
+            id,
+            settings,
+            served,
+            progress,
+            transcript,
+            opening,
+            admission,
+        })
     }
 
     /// Reads what the model still reads itself, and the summary of the rest.
@@ -212,7 +233,7 @@ impl Shared {
             SessionRef { id: found.id, reference: self.reference(found.id), created: found.created };
         let model_id = found.settings.model.clone();
         let warnings: Vec<_> = found.served.warning.iter().cloned().collect();
-        let schema_warnings = schema_warnings(turn.output_schema.as_ref(), found.settings.provider)?;
+        let schema_warnings = found.schema_warnings.clone();
         let interrupt = CancellationToken::new();
         let (driver, run) = self.prepare(found, turn, config, control.events, interrupt.clone())?;
         let mut task = tokio::spawn(Arc::clone(self).supervise(driver, run));
@@ -267,7 +288,8 @@ impl Shared {
         events: Option<EventSink>,
         interrupt: CancellationToken,
     ) -> Result<(Driver, Run), Error> {
-        let Found { id, settings, served, progress, transcript, opening, admission, .. } = found;
+        let Found { id, settings, served, progress, transcript, opening, admission, schema_warnings, .. } =
+            found;
         let model = served.model;
         let run_id = RunId::from_uuid(Uuid::now_v7());
         let judge = turn.output_schema.map(OutputJudge::new).transpose()?;
@@ -276,11 +298,13 @@ impl Shared {
         let run_settings = RunSettings {
             session_id: id,
             run_id,
+            provider: model.info().provider,
             max_steps: config.agent.max_turns.unwrap_or(100),
             budget,
             warn_at: config.agent.budget_warning_threshold as f32,
             retry: config.retry.policy(),
             extraction_retries: judge.is_some().then_some(retries),
+            schema_warnings,
             compaction: compaction(&config, &*model),
         };
         let now = self.clock.now();

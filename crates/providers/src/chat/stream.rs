@@ -1,7 +1,7 @@
 //! Reads an answer, chunk by chunk.
 
 use meerkat_core::{
-    Answer, AssistantBlock, Delta, DeltaSink, ModelError, ModelErrorKind, Provider, StopReason, Usage,
+    Answer, AssistantBlock, Delta, DeltaSink, Extent, ModelError, ModelErrorKind, Provider, StopReason, Usage,
 };
 use serde_json::Value;
 
@@ -240,7 +240,7 @@ impl Decode for Decoder {
             blocks.push(AssistantBlock::Text { text: self.text, meta: None });
         }
         blocks.extend(self.calls.finish().map_err(|what| malformed(self.provider, &what))?);
-        Ok(Answer { blocks, stop_reason, usage: self.usage })
+        Ok(Answer { blocks, stop_reason, extent: Extent::Whole, usage: self.usage })
     }
 }
 

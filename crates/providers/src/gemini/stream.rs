@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use meerkat_core::{
-    Answer, AssistantBlock, Delta, DeltaSink, ModelError, ModelErrorKind, Provider, StopReason, Usage,
+    Answer, AssistantBlock, Delta, DeltaSink, Extent, ModelError, ModelErrorKind, Provider, StopReason, Usage,
 };
 use serde_json::{Map, Value, json};
 
@@ -187,7 +187,7 @@ impl Decoder {
                 meta: None,
             });
         }
-        Ok(Answer { blocks: self.blocks, stop_reason, usage: self.usage.total() })
+        Ok(Answer { blocks: self.blocks, stop_reason, extent: Extent::Whole, usage: self.usage.total() })
     }
 
     fn stop_reason(&self) -> Result<StopReason, ModelError> {

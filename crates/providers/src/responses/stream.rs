@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use meerkat_core::{
-    Answer, AssistantBlock, DeltaSink, ModelError, ModelErrorKind, Provider, StopReason, Usage,
+    Answer, AssistantBlock, DeltaSink, Extent, ModelError, ModelErrorKind, Provider, StopReason, Usage,
 };
 use serde_json::Value;
 
@@ -89,7 +89,7 @@ impl Decode for Decoder {
             None if calls => StopReason::ToolUse,
             None => StopReason::EndTurn,
         };
-        Ok(Answer { blocks, stop_reason, usage: end.usage })
+        Ok(Answer { blocks, stop_reason, extent: Extent::Whole, usage: end.usage })
     }
 }
 

@@ -83,7 +83,7 @@ fn expected() -> Answer {
         cache_creation_tokens: Some(7),
         cache_read_tokens: Some(9),
     };
-    Answer { blocks, stop_reason: StopReason::ToolUse, usage }
+    Answer { blocks, stop_reason: StopReason::ToolUse, extent: Extent::Whole, usage }
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn expected() -> Read {
         cache_read_tokens: Some(40),
     };
     Read {
-        answer: Ok(Answer { blocks, stop_reason: StopReason::ToolUse, usage }),
+        answer: Ok(Answer { blocks, stop_reason: StopReason::ToolUse, extent: Extent::Whole, usage }),
         text: "Grüße, 🦦!".to_owned(),
         reasoning: "Hm — first.\n\nThen.\n\nraw".to_owned(),
     }
@@ -215,7 +215,7 @@ fn events_without_places_are_known_by_their_ids() {
     assert_eq!(
         read(Provider::SelfHosted, [stream.as_bytes()]),
         Read {
-            answer: Ok(Answer { blocks, stop_reason: StopReason::ToolUse, usage }),
+            answer: Ok(Answer { blocks, stop_reason: StopReason::ToolUse, extent: Extent::Whole, usage }),
             text: "yes".to_owned(),
             reasoning: "hm".to_owned(),
         }
