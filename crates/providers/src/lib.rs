@@ -17,6 +17,8 @@ mod endpoint;
 mod gemini;
 #[cfg(feature = "http")]
 mod history;
+#[cfg(feature = "http")]
+mod http;
 mod offline;
 #[cfg(feature = "responses")]
 mod responses;

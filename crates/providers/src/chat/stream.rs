@@ -57,6 +57,12 @@ impl Decoder {
         }
     }
 
+    /// Looks for no calls in the text.
+    pub(super) fn taking_text_as_text(mut self) -> Self {
+        self.gate = Gate::settled();
+        self
+    }
+
     fn chunk(&mut self, chunk: &Value, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
         if present(chunk, "error").is_some() || chunk["object"] == "error" {
             return Err(self.failed(chunk));

@@ -124,6 +124,11 @@ impl Decoder {
                 let place = place(kind, value)?;
                 self.meant(value)?.settle(place, needed(value, key)?, deltas)?;
             }
+            "output_text.annotation.added" => {
+                let index = number(value, "content_index")?.unwrap_or_default();
+                let annotation = object(value, "annotation")?.unwrap_or(&Value::Null);
+                self.meant(value)?.annotate(index, annotation);
+            }
             "function_call_arguments.delta" => self.meant(value)?.argue(needed(value, "delta")?)?,
             "function_call_arguments.done" => {
                 self.meant(value)?.settle_arguments(needed(value, "arguments")?)?;
@@ -165,7 +170,10 @@ impl Decoder {
         let item = self.meant(value)?;
         let part = object(value, "part")?.ok_or_else(|| Contradiction("`part` is missing".to_owned()))?;
         match Section::of(part)? {
-            Some((section, text)) => item.settle((section, index), text, deltas),
+            Some((section, text)) => {
+                item.settle((section, index), text, deltas)?;
+                item.settle_annotations(index, part)
+            }
             None => Ok(()),
         }
     }
