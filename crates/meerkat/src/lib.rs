@@ -30,11 +30,12 @@ pub use config::{
 pub use error::{Error, SessionRef};
 pub use meerkat_core::run::{Completion, Outcome, Report, RunInput};
 pub use meerkat_core::{
-    AgentEvent, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Message, Model, OutputSchema,
+    AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Message, Model, OutputSchema,
     Provider, RealmId, SessionId, TerminalCause, Tool, ToolOutput, ToolSource,
 };
 pub use meerkat_store::{
-    Archived, Backend, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, SessionQuery, UnknownBackend,
+    Archived, Backend, Blob, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, SessionQuery,
+    UnknownBackend,
 };
 pub use providers::{SecretSource, key_variables};
 pub use runtime::{Runtime, RuntimeOptions};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use meerkat_capabilities::{CapabilityStatus, Declaration};
 use meerkat_contracts::{CONTRACT_VERSION, CapabilityEntry, CapabilityReport};
-use meerkat_core::{Clock, Model, RealmId, SessionId, ToolSource};
-use meerkat_store::{Realm, Store};
+use meerkat_core::{BlobId, Clock, Model, RealmId, SessionId, ToolSource};
+use meerkat_store::{Blob, Realm, Store};
 
 use crate::clock::SystemClock;
 use crate::config::ConfigService;
@@ -128,6 +128,14 @@ impl Runtime {
     #[must_use]
     pub fn reference(&self, session: SessionId) -> String {
         self.shared.reference(session)
+    }
+
+    /// Reads a blob of the realm.
+    ///
+    /// # Errors
+    /// Fails when the store cannot be read.
+    pub async fn blob(&self, id: &BlobId) -> Result<Option<Blob>, Error> {
+        Ok(self.shared.store.blob(id.clone()).await?)
     }
 
     /// Says what this build can do under the realm's config.

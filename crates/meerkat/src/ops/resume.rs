@@ -1,7 +1,7 @@
 //! `meerkat_resume`.
 
 use meerkat_contracts::{ResumeRequest, RunReply, ToolOverlayInput, ToolResultInput};
-use meerkat_core::{Content, OutputSchema, ToolOutput, ToolResult};
+use meerkat_core::{OutputSchema, ToolOutput, ToolResult};
 use serde_json::Value;
 
 use super::run::{Extras, check_instructions, check_tools, refuse_unbuilt, reply};
@@ -33,7 +33,7 @@ impl Handle for Resume {
         })?;
         let results = input.tool_results.unwrap_or_default().into_iter().map(result).collect();
         let turn = TurnOptions {
-            input: RunInput { prompt: Content::text(input.prompt), results },
+            input: RunInput { prompt: input.prompt, results },
             model: input.model,
             provider: input.provider,
             system_prompt: input.system_prompt,
@@ -57,6 +57,7 @@ fn overlay(input: ToolOverlayInput) -> ToolOverlay {
 }
 
 fn result(input: ToolResultInput) -> ToolResult {
-    let output = ToolOutput { is_error: input.is_error.unwrap_or(false), ..ToolOutput::text(input.content) };
+    let output =
+        ToolOutput { content: input.content, is_error: input.is_error.unwrap_or(false), images: Vec::new() };
     output.bounded().answering(input.tool_use_id)
 }

@@ -2,7 +2,7 @@
 
 use meerkat_contracts::{CompletedReply, PendingCall, PendingReply, RunReply, RunRequest, TextBlock};
 use meerkat_core::run::Outcome;
-use meerkat_core::{Content, OutputSchema, ToolCall};
+use meerkat_core::{OutputSchema, ToolCall};
 use serde_json::{Map, Value};
 
 use super::{Call, Handle, Impact};
@@ -33,7 +33,7 @@ impl Handle for Run {
         })?;
         let options = NewSessionOptions { labels: input.labels.unwrap_or_default() };
         let turn = TurnOptions {
-            input: RunInput { prompt: Content::text(input.prompt), results: Vec::new() },
+            input: RunInput { prompt: input.prompt, results: Vec::new() },
             model: input.model,
             provider: input.provider,
             system_prompt: input.system_prompt,

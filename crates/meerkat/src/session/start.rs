@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::driver::{Driven, Driver};
 use super::events::{Emitter, EventSink};
+use super::media::stored_input;
 use super::record::{self, SessionSettings, encode};
 use crate::config::{Config, CurrentConfig};
 use crate::error::SessionRef;
@@ -142,7 +143,8 @@ impl Shared {
         };
         settings.change(turn, &**model);
         let transcript = Transcript::default();
-        let opening = open(&transcript, &[], turn.input.clone(), now)?;
+        let (input, mut changes) = stored_input(turn.input.clone())?;
+        let opening = open(&transcript, &[], input, now)?;
         let session = NewSession {
             id,
             created_at: now,
@@ -150,7 +152,8 @@ impl Shared {
             settings: encode(&settings)?,
             progress: encode(&Progress::default())?,
         };
-        let admission = Transaction { guards: Vec::new(), changes: vec![Change::CreateSession(session)] };
+        changes.push(Change::CreateSession(session));
+        let admission = Transaction { guards: Vec::new(), changes };
         let progress = Progress::default();
         Ok(Found {
             schema_warnings: schema_warnings(turn.output_schema.as_ref(), settings.provider)?,
@@ -187,10 +190,11 @@ impl Shared {
         let transcript = self.transcript(&row, &progress).await?;
         let calls = self.store.calls(id).await?;
         let calls = calls.iter().map(record::call).collect::<Result<Vec<_>, _>>()?;
-        let opening = open(&transcript, &calls, turn.input.clone(), now)?;
+        let (input, mut changes) = stored_input(turn.input.clone())?;
+        let opening = open(&transcript, &calls, input, now)?;
         let unrun = Guard::Unrun { session: id, fence: row.fence };
         let guards = vec![Guard::Live(id), Guard::Free { session: id, now }, unrun];
-        let changes = vec![Change::PutSettings { session: id, settings: encode(&settings)? }];
+        changes.push(Change::PutSettings { session: id, settings: encode(&settings)? });
         let admission = Transaction { guards, changes };
         Ok(Found {
             schema_warnings: schema_warnings(turn.output_schema.as_ref(), settings.provider)?,
