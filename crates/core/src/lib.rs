@@ -11,6 +11,7 @@ mod content;
 mod error;
 mod event;
 mod id;
+mod image;
 mod message;
 mod model;
 mod retry;
@@ -30,6 +31,7 @@ pub use event::{
     SchemaWarning, TerminalCause, ToolConfigChange, ToolConfigOperation,
 };
 pub use id::{BlobId, EventId, IdError, RealmId, RunId, SessionId};
+pub use image::{ImageAnswer, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, Picture};
 pub use jiff::Timestamp;
 pub use message::{AssistantBlock, AssistantImage, BlobRef, Message, NoticeKind, StopReason};
 pub use model::{

@@ -202,16 +202,7 @@ impl Decoder {
         let why = said(&format!("the answer ended with {}", finish.reason), &finish.message);
         match finish.reason.as_str() {
             "MAX_TOKENS" => Ok(StopReason::MaxTokens),
-            "SAFETY"
-            | "RECITATION"
-            | "LANGUAGE"
-            | "BLOCKLIST"
-            | "PROHIBITED_CONTENT"
-            | "SPII"
-            | "MODEL_ARMOR"
-            | "IMAGE_SAFETY"
-            | "IMAGE_PROHIBITED_CONTENT"
-            | "IMAGE_RECITATION" => filtered(is_usable, &why),
+            reason if is_filtered(reason) => filtered(is_usable, &why),
             "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" if self.calls == 0 => {
                 Err(malformed(&why))
             }
@@ -222,6 +213,23 @@ impl Decoder {
             _ => Ok(StopReason::EndTurn),
         }
     }
+}
+
+/// Says whether a finish reason is a filter's.
+pub(crate) fn is_filtered(reason: &str) -> bool {
+    matches!(
+        reason,
+        "SAFETY"
+            | "RECITATION"
+            | "LANGUAGE"
+            | "BLOCKLIST"
+            | "PROHIBITED_CONTENT"
+            | "SPII"
+            | "MODEL_ARMOR"
+            | "IMAGE_SAFETY"
+            | "IMAGE_PROHIBITED_CONTENT"
+            | "IMAGE_RECITATION"
+    )
 }
 
 /// Who a text comes from: the answer or the thought before it.
