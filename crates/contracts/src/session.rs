@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use meerkat_core::run::ExtractionError;
-use meerkat_core::{BlobId, BudgetLimits, Message, Provider, SchemaWarning, SessionId, TerminalCause, Usage};
+use meerkat_core::{
+    BlobId, BudgetLimits, Content, Message, Provider, SchemaWarning, SessionId, TerminalCause, Usage,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -15,8 +17,8 @@ use crate::{HookOverrides, SkillKey, SkillRef};
 /// Starts a session and runs its first prompt.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRequest {
-    /// What the agent is asked to do.
-    pub prompt: String,
+    /// What the agent is asked to do: a text, or a list of text, image and video blocks.
+    pub prompt: Content,
     /// Replaces the default system prompt.
     pub system_prompt: Option<String>,
     /// The model, for example `claude-opus-4-6`; the config's default if left out. `offline` needs no key.
@@ -89,9 +91,9 @@ pub struct BuiltinConfig {
 pub struct ResumeRequest {
     /// The session.
     pub session_id: String,
-    /// What to do next; may be empty when `tool_results` are given.
+    /// What to do next, as a text or a list of blocks; may be empty when `tool_results` are given.
     #[serde(default)]
-    pub prompt: String,
+    pub prompt: Content,
     /// The results of the pending tool calls, every one of them.
     pub tool_results: Option<Vec<ToolResultInput>>,
     /// Your tools; those of the last run are kept if left out or empty.
@@ -154,8 +156,8 @@ pub struct ToolOverlayInput {
 pub struct ToolResultInput {
     /// The call's id, from `pending_tool_calls`.
     pub tool_use_id: String,
-    /// The result, or what went wrong.
-    pub content: String,
+    /// The result, or what went wrong: a text, or a list of text and image blocks.
+    pub content: Content,
     /// Whether the tool failed.
     pub is_error: Option<bool>,
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use meerkat_core::{
-    Answer, AssistantBlock, BoxFuture, Delta, DeltaSink, Message, Model, ModelError, ModelErrorKind,
+    Answer, AssistantBlock, BoxFuture, Delta, DeltaSink, Extent, Message, Model, ModelError, ModelErrorKind,
     ModelInfo, ModelRequest, Provider, StopReason, Usage,
 };
 use serde_json::Value;
@@ -144,7 +144,7 @@ impl ScriptedModel {
             Script::Panic => panic!("as scripted"),
         };
         let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
-        Ok(Answer { blocks, stop_reason, usage })
+        Ok(Answer { blocks, stop_reason, extent: Extent::Whole, usage })
     }
 }
 

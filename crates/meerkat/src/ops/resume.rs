@@ -1,7 +1,7 @@
 //! `meerkat_resume`.
 
 use meerkat_contracts::{ResumeRequest, RunReply, ToolOverlayInput, ToolResultInput};
-use meerkat_core::{Content, ToolOutput, ToolResult};
+use meerkat_core::{ToolOutput, ToolResult};
 
 use super::turn::{reply, turn_options, wishes};
 use super::{Call, Handle, Impact};
@@ -24,7 +24,7 @@ impl Handle for Resume {
         let id = input.session_id.parse()?;
         let schema = wishes!(input).check()?;
         let results = input.tool_results.unwrap_or_default().into_iter().map(result).collect();
-        let next = RunInput { prompt: Content::text(input.prompt), results };
+        let next = RunInput { prompt: input.prompt, results };
         let overlay = input.flow_tool_overlay.map(overlay).unwrap_or_default();
         let turn = turn_options!(input, next, schema, overlay);
         let runtime = call.runtime;
@@ -39,6 +39,6 @@ fn overlay(input: ToolOverlayInput) -> ToolOverlay {
 
 fn result(input: ToolResultInput) -> ToolResult {
     let output =
-        ToolOutput { content: Content::text(input.content), is_error: input.is_error.unwrap_or(false) };
+        ToolOutput { content: input.content, is_error: input.is_error.unwrap_or(false), images: Vec::new() };
     output.bounded().answering(input.tool_use_id)
 }

@@ -1,7 +1,6 @@
 //! `meerkat_run`.
 
 use meerkat_contracts::{RunReply, RunRequest};
-use meerkat_core::Content;
 
 use super::turn::{reply, turn_options, wishes};
 use super::{Call, Handle, Impact};
@@ -24,7 +23,7 @@ impl Handle for Run {
         check_labels(&input)?;
         let schema = wishes!(input).check()?;
         let options = NewSessionOptions { labels: input.labels.unwrap_or_default() };
-        let first = RunInput { prompt: Content::text(input.prompt), results: Vec::new() };
+        let first = RunInput { prompt: input.prompt, results: Vec::new() };
         let turn = turn_options!(input, first, schema, ToolOverlay::default());
         let runtime = call.runtime;
         let result = runtime.sessions().create(options, turn, call.control).await?;

@@ -4,6 +4,7 @@ mod driver;
 mod events;
 mod flight;
 mod live;
+mod media;
 mod record;
 mod service;
 mod start;

@@ -23,6 +23,8 @@ mod limits;
 #[cfg(test)]
 mod ops;
 #[cfg(test)]
+mod pictures;
+#[cfg(test)]
 mod runs;
 #[cfg(test)]
 mod sessions;
