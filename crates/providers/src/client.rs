@@ -12,15 +12,13 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 pub(crate) use crate::endpoint::Endpoint;
-use crate::sse::Parser;
+use crate::reader::{self, Reader};
 use crate::wire::{Wire, error};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(15);
 /// How much of an error's body is read.
 const MAX_ERROR_BODY: usize = 64 * 1024;
-/// How much of an error is shown.
-const MAX_MESSAGE: usize = 600;
 
 /// An HTTP client that is made when it is first needed and then shared.
 #[derive(Clone, Default)]
@@ -103,13 +101,11 @@ impl<W: Wire> WireModel<W> {
         mut response: reqwest::Response,
         deltas: DeltaSink<'_>,
     ) -> Result<Answer, ModelError> {
-        let mut parser = Parser::default();
-        let mut decoder = self.wire.decoder();
-        let mut events = Vec::new();
+        let mut reader = Reader::new(&self.wire);
         loop {
-            let chunk = match response.chunk().await {
-                Ok(Some(chunk)) => chunk,
-                Ok(None) => return decoder.finish(),
+            match response.chunk().await {
+                Ok(Some(chunk)) => reader.feed(&chunk, deltas)?,
+                Ok(None) => return reader.finish(),
                 Err(failure) => {
                     let kind = if failure.is_timeout() {
                         ModelErrorKind::NetworkTimeout
@@ -118,18 +114,13 @@ impl<W: Wire> WireModel<W> {
                     };
                     return Err(self.error(kind, format!("the answer broke off: {}", root(&failure))));
                 }
-            };
-            let read = parser.feed(&chunk, &mut events);
-            read.map_err(|failure| self.error(ModelErrorKind::Malformed, failure.to_string()))?;
-            for event in events.drain(..) {
-                decoder.event(&event, deltas)?;
             }
         }
     }
 
     async fn refused(&self, mut response: reqwest::Response) -> ModelError {
         let status = response.status().as_u16();
-        let retry_after = retry_after(response.headers());
+        let wait = retry_after(response.headers());
         let mut text = Vec::new();
         while text.len() < MAX_ERROR_BODY {
             match response.chunk().await {
@@ -137,19 +128,7 @@ impl<W: Wire> WireModel<W> {
                 Ok(None) | Err(_) => break,
             }
         }
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-        let refusal = self.wire.refusal(status, &body);
-        let retry_after = retry_after.or_else(|| self.wire.retry_after(&body));
-        let message = if refusal.message.is_empty() { plain(&text) } else { refusal.message };
-        let message: String = message.chars().take(MAX_MESSAGE).collect();
-        ModelError {
-            kind: refusal.kind,
-            provider: self.wire.provider(),
-            status: Some(status),
-            retry_after,
-            message: format!("HTTP {status}: {message}"),
-        }
+        reader::refusal(&self.wire, status, wait, &String::from_utf8_lossy(&text))
     }
 
     fn broken(&self, failure: &reqwest::Error) -> ModelError {
@@ -175,25 +154,6 @@ fn root(failure: &reqwest::Error) -> String {
         cause = inner;
     }
     cause.to_string()
-}
-
-/// Takes the text out of an HTML error page.
-fn plain(text: &str) -> String {
-    let mut out = String::new();
-    let mut in_tag = false;
-    for c in text.chars().take(20_000) {
-        match c {
-            '<' => in_tag = true,
-            '>' => {
-                in_tag = false;
-                out.push(' ');
-            }
-            c if !in_tag => out.push(c),
-            _ => {}
-        }
-    }
-    let words: Vec<_> = out.split_whitespace().collect();
-    if words.is_empty() { "no further explanation".to_owned() } else { words.join(" ") }
 }
 
 /// Reads how long the provider asks us to wait, in any of the ways providers say it.

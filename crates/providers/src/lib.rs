@@ -13,11 +13,17 @@ mod chat;
 #[cfg(feature = "http")]
 mod client;
 mod endpoint;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 #[cfg(feature = "gemini")]
 mod gemini;
 #[cfg(feature = "http")]
 mod history;
 mod offline;
+#[cfg(feature = "http")]
+mod quick;
+#[cfg(feature = "http")]
+mod reader;
 #[cfg(feature = "responses")]
 mod responses;
 #[cfg(feature = "http")]

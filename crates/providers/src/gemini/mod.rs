@@ -6,6 +6,7 @@
 mod errors;
 mod fields;
 mod params;
+mod quick;
 mod request;
 mod stream;
 
@@ -82,8 +83,8 @@ fn split_version(base_url: &str) -> (String, String) {
 }
 
 /// The wire format.
-struct Gemini {
-    version: String,
+pub(crate) struct Gemini {
+    pub(crate) version: String,
 }
 
 impl Wire for Gemini {
