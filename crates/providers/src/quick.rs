@@ -35,7 +35,7 @@ impl Text<'_> {
     }
 }
 
-impl<'de> Deserialize<'de> for Text<'de> {
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(TextVisitor)
     }
