@@ -1,14 +1,12 @@
 //! A model behind a wire format: a request made, sent, and its answer read as it arrives.
 
-use meerkat_core::{
-    Answer, BoxFuture, Delta, DeltaSink, Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest,
-};
+use meerkat_core::{Answer, BoxFuture, Delta, DeltaSink, Model, ModelError, ModelInfo, ModelRequest};
 
 pub(crate) use crate::endpoint::Endpoint;
 pub use crate::http::Http;
 use crate::http::{Post, chunk};
-use crate::sse::Parser;
-use crate::wire::{Decode, Wire, error};
+use crate::reader::Reader;
+use crate::wire::Wire;
 
 #[cfg(all(test, feature = "anthropic", feature = "chat", feature = "gemini", feature = "responses"))]
 mod tests;
@@ -46,30 +44,12 @@ impl<W: Wire> Model for WireModel<W> {
                 body: &body.json,
             };
             let refusal = |status, body: &_| (self.wire.refusal(status, body), self.wire.retry_after(body));
-            let response = self.http.post(post, &refusal).await?;
-            self.read(response, self.wire.decoder_for(request), deltas).await
-        })
-    }
-}
-
-impl<W: Wire> WireModel<W> {
-    async fn read(
-        &self,
-        mut response: reqwest::Response,
-        mut decoder: Box<dyn Decode>,
-        deltas: DeltaSink<'_>,
-    ) -> Result<Answer, ModelError> {
-        let provider = self.wire.provider();
-        let mut parser = Parser::default();
-        let mut events = Vec::new();
-        while let Some(bytes) = chunk(provider, &mut response).await? {
-            let read = parser.feed(bytes.as_ref(), &mut events);
-            // What came whole before the fault is as good as what came in an earlier piece.
-            for event in events.drain(..) {
-                decoder.event(&event, deltas)?;
+            let mut response = self.http.post(post, &refusal).await?;
+            let mut reader = Reader::new(self.wire.provider(), self.wire.decoder_for(request));
+            while let Some(bytes) = chunk(self.wire.provider(), &mut response).await? {
+                reader.feed(bytes.as_ref(), deltas)?;
             }
-            read.map_err(|fault| error(provider, ModelErrorKind::Malformed, fault.to_string()))?;
-        }
-        decoder.finish()
+            reader.finish()
+        })
     }
 }

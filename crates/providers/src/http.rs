@@ -10,14 +10,13 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use crate::endpoint::Endpoint;
-use crate::wire::{Refusal, error};
+use crate::reader::{ReadRefusal, Refused, refusal};
+use crate::wire::error;
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(15);
 /// How much of an error's body is read.
 const MAX_ERROR_BODY: usize = 64 * 1024;
-/// How much of an error is shown.
-const MAX_MESSAGE: usize = 600;
 
 /// An HTTP client that is made when it is first needed and then shared.
 #[derive(Clone, Default)]
@@ -35,9 +34,6 @@ pub(crate) struct Post<'a> {
     pub(crate) body: &'a Value,
 }
 
-/// Reads a refusal: what it is, and how long the body asks us to wait.
-pub(crate) type ReadRefusal<'a> = &'a (dyn Fn(u16, &Value) -> (Refusal, Option<Duration>) + Send + Sync);
-
 impl Http {
     /// Makes one.
     #[must_use]
@@ -49,7 +45,7 @@ impl Http {
     pub(crate) async fn post(
         &self,
         post: Post<'_>,
-        refusal: ReadRefusal<'_>,
+        read: ReadRefusal<'_>,
     ) -> Result<reqwest::Response, ModelError> {
         let provider = post.provider;
         let client = self.get().map_err(|reason| error(provider, ModelErrorKind::Connection, reason))?;
@@ -64,7 +60,7 @@ impl Http {
         if response.status().is_success() {
             Ok(response)
         } else {
-            Err(refused(provider, response, refusal).await)
+            Err(refused(provider, response, read).await)
         }
     }
 
@@ -97,7 +93,7 @@ pub(crate) async fn chunk(
 
 async fn refused(provider: Provider, mut response: reqwest::Response, read: ReadRefusal<'_>) -> ModelError {
     let status = response.status().as_u16();
-    let in_header = retry_after(response.headers());
+    let wait = retry_after(response.headers());
     let mut text = Vec::new();
     while text.len() < MAX_ERROR_BODY {
         match response.chunk().await {
@@ -105,18 +101,7 @@ async fn refused(provider: Provider, mut response: reqwest::Response, read: Read
             Ok(None) | Err(_) => break,
         }
     }
-    let text = String::from_utf8_lossy(&text).into_owned();
-    let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-    let (refusal, in_body) = read(status, &body);
-    let message = if refusal.message.is_empty() { plain(&text) } else { refusal.message };
-    let message: String = message.chars().take(MAX_MESSAGE).collect();
-    ModelError {
-        kind: refusal.kind,
-        provider,
-        status: Some(status),
-        retry_after: in_header.or(in_body),
-        message: format!("HTTP {status}: {message}"),
-    }
+    refusal(&Refused { provider, status, wait, text: &String::from_utf8_lossy(&text) }, read)
 }
 
 fn broken(provider: Provider, endpoint: &Endpoint, failure: &reqwest::Error) -> ModelError {
@@ -137,25 +122,6 @@ fn root(failure: &reqwest::Error) -> String {
         cause = inner;
     }
     cause.to_string()
-}
-
-/// Takes the text out of an HTML error page.
-fn plain(text: &str) -> String {
-    let mut out = String::new();
-    let mut in_tag = false;
-    for c in text.chars().take(20_000) {
-        match c {
-            '<' => in_tag = true,
-            '>' => {
-                in_tag = false;
-                out.push(' ');
-            }
-            c if !in_tag => out.push(c),
-            _ => {}
-        }
-    }
-    let words: Vec<_> = out.split_whitespace().collect();
-    if words.is_empty() { "no further explanation".to_owned() } else { words.join(" ") }
 }
 
 /// Reads how long the provider asks us to wait, in any of the ways providers say it.

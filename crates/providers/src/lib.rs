@@ -13,6 +13,8 @@ mod chat;
 #[cfg(feature = "http")]
 mod client;
 mod endpoint;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 #[cfg(feature = "gemini")]
 mod gemini;
 #[cfg(feature = "http")]
@@ -22,6 +24,10 @@ mod http;
 #[cfg(feature = "http")]
 mod images;
 mod offline;
+#[cfg(feature = "http")]
+mod quick;
+#[cfg(feature = "http")]
+mod reader;
 #[cfg(feature = "responses")]
 mod responses;
 #[cfg(feature = "http")]

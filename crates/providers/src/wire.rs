@@ -65,7 +65,7 @@ pub(crate) struct Refusal {
 /// Reads one answer, event by event.
 pub(crate) trait Decode: Send {
     /// Takes an event. Unknown events are passed over; one that contradicts the format is an error.
-    fn event(&mut self, event: &Event, deltas: DeltaSink<'_>) -> Result<(), ModelError>;
+    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError>;
 
     /// Returns the answer, or says that the stream was cut.
     fn finish(self: Box<Self>) -> Result<Answer, ModelError>;

@@ -6,6 +6,7 @@
 mod blocks;
 mod errors;
 mod messages;
+mod quick;
 mod request;
 mod stream;
 #[cfg(test)]
@@ -55,8 +56,8 @@ pub fn anthropic_with(
 }
 
 /// The wire format.
-struct Messages {
-    version: String,
+pub(crate) struct Messages {
+    pub(crate) version: String,
 }
 
 impl Messages {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::blocks::Part;
-use super::errors;
+use super::{errors, quick};
 use crate::sse::Event;
 use crate::wire::{Decode, error};
 
@@ -113,11 +113,14 @@ pub(super) struct Decoder {
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, event: &Event, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
         if self.stage == Stage::Ended {
             return Ok(());
         }
-        let read = serde_json::from_str(&event.data);
+        if self.stage == Stage::Inside && self.extend(event.data, deltas).is_some() {
+            return Ok(());
+        }
+        let read = serde_json::from_str(event.data);
         let event = read.map_err(|reason| malformed(format!("an event cannot be read: {reason}")))?;
         match event {
             StreamEvent::Other => Ok(()),
@@ -165,6 +168,14 @@ impl Decode for Decoder {
 }
 
 impl Decoder {
+    /// Takes an event that adds to an open block; `None`, and nothing done, for any other.
+    fn extend(&mut self, data: &str, deltas: DeltaSink<'_>) -> Option<()> {
+        let (index, piece) = quick::read(data)?;
+        let block = self.blocks.iter_mut().rev().find(|block| block.index == index && block.is_open)?;
+        block.part.grow(&piece)?.into_iter().for_each(deltas);
+        Some(())
+    }
+
     fn start(&mut self, usage: &Counted) -> Result<(), ModelError> {
         if self.stage != Stage::Before {
             return Err(malformed("`message_start` came twice"));

@@ -6,6 +6,7 @@
 mod calls;
 mod errors;
 mod messages;
+mod quick;
 mod request;
 mod spoken;
 mod stream;
@@ -34,9 +35,9 @@ pub fn chat(info: ModelInfo, remote_model: String, endpoint: Endpoint, http: Htt
 }
 
 /// The wire format of one model.
-struct Chat {
-    provider: Provider,
-    remote_model: String,
+pub(crate) struct Chat {
+    pub(crate) provider: Provider,
+    pub(crate) remote_model: String,
 }
 
 impl Wire for Chat {

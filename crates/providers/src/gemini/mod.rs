@@ -6,6 +6,7 @@
 mod errors;
 mod fields;
 mod params;
+mod quick;
 mod request;
 mod stream;
 
@@ -85,8 +86,8 @@ pub(crate) fn split_version(base_url: &str) -> (String, String) {
 }
 
 /// The wire format.
-struct Gemini {
-    version: String,
+pub(crate) struct Gemini {
+    pub(crate) version: String,
 }
 
 impl Wire for Gemini {

@@ -6,6 +6,7 @@
 mod errors;
 mod input;
 mod item;
+mod quick;
 mod request;
 mod stream;
 #[cfg(test)]
@@ -39,8 +40,8 @@ pub(crate) fn without_version(base_url: &str) -> &str {
 }
 
 /// The wire format.
-struct Responses {
-    provider: Provider,
+pub(crate) struct Responses {
+    pub(crate) provider: Provider,
 }
 
 impl Wire for Responses {

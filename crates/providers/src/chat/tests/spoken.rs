@@ -6,7 +6,7 @@ use meerkat_core::{ModelRequest, OutputSchema, Provider, StopReason};
 use serde_json::json;
 
 use super::{blocks, call, delta, reasoning, replay, request, text, tool, whole, wire};
-use crate::sse::Parser;
+use crate::reader::Reader;
 use crate::wire::Wire as _;
 
 const CALL: &str = r#"{"name": "f", "arguments": {"x": 1}}"#;
@@ -110,12 +110,11 @@ fn a_call_may_follow_thoughts() {
 #[test]
 fn where_no_call_can_be_meant_a_text_like_one_is_a_text() {
     let decode = |request: &meerkat_core::ModelRequest| {
-        let mut decoder = wire(Provider::SelfHosted).decoder_for(request);
+        let decoder = wire(Provider::SelfHosted).decoder_for(request);
         let stream = whole(&[delta(json!({ "content": CALL }))], "stop");
-        let (mut parser, mut events) = (Parser::default(), Vec::new());
-        parser.feed(stream.as_bytes(), &mut events).unwrap();
-        events.iter().try_for_each(|event| decoder.event(event, &|_| {})).unwrap();
-        decoder.finish().unwrap().blocks
+        let mut reader = Reader::new(Provider::SelfHosted, decoder);
+        reader.feed(stream.as_bytes(), &|_| {}).unwrap();
+        reader.finish().unwrap().blocks
     };
     let plain = request(vec![]);
     let offered = ModelRequest { tools: Arc::from([tool("f", "", json!({}))]), ..request(vec![]) };
