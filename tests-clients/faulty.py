@@ -1,0 +1,101 @@
+"""llmock: a provider that misbehaves on demand and then judges how its client took it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from children import free_port, request, server
+from providers import Bases
+from support import expect
+
+PROGRAM = Path(sys.executable).with_name("llmock")
+START_SECONDS = 60
+
+# Prompts that are longer, by llmock's guess, are refused as a provider refuses them.
+CONTEXT_WINDOW = 3000
+
+# A client that gives a stream up must have the time to do so before the stream has ended.
+CHUNK_DELAY_MS = 30
+
+
+class Mock:
+    """One llmock server. What it was told and what it saw is forgotten with `script`."""
+
+    def __init__(self, port: int) -> None:
+        self.address = f"http://127.0.0.1:{port}"
+
+    def bases(self) -> Bases:
+        return Bases(
+            anthropic=f"{self.address}/anthropic",
+            openai=f"{self.address}/v1",
+            gemini=f"{self.address}/gemini",
+            self_hosted=f"{self.address}/v1",
+        )
+
+    def script(self, *behaviors: dict[str, Any]) -> None:
+        """Begins anew and says how the next requests are to be answered."""
+        request("POST", f"{self.address}/_llmock/reset")
+        self.add(*behaviors)
+
+    def add(self, *behaviors: dict[str, Any]) -> None:
+        request("POST", f"{self.address}/_llmock/scenario", {"behaviors": list(behaviors)})
+
+    def requests(self) -> list[dict[str, Any]]:
+        return request("GET", f"{self.address}/_llmock/requests")["requests"]
+
+    def expect_clean(self, calls: int, attempts: int, faults: int) -> None:
+        """The verdict since `script`: so many calls, attempts and faults, and nothing to find fault with."""
+        wanted = {"passed": True, "calls": calls, "attempts": attempts, "faults_injected": faults}
+        wanted |= {"errors": 0, "warnings": 0, "findings": []}
+        expect(request("GET", f"{self.address}/_llmock/verdict"), wanted, "verdict")
+
+    def expect_report(self) -> None:
+        """llmock's own report, as its program gives it."""
+        done = subprocess.run([PROGRAM, "report", "--strict", "--url", self.address], capture_output=True, text=True)
+        expect((done.returncode, "PASS" in done.stdout), (0, True), f"llmock report: {done.stdout}{done.stderr}")
+
+
+@contextmanager
+def serve() -> Iterator[Mock]:
+    """Serves for as long as the block lasts."""
+    port = free_port()
+    command = [str(PROGRAM), "serve", "--port", str(port), "--context-window", str(CONTEXT_WINDOW)]
+    command += ["--stream-chunk-delay-ms", str(CHUNK_DELAY_MS)]
+    with server(command, f"http://127.0.0.1:{port}/health", START_SECONDS):
+        yield Mock(port)
+
+
+@contextmanager
+def without_retry_after(mock: Mock) -> Iterator[Mock]:
+    """A way to the server on which it is lost how long the client is to wait; llmock itself always says it."""
+    upstream = mock.address.removeprefix("http://")
+
+    class Relay(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            connection = HTTPConnection(upstream)
+            connection.request("POST", self.path, body, {"content-type": "application/json"})
+            answer = connection.getresponse()
+            self.send_response(answer.status)
+            self.send_header("content-type", answer.headers["content-type"])
+            self.send_header("connection", "close")
+            self.end_headers()
+            while chunk := answer.read1():
+                self.wfile.write(chunk)
+            connection.close()
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing: the tests say what went wrong."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Relay) as relay:
+        Thread(target=relay.serve_forever, daemon=True).start()
+        yield Mock(relay.server_port)
+        relay.shutdown()
