@@ -13,7 +13,8 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,27 +38,42 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-@contextmanager
-def server(command: list[str], ready: str, seconds: float, **environment: str) -> Iterator[None]:
-    """A server process for as long as the block lasts, once it answers at the address `ready`.
+@dataclass(frozen=True)
+class Program:
+    """A server: how it is started, and an address that answers once it serves."""
 
-    To be used in the main thread: the kernel ends the process with the thread that started it.
+    command: list[str]
+    ready: str
+
+
+@contextmanager
+def servers(*programs: Program, seconds: float, **environment: str) -> Iterator[None]:
+    """Servers side by side for as long as the block lasts, which begins when all of them serve.
+
+    To be used in the main thread: the kernel ends a process with the thread that started it.
     """
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env={**os.environ, **environment},
-            start_new_session=True,
-            preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
-        )
-        try:
-            wait_until_ready(process, ready, seconds, log)
-            yield
-        finally:
-            stop(process)
+    with ExitStack() as running:
+        started = [(program, *start(program, environment, running)) for program in programs]
+        for program, process, log in started:
+            wait_until_ready(process, program.ready, seconds, log)
+        yield
+
+
+def start(
+    program: Program, environment: dict[str, str], running: ExitStack
+) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    log = running.enter_context(tempfile.TemporaryFile())
+    process = subprocess.Popen(
+        program.command,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env={**os.environ, **environment},
+        start_new_session=True,
+        preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
+    )
+    running.callback(stop, process)
+    return process, log
 
 
 def wait_until_ready(process: subprocess.Popen[bytes], ready: str, seconds: float, log: IO[bytes]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from children import free_port, request, server
+from children import Program, free_port, request, servers
 from providers import Bases
 from support import expect
 
@@ -64,13 +64,16 @@ class Mock:
 
 
 @contextmanager
-def serve() -> Iterator[Mock]:
-    """Serves for as long as the block lasts."""
-    port = free_port()
-    command = [str(PROGRAM), "serve", "--port", str(port), "--context-window", str(CONTEXT_WINDOW)]
-    command += ["--stream-chunk-delay-ms", str(CHUNK_DELAY_MS)]
-    with server(command, f"http://127.0.0.1:{port}/health", START_SECONDS):
-        yield Mock(port)
+def serve(count: int) -> Iterator[list[Mock]]:
+    """So many servers for as long as the block lasts."""
+    ports = [free_port() for _ in range(count)]
+    options = ["--context-window", str(CONTEXT_WINDOW), "--stream-chunk-delay-ms", str(CHUNK_DELAY_MS)]
+    programs = [
+        Program([str(PROGRAM), "serve", "--port", str(port), *options], f"http://127.0.0.1:{port}/health")
+        for port in ports
+    ]
+    with servers(*programs, seconds=START_SECONDS):
+        yield [Mock(port) for port in ports]
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -222,10 +222,8 @@ def run_one(name: str, function: Callable[[Place], Any]) -> bool:
     place = Place(base)
     start = time.monotonic()
     try:
-        if inspect.iscoroutinefunction(function):
-            asyncio.run(asyncio.wait_for(function(place), TEST_TIMEOUT_SECONDS))
-        else:
-            function(place)
+        if inspect.isawaitable(outcome := function(place)):
+            asyncio.run(within_time(outcome))
     except Exception as problem:  # Whatever goes wrong in a test is its result.
         said = [f"FAIL {name}", indent(explain(problem))]
         if place.log.exists() and (log := place.log.read_text(errors="replace").strip()):
@@ -237,6 +235,11 @@ def run_one(name: str, function: Callable[[Place], Any]) -> bool:
         return True
     finally:
         shutil.rmtree(base, ignore_errors=True)
+
+
+async def within_time(test: Awaitable[Any]) -> None:
+    async with asyncio.timeout(TEST_TIMEOUT_SECONDS):
+        await test
 
 
 def say(text: str) -> None:

