@@ -25,6 +25,9 @@ from typing import Any
 # Shorter than the runs that only end when they are stopped, so that such a test cannot pass by waiting.
 TEST_TIMEOUT_SECONDS = 45
 
+# How much of a line of a log is shown.
+LOG_LINE = 400
+
 TOOLS = [
     "meerkat_run",
     "meerkat_resume",
@@ -174,6 +177,30 @@ def expect_talk(history: dict[str, Any], wanted: list[tuple[str, str]]) -> None:
     expect(talk, wanted, "history: what was said")
 
 
+def transcript(messages: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+    """Messages in short: what was said and by whom, what was thought, which calls, which results."""
+    return [line for message in messages for line in message_lines(message)]
+
+
+def message_lines(message: dict[str, Any]) -> list[tuple[str, Any]]:
+    if message["role"] == "user":
+        return [("user", message["content"])]
+    if message["role"] == "tool_results":
+        kinds = {False: "result", True: "error"}
+        return [(kinds[result["is_error"]], result["content"]) for result in message["results"]]
+    if message["role"] == "block_assistant":
+        return [block_line(block["block_type"], block["data"]) for block in message["blocks"]]
+    return [(message["role"], message)]
+
+
+def block_line(kind: str, data: dict[str, Any]) -> tuple[str, Any]:
+    if kind == "tool_use":
+        return ("call", (data["name"], data["args"]))
+    if kind == "server_tool_content":
+        return ("server tool", data["name"])
+    return (kind, data["text"])
+
+
 def answer_call(session_id: str, tool_use_id: str) -> dict[str, Any]:
     """Arguments of `meerkat_resume` that deliver the result of the pending call."""
     results = [{"tool_use_id": tool_use_id, "content": "the file says hi", "is_error": False}]
@@ -227,7 +254,8 @@ def run_one(name: str, function: Callable[[Place], Any]) -> bool:
     except Exception as problem:  # Whatever goes wrong in a test is its result.
         said = [f"FAIL {name}", indent(explain(problem))]
         if place.log.exists() and (log := place.log.read_text(errors="replace").strip()):
-            said.append(indent("server log, last lines:\n" + "\n".join(log.splitlines()[-20:])))
+            last = [line[:LOG_LINE] for line in log.splitlines()[-20:]]
+            said.append(indent("\n".join(["server log, last lines:", *last])))
         say("\n".join(said))
         return False
     else:

@@ -9,10 +9,13 @@ Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
+
+from mcp import Client
 
 import faulty
 from faulty import CONTEXT_WINDOW, Mock
@@ -20,7 +23,6 @@ from mcp_client import call, connect
 from providers import ANTHROPIC, FORMATS, GEMINI, KEYS, OPENAI, SELF_HOSTED, Format, Run, configure, rkat, run
 from support import (
     READ_FILE,
-    Failure,
     Place,
     answer_call,
     expect,
@@ -30,11 +32,15 @@ from support import (
     main,
     payload,
     test,
+    transcript,
 )
 
 # What the model says. Long enough that every format streams it in pieces, with room for a fault between them.
 TEXT = "The tide is out and the boats lie on the sand until the evening brings the water back to them."
 SAY = {"type": "reply", "text": TEXT, "times": None}
+
+# So long that a client has seconds to give the stream up before it has ended.
+RAMBLE = {"type": "reply", "text": " ".join([TEXT] * 12)}
 
 CALL_READ_FILE = {"type": "reply", "tool_calls": [{"name": "read_file", "arguments": {"path": "/tmp/x"}}]}
 
@@ -47,13 +53,16 @@ RATE_LIMIT_FLOOR_MS = 30_000
 MOCKS: dict[str, Mock] = {}
 
 
-def case(name: str) -> Callable[[Callable[[Place, Format, Mock], Any]], None]:
-    """Marks a test that is run with every format, each with a llmock of its own."""
+# The formats in which a call's arguments are a text that the model writes, and not an object.
+BY_TEXT = [ANTHROPIC, OPENAI, SELF_HOSTED]
+
+
+def case(name: str, *forms: Format) -> Callable[[Callable[[Place, Format, Mock], Any]], None]:
+    """Marks a test that is run with these formats, or with all, each with a llmock of its own."""
 
     def mark(function: Callable[[Place, Format, Mock], Any]) -> None:
-        for form in FORMATS:
-            lane = form.provider
-            test(f"{lane}: {name}", lane)(partial(on_mock, function, form))
+        for form in forms or FORMATS:
+            test(f"{form.provider}: {name}", form.provider)(partial(on_mock, function, form))
 
     return mark
 
@@ -62,6 +71,22 @@ def on_mock(function: Callable[[Place, Format, Mock], Any], form: Format, place:
     mock = MOCKS[form.provider]
     configure(place, mock.bases(), **QUICK)
     return function(place, form, mock)
+
+
+def http(form: Format, status: int, said: str) -> str:
+    """How an error of the provider is shown. Gemini's errors have a name, which is shown too."""
+    name = f"{GEMINI_NAMES[status]}: " if form == GEMINI else ""
+    return f"{form.provider}: HTTP {status}: {name}{said}"
+
+
+GEMINI_NAMES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+    529: "UNAVAILABLE",
+}
 
 
 def fail(status: int, **more: Any) -> dict[str, Any]:
@@ -89,7 +114,7 @@ def expect_refusal(done: Run, error_class: str, cause: str, message: str) -> Non
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(SAY, fail(429, retry_after=1.5, times=2))
     done = run(place, form, "What is the tide?")
-    expect_recovery(done, [f"{form.provider}: HTTP 429: Rate limit exceeded."] * 2)
+    expect_recovery(done, [http(form, 429, "Rate limit exceeded.")] * 2)
     early = [event["delay_ms"] for event in done.of("retrying") if event["delay_ms"] < 1500]
     expect(early, [], "delays shorter than what was asked for")
     mock.expect_clean(calls=1, attempts=3, faults=2)
@@ -101,7 +126,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
     done = run(place, form, "What is the tide?")
     expect_recovery(
         done,
-        [f"{form.provider}: HTTP 503: Service unavailable.", f"{form.provider}: HTTP 529: Service overloaded."],
+        [http(form, 503, "Service unavailable."), http(form, 529, "Service overloaded.")],
     )
     mock.expect_clean(calls=1, attempts=3, faults=2)
 
@@ -110,7 +135,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(SAY, fail(500, times=3))
     done = run(place, form, "What is the tide?")
-    expect_recovery(done, [f"{form.provider}: HTTP 500: Internal server error."] * 3)
+    expect_recovery(done, [http(form, 500, "Internal server error.")] * 3)
     delays = [event["delay_ms"] for event in done.of("retrying")]
     expect(delays, sorted(set(delays)), "growing delays")
     mock.expect_clean(calls=1, attempts=4, faults=3)
@@ -120,7 +145,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(fail(500, times=None))
     done = run(place, form, "What is the tide?")
-    message = f"{form.provider}: HTTP 500: Internal server error."
+    message = http(form, 500, "Internal server error.")
     expect(done.retries(), [message] * 3, "retries")
     expect_refusal(done, "llm", "retry_exhausted", message)
     mock.expect_clean(calls=1, attempts=4, faults=4)
@@ -130,15 +155,27 @@ def _(place: Place, form: Format, mock: Mock) -> None:
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(SAY, cut("truncate"))
     done = run(place, form, "What is the tide?")
-    expect_recovery(done, [f"{form.provider}: the answer broke off before its end"])
+    reason = "without a finish reason" if form == GEMINI else "before the answer did"
+    expect_recovery(done, [f"{form.provider}: the stream ended {reason}"])
     mock.expect_clean(calls=1, attempts=2, faults=1)
+
+
+# How each format says that a piece of its stream cannot be read.
+UNREADABLE = {
+    ANTHROPIC: "an event cannot be read: ",
+    OPENAI: "an event is not JSON: ",
+    GEMINI: "a chunk is not JSON: ",
+    SELF_HOSTED: "the answer cannot be read: a chunk is no JSON",
+}
 
 
 @case("a chunk that is not JSON is not passed over")
 def _(place: Place, form: Format, mock: Mock) -> None:
-    mock.script(SAY, cut("malformed"))
+    mock.script(RAMBLE, SAY, cut("malformed"))
     done = run(place, form, "What is the tide?")
-    expect_recovery(done, [f"{form.provider}: malformed"])
+    reasons = done.retries()
+    expect_recovery(done, reasons)
+    expect([reason.startswith(f"{form.provider}: {UNREADABLE[form]}") for reason in reasons], [True], f"{reasons}")
     mock.expect_clean(calls=1, attempts=2, faults=1)
 
 
@@ -146,7 +183,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(SAY, cut("disconnect"))
     done = run(place, form, "What is the tide?")
-    expect_recovery(done, [f"{form.provider}: the answer broke off"])
+    expect_recovery(done, [f"{form.provider}: the answer broke off: unexpected EOF during chunk size line"])
     mock.expect_clean(calls=1, attempts=2, faults=1)
 
 
@@ -171,7 +208,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(fail(400, times=None))
     done = run(place, form, "What is the tide?")
     expect(done.retries(), [], "retries")
-    expect_refusal(done, "llm", "llm_failure", f"{form.provider}: HTTP 400: Bad request.")
+    expect_refusal(done, "llm", "llm_failure", http(form, 400, "Bad request."))
     mock.expect_clean(calls=1, attempts=1, faults=1)
 
 
@@ -180,7 +217,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(fail(401, times=None))
     done = run(place, form, "What is the tide?")
     expect(done.retries(), [], "retries")
-    expect_refusal(done, "auth", "llm_failure", f"{form.provider}: HTTP 401: Unauthorized.")
+    expect_refusal(done, "auth", "llm_failure", http(form, 401, "Unauthorized."))
     mock.expect_clean(calls=1, attempts=1, faults=1)
 
 
@@ -191,7 +228,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
     first = run(place, form, "Remember the sea. " * (CONTEXT_WINDOW * 3 // 18))
     expect(first.answer("first run"), TEXT, "first answer")
     mock.script(SAY)
-    second = run(place, form, "Forget the sand. " * (CONTEXT_WINDOW * 2 // 17), "--resume", "last")
+    second = run(place, form, "Forget the sand. " * (CONTEXT_WINDOW * 2 // 17), "--resume=last")
     expect(second.answer("second run"), TEXT, "second answer")
     expect(second.retries(), [], "retries")
     compaction = [event["type"] for event in second.events if event["type"].startswith("compaction")]
@@ -208,64 +245,93 @@ async def _(place: Place, form: Format, mock: Mock) -> None:
         session_id, tool_use_id = expect_pending(payload(started, "run"))
         resumed = await call(client, "meerkat_resume", **answer_call(session_id, tool_use_id))
         expect_answer(payload(resumed, "resume"), TEXT, "resume")
-        history = await call(client, "meerkat_history", session_id=session_id)
-        expect(results(payload(history, "history")), [("the file says hi", False)], "results in the history")
+        wanted = [
+            ("user", "Read the file."),
+            ("call", ("read_file", {"path": "/tmp/x"})),
+            ("result", "the file says hi"),
+            ("text", TEXT),
+        ]
+        expect(await history(client, session_id), wanted, "history")
     mock.expect_clean(calls=2, attempts=2, faults=0)
 
 
 @case("a call of a tool that does not exist is an error for the model, and the run goes on")
 async def _(place: Place, form: Format, mock: Mock) -> None:
-    mock.script({"type": "tool_fault", "kind": "unknown_tool"})
-    mock.add({**SAY, "times": 2})
-    answer, history = await broken_call(place, form)
-    expect(answer, TEXT, "answer")
-    expect(results(history), [("unknown tool", True)], "results in the history")
-    mock.expect_clean(calls=2, attempts=2, faults=0)
-
-
-@case("a call with arguments that are not JSON is an error for the model, and the run goes on")
-async def _(place: Place, form: Format, mock: Mock) -> None:
-    mock.script({"type": "tool_fault", "kind": "malformed_arguments"})
-    mock.add({**SAY, "times": 2})
-    answer, history = await broken_call(place, form)
-    expect(answer, TEXT, "answer")
-    expect(results(history), [("malformed arguments", True)], "results in the history")
-    mock.expect_clean(calls=2, attempts=2, faults=0)
-
-
-async def broken_call(place: Place, form: Format) -> tuple[str, dict[str, Any]]:
-    """A run with a tool that the model does not call rightly: its answer, and the history."""
+    mock.script({"type": "tool_fault", "kind": "unknown_tool"}, CALL_READ_FILE, SAY)
     async with connect(place, environment=KEYS) as client:
         done = await call(client, "meerkat_run", prompt="Read the file.", model=form.model, tools=[READ_FILE])
-        document = payload(done, "run")
-        history = await call(client, "meerkat_history", session_id=field(document, "session_id", "run"))
-        return field(document, "content", "run")[0]["text"], payload(history, "history")
+        session_id = expect_answer(payload(done, "run"), TEXT, "run")
+        error = failure("tool_not_found", "no tool is named `llmock_unknown_tool`; available: `read_file`")
+        wanted = [
+            ("user", "Read the file."),
+            ("call", ("llmock_unknown_tool", {"path": "/tmp/x"})),
+            ("error", error),
+            ("text", TEXT),
+        ]
+        expect(await history(client, session_id), wanted, "history")
+    mock.expect_clean(calls=2, attempts=2, faults=0)
 
 
-def results(history: dict[str, Any]) -> list[tuple[str, bool]]:
-    """The results of tools in a history: what they say, and whether they are errors."""
-    messages = [message for message in history["messages"] if message["role"] == "tool_results"]
-    return [(str(result["content"]), result["is_error"]) for message in messages for result in message["results"]]
+@case("a call with arguments that are not JSON is an error for the model, and the run goes on", *BY_TEXT)
+async def _(place: Place, form: Format, mock: Mock) -> None:
+    mock.script({"type": "tool_fault", "kind": "malformed_arguments"}, CALL_READ_FILE, SAY)
+    async with connect(place, environment=KEYS) as client:
+        done = await call(client, "meerkat_run", prompt="Read the file.", model=form.model, tools=[READ_FILE])
+        session_id = expect_answer(payload(done, "run"), TEXT, "run")
+        # What there is of the arguments goes back to the model in a form that every provider takes.
+        half = '{"path": '
+        error = failure("invalid_arguments", f"the arguments must be a JSON object, and were: {half}")
+        wanted = [
+            ("user", "Read the file."),
+            ("call", ("read_file", {"unreadable": half})),
+            ("error", error),
+            ("text", TEXT),
+        ]
+        expect(await history(client, session_id), wanted, "history")
+    mock.expect_clean(calls=2, attempts=2, faults=0)
+
+
+@case("a call whose arguments were lost on the way is the client's to refuse", GEMINI)
+async def _(place: Place, form: Format, mock: Mock) -> None:
+    mock.script({"type": "tool_fault", "kind": "malformed_arguments"}, CALL_READ_FILE, SAY)
+    async with connect(place, environment=KEYS) as client:
+        started = await call(client, "meerkat_run", prompt="Read the file.", model=form.model, tools=[READ_FILE])
+        pending = payload(started, "run")
+        session_id = field(pending, "session_id", "run")
+        [asked] = field(pending, "pending_tool_calls", "run")
+        results = [{"tool_use_id": asked["tool_use_id"], "content": "which path?", "is_error": True}]
+        resume = {"session_id": session_id, "prompt": "", "tools": [READ_FILE], "tool_results": results}
+        expect_answer(payload(await call(client, "meerkat_resume", **resume), "resume"), TEXT, "resume")
+        wanted = [("user", "Read the file."), ("call", ("read_file", {})), ("error", "which path?"), ("text", TEXT)]
+        expect(await history(client, session_id), wanted, "history")
+    mock.expect_clean(calls=2, attempts=2, faults=0)
+
+
+def failure(error: str, message: str) -> str:
+    """What a model reads of a call that failed."""
+    return json.dumps({"error": error, "message": message}, separators=(",", ":"))
+
+
+async def history(client: Client, session_id: str) -> list[tuple[str, Any]]:
+    """The session's history in short."""
+    document = payload(await call(client, "meerkat_history", session_id=session_id), "history")
+    return transcript(field(document, "messages", "history"))
 
 
 @case("a session that meets one fault after the other keeps every answer")
 def _(place: Place, form: Format, mock: Mock) -> None:
-    faults = [fail(429, retry_after=0.5), fail(503), fail(500), cut("truncate"), cut("malformed"), cut("disconnect")]
+    faults = [fail(429, retry_after=0.5), fail(503), fail(500), cut("truncate"), cut("disconnect")]
     mock.script(SAY)
     for number, fault in enumerate(faults):
         mock.add(fault)
-        done = run(place, form, f"Question {number}?", *(["--resume", "last"] if number else []))
+        done = run(place, form, f"Question {number}?", *(["--resume=last"] if number else []))
         expect(done.answer(f"run {number}"), TEXT, f"answer {number}")
         expect(len(done.retries()), 1, f"retries of run {number}")
     shown = rkat(place, "session", "show", "last", "--json")
-    wanted = [line for number in range(len(faults)) for line in (f"Question {number}?", TEXT)]
-    expect(said(shown.stdout), wanted, "what was said")
+    wanted = [line for number in range(len(faults)) for line in (("user", f"Question {number}?"), ("text", TEXT))]
+    expect(transcript(json.loads(shown.stdout)["messages"]), wanted, "history")
     mock.expect_clean(calls=len(faults), attempts=2 * len(faults), faults=len(faults))
     mock.expect_report()
-
-
-def said(document: str) -> list[str]:
-    return [document]
 
 
 @test("a rate limit that does not say when it ends is waited out for half a minute", "rate limit")
@@ -277,7 +343,7 @@ def _(place: Place) -> None:
         with ThreadPoolExecutor(len(FORMATS)) as threads:
             runs = list(threads.map(lambda form: run(place, form, "What is the tide?"), FORMATS))
     for form, done in zip(FORMATS, runs):
-        expect_recovery(done, [f"{form.provider}: HTTP 429: Rate limit exceeded."])
+        expect_recovery(done, [http(form, 429, "Rate limit exceeded.")])
         expect([event["delay_ms"] for event in done.of("retrying")], [RATE_LIMIT_FLOOR_MS], "delay")
     mock.expect_clean(calls=4, attempts=8, faults=4)
 
@@ -286,12 +352,22 @@ def _(place: Place) -> None:
 PATHS = ["/anthropic/*", "/v1/responses", "/gemini/*", "/v1/chat/completions"]
 
 
+def told(number: int) -> list[tuple[str, Any]]:
+    """What is in the history of one file that was read."""
+    return [
+        ("user", f"Read file {number}."),
+        ("call", ("read_file", {"path": "/tmp/x"})),
+        ("result", "the file says hi"),
+        ("text", TEXT),
+    ]
+
+
 @test("a session goes from provider to provider, calling a tool with each", "switching")
 async def _(place: Place) -> None:
     mock = MOCKS["switching"]
     configure(place, mock.bases(), **QUICK)
-    mock.script({"type": "delay", "seconds": 0})
     route = [ANTHROPIC, OPENAI, GEMINI, SELF_HOSTED, ANTHROPIC]
+    mock.script(*([CALL_READ_FILE, {**SAY, "times": 1}] * len(route)))
     async with connect(place, environment=KEYS) as client:
         session_id = ""
         for number, form in enumerate(route):
@@ -303,13 +379,11 @@ async def _(place: Place) -> None:
             document = payload(asked, f"{form.provider}: run")
             expect(field(document, "model", "run"), form.model, "model")
             session_id = field(document, "session_id", "run")
-            calls = field(document, "pending_tool_calls", f"{form.provider}: run")
-            resumed = await call(client, "meerkat_resume", **answer_call(session_id, calls[0]["tool_use_id"]))
-            answer = payload(resumed, f"{form.provider}: resume")
-            if not field(answer, "content", "resume")[0]["text"]:
-                raise Failure(f"{form.provider}: an empty answer")
-        history = payload(await call(client, "meerkat_history", session_id=session_id), "history")
-    expect(results(history), [("the file says hi", False)] * len(route), "results in the history")
+            [asked] = field(document, "pending_tool_calls", f"{form.provider}: run")
+            resumed = await call(client, "meerkat_resume", **answer_call(session_id, asked["tool_use_id"]))
+            expect_answer(payload(resumed, f"{form.provider}: resume"), TEXT, f"{form.provider}: resume")
+        whole = await history(client, session_id)
+    expect(whole, [line for number in range(len(route)) for line in told(number)], "history")
     mock.expect_clean(calls=2 * len(route), attempts=2 * len(route), faults=0)
     mock.expect_report()
 
