@@ -27,7 +27,7 @@ CHUNK_DELAY_MS = 30
 
 
 class Mock:
-    """One llmock server. What it was told and what it saw is forgotten with `script`."""
+    """One llmock server. What it was told and what it saw is forgotten with `reset`."""
 
     def __init__(self, port: int) -> None:
         self.address = f"http://127.0.0.1:{port}"
@@ -42,8 +42,11 @@ class Mock:
 
     def script(self, *behaviors: dict[str, Any]) -> None:
         """Begins anew and says how the next requests are to be answered."""
-        request("POST", f"{self.address}/_llmock/reset")
+        self.reset()
         self.add(*behaviors)
+
+    def reset(self) -> None:
+        request("POST", f"{self.address}/_llmock/reset")
 
     def add(self, *behaviors: dict[str, Any]) -> None:
         request("POST", f"{self.address}/_llmock/scenario", {"behaviors": list(behaviors)})
@@ -52,7 +55,7 @@ class Mock:
         return request("GET", f"{self.address}/_llmock/requests")["requests"]
 
     def expect_clean(self, calls: int, attempts: int, faults: int) -> None:
-        """The verdict since `script`: so many calls, attempts and faults, and nothing to find fault with."""
+        """The verdict since `reset`: so many calls, attempts and faults, and nothing to find fault with."""
         wanted = {"passed": True, "calls": calls, "attempts": attempts, "faults_injected": faults}
         wanted |= {"errors": 0, "warnings": 0, "findings": []}
         expect(request("GET", f"{self.address}/_llmock/verdict"), wanted, "verdict")

@@ -31,6 +31,7 @@ from support import (
     field,
     main,
     payload,
+    refusal,
     test,
     transcript,
 )
@@ -237,6 +238,26 @@ def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=3, attempts=3, faults=1)
 
 
+@case("a prompt that is too long by itself is refused in the provider's words")
+def _(place: Place, form: Format, mock: Mock) -> None:
+    mock.script(SAY)
+    done = run(place, form, "Remember the sea. " * CONTEXT_WINDOW)
+    expect(done.retries(), [], "retries")
+    message = done.reply.get("error", {}).get("message", "")
+    expect_refusal(done, "llm", "llm_failure", message)
+    expect(message.startswith(http(form, 400, TOO_LONG[form])), True, f"message: {message}")
+    mock.expect_clean(calls=1, attempts=1, faults=1)
+
+
+# How each provider says that a conversation is too long.
+TOO_LONG = {
+    ANTHROPIC: "prompt is too long: ",
+    OPENAI: f"This model's maximum context length is {CONTEXT_WINDOW} tokens.",
+    GEMINI: "The input token count (",
+    SELF_HOSTED: f"This model's maximum context length is {CONTEXT_WINDOW} tokens.",
+}
+
+
 @case("a tool is called, and its result is answered")
 async def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(CALL_READ_FILE, SAY)
@@ -253,6 +274,32 @@ async def _(place: Place, form: Format, mock: Mock) -> None:
         ]
         expect(await history(client, session_id), wanted, "history")
     mock.expect_clean(calls=2, attempts=2, faults=0)
+
+
+@case("steps are kept when the connection drops again and again")
+async def _(place: Place, form: Format, mock: Mock) -> None:
+    mock.script(CALL_READ_FILE)
+    async with connect(place, environment=KEYS) as client:
+        started = await call(client, "meerkat_run", prompt="Read the file.", model=form.model, tools=[READ_FILE])
+        session_id, tool_use_id = expect_pending(payload(started, "run"))
+        mock.add(cut("disconnect", times=4), SAY)
+        resumed = await call(client, "meerkat_resume", **answer_call(session_id, tool_use_id))
+        document = refusal(resumed, "AGENT_ERROR", "resume")
+        message = f"{form.provider}: the answer broke off: unexpected EOF during chunk size line"
+        expect(document["message"], message, "resume: message")
+        data = field(document, "data", "resume")
+        expect((data["terminal_cause_kind"], data["resumable"]), ("retry_exhausted", True), "resume: data")
+        again = await call(client, "meerkat_resume", session_id=session_id, prompt="Go on.")
+        expect_answer(payload(again, "second resume"), TEXT, "second resume")
+        wanted = [
+            ("user", "Read the file."),
+            ("call", ("read_file", {"path": "/tmp/x"})),
+            ("result", "the file says hi"),
+            ("user", "Go on."),
+            ("text", TEXT),
+        ]
+        expect(await history(client, session_id), wanted, "history")
+    mock.expect_clean(calls=3, attempts=6, faults=4)
 
 
 @case("a call of a tool that does not exist is an error for the model, and the run goes on")
@@ -320,10 +367,19 @@ async def history(client: Client, session_id: str) -> list[tuple[str, Any]]:
 
 @case("a session that meets one fault after the other keeps every answer")
 def _(place: Place, form: Format, mock: Mock) -> None:
-    faults = [fail(429, retry_after=0.5), fail(503), fail(500), cut("truncate"), cut("disconnect")]
-    mock.script(SAY)
-    for number, fault in enumerate(faults):
-        mock.add(fault)
+    once = {**SAY, "times": 1}
+    # Each fault with what the model says, in pieces, to the request that it spoils.
+    faults = [
+        (fail(429, retry_after=0.5), []),
+        (fail(503), []),
+        (fail(500), []),
+        (cut("truncate"), [once]),
+        (cut("malformed"), [RAMBLE]),
+        (cut("disconnect"), [once]),
+    ]
+    mock.reset()
+    for number, (fault, spoiled) in enumerate(faults):
+        mock.add(fault, *spoiled, once)
         done = run(place, form, f"Question {number}?", *(["--resume=last"] if number else []))
         expect(done.answer(f"run {number}"), TEXT, f"answer {number}")
         expect(len(done.retries()), 1, f"retries of run {number}")

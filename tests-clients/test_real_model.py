@@ -13,13 +13,14 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from children import Program, free_port, servers
-from providers import SELF_HOSTED, Bases, Run, configure, run
+from providers import SELF_HOSTED, Bases, configure, rkat, run
 from support import Failure, Place, expect, main, show, test
 
 START_SECONDS = 120
-RUN_SECONDS = 150
+RUN_SECONDS = 300
 
 PORT = free_port()
 BASE = f"http://127.0.0.1:{PORT}"
@@ -42,50 +43,55 @@ def weights() -> str:
     return str(next(Path(package.origin).parent.glob("*.gguf")))
 
 
-def ask(place: Place, prompt: str, *arguments: str) -> Run:
+def set_up(place: Place) -> None:
     configure(
         place,
         Bases(NOWHERE, NOWHERE, NOWHERE, f"{BASE}/v1"),
         agent={"system_prompt": "Be brief.", "temperature": 0.0},
         retry={"max_retries": 0, "call_timeout": f"{RUN_SECONDS}s"},
     )
-    return run(place, SELF_HOSTED, prompt, *arguments, seconds=RUN_SECONDS)
 
 
-def expect_usage(done: Run) -> None:
-    usage = done.reply["usage"]
+def expect_usage(usage: dict[str, Any]) -> None:
     if not (usage["input_tokens"] > 0 and usage["output_tokens"] > 0):
         raise Failure(f"tokens were read and written, but the usage is {show(usage)}")
 
 
 @test("an answer streams in pieces, is counted, and the session goes on")
 def _(place: Place) -> None:
-    first = ask(place, "Name three fish.", "--max-tokens", "24")
+    set_up(place)
+    first = run(place, SELF_HOSTED, "Name three fish.", "--max-tokens", "24", seconds=RUN_SECONDS)
     pieces = [event["delta"] for event in first.of("text_delta")]
     if len(pieces) < 3:
         raise Failure(f"the answer came in {len(pieces)} pieces: {show(pieces)}")
     expect(first.answer("first run"), "".join(pieces), "the answer and its pieces")
-    expect_usage(first)
-    second = ask(place, "Name one more.", "--max-tokens", "8", "--resume", "last")
-    expect(second.reply["session_id"], first.reply["session_id"], "session")
-    if not second.answer("second run").strip():
-        raise Failure("the second answer is empty")
+    expect_usage(first.reply["usage"])
+
+    arguments = ["--stream", "--verbose", "--max-tokens", "8", "--resume=last", "Name one more."]
+    second = rkat(place, "run", *arguments, seconds=RUN_SECONDS)
+    expect(second.returncode, 0, f"exit code of the second run: {second.stderr}")
+    events = [json.loads(line) for line in second.stderr.splitlines() if line.startswith("{")]
+    [completed] = [event for event in events if event["type"] == "run_completed"]
+    expect(completed["session_id"], first.reply["session_id"], "session")
+    expect(second.stdout.rstrip("\n"), completed["result"].rstrip("\n"), "what was printed")
+    expect_usage(completed["usage"])
     # The second request repeats the first conversation, so it is longer.
-    expect_usage(second)
-    read = [done.reply["usage"]["input_tokens"] for done in (first, second)]
+    read = [usage["input_tokens"] for usage in (first.reply["usage"], completed["usage"])]
     expect(read, sorted(set(read)), "tokens read")
 
 
 @test("a structured output fits its schema")
 def _(place: Place) -> None:
-    done = ask(place, "How is the sea?", "--max-tokens", "40", "--schema", json.dumps(SCHEMA))
+    set_up(place)
+    arguments = ["--max-tokens", "24", "--schema", json.dumps(SCHEMA)]
+    done = run(place, SELF_HOSTED, "How is the sea?", *arguments, seconds=RUN_SECONDS)
     done.answer("run")
     output = done.reply["structured_output"]
     if not isinstance(output, dict) or sorted(output) != ["boats", "sea"]:
         raise Failure(f"not what the schema asks for: {show(done.reply)}")
     expect(output["sea"] in ("calm", "rough"), True, f"sea: {show(output)}")
     expect(isinstance(output["boats"], int) and 0 <= output["boats"] <= 9, True, f"boats: {show(output)}")
-    expect_usage(done)
+    expect_usage(done.reply["usage"])
 
 
 if __name__ == "__main__":
