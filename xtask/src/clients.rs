@@ -15,13 +15,8 @@ use crate::error::Error;
 use crate::process::{root, run};
 
 /// The test scripts, in the order they run.
-pub(crate) const SCRIPTS: [&str; 5] = [
-    "test_python_client.py",
-    "test_inspector.py",
-    "test_llmock.py",
-    "test_aimock.py",
-    "test_real_model.py",
-];
+pub(crate) const SCRIPTS: [&str; 5] =
+    ["test_python_client.py", "test_inspector.py", "test_llmock.py", "test_aimock.py", "test_real_model.py"];
 
 const NODE_FILES: [&str; 3] = [".npmrc", "package.json", "package-lock.json"];
 const PYTHON_FILES: [&str; 2] = ["requirements.txt", "model.txt"];
