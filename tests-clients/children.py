@@ -15,7 +15,10 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import IO, Any
 
 from support import Failure
@@ -121,3 +124,43 @@ def request(method: str, address: str, body: Any = None) -> Any:
             return json.loads(answer.read())
     except urllib.error.HTTPError as problem:
         raise Failure(f"{method} {address}: HTTP {problem.code}: {problem.read().decode(errors='replace')}") from None
+
+
+@dataclass
+class Relay:
+    """A way to a server that keeps what was sent on it: the path and the body of each request, in order."""
+
+    port: int
+    sent: list[tuple[str, dict[str, Any]]]
+
+
+@contextmanager
+def relay(address: str) -> Iterator[Relay]:
+    """Hands requests on to a server. Of its answers only the status, the type and the body come back."""
+    upstream = address.removeprefix("http://")
+    sent: list[tuple[str, dict[str, Any]]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            sent.append((self.path, json.loads(body)))
+            connection = HTTPConnection(upstream, timeout=REQUEST_SECONDS)
+            connection.request("POST", self.path, body, {"content-type": "application/json"})
+            answer = connection.getresponse()
+            self.send_response(answer.status)
+            self.send_header("content-type", answer.headers["content-type"])
+            self.send_header("connection", "close")
+            self.end_headers()
+            while chunk := answer.read1():
+                self.wfile.write(chunk)
+            connection.close()
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing: the tests say what went wrong."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as way:
+        Thread(target=way.serve_forever, daemon=True).start()
+        try:
+            yield Relay(way.server_port, sent)
+        finally:
+            way.shutdown()

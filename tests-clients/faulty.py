@@ -6,13 +6,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
-from children import Program, free_port, request, servers
+from children import Program, free_port, relay, request, servers
 from providers import Bases
 from support import expect
 
@@ -82,26 +79,5 @@ def serve(count: int) -> Iterator[list[Mock]]:
 @contextmanager
 def without_retry_after(mock: Mock) -> Iterator[Mock]:
     """A way to the server on which it is lost how long the client is to wait; llmock itself always says it."""
-    upstream = mock.address.removeprefix("http://")
-
-    class Relay(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            connection = HTTPConnection(upstream)
-            connection.request("POST", self.path, body, {"content-type": "application/json"})
-            answer = connection.getresponse()
-            self.send_response(answer.status)
-            self.send_header("content-type", answer.headers["content-type"])
-            self.send_header("connection", "close")
-            self.end_headers()
-            while chunk := answer.read1():
-                self.wfile.write(chunk)
-            connection.close()
-
-        def log_message(self, *_: Any) -> None:
-            """Nothing: the tests say what went wrong."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Relay) as relay:
-        Thread(target=relay.serve_forever, daemon=True).start()
-        yield Mock(relay.server_port)
-        relay.shutdown()
+    with relay(mock.address) as way:
+        yield Mock(way.port)

@@ -9,6 +9,7 @@ Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import Any
 
 from mcp import Client
 
-from children import MODULES, NODE, Program, free_port, request, servers
+from children import MODULES, NODE, Program, free_port, relay, request, servers
 from mcp_client import call, connect
 from providers import ANTHROPIC, FORMATS, GEMINI, KEYS, OPENAI, SELF_HOSTED, Bases, Format, configure, run
 from support import Failure, Place, expect, expect_answer, field, main, payload, show, test, transcript
@@ -258,14 +259,15 @@ def _(place: Place, form: Format, mock: Mock) -> None:
 @test("a session that thinks and calls tools goes from provider to provider and back", "switching")
 async def _(place: Place) -> None:
     mock = MOCKS["switching"]
-    configure(place, mock.bases())
     route = [ANTHROPIC, OPENAI, GEMINI, SELF_HOSTED, ANTHROPIC]
-    async with connect(place, environment=KEYS) as client:
-        session_id = ""
-        for form in route:
-            told = await tell(client, form, "Think, then weigh.", session_id)
-            session_id = expect_answer(told.reply, "Three tons.", form.provider)
-        whole = await history(client, session_id)
+    with relay(mock.address) as way:
+        configure(place, Mock(way.port).bases())
+        async with connect(place, environment=KEYS) as client:
+            session_id = ""
+            for form in route:
+                told = await tell(client, form, "Think, then weigh.", session_id)
+                session_id = expect_answer(told.reply, "Three tons.", form.provider)
+            whole = await history(client, session_id)
     once = [
         ("user", "Think, then weigh."),
         ("reasoning", "The boat must be weighed before I can say anything."),
@@ -279,6 +281,21 @@ async def _(place: Place) -> None:
     journal = mock.journal()
     expect_orphan_free(journal, [200] * 2 * len(route))
     expect(sent_results(journal[-1]), ["Anna weighs three tons"] * len(route), "results that were sent")
+    expect([proofs(body) for _, body in way.sent], PROOFS, "signatures that were sent")
+
+
+# What a provider signs of its model's thinking it wants back, and takes from nobody else.
+SIGNED_BY_ANTHROPIC = "c2lnbmVkIGJ5IHRoZSBzZWE="
+SIGNED_BY_OPENAI = base64.b64encode(b"aimock-encrypted-reasoning").decode()[:30]
+
+# By Anthropic and by OpenAI, in each of the two requests to each provider on the route.
+PROOFS = [(0, 0), (1, 0), (0, 0), (0, 1), (0, 0), (0, 0), (0, 0), (0, 0), (1, 0), (2, 0)]
+
+
+def proofs(body: dict[str, Any]) -> tuple[int, int]:
+    """How much that Anthropic and OpenAI signed is in a request."""
+    text = json.dumps(body)
+    return text.count(SIGNED_BY_ANTHROPIC), text.count(SIGNED_BY_OPENAI)
 
 
 if __name__ == "__main__":
