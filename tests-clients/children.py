@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
@@ -83,9 +84,9 @@ def wait_until_ready(process: subprocess.Popen[bytes], ready: str, seconds: floa
     deadline = time.monotonic() + seconds
     while not answers(ready):
         if process.poll() is not None:
-            raise Failure(f"{process.args} ended with {process.returncode}; it said:\n{tail(log)}")
+            sys.exit(f"error: {process.args} ended with {process.returncode}; it said:\n{tail(log)}")
         if time.monotonic() > deadline:
-            raise Failure(f"{process.args} did not answer within {seconds} s; it said:\n{tail(log)}")
+            sys.exit(f"error: {process.args} did not answer within {seconds} s; it said:\n{tail(log)}")
         time.sleep(POLL_SECONDS)
 
 

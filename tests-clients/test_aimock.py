@@ -4,7 +4,7 @@ What the model says at which point is in `fixtures/aimock.json`. aimock goes on 
 are in the request, and keeps a journal of the requests in one form whatever format they came in.
 
 Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
-`RKAT=target/debug/rkat RKAT_MCP=target/debug/rkat-mcp .clients/venv/bin/python tests-clients/test_aimock.py [PART OF A NAME]`
+`RKAT=… RKAT_MCP=… .clients/venv/bin/python tests-clients/test_aimock.py [PART OF A NAME]`
 """
 
 from __future__ import annotations

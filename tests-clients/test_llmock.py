@@ -4,7 +4,7 @@ Every test has a session of its own, says how llmock is to misbehave, makes its 
 then llmock's verdict must be without a finding.
 
 Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
-`RKAT=target/debug/rkat RKAT_MCP=target/debug/rkat-mcp .clients/venv/bin/python tests-clients/test_llmock.py [PART OF A NAME]`
+`RKAT=… RKAT_MCP=… .clients/venv/bin/python tests-clients/test_llmock.py [PART OF A NAME]`
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RAMBLE = {"type": "reply", "text": " ".join([TEXT] * 12)}
 CALL_READ_FILE = {"type": "reply", "tool_calls": [{"name": "read_file", "arguments": {"path": "/tmp/x"}}]}
 
 # Short delays of our own; what a provider asks for is honoured all the same.
-QUICK = {"retry": {"initial_delay": "100ms"}}
+QUICK = {"retry": {"initial_delay": "250ms"}}
 
 # A rate limit that does not say when it ends is waited out this long.
 RATE_LIMIT_FLOOR_MS = 30_000
@@ -190,10 +190,10 @@ def _(place: Place, form: Format, mock: Mock) -> None:
 
 @case("a stream that stalls is given up after the call's time")
 def _(place: Place, form: Format, mock: Mock) -> None:
-    configure(place, mock.bases(), retry={"initial_delay": "100ms", "call_timeout": "4s"})
+    configure(place, mock.bases(), retry={"initial_delay": "250ms", "call_timeout": "5s"})
     mock.script(SAY, cut("stall", stall_seconds=60))
     done = run(place, form, "What is the tide?")
-    expect_recovery(done, [f"{form.provider}: no answer within 4 s"])
+    expect_recovery(done, [f"{form.provider}: no answer within 5 s"])
     mock.expect_clean(calls=1, attempts=2, faults=1)
 
 
@@ -352,6 +352,52 @@ async def _(place: Place, form: Format, mock: Mock) -> None:
         wanted = [("user", "Read the file."), ("call", ("read_file", {})), ("error", "which path?"), ("text", TEXT)]
         expect(await history(client, session_id), wanted, "history")
     mock.expect_clean(calls=2, attempts=2, faults=0)
+
+
+@case("a structured output is had in spite of faults")
+async def _(place: Place, form: Format, mock: Mock) -> None:
+    faults = [fail(500, match=EXTRACTION), cut("truncate", after_chunks=1, match=EXTRACTION)]
+    mock.script({**SAY, "match": STEP}, {**CALM, "times": None}, *faults)
+    document = await extract(place, form)
+    expect_answer(document, TEXT, "run")
+    expect((document["structured_output"], document["turns"]), ({"sea": "calm"}, 2), "output and steps")
+    mock.expect_clean(calls=2, attempts=4, faults=2)
+
+
+@case("a structured output that does not fit is asked for again, with what was wrong")
+async def _(place: Place, form: Format, mock: Mock) -> None:
+    wrong = {**CALM, "text": '{"sea": "green"}'}
+    mock.script({**SAY, "match": STEP}, wrong, CALM)
+    document = await extract(place, form)
+    expect(document["structured_output"], {"sea": "calm"}, "structured output")
+    second = json.dumps(mock.requests()[-1]["body"])
+    expect(("green" in second, "/sea" in second), (True, True), f"the second question: {second}")
+    mock.expect_clean(calls=3, attempts=3, faults=0)
+
+
+@case("a structured output that never fits is reported with the last try")
+async def _(place: Place, form: Format, mock: Mock) -> None:
+    mock.script({**SAY, "match": STEP}, {**CALM, "text": "It is calm.", "times": None})
+    document = await extract(place, form)
+    expect_answer(document, TEXT, "run")
+    error = document["extraction_error"]
+    expect((error["attempts"], error["last_output"]), (3, "It is calm."), f"extraction error: {error}")
+    mock.expect_clean(calls=4, attempts=4, faults=0)
+
+
+# Only steps offer tools, so what asks for the structured output is told apart by having none.
+STEP = {"tools": True}
+EXTRACTION = {"tools": False}
+CALM = {"type": "reply", "text": '{"sea": "calm"}', "match": EXTRACTION}
+
+
+async def extract(place: Place, form: Format) -> dict[str, Any]:
+    """A run that is to end in a structured output."""
+    properties = {"sea": {"type": "string", "enum": ["calm", "rough"]}}
+    schema = {"type": "object", "properties": properties, "required": ["sea"], "additionalProperties": False}
+    async with connect(place, environment=KEYS) as client:
+        arguments = {"prompt": "How is the sea?", "model": form.model, "tools": [READ_FILE]}
+        return payload(await call(client, "meerkat_run", **arguments, output_schema=schema), "run")
 
 
 def failure(error: str, message: str) -> str:

@@ -1,7 +1,7 @@
 """The server as the Python MCP SDK sees it, over standard input and output.
 
 Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
-`RKAT=target/debug/rkat RKAT_MCP=target/debug/rkat-mcp .clients/venv/bin/python tests-clients/test_python_client.py [PART OF A NAME]`
+`RKAT=… RKAT_MCP=… .clients/venv/bin/python tests-clients/test_python_client.py [PART OF A NAME]`
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The model is small and what it says is not to be relied on; that it says somethi
 be slow: a loaded machine manages less than one token in a second.
 
 Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
-`RKAT=target/debug/rkat RKAT_MCP=target/debug/rkat-mcp .clients/venv/bin/python tests-clients/test_real_model.py [PART OF A NAME]`
+`RKAT=… RKAT_MCP=… .clients/venv/bin/python tests-clients/test_real_model.py [PART OF A NAME]`
 """
 
 from __future__ import annotations
