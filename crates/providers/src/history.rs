@@ -26,6 +26,8 @@ pub(crate) fn normalise(messages: &[Arc<Message>], tag: &str) -> Vec<Message> {
                     out.push(Message::ToolResults { results, created_at: *created_at });
                 }
             }
+            // The results of the tools that made these pictures have told of them.
+            Message::Assistant { blocks, .. } if follows_results(&out) && blocks.iter().all(is_image) => {}
             Message::Assistant { blocks, stop_reason, created_at } => {
                 close(&mut out, &mut open);
                 let blocks: Vec<_> = blocks.iter().filter_map(|block| own(block, tag)).collect();
@@ -47,6 +49,14 @@ pub(crate) fn normalise(messages: &[Arc<Message>], tag: &str) -> Vec<Message> {
     }
     close(&mut out, &mut open);
     out
+}
+
+fn follows_results(out: &[Message]) -> bool {
+    matches!(out.last(), Some(Message::ToolResults { .. }))
+}
+
+const fn is_image(block: &AssistantBlock) -> bool {
+    matches!(block, AssistantBlock::Image(_))
 }
 
 /// Answers calls that never were.

@@ -5,8 +5,8 @@
 
 use std::mem;
 
-/// The longest line that is read.
-const MAX_LINE: usize = 16 * 1024 * 1024;
+/// The longest line, and the longest event, that is read.
+pub(crate) const MAX_EVENT: usize = 8 * 1024 * 1024;
 
 /// One event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,9 +20,9 @@ pub(crate) struct Event {
 /// A stream that is not server-sent events.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SseError {
-    /// A line has no end.
-    #[error("a line of the stream is longer than {MAX_LINE} bytes")]
-    LongLine,
+    /// A line or an event has no end.
+    #[error("an event of the stream is longer than {MAX_EVENT} bytes")]
+    TooLong,
     /// A line is not text.
     #[error("a line of the stream is not UTF-8")]
     NotText,
@@ -58,8 +58,8 @@ impl Parser {
     }
 
     fn extend(&mut self, bytes: &[u8]) -> Result<(), SseError> {
-        if self.line.len() + bytes.len() > MAX_LINE {
-            return Err(SseError::LongLine);
+        if self.line.len() + bytes.len() > MAX_EVENT {
+            return Err(SseError::TooLong);
         }
         self.line.extend_from_slice(bytes);
         Ok(())
@@ -81,6 +81,9 @@ impl Parser {
         match field {
             "event" => value.clone_into(&mut self.event.name),
             "data" => {
+                if self.event.data.len() + value.len() >= MAX_EVENT {
+                    return Err(SseError::TooLong);
+                }
                 if mem::replace(&mut self.has_data, true) {
                     self.event.data.push('\n');
                 }
@@ -125,7 +128,11 @@ mod tests {
         let mut parser = Parser::default();
         assert_eq!(parser.feed(b"data: \xff\n", &mut Vec::new()), Err(SseError::NotText));
         let mut parser = Parser::default();
-        let endless = vec![b'x'; MAX_LINE + 1];
-        assert_eq!(parser.feed(&endless, &mut Vec::new()), Err(SseError::LongLine));
+        let endless = vec![b'x'; MAX_EVENT + 1];
+        assert_eq!(parser.feed(&endless, &mut Vec::new()), Err(SseError::TooLong));
+        let mut parser = Parser::default();
+        let line = format!("data: {}\n", "x".repeat(1 << 20));
+        let fed = (0..9).try_for_each(|_| parser.feed(line.as_bytes(), &mut Vec::new()));
+        assert_eq!(fed, Err(SseError::TooLong), "many lines of one event are no shorter");
     }
 }

@@ -30,6 +30,11 @@ pub(crate) trait Wire: Send + Sync + 'static {
     /// Makes a decoder for one answer.
     fn decoder(&self) -> Box<dyn Decode>;
 
+    /// Makes a decoder for the answer to this request, where it matters what was asked.
+    fn decoder_for(&self, _request: &ModelRequest) -> Box<dyn Decode> {
+        self.decoder()
+    }
+
     /// Reads the error that came instead of an answer: the status, and the body as JSON if it is.
     fn refusal(&self, status: u16, body: &Value) -> Refusal;
 

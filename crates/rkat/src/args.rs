@@ -61,6 +61,9 @@ pub(crate) enum Command {
     /// List, show, create and delete realms.
     #[command(subcommand)]
     Realm(RealmCommand),
+    /// Fetch blobs: pictures, and what was too long for a reply.
+    #[command(subcommand)]
+    Blob(BlobCommand),
     /// List the models there are; * marks the default of a provider.
     Models {
         /// Print JSON.
@@ -209,6 +212,22 @@ pub(crate) enum SessionCommand {
     },
 }
 
+/// What to do with blobs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BlobCommand {
+    /// Fetch a blob: its bytes, as they are.
+    Get {
+        /// The blob: `sha256:` and 64 hexadecimal digits.
+        id: String,
+        /// Write to this file; without it, to stdout.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Print JSON, with the bytes in base64.
+        #[arg(long, conflicts_with = "output")]
+        json: bool,
+    },
+}
+
 /// What to do with the config.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
@@ -345,6 +364,7 @@ impl Command {
             )
             | Self::Realm(RealmCommand::List { json } | RealmCommand::Show { json, .. })
             | Self::Config(ConfigCommand::Get { json, .. })
+            | Self::Blob(BlobCommand::Get { json, .. })
             | Self::Models { json } => *json,
             Self::Config(_) | Self::Realm(_) | Self::Completions { .. } => false,
             Self::Capabilities => true,

@@ -19,6 +19,8 @@ pub struct Config {
     pub agent: AgentConfig,
     /// What every run may use up, unless it says otherwise.
     pub budget: BudgetConfig,
+    /// What may be used up at most, and how long replies may be.
+    pub limits: LimitsConfig,
     /// How failing model calls are retried.
     pub retry: RetryConfig,
     /// Tools.
@@ -69,6 +71,20 @@ pub struct BudgetConfig {
     pub max_duration: Option<Span>,
     /// Tool calls.
     pub max_tool_calls: Option<u32>,
+}
+
+/// What may be used up at most, and how long replies may be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsConfig {
+    /// Tokens of any run, whatever it asks for.
+    pub budget: Option<u64>,
+    /// Time of any run, whatever it asks for.
+    pub max_duration: Option<Span>,
+    /// Sessions that one process runs at once; 100000 if not set.
+    pub max_sessions: Option<usize>,
+    /// Bytes of a text in a reply; a longer one is shown as its head and tail and kept whole as a blob.
+    pub max_reply_bytes: usize,
 }
 
 /// How failing model calls are retried.
@@ -146,6 +162,12 @@ impl Default for AgentConfig {
     }
 }
 
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self { budget: None, max_duration: None, max_sessions: None, max_reply_bytes: 100 * 1024 }
+    }
+}
+
 impl Default for RetryConfig {
     fn default() -> Self {
         let policy = RetryPolicy::default();
@@ -198,6 +220,29 @@ impl BudgetConfig {
     }
 }
 
+impl LimitsConfig {
+    /// Returns how many sessions one process may run at once.
+    #[must_use]
+    pub fn max_sessions(&self) -> usize {
+        self.max_sessions.unwrap_or(100_000)
+    }
+
+    /// Lowers what a run may use up to what any run may.
+    #[must_use]
+    pub fn cap(&self, limits: BudgetLimits) -> BudgetLimits {
+        let lower = |asked: Option<u64>, most: Option<u64>| match (asked, most) {
+            (Some(asked), Some(most)) => Some(asked.min(most)),
+            (asked, most) => asked.or(most),
+        };
+        let most = self.max_duration.map(|span| span.0.as_secs().max(1));
+        BudgetLimits {
+            max_tokens: lower(limits.max_tokens, self.budget),
+            max_duration_secs: lower(limits.max_duration_secs, most),
+            max_tool_calls: limits.max_tool_calls,
+        }
+    }
+}
+
 impl RetryConfig {
     /// Returns the policy.
     #[must_use]
@@ -241,6 +286,10 @@ impl Config {
             (self.agent.max_turns == Some(0), "agent.max_turns", POSITIVE),
             (self.budget.max_tokens == Some(0), "budget.max_tokens", POSITIVE),
             (self.budget.max_duration.is_some_and(|span| span.0.is_zero()), "budget.max_duration", POSITIVE),
+            (self.limits.budget == Some(0), "limits.budget", POSITIVE),
+            (self.limits.max_duration.is_some_and(|span| span.0.is_zero()), "limits.max_duration", POSITIVE),
+            (self.limits.max_sessions == Some(0), "limits.max_sessions", POSITIVE),
+            (self.limits.max_reply_bytes < 1024, "limits.max_reply_bytes", "must be at least 1024"),
             (
                 !(1.0..=1000.0).contains(&self.retry.multiplier),
                 "retry.multiplier",

@@ -13,7 +13,9 @@ use meerkat_store::{Change, ConfigRow, Guard, Store, Transaction};
 use serde_json::{Map, Value};
 
 pub(crate) use document::DEFAULT_MODEL;
-pub use document::{AgentConfig, BudgetConfig, CompactionConfig, Config, RetryConfig, ToolsConfig};
+pub use document::{
+    AgentConfig, BudgetConfig, CompactionConfig, Config, LimitsConfig, RetryConfig, ToolsConfig,
+};
 pub use providers::{
     ApiStyle, GoogleSearchConfig, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig,
     SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport, WebSearchConfig,

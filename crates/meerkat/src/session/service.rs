@@ -10,6 +10,7 @@ use meerkat_store::{Archived, Backend, Change, Guard, SessionQuery, SessionRow, 
 use super::record;
 use super::start::{NewSessionOptions, RunControl, RunResult, TurnOptions};
 use crate::Error;
+use crate::config::Config;
 use crate::runtime::Shared;
 
 /// Creates, runs, reads, interrupts and archives sessions.
@@ -18,7 +19,7 @@ use crate::runtime::Shared;
 /// waits for a run.
 #[derive(Clone)]
 pub struct SessionService {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 /// A session as it stands.
@@ -73,6 +74,7 @@ impl SessionService {
         control: RunControl,
     ) -> Result<RunResult, Error> {
         let current = self.shared.config.get().await?;
+        self.check_room(&current.config)?;
         let found = self.shared.found_new(options, &turn, &current)?;
         self.shared.execute(found, turn, current.config, control).await
     }
@@ -90,6 +92,7 @@ impl SessionService {
     ) -> Result<RunResult, Error> {
         const TRIES: usize = 3;
         let config = self.shared.config.get().await?.config;
+        self.check_room(&config)?;
         for _ in 0..TRIES {
             let row = self.row(id).await?;
             if row.archived_at.is_some() {
@@ -225,7 +228,10 @@ impl SessionService {
                 _ => Change::Archive { session: id, at: now },
             };
             match self.shared.store.commit(Transaction { guards, changes: vec![change] }).await {
-                Ok(_) => return Ok(()),
+                Ok(_) => {
+                    self.shared.events.end(id);
+                    return Ok(());
+                }
                 Err(meerkat_store::Error::Busy(_)) => {
                     // It may end by itself in the meantime; either way we look again.
                     let _ = self.interrupt(id).await;
@@ -234,6 +240,11 @@ impl SessionService {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    fn check_room(&self, config: &Config) -> Result<(), Error> {
+        let limit = config.limits.max_sessions();
+        if self.shared.live.count() >= limit { Err(Error::TooManySessions { limit }) } else { Ok(()) }
     }
 
     async fn row(&self, id: SessionId) -> Result<SessionRow, Error> {

@@ -52,6 +52,13 @@ impl Turn {
         self.blocks.first().is_some_and(is_thinking)
     }
 
+    /// Says whether one of the provider's own tools was called and has not answered.
+    fn has_open_call(&self) -> bool {
+        let answered = |id: &str| self.blocks.iter().any(|block| result_id(block) == Some(id));
+        let calls = self.blocks.iter().filter(|block| is_server_side(kind(block)));
+        calls.filter_map(call_id).any(|id| !answered(id))
+    }
+
     fn has_results(&self) -> bool {
         self.blocks.iter().any(|block| kind(block) == "tool_result")
     }
@@ -102,7 +109,8 @@ fn frame(turns: &mut Vec<Turn>) {
         turns.insert(0, go_on());
     }
     let is_open = |turn: &Turn| {
-        turn.role == Role::Assistant && !turn.blocks.last().is_some_and(|block| is_server_side(kind(block)))
+        let is_at_work = |block: &Value| is_server_side(kind(block));
+        turn.role == Role::Assistant && !turn.blocks.last().is_some_and(is_at_work) && !turn.has_open_call()
     };
     if turns.last().is_some_and(is_open) {
         turns.push(go_on());

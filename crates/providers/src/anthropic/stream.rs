@@ -1,6 +1,6 @@
 //! Reads an answer from its event stream.
 
-use meerkat_core::{Answer, DeltaSink, ModelError, ModelErrorKind, Provider, StopReason, Usage};
+use meerkat_core::{Answer, DeltaSink, Extent, ModelError, ModelErrorKind, Provider, StopReason, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -8,6 +8,9 @@ use super::blocks::Part;
 use super::errors;
 use crate::sse::Event;
 use crate::wire::{Decode, error};
+
+/// The stop reason of an answer that goes on when it is sent back.
+const PAUSED: &str = "pause_turn";
 
 /// An event. Fields that are not needed are not read, so they may be anything.
 #[derive(Debug, Deserialize)]
@@ -154,9 +157,10 @@ impl Decode for Decoder {
         }
         let Self { blocks, usage, stop_reason, explanation, .. } = *self;
         let substance = Substance::of(&blocks);
+        let extent = if stop_reason.as_deref() == Some(PAUSED) { Extent::Paused } else { Extent::Whole };
         let stop_reason = stopped(stop_reason.as_deref(), substance, explanation)?;
         let blocks = blocks.into_iter().filter_map(|block| block.part.finish()).collect();
-        Ok(Answer { blocks, stop_reason, usage })
+        Ok(Answer { blocks, stop_reason, extent, usage })
     }
 }
 

@@ -60,6 +60,13 @@ impl Wire for Chat {
         Box::new(stream::Decoder::new(self.provider))
     }
 
+    fn decoder_for(&self, request: &ModelRequest) -> Box<dyn Decode> {
+        let decoder = stream::Decoder::new(self.provider);
+        // Where no call can be meant, an answer that looks like one is an answer.
+        let may_call = !request.tools.is_empty() && request.output_schema.is_none();
+        Box::new(if may_call { decoder } else { decoder.taking_text_as_text() })
+    }
+
     fn refusal(&self, status: u16, body: &Value) -> Refusal {
         errors::refusal(Some(status), body)
     }

@@ -48,6 +48,11 @@ impl Default for State {
 }
 
 impl Gate {
+    /// Makes one that lets everything through.
+    pub(super) fn settled() -> Self {
+        Self { state: State::Settled, held: String::new() }
+    }
+
     /// Takes text; returns what may be shown now.
     pub(super) fn push(&mut self, text: &str) -> String {
         self.held.push_str(text);

@@ -1,7 +1,7 @@
 //! Reads an answer, chunk by chunk.
 
 use meerkat_core::{
-    Answer, AssistantBlock, Delta, DeltaSink, ModelError, ModelErrorKind, Provider, StopReason, Usage,
+    Answer, AssistantBlock, Delta, DeltaSink, Extent, ModelError, ModelErrorKind, Provider, StopReason, Usage,
 };
 use serde_json::Value;
 
@@ -55,6 +55,12 @@ impl Decoder {
             usage: Usage::default(),
             end: End::Open,
         }
+    }
+
+    /// Looks for no calls in the text.
+    pub(super) fn taking_text_as_text(mut self) -> Self {
+        self.gate = Gate::settled();
+        self
     }
 
     fn chunk(&mut self, chunk: &Value, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
@@ -241,7 +247,7 @@ impl Decode for Decoder {
             blocks.push(AssistantBlock::Text { text: self.text, meta: None });
         }
         blocks.extend(self.calls.finish().map_err(|what| malformed(self.provider, &what))?);
-        Ok(Answer { blocks, stop_reason, usage: self.usage })
+        Ok(Answer { blocks, stop_reason, extent: Extent::Whole, usage: self.usage })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use meerkat_core::{
-    Answer, AssistantBlock, Delta, DeltaSink, ModelError, ModelErrorKind, Provider, StopReason, Usage,
+    Answer, AssistantBlock, Delta, DeltaSink, Extent, ModelError, ModelErrorKind, Provider, StopReason, Usage,
 };
 use serde_json::{Map, Value, json};
 
@@ -187,7 +187,7 @@ impl Decoder {
                 meta: None,
             });
         }
-        Ok(Answer { blocks: self.blocks, stop_reason, usage: self.usage.total() })
+        Ok(Answer { blocks: self.blocks, stop_reason, extent: Extent::Whole, usage: self.usage.total() })
     }
 
     fn stop_reason(&self) -> Result<StopReason, ModelError> {
@@ -202,16 +202,7 @@ impl Decoder {
         let why = said(&format!("the answer ended with {}", finish.reason), &finish.message);
         match finish.reason.as_str() {
             "MAX_TOKENS" => Ok(StopReason::MaxTokens),
-            "SAFETY"
-            | "RECITATION"
-            | "LANGUAGE"
-            | "BLOCKLIST"
-            | "PROHIBITED_CONTENT"
-            | "SPII"
-            | "MODEL_ARMOR"
-            | "IMAGE_SAFETY"
-            | "IMAGE_PROHIBITED_CONTENT"
-            | "IMAGE_RECITATION" => filtered(is_usable, &why),
+            reason if is_filtered(reason) => filtered(is_usable, &why),
             "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" if self.calls == 0 => {
                 Err(malformed(&why))
             }
@@ -222,6 +213,23 @@ impl Decoder {
             _ => Ok(StopReason::EndTurn),
         }
     }
+}
+
+/// Says whether a finish reason is a filter's.
+pub(crate) fn is_filtered(reason: &str) -> bool {
+    matches!(
+        reason,
+        "SAFETY"
+            | "RECITATION"
+            | "LANGUAGE"
+            | "BLOCKLIST"
+            | "PROHIBITED_CONTENT"
+            | "SPII"
+            | "MODEL_ARMOR"
+            | "IMAGE_SAFETY"
+            | "IMAGE_PROHIBITED_CONTENT"
+            | "IMAGE_RECITATION"
+    )
 }
 
 /// Who a text comes from: the answer or the thought before it.

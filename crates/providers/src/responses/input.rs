@@ -138,6 +138,9 @@ fn answer_item(provider: Provider, block: &AssistantBlock, whole: bool) -> Optio
     match block {
         AssistantBlock::Text { text, meta } => {
             let mut item = output_text(text);
+            if let Some(list @ Value::Array(_)) = meta.as_ref().and_then(|meta| meta.get("annotations")) {
+                item["content"][0]["annotations"] = list.clone();
+            }
             for key in ["id", "phase"] {
                 let kept = meta.as_ref().and_then(|meta| meta.get(key)).filter(|value| value.is_string());
                 if let Some(kept) = kept.filter(|_| whole || key != "id") {

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use meerkat_core::{
-    Answer, AssistantBlock, DeltaSink, ModelError, ModelErrorKind, Provider, StopReason, Usage,
+    Answer, AssistantBlock, DeltaSink, Extent, ModelError, ModelErrorKind, Provider, StopReason, Usage,
 };
 use serde_json::Value;
 
@@ -89,7 +89,7 @@ impl Decode for Decoder {
             None if calls => StopReason::ToolUse,
             None => StopReason::EndTurn,
         };
-        Ok(Answer { blocks, stop_reason, usage: end.usage })
+        Ok(Answer { blocks, stop_reason, extent: Extent::Whole, usage: end.usage })
     }
 }
 
@@ -123,6 +123,11 @@ impl Decoder {
                 let key = if kind == "refusal.done" { "refusal" } else { "text" };
                 let place = place(kind, value)?;
                 self.meant(value)?.settle(place, needed(value, key)?, deltas)?;
+            }
+            "output_text.annotation.added" => {
+                let index = number(value, "content_index")?.unwrap_or_default();
+                let annotation = object(value, "annotation")?.unwrap_or(&Value::Null);
+                self.meant(value)?.annotate(index, annotation);
             }
             "function_call_arguments.delta" => self.meant(value)?.argue(needed(value, "delta")?)?,
             "function_call_arguments.done" => {
@@ -165,7 +170,10 @@ impl Decoder {
         let item = self.meant(value)?;
         let part = object(value, "part")?.ok_or_else(|| Contradiction("`part` is missing".to_owned()))?;
         match Section::of(part)? {
-            Some((section, text)) => item.settle((section, index), text, deltas),
+            Some((section, text)) => {
+                item.settle((section, index), text, deltas)?;
+                item.settle_annotations(index, part)
+            }
             None => Ok(()),
         }
     }
