@@ -1,7 +1,7 @@
 """The server as the command line of the MCP Inspector sees it: one server process per request.
 
-Run by `cargo xtask test`, or by hand with RKAT_MCP set to the server:
-`RKAT_MCP=target/debug/rkat-mcp python3 tests-clients/test_inspector.py [PART OF A NAME]`
+Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
+`RKAT=… RKAT_MCP=… python3 tests-clients/test_inspector.py [PART OF A NAME]`
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-//! The real MCP clients that the tests in `tests-clients` drive.
+//! The programs of others that the tests in `tests-clients` need: MCP clients, servers that stand in for
+//! providers, a real model.
 //!
 //! They are installed into `.clients` from the lock files of that folder, through whatever registries npm and
 //! pip are configured for, and again only when a lock file changes. What is installed is checked against the
@@ -14,7 +15,8 @@ use crate::error::Error;
 use crate::process::{root, run};
 
 /// The test scripts, in the order they run.
-pub(crate) const SCRIPTS: [&str; 2] = ["test_python_client.py", "test_inspector.py"];
+pub(crate) const SCRIPTS: [&str; 5] =
+    ["test_python_client.py", "test_inspector.py", "test_llmock.py", "test_aimock.py", "test_real_model.py"];
 
 const NODE_FILES: [&str; 3] = [".npmrc", "package.json", "package-lock.json"];
 const PYTHON_FILES: [&str; 2] = ["requirements.txt", "model.txt"];

@@ -265,7 +265,8 @@ impl Decode for Decoder {
     fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
         let reason = match &self.end {
             End::Open => {
-                return Err(error(self.provider, ModelErrorKind::StreamCut, "the answer broke off"));
+                let reason = "the stream ended before the answer did";
+                return Err(error(self.provider, ModelErrorKind::StreamCut, reason));
             }
             End::Stopped(reason) | End::Done(reason) => reason,
         };

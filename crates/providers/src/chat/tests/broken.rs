@@ -26,7 +26,9 @@ fn a_stream_that_ends_before_its_finish_reason_was_cut() {
     for cut in 0..=stream.len() {
         let outcome = replay(&[&stream.as_bytes()[..cut]]);
         if cut < stopped {
-            assert_eq!(outcome.unwrap_err().kind, ModelErrorKind::StreamCut, "cut at {cut}");
+            let failure = outcome.unwrap_err();
+            assert_eq!(failure.kind, ModelErrorKind::StreamCut, "cut at {cut}");
+            assert_eq!(failure.message, "the stream ended before the answer did", "cut at {cut}");
         } else {
             assert!(outcome.is_ok(), "cut at {cut}");
         }
