@@ -134,7 +134,8 @@ def results_findings(before: list[dict[str, Any]], own: list[dict[str, Any]], pl
     calls = [block["id"] for block in before if block["type"] == "tool_use"]
     answers = [block["tool_use_id"] for block in own if block["type"] == "tool_result"]
     findings = [f"{place}: call {call!r} is not answered right after it" for call in calls if call not in answers]
-    findings += [f"{place}: result {one!r} answers no call of the message before" for one in answers if one not in calls]
+    orphans = [answer for answer in answers if answer not in calls]
+    findings += [f"{place}: result {orphan!r} answers no call of the message before" for orphan in orphans]
     findings += rules.unique(answers, f"{place}: results")
     if any(block["type"] != "tool_result" for block in own[: len(answers)]):
         findings.append(f"{place}: results must come before anything else")

@@ -17,7 +17,9 @@ GONE = object()
 
 PIXEL = "iVBORw0KGgo="
 ARGUMENTS = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
-OUTPUT = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"], "additionalProperties": False}
+OUTPUT = {
+    "type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"], "additionalProperties": False,
+}  # fmt: skip
 
 ANTHROPIC = {
     "path": "/v1/messages",
