@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from anthropic.types import AnthropicBetaParam
 from anthropic.types import message_create_params as stable
 from anthropic.types.beta import message_create_params as beta
 
 import judge_rules as rules
-from judge_types import judge_types
+from judge_types import judge_types, literals
 
 OLD, NEW = "2023-06-01", "2026-10-21"
 
@@ -21,6 +23,9 @@ NOT_IN_BODY = ("betas", "user_profile_id", "workspace_id")
 
 MOST_CACHE_MARKS = 4
 LEAST_BUDGET = 1024
+
+# A call may have the name of a tool that is no longer on offer, or never was.
+CALL = {"id": re.compile(r"[a-zA-Z0-9_-]+"), "name": re.compile(r"[a-zA-Z0-9_-]{1,128}")}
 THINKING = ("thinking", "redacted_thinking")
 ASSISTANT_ONLY = (*THINKING, "tool_use", "server_tool_use")
 USER_ONLY = ("tool_result", "image")
@@ -30,6 +35,9 @@ def headers(headers: Mapping[str, str]) -> list[str]:
     """What is wrong with the headers."""
     version = headers.get("anthropic-version")
     findings = [] if version in (OLD, NEW) else [f"headers.anthropic-version: {version!r} is not known"]
+    asked = [name.strip() for name in headers.get("anthropic-beta", "").split(",") if name.strip()]
+    known = literals(AnthropicBetaParam)
+    findings += [f"headers.anthropic-beta: {name!r} is not known" for name in asked if name not in known]
     return findings if headers.get("x-api-key") else [*findings, "headers.x-api-key: missing"]
 
 
@@ -104,8 +112,11 @@ def block_findings(block: dict[str, Any], place: str) -> list[str]:
         case "image" if block["source"]["type"] == "base64":
             return rules.encoded(block["source"]["data"], f"{place}.source.data")
         case "tool_use":
-            findings = rules.name(block["name"], f"{place}.name")
-            return findings + rules.name(block["id"], f"{place}.id")
+            return [
+                f"{place}.{key}: {block[key]!r} does not match ^{pattern.pattern}$"
+                for key, pattern in CALL.items()
+                if not pattern.fullmatch(block[key])
+            ]
         case "tool_result" if isinstance(block.get("content"), list):
             parts = block["content"]
             findings = [f for at, part in enumerate(parts) for f in block_findings(part, f"{place}.content[{at}]")]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from openai.types.chat import completion_create_params
 
 import judge_rules as rules
-from judge_responses import arguments, function_tools, output_format, sampling
+from judge_responses import OPENAI_MODEL, arguments, function_tools, output_format, sampling
 from judge_types import judge_types
-
-OPENAI_MODEL = re.compile(r"(gpt-|chatgpt-|codex-|o\d)")
 
 # Where servers other than OpenAI's want the reasoning of an assistant back.
 REASONING_FIELDS = ("reasoning", "reasoning_content")
@@ -81,6 +78,7 @@ def message_findings(message: dict[str, Any], place: str) -> list[str]:
         here = f"{place}.tool_calls[{at}].function"
         findings += rules.name(call["function"]["name"], f"{here}.name")
         findings += arguments(call["function"]["arguments"], f"{here}.arguments")
+        findings += rules.identifier(call["id"], f"{place}.tool_calls[{at}].id")
     content = message.get("content")
     if content is None:
         return findings if calls else [*findings, f"{place}.content: missing, and there are no calls"]

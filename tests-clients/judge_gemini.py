@@ -22,6 +22,8 @@ KINDS = (
     "toolCall", "toolResponse",
 )  # fmt: skip
 
+IMAGES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
+
 # From this generation on a call must come with a signature.
 SIGNED_SINCE = 3
 
@@ -119,8 +121,18 @@ def part_findings(part: dict[str, Any], role: str | None, place: str) -> list[st
         findings += rules.encoded(part["inlineData"].get("data", ""), f"{place}.inlineData.data")
         if "/" not in part["inlineData"].get("mimeType", ""):
             findings.append(f"{place}.inlineData.mimeType: missing")
+        kind_of_picture = part["inlineData"].get("mimeType", "")
+        if kind_of_picture.startswith("image/") and kind_of_picture not in IMAGES:
+            findings.append(f"{place}.inlineData.mimeType: {kind_of_picture} is not read")
     if kind in ("functionCall", "functionResponse"):
-        findings += rules.name(part[kind].get("name", ""), f"{place}.{kind}.name")
+        findings += function_name(part[kind].get("name", ""), f"{place}.{kind}.name")
+    return findings
+
+
+def function_name(name: str, place: str) -> list[str]:
+    findings = rules.name(name, place)
+    if name[:1] in "0123456789-" and not findings:
+        findings.append(f"{place}: {name!r} does not begin with a letter or `_`")
     return findings
 
 
@@ -159,7 +171,7 @@ def tools(body: dict[str, Any]) -> list[str]:
         for number, function in enumerate(tool.get("functionDeclarations") or []):
             place = f"body.tools[{at}].functionDeclarations[{number}]"
             names.append(function["name"])
-            findings += rules.name(function["name"], f"{place}.name") + declaration(function, place)
+            findings += function_name(function["name"], f"{place}.name") + declaration(function, place)
     findings += rules.unique(names, "body.tools")
     is_mixed = names and any("functionDeclarations" not in tool for tool in given)
     if is_mixed and not (body.get("toolConfig") or {}).get("includeServerSideToolInvocations"):
@@ -168,8 +180,6 @@ def tools(body: dict[str, Any]) -> list[str]:
 
 
 def declaration(function: dict[str, Any], place: str) -> list[str]:
-    if not function["name"][:1].isalpha() and function["name"][:1] != "_":
-        return [f"{place}.name: {function['name']!r} does not begin with a letter or `_`"]
     schema = function.get("parametersJsonSchema")
     if schema is None:
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,9 @@ from openai.types.responses import response_create_params
 
 import judge_rules as rules
 from judge_types import judge_types
+
+# How the names of OpenAI's own models begin; other servers take more and give less.
+OPENAI_MODEL = re.compile(r"(gpt-|chatgpt-|codex-|o\d)")
 
 LEAST_OUTPUT = 16
 LONGEST_ID = 64
@@ -29,7 +33,10 @@ def judge(body: dict[str, Any], _headers: Mapping[str, str]) -> list[str]:
     """What is wrong with the body."""
     if findings := judge_types(response_create_params.ResponseCreateParamsStreaming, body):
         return findings
-    findings = conversation(body["input"]) if isinstance(body.get("input"), list) else ["body.input: not a list"]
+    is_openai = bool(OPENAI_MODEL.match(str(body.get("model"))))
+    if not isinstance(body.get("input"), list):
+        return ["body.input: not a list"]
+    findings = conversation(body["input"]) + (marks(body["input"]) if is_openai else [])
     findings += function_tools(body.get("tools") or [], "body.tools")
     findings += sampling(body)
     wanted = (body.get("text") or {}).get("format") or {}
@@ -38,7 +45,8 @@ def judge(body: dict[str, Any], _headers: Mapping[str, str]) -> list[str]:
     limit = body.get("max_output_tokens")
     if limit is not None and limit < LEAST_OUTPUT:
         findings.append(f"body.max_output_tokens: {limit}, at least {LEAST_OUTPUT} is needed")
-    if body.get("reasoning") and body.get("store") is False and ENCRYPTED not in (body.get("include") or []):
+    is_lost = body.get("reasoning") and body.get("store") is False and ENCRYPTED not in (body.get("include") or [])
+    if is_openai and is_lost:
         findings.append(f"body.include: without {ENCRYPTED!r} and without storage, reasoning is lost")
     return findings
 
@@ -65,11 +73,8 @@ def conversation(items: list[dict[str, Any]]) -> list[str]:
                 findings += still_open(open_calls, place) + parts(item["content"], f"{place}.content")
                 open_calls.clear()
             case "reasoning":
-                if not item.get("encrypted_content"):
-                    findings.append(f"{place}: reasoning without its encrypted content")
                 if not following or following.get("role") == "user" or kind_of(following) == "function_call_output":
                     findings.append(f"{place}: reasoning that leads to nothing")
-        findings += id_findings(item, place)
     return findings + still_open(open_calls, "body.input: at the end")
 
 
@@ -79,18 +84,19 @@ def still_open(calls: dict[str, str], place: str) -> list[str]:
 
 def call_findings(item: dict[str, Any], place: str) -> list[str]:
     findings = rules.name(item["name"], f"{place}.name") + arguments(item["arguments"], f"{place}.arguments")
-    if len(item["call_id"]) > LONGEST_ID:
-        findings.append(f"{place}.call_id: longer than {LONGEST_ID}")
-    return findings
+    return findings + rules.identifier(item["call_id"], f"{place}.call_id", LONGEST_ID)
 
 
-def id_findings(item: dict[str, Any], place: str) -> list[str]:
-    own, start = item.get("id"), ID_STARTS.get(kind_of(item), "")
-    if own is None:
-        return []
-    if not own.startswith(start) or len(own) > LONGEST_ID:
-        return [f"{place}.id: {own!r} does not begin with {start!r} or is longer than {LONGEST_ID}"]
-    return []
+def marks(items: list[dict[str, Any]]) -> list[str]:
+    """What OpenAI itself wants back as it gave it; other servers are not so particular."""
+    findings = []
+    for at, item in enumerate(items):
+        place, own, start = f"body.input[{at}]", item.get("id"), ID_STARTS.get(kind_of(item), "")
+        if own is not None and (not own.startswith(start) or len(own) > LONGEST_ID):
+            findings.append(f"{place}.id: {own!r} does not begin with {start!r} or is longer than {LONGEST_ID}")
+        if kind_of(item) == "reasoning" and not item.get("encrypted_content"):
+            findings.append(f"{place}: reasoning without its encrypted content")
+    return findings + rules.unique([item["id"] for item in items if item.get("id")], "body.input: ids")
 
 
 def kind_of(item: dict[str, Any]) -> str:

@@ -24,7 +24,9 @@ NAMED_CHILDREN = ("properties", "patternProperties", "$defs", "definitions", "de
 TOP_REFUSED = ("anyOf", "oneOf", "allOf", "enum", "not")
 
 # What a schema that is enforced to the letter may not use, at OpenAI.
-STRICT_REFUSED = ("allOf", "not", "dependentRequired", "dependentSchemas", "if", "then", "else", "patternProperties")
+STRICT_REFUSED = (
+    "allOf", "oneOf", "not", "dependentRequired", "dependentSchemas", "if", "then", "else", "patternProperties",
+)  # fmt: skip
 
 # What an output schema may not use, at Anthropic.
 ANTHROPIC_REFUSED = (
@@ -43,6 +45,13 @@ GEMINI_KNOWN = {
 def name(value: str, place: str) -> list[str]:
     """A tool's name."""
     return [] if NAME.fullmatch(value) else [f"{place}: {value!r} does not match ^[a-zA-Z0-9_-]{{1,64}}$"]
+
+
+def identifier(value: str, place: str, longest: int | None = None) -> list[str]:
+    """The id of a call."""
+    if not value:
+        return [f"{place}: empty"]
+    return [f"{place}: longer than {longest}"] if longest and len(value) > longest else []
 
 
 def unique(names: list[str], place: str) -> list[str]:

@@ -83,6 +83,13 @@ def listed(kind: Any) -> Any:
     raise TypeError(f"the judge does not know the type {kind}")
 
 
+def literals(kind: Any) -> set[str]:
+    """The texts that a type names."""
+    if typing_extensions.get_origin(kind) is typing.Literal:
+        return set(typing_extensions.get_args(kind))
+    return {text for part in typing_extensions.get_args(kind) for text in literals(part)}
+
+
 def is_foreign(kind: Any) -> bool:
     """Whether a type is taken by the SDK only: an open file, a path, or an answer to be sent back as it was read."""
     origin, parts = typing_extensions.get_origin(kind), typing_extensions.get_args(kind)

@@ -18,6 +18,8 @@ mod gemini;
 #[cfg(feature = "http")]
 mod history;
 mod offline;
+#[cfg(feature = "http")]
+mod pictures;
 #[cfg(feature = "responses")]
 mod responses;
 #[cfg(feature = "http")]

@@ -174,7 +174,7 @@ pub(crate) fn made_pictures() -> Vec<Message> {
 
 /// What every provider leaves for itself, in one conversation.
 pub(crate) fn signatures() -> Vec<Message> {
-    let metas = [
+    let thoughts = [
         json!({ "provider": "anthropic", "signature": "c2ln" }),
         json!({ "provider": "anthropic_redacted", "data": "c2ln" }),
         json!({ "provider": "open_ai", "id": "rs_1", "encrypted_content": "c2ln", "summary": [] }),
@@ -184,16 +184,21 @@ pub(crate) fn signatures() -> Vec<Message> {
         json!({ "signature": "of nobody" }),
     ];
     let mut messages = vec![user("go")];
-    for (at, meta) in metas.into_iter().enumerate() {
+    let rest = [
+        json!({ "provider": "anthropic", "citations": [], "caller": { "type": "direct" } }),
+        json!({ "provider": "open_ai", "id": "msg_1", "phase": "commentary" }),
+        json!({ "provider": "gemini", "thoughtSignature": "c2ln", "id": "fc1" }),
+    ];
+    for (at, (thought, rest)) in thoughts.into_iter().zip(rest.iter().cycle()).enumerate() {
         let id = format!("call_{at}");
         let call = AssistantBlock::ToolUse {
             id: id.clone(),
             name: "read_file".to_owned(),
             args: json!({}),
-            meta: Some(meta.clone()),
+            meta: Some(rest.clone()),
         };
-        let text = AssistantBlock::Text { text: "so".to_owned(), meta: Some(meta.clone()) };
-        messages.push(assistant(vec![thinks("hm", Some(meta)), text, call]));
+        let text = AssistantBlock::Text { text: "so".to_owned(), meta: Some(rest.clone()) };
+        messages.push(assistant(vec![thinks("hm", Some(thought)), text, call]));
         messages.push(results(vec![gave(&id, "ok")]));
     }
     messages

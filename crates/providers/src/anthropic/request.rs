@@ -9,8 +9,8 @@ use crate::wire::Body;
 
 /// The smallest budget for thinking.
 const MIN_BUDGET: u64 = 1024;
-/// What the caller cannot replace.
-const RESERVED: [&str; 6] = ["messages", "input", "contents", "tools", "stream", "model"];
+/// What the caller cannot replace, and what is not for this provider.
+const RESERVED: [&str; 7] = ["messages", "input", "contents", "tools", "stream", "model", "google_search"];
 /// The edit that sums up a conversation on the provider's side.
 const COMPACT: &str = "compact_20260112";
 
@@ -59,8 +59,8 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest, sampling: Sampling)
     Body { json: Value::Object(body), left_out }
 }
 
-/// Names the features a body uses that must be asked for.
-pub(super) fn betas(body: &Value) -> Vec<&'static str> {
+/// Names the features a body uses that must be asked for in the first version of the API only.
+pub(super) fn older_betas(body: &Value) -> Vec<&'static str> {
     let mut betas = Vec::new();
     if body.pointer("/output_config/format").is_some() {
         betas.push("structured-outputs-2025-11-13");
@@ -68,12 +68,18 @@ pub(super) fn betas(body: &Value) -> Vec<&'static str> {
     if is_on(body.get("thinking")) && body.get("tools").is_some() {
         betas.push("interleaved-thinking-2025-05-14");
     }
+    betas
+}
+
+/// Names the features a body uses that must be asked for in every version of the API.
+pub(super) fn betas(body: &Value) -> Vec<&'static str> {
     let edits = body.pointer("/context_management/edits").and_then(Value::as_array);
     let is_compact = |edit: &Value| edit.get("type").and_then(Value::as_str) == Some(COMPACT);
     if edits.is_some_and(|edits| edits.iter().any(is_compact)) {
-        betas.push("compact-2026-01-12");
+        vec!["compact-2026-01-12"]
+    } else {
+        Vec::new()
     }
-    betas
 }
 
 /// Marks a block as the end of what is worth keeping in the cache.

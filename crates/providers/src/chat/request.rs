@@ -10,7 +10,7 @@ use crate::wire::Body;
 const MAX_TOKENS: &str = "max_tokens";
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
 /// What a caller's parameters may not replace.
-const OURS: [&str; 4] = ["model", "messages", "tools", "stream"];
+const OURS: [&str; 6] = ["model", "messages", "input", "contents", "tools", "stream"];
 
 /// Makes the body of a streaming call.
 pub(super) fn body(remote_model: &str, info: &ModelInfo, request: &ModelRequest) -> Body {

@@ -17,8 +17,11 @@ const GENERATION: [(&str, &str); 6] = [
 ];
 
 /// Keys that are read elsewhere or may not be replaced.
-const TAKEN: [&str; 9] = [
+const TAKEN: [&str; 12] = [
     "contents",
+    "messages",
+    "input",
+    "web_search",
     "tools",
     "stream",
     "model",

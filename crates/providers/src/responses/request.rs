@@ -11,8 +11,8 @@ use crate::wire::Body;
 const MIN_OUTPUT_TOKENS: u32 = 16;
 /// What the caller may not replace.
 const OURS: [&str; 6] = ["input", "messages", "contents", "tools", "stream", "model"];
-/// What the caller names that has its own place in the body.
-const MAPPED: [&str; 2] = ["reasoning_effort", "web_search"];
+/// What the caller names that has its own place in the body, or none here.
+const MAPPED: [&str; 3] = ["reasoning_effort", "web_search", "google_search"];
 const INCLUDE: &str = "include";
 
 /// Makes the body of a streaming call.
@@ -101,7 +101,7 @@ fn reasoning(info: &ModelInfo, effort: Option<&Value>) -> Option<Value> {
     }
 }
 
-/// Adds what the caller wants passed on.
+/// Adds what the caller wants passed on; `null` takes away what would be sent by default.
 fn pass_through(body: &mut Map<String, Value>, params: &Map<String, Value>) {
     for (key, value) in params {
         if OURS.contains(&key.as_str()) || MAPPED.contains(&key.as_str()) {
@@ -114,6 +114,9 @@ fn pass_through(body: &mut Map<String, Value>, params: &Map<String, Value>) {
             }
             (Some(Value::Object(ours)), Value::Object(more)) => {
                 ours.extend(more.iter().map(|(key, value)| (key.clone(), value.clone())));
+            }
+            (_, Value::Null) => {
+                body.shift_remove(key);
             }
             _ => {
                 body.insert(key.clone(), value.clone());

@@ -256,3 +256,13 @@ fn a_long_history_alternates() {
         ])
     );
 }
+
+#[test]
+fn a_picture_of_a_sort_that_is_not_read_is_named() {
+    let bitmap = ContentBlock::Image {
+        media_type: "image/bmp".to_owned(),
+        source: MediaSource::Inline { data: "Qk0=".to_owned() },
+    };
+    let expected = json!([{ "role": "user", "content": "[image: image/bmp]" }]);
+    assert_eq!(messages(&seeing(), vec![say(vec![bitmap])]), expected);
+}
