@@ -184,13 +184,14 @@ pub(crate) fn signatures() -> Vec<Message> {
         json!({ "signature": "of nobody" }),
     ];
     let mut messages = vec![user("go")];
-    let rest = [
-        json!({ "provider": "anthropic", "citations": [], "caller": { "type": "direct" } }),
-        json!({ "provider": "open_ai", "id": "msg_1", "phase": "commentary" }),
-        json!({ "provider": "gemini", "thoughtSignature": "c2ln", "id": "fc1" }),
-    ];
-    for (at, (thought, rest)) in thoughts.into_iter().zip(rest.iter().cycle()).enumerate() {
+    for (at, thought) in thoughts.into_iter().enumerate() {
         let id = format!("call_{at}");
+        let rest = [
+            json!({ "provider": "anthropic", "citations": [], "caller": { "type": "direct" } }),
+            json!({ "provider": "open_ai", "id": format!("msg_{at}"), "phase": "commentary" }),
+            json!({ "provider": "gemini", "thoughtSignature": "c2ln", "id": format!("fc{at}") }),
+        ];
+        let rest = &rest[at % rest.len()];
         let call = AssistantBlock::ToolUse {
             id: id.clone(),
             name: "read_file".to_owned(),

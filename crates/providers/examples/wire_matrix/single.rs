@@ -95,6 +95,15 @@ fn settings(wire: Wire) -> Vec<Scenario> {
             ),
         ),
     ];
+    if !wire.is_own() {
+        // What a session has been told on its way through all providers.
+        let everything = json!({
+            "thinking_level": "low", "effort": "low", "reasoning_effort": "low", "google_search": {}, "top_k": 5,
+            "web_search": { "type": wire.search()["web_search"]["type"] }, "thinking": { "type": "adaptive" },
+            "compaction": true,
+        });
+        all.push(("parameters-for-everyone", ModelRequest { tools: tools(), ..with_params(everything) }));
+    }
     if wire.is_anthropic() {
         let compaction = json!({ "compaction": "auto", "thinking": false });
         all.push(("compaction", ModelRequest { tools: tools(), ..with_params(compaction) }));

@@ -54,6 +54,10 @@ impl Wire {
         matches!(self, Self::Anthropic2023 | Self::Anthropic2026)
     }
 
+    pub(crate) const fn is_own(self) -> bool {
+        matches!(self, Self::OwnResponses | Self::OwnChat)
+    }
+
     pub(crate) fn model(self, base_url: &str, http: &Http) -> Arc<dyn Model> {
         let endpoint = Endpoint { base_url: base_url.to_owned(), key: Secret::new("key-of-nobody") };
         let (info, http) = (self.info(), http.clone());

@@ -1,16 +1,16 @@
 //! The body of a call, and the features it asks for by name.
 
-use meerkat_core::{ModelInfo, ModelRequest};
+use meerkat_core::{ModelInfo, ModelRequest, Provider};
 use serde_json::{Map, Number, Value, json};
 
 use super::messages::{self, Role, Turn};
 use crate::schema::{self, Dialect};
-use crate::wire::Body;
+use crate::wire::{Body, is_for_others};
 
 /// The smallest budget for thinking.
 const MIN_BUDGET: u64 = 1024;
-/// What the caller cannot replace, and what is not for this provider.
-const RESERVED: [&str; 7] = ["messages", "input", "contents", "tools", "stream", "model", "google_search"];
+/// What the caller cannot replace.
+const RESERVED: [&str; 6] = ["messages", "input", "contents", "tools", "stream", "model"];
 /// The edit that sums up a conversation on the provider's side.
 const COMPACT: &str = "compact_20260112";
 
@@ -27,6 +27,7 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest, sampling: Sampling)
         Some(Value::Object(params)) => params.clone(),
         _ => Map::new(),
     };
+    params.retain(|key, _| !is_for_others(Provider::Anthropic, key));
     let mut turns = messages::turns(&request.messages, info.profile);
     let (tools, left_out) = tools(request, params.shift_remove("web_search"));
     let mut thinking = thinking(&mut params);

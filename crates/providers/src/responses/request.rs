@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::input;
 use crate::schema::{self, Dialect};
-use crate::wire::Body;
+use crate::wire::{Body, is_for_others};
 
 /// The least that OpenAI takes for `max_output_tokens`.
 const MIN_OUTPUT_TOKENS: u32 = 16;
@@ -45,7 +45,8 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Body {
     }
     body.insert("store".to_owned(), json!(false));
     body.insert("stream".to_owned(), json!(true));
-    pass_through(&mut body, params);
+    let for_us = params.iter().filter(|(key, _)| !is_for_others(info.provider, key));
+    pass_through(&mut body, for_us);
     Body { json: Value::Object(body), left_out }
 }
 
@@ -102,7 +103,7 @@ fn reasoning(info: &ModelInfo, effort: Option<&Value>) -> Option<Value> {
 }
 
 /// Adds what the caller wants passed on; `null` takes away what would be sent by default.
-fn pass_through(body: &mut Map<String, Value>, params: &Map<String, Value>) {
+fn pass_through<'a>(body: &mut Map<String, Value>, params: impl Iterator<Item = (&'a String, &'a Value)>) {
     for (key, value) in params {
         if OURS.contains(&key.as_str()) || MAPPED.contains(&key.as_str()) {
             continue;

@@ -5,8 +5,7 @@
 
 use serde_json::Value;
 
-use super::merge::merge;
-use super::{Dialect, Node, types};
+use super::{Dialect, Node, strict, types};
 
 /// The keywords Gemini reads.
 const GEMINI_KNOWN: [&str; 24] = [
@@ -80,8 +79,6 @@ const STRICT_REFUSED: [&str; 14] = [
     "minProperties",
     "maxProperties",
 ];
-/// How many schemas that must hold together are put together; those that refer to themselves have no end.
-const MAX_JOINED: usize = 100;
 /// What says nothing about values and is left out without a word.
 const SILENT: [&str; 2] = ["$schema", "$comment"];
 
@@ -141,9 +138,7 @@ fn compile(schema: &Value, rules: Rules) -> (Value, Vec<(String, String)>) {
         rename_definitions(&mut compiled);
     }
     if rules == Rules::OpenAiStrict {
-        let root = compiled.clone();
-        let mut left = MAX_JOINED;
-        join(&mut compiled, &root, &mut left);
+        strict::join(&mut compiled);
     }
     let mut compiler = Compiler { rules, warnings: Vec::new() };
     compiler.node(&mut compiled, "");
@@ -197,35 +192,6 @@ impl Compiler {
             self.warnings.push((format!("{path}/additionalProperties"), message));
         }
     }
-}
-
-/// Says without `allOf` and `oneOf` what strict schemas may not say with them: what must hold together is put
-/// together, and of a choice between alternatives, that only one may hold is left to the judge of the answer.
-fn join(schema: &mut Value, root: &Value, left: &mut usize) {
-    let Value::Object(node) = schema else { return };
-    if let Some(Value::Array(parts)) = node.shift_remove("allOf") {
-        for part in parts {
-            if *left == 0 {
-                break;
-            }
-            *left -= 1;
-            let mut part = resolved(part, root);
-            join(&mut part, root, left);
-            if let Value::Object(part) = part {
-                merge(node, part);
-            }
-        }
-    }
-    if let Some(choices) = node.shift_remove("oneOf") {
-        node.entry("anyOf").or_insert(choices);
-    }
-    each_child(node, "", &mut |child, _| join(child, root, left));
-}
-
-/// Returns what a part that is nothing but a reference refers to.
-fn resolved(part: Value, root: &Value) -> Value {
-    let target = part.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
-    target.and_then(|pointer| root.pointer(pointer)).cloned().unwrap_or(part)
 }
 
 /// Requires every property; one that need not be given may be null instead.
@@ -294,7 +260,7 @@ fn rename_references(schema: &mut Value) {
 }
 
 /// Visits the schemas directly inside one, and nothing that only looks like a schema.
-fn each_child(node: &mut Node, path: &str, visit: &mut dyn FnMut(&mut Value, &str)) {
+pub(super) fn each_child(node: &mut Node, path: &str, visit: &mut dyn FnMut(&mut Value, &str)) {
     for (key, value) in node.iter_mut() {
         match (key.as_str(), value) {
             (

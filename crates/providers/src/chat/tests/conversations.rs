@@ -250,8 +250,8 @@ fn a_long_history_alternates() {
             { "role": "user", "content": "[SYSTEM NOTICE] be kind\n\none" },
             { "role": "assistant", "content": "a\n\n[image: image/png]\n\nb", "tool_calls": [tool_call("x", "{}")] },
             { "role": "tool", "tool_call_id": "x", "content": "1" },
-            { "role": "assistant", "content": null, "tool_calls": [tool_call("x", "{}")] },
-            { "role": "tool", "tool_call_id": "x", "content": "2" },
+            { "role": "assistant", "content": null, "tool_calls": [tool_call("x_2", "{}")] },
+            { "role": "tool", "tool_call_id": "x_2", "content": "2" },
             { "role": "user", "content": "[SYSTEM NOTICE] tools came\n\ntwo" },
         ])
     );
