@@ -15,8 +15,15 @@ use crate::error::Error;
 use crate::process::{root, run};
 
 /// The test scripts, in the order they run.
-pub(crate) const SCRIPTS: [&str; 5] =
-    ["test_python_client.py", "test_inspector.py", "test_llmock.py", "test_aimock.py", "test_real_model.py"];
+pub(crate) const SCRIPTS: [&str; 7] = [
+    "test_python_client.py",
+    "test_inspector.py",
+    "test_judge.py",
+    "test_wire.py",
+    "test_llmock.py",
+    "test_aimock.py",
+    "test_real_model.py",
+];
 
 const NODE_FILES: [&str; 3] = [".npmrc", "package.json", "package-lock.json"];
 const PYTHON_FILES: [&str; 2] = ["requirements.txt", "model.txt"];
@@ -35,6 +42,7 @@ pub(crate) fn script(name: &str) -> Result<Command, Error> {
     let program = |name| own.with_file_name(name).with_extension(std::env::consts::EXE_EXTENSION);
     let mut command = Command::new(python(&installed()));
     command.arg(sources().join(name)).env("RKAT_MCP", program("rkat-mcp")).env("RKAT", program("rkat"));
+    command.env("WIRE_MATRIX", program("examples/wire_matrix"));
     command.current_dir(root());
     Ok(command)
 }

@@ -25,6 +25,8 @@ mod http;
 mod images;
 mod offline;
 #[cfg(feature = "http")]
+mod pictures;
+#[cfg(feature = "http")]
 mod quick;
 #[cfg(feature = "http")]
 mod reader;

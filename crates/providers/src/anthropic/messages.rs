@@ -8,10 +8,8 @@ use meerkat_core::{
 };
 use serde_json::{Value, json};
 
-use crate::history;
+use crate::{history, pictures};
 
-/// The pictures that can be read.
-const IMAGE_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 /// The longest name of a tool.
 const MAX_NAME: usize = 128;
 
@@ -143,16 +141,17 @@ fn content_blocks(content: &Content, pictures: Pictures) -> Vec<Value> {
     content.blocks().iter().filter_map(|block| content_block(block, pictures)).collect()
 }
 
-fn content_block(block: &ContentBlock, pictures: Pictures) -> Option<Value> {
+fn content_block(block: &ContentBlock, shown: Pictures) -> Option<Value> {
     match block {
         ContentBlock::Text { text: words } => (!words.trim().is_empty()).then(|| text(words)),
         ContentBlock::Image { media_type, source: MediaSource::Inline { data } }
-            if pictures == Pictures::Sent =>
+            if shown == Pictures::Sent =>
         {
-            let media_type = if media_type == "image/jpg" { "image/jpeg" } else { media_type };
+            let Some(media_type) = pictures::readable(media_type, &pictures::COMMON) else {
+                return Some(text(&block.to_text()));
+            };
             let source = json!({ "type": "base64", "media_type": media_type, "data": data });
-            let picture = json!({ "type": "image", "source": source });
-            Some(if IMAGE_TYPES.contains(&media_type) { picture } else { text(&block.to_text()) })
+            Some(json!({ "type": "image", "source": source }))
         }
         ContentBlock::Image { .. } | ContentBlock::Video { .. } => Some(text(&block.to_text())),
     }

@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::client::{Endpoint, Http, WireModel};
 use crate::wire::{Body, Decode, Refusal, Wire};
 
-/// The version of the API that features are asked of by name, and that takes sampling parameters.
+/// The version of the API that more features are asked of by name, and that takes sampling parameters.
 const VERSION_2023: &str = "2023-06-01";
 
 /// How to speak to Anthropic.
@@ -89,7 +89,8 @@ impl Wire for Messages {
     }
 
     fn headers_for(&self, body: &Value) -> Vec<(&'static str, String)> {
-        let betas = if self.is_2023() { request::betas(body) } else { Vec::new() };
+        let mut betas = if self.is_2023() { request::older_betas(body) } else { Vec::new() };
+        betas.extend(request::betas(body));
         if betas.is_empty() { Vec::new() } else { vec![("anthropic-beta", betas.join(","))] }
     }
 

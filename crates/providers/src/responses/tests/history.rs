@@ -228,3 +228,18 @@ fn odd_calls_are_made_acceptable() {
         ])
     );
 }
+
+#[test]
+fn a_picture_of_a_sort_that_is_not_read_is_named() {
+    let bitmap = ContentBlock::Image {
+        media_type: "image/bmp".to_owned(),
+        source: MediaSource::Inline { data: "Qk0=".to_owned() },
+    };
+    let asked = Message::User { content: vec![bitmap].into(), created_at: AT };
+    assert_eq!(input(&model(), vec![asked]), json!([said("[image: image/bmp]")]));
+}
+
+#[test]
+fn something_is_always_said() {
+    assert_eq!(input(&model(), vec![user(" ")]), json!([said("Continue.")]));
+}
