@@ -30,6 +30,8 @@ pub struct RunSettings {
     pub retry: RetryPolicy,
     /// How often to ask again for a structured output that does not fit; `None` when none is asked for.
     pub extraction_retries: Option<u32>,
+    /// How to ask for it, instead of in our words.
+    pub extraction_prompt: Option<Arc<str>>,
     /// When to compact; `None` for never.
     pub compaction: Option<CompactionPolicy>,
 }
@@ -312,7 +314,8 @@ impl Run {
                 self.emit(ended);
             }
             Some(_) => {
-                let next = Next::Extract(Extraction::begin(self.now));
+                let own_prompt = self.settings.extraction_prompt.as_deref();
+                let next = Next::Extract(Extraction::begin(own_prompt, self.now));
                 self.commit(vec![message], CallChange::None, next);
                 self.emit(ended);
                 done.cause = None;

@@ -110,6 +110,7 @@ pub(super) fn settings() -> RunSettings {
         warn_at: 0.8,
         retry: RetryPolicy::default(),
         extraction_retries: None,
+        extraction_prompt: None,
         compaction: None,
     }
 }
