@@ -36,6 +36,8 @@ pub struct RunSettings {
     pub extraction_retries: Option<u32>,
     /// What the provider cannot take of the output schema.
     pub schema_warnings: Vec<SchemaWarning>,
+    /// How to ask for it, instead of in our words.
+    pub extraction_prompt: Option<Arc<str>>,
     /// When to compact; `None` for never.
     pub compaction: Option<CompactionPolicy>,
 }
@@ -328,7 +330,8 @@ impl Run {
                 self.emit(ended);
             }
             Some(_) => {
-                let next = Next::Extract(Extraction::begin(self.now));
+                let own_prompt = self.settings.extraction_prompt.as_deref();
+                let next = Next::Extract(Extraction::begin(own_prompt, self.now));
                 self.commit(vec![message], CallChange::None, next);
                 self.emit(ended);
                 done.cause = None;

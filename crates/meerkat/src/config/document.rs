@@ -1,6 +1,7 @@
 //! The config document: every key there is, with its default. Unknown keys are refused.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use meerkat_core::{BudgetLimits, RetryPolicy};
@@ -17,6 +18,8 @@ use super::span::{CallTimeout, Span};
 pub struct Config {
     /// How agents behave.
     pub agent: AgentConfig,
+    /// How many tokens any model may write in one step at most, whatever a run asks for.
+    pub max_tokens: Option<u32>,
     /// What every run may use up, unless it says otherwise.
     pub budget: BudgetConfig,
     /// What may be used up at most, and how long replies may be.
@@ -47,6 +50,8 @@ pub struct AgentConfig {
     pub max_tokens_per_turn: u32,
     /// Replaces the default system prompt.
     pub system_prompt: Option<String>,
+    /// A file whose text replaces the default system prompt, by its full path, if `system_prompt` is not set.
+    pub system_prompt_file: Option<PathBuf>,
     /// Added at the end of every system prompt.
     pub tool_instructions: Option<String>,
     /// How freely models choose words, where they can be told.
@@ -57,6 +62,10 @@ pub struct AgentConfig {
     pub max_turns: Option<u32>,
     /// Parameters for the provider.
     pub provider_params: Option<Value>,
+    /// The output schema of runs that name none.
+    pub output_schema: Option<Value>,
+    /// How to ask for a structured output, instead of in the usual words.
+    pub extraction_prompt: Option<String>,
     /// How often to ask again for a structured output that does not fit.
     pub structured_output_retries: u32,
 }
@@ -152,11 +161,14 @@ impl Default for AgentConfig {
             model: DEFAULT_MODEL.to_owned(),
             max_tokens_per_turn: 16_384,
             system_prompt: None,
+            system_prompt_file: None,
             tool_instructions: None,
             temperature: None,
             budget_warning_threshold: 0.8,
             max_turns: None,
             provider_params: None,
+            output_schema: None,
+            extraction_prompt: None,
             structured_output_retries: 2,
         }
     }
@@ -283,6 +295,12 @@ impl Config {
         let faults = [
             (self.agent.model.trim().is_empty(), "agent.model", "must not be empty"),
             (self.agent.max_tokens_per_turn == 0, "agent.max_tokens_per_turn", POSITIVE),
+            (self.max_tokens == Some(0), "max_tokens", POSITIVE),
+            (
+                self.agent.system_prompt_file.as_ref().is_some_and(|path| !path.is_absolute()),
+                "agent.system_prompt_file",
+                "must be a full path",
+            ),
             (self.agent.max_turns == Some(0), "agent.max_turns", POSITIVE),
             (self.budget.max_tokens == Some(0), "budget.max_tokens", POSITIVE),
             (self.budget.max_duration.is_some_and(|span| span.0.is_zero()), "budget.max_duration", POSITIVE),

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use meerkat_core::run::{Progress, StoredCall};
-use meerkat_core::{Message, Provider, SessionId, Timestamp, ToolCall, ToolRoute, Usage};
+use meerkat_core::{Message, OutputSchema, Provider, SessionId, Timestamp, ToolCall, ToolRoute, Usage};
 use meerkat_store::{Archived, Backend, Change, Guard, SessionQuery, SessionRow, Transaction};
 
 use super::record;
 use super::start::{NewSessionOptions, RunControl, RunResult, TurnOptions};
 use crate::Error;
-use crate::config::Config;
+use crate::config::CurrentConfig;
+use crate::prompt;
 use crate::runtime::Shared;
 
 /// Creates, runs, reads, interrupts and archives sessions.
@@ -70,11 +71,10 @@ impl SessionService {
     pub async fn create(
         &self,
         options: NewSessionOptions,
-        turn: TurnOptions,
+        mut turn: TurnOptions,
         control: RunControl,
     ) -> Result<RunResult, Error> {
-        let current = self.shared.config.get().await?;
-        self.check_room(&current.config)?;
+        let current = self.run_config(&mut turn).await?;
         let found = self.shared.found_new(options, &turn, &current)?;
         self.shared.execute(found, turn, current.config, control).await
     }
@@ -87,12 +87,11 @@ impl SessionService {
     pub async fn start_turn(
         &self,
         id: SessionId,
-        turn: TurnOptions,
+        mut turn: TurnOptions,
         control: RunControl,
     ) -> Result<RunResult, Error> {
         const TRIES: usize = 3;
-        let config = self.shared.config.get().await?.config;
-        self.check_room(&config)?;
+        let config = self.run_config(&mut turn).await?.config;
         for _ in 0..TRIES {
             let row = self.row(id).await?;
             if row.archived_at.is_some() {
@@ -242,9 +241,21 @@ impl SessionService {
         }
     }
 
-    fn check_room(&self, config: &Config) -> Result<(), Error> {
-        let limit = config.limits.max_sessions();
-        if self.shared.live.count() >= limit { Err(Error::TooManySessions { limit }) } else { Ok(()) }
+    /// Reads the config as a run needs it, and gives the run what it leaves to the config.
+    async fn run_config(&self, turn: &mut TurnOptions) -> Result<CurrentConfig, Error> {
+        let mut current = self.shared.config.get().await?;
+        let limit = current.config.limits.max_sessions();
+        if self.shared.live.count() >= limit {
+            return Err(Error::TooManySessions { limit });
+        }
+        let agent = &mut current.config.agent;
+        if let (None, Some(schema)) = (&turn.output_schema, &agent.output_schema) {
+            turn.output_schema = Some(OutputSchema::parse(schema.clone())?);
+        }
+        if let (None, Some(file)) = (&agent.system_prompt, &agent.system_prompt_file) {
+            agent.system_prompt = Some(prompt::read(file.clone()).await?);
+        }
+        Ok(current)
     }
 
     async fn row(&self, id: SessionId) -> Result<SessionRow, Error> {

@@ -321,6 +321,7 @@ impl Shared {
             retry: config.retry.policy(),
             extraction_retries: judge.is_some().then_some(retries),
             schema_warnings,
+            extraction_prompt: config.agent.extraction_prompt.as_deref().map(Arc::from),
             compaction: compaction(&config, &*model),
         };
         let now = self.clock.now();
@@ -377,7 +378,10 @@ impl SessionSettings {
             system: prompt.render(&config.agent),
             messages: Vec::new(),
             tools: Arc::default(),
-            max_tokens: self.max_tokens.unwrap_or(config.agent.max_tokens_per_turn),
+            max_tokens: self
+                .max_tokens
+                .unwrap_or(config.agent.max_tokens_per_turn)
+                .min(config.max_tokens.unwrap_or(u32::MAX)),
             temperature: config.agent.temperature,
             output_schema: None,
             provider_params: (!params.is_empty()).then(|| Arc::new(Value::Object(params))),

@@ -112,6 +112,7 @@ pub(super) fn settings() -> RunSettings {
         retry: RetryPolicy::default(),
         extraction_retries: None,
         schema_warnings: Vec::new(),
+        extraction_prompt: None,
         compaction: None,
     }
 }
