@@ -4,6 +4,7 @@
 
 mod config;
 mod error;
+mod image;
 mod session;
 mod version;
 
@@ -11,6 +12,10 @@ pub use config::{
     CapabilityEntry, CapabilityReport, ConfigAction, ConfigEnvelope, ConfigRequest, ResolvedPaths,
 };
 pub use error::{ErrorBody, ErrorRow, error_row};
+pub use image::{
+    ImageEnd, ImageInput, ImageIntent, ImageProvider, ImageRef, ImageReply, ImageTarget, ImageTerminal,
+    ImageView,
+};
 pub use session::{
     ArchiveReply, Billing, BuiltinConfig, CompletedReply, HistoryReply, HistoryRequest, InterruptReply,
     PendingCall, PendingReply, ReadReply, ResumeRequest, RunReply, RunRequest, SessionEntry, SessionRequest,

@@ -1,8 +1,8 @@
 //! What can go wrong, in the words of the facade.
 
-use meerkat_contracts::ErrorBody;
+use meerkat_contracts::{ErrorBody, ImageEnd};
 use meerkat_core::run::{Failure, OpeningError};
-use meerkat_core::{ErrorKind, IdError, SchemaError, SessionId};
+use meerkat_core::{ErrorKind, IdError, ModelError, SchemaError, SessionId};
 use serde_json::{Value, json};
 
 /// Why a request failed.
@@ -48,6 +48,17 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// There is no picture.
+    #[error("no picture was made: {source}")]
+    Image {
+        /// How the request ended.
+        end: ImageEnd,
+        /// What happened.
+        source: ModelError,
+    },
+    /// The caller did not wait for the answer.
+    #[error("the request was cancelled")]
+    Abandoned,
     /// The run ended in failure.
     #[error("{}", failure.message)]
     Failed {
@@ -122,9 +133,9 @@ impl Error {
             | Self::UnknownOperation(_)
             | Self::Config(_) => ErrorKind::InvalidParams,
             Self::NotCompiled { .. } => ErrorKind::CapabilityUnavailable,
-            Self::Model { .. } => ErrorKind::ProviderError,
+            Self::Model { .. } | Self::Image { .. } => ErrorKind::ProviderError,
             Self::Failed { .. } | Self::NoStructuredOutput(_) => ErrorKind::AgentError,
-            Self::Cancelled { .. } => ErrorKind::RequestCancelled,
+            Self::Cancelled { .. } | Self::Abandoned => ErrorKind::RequestCancelled,
             Self::Record { .. } => ErrorKind::StoreError,
             Self::BrokenOff { .. } | Self::Encode(_) | Self::Internal(_) => ErrorKind::Internal,
         }
@@ -143,6 +154,12 @@ impl Error {
             Self::Cancelled { session }
             | Self::Unstored { session, .. }
             | Self::BrokenOff { session, .. } => Some(session.data()),
+            Self::Image { end, source } => Some(json!({
+                "terminal": { "terminal": end },
+                "provider": source.provider,
+                "kind": source.kind,
+                "status": source.status,
+            })),
             Self::Store(meerkat_store::Error::Generation { expected, current }) => Some(json!({
                 "type": "generation_conflict",
                 "expected_generation": expected,

@@ -10,6 +10,7 @@ mod clock;
 mod config;
 mod error;
 mod features;
+mod images;
 mod models;
 pub mod ops;
 mod params;
@@ -28,6 +29,7 @@ pub use config::{
     ToolsConfig, WebSearchConfig,
 };
 pub use error::{Error, SessionRef};
+pub use meerkat_contracts::{ImageInput, ImageReply};
 pub use meerkat_core::run::{Completion, Outcome, Report, RunInput};
 pub use meerkat_core::{
     AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Message, Model, OutputSchema,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_capabilities::{CapabilityStatus, Declaration};
-use meerkat_contracts::{CONTRACT_VERSION, CapabilityEntry, CapabilityReport};
+use meerkat_contracts::{CONTRACT_VERSION, CapabilityEntry, CapabilityReport, ImageInput, ImageReply};
 use meerkat_core::{BlobId, Clock, Model, RealmId, SessionId, ToolSource};
 use meerkat_store::{Blob, Realm, Store};
 
@@ -13,7 +13,7 @@ use crate::config::ConfigService;
 use crate::models::Models;
 use crate::providers::{Providers, SecretSource};
 use crate::session::{LiveRuns, SessionService};
-use crate::{Error, features};
+use crate::{Error, features, images};
 
 /// What a runtime is built from, besides the realm.
 #[derive(Default)]
@@ -136,6 +136,15 @@ impl Runtime {
     /// Fails when the store cannot be read.
     pub async fn blob(&self, id: &BlobId) -> Result<Option<Blob>, Error> {
         Ok(self.shared.store.blob(id.clone()).await?)
+    }
+
+    /// Makes a picture; it becomes a blob of the realm.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMS` when the request makes no sense, `PROVIDER_ERROR` when nobody can or will make it.
+    pub async fn generate_image(&self, input: ImageInput) -> Result<ImageReply, Error> {
+        let config = self.shared.config.get().await?.config;
+        Ok(images::make(&self.shared, &config, input, None).await?.reply)
     }
 
     /// Says what this build can do under the realm's config.

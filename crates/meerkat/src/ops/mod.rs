@@ -4,6 +4,7 @@
 mod archive;
 mod capabilities;
 mod config;
+mod generate_image;
 mod history;
 mod interrupt;
 mod models;
@@ -27,7 +28,7 @@ use crate::config::at_path;
 use crate::{Error, RunControl, Runtime};
 
 /// Every operation, in the order of the reference page.
-pub static TABLE: [Operation; 10] = [
+pub static TABLE: [Operation; 11] = [
     Operation::of::<run::Run>(),
     Operation::of::<resume::Resume>(),
     Operation::of::<read::Read>(),
@@ -38,6 +39,7 @@ pub static TABLE: [Operation; 10] = [
     Operation::of::<config::Configure>(),
     Operation::of::<capabilities::Capabilities>(),
     Operation::of::<models::Models>(),
+    Operation::of::<generate_image::GenerateImage>(),
 ];
 
 /// An operation, ready to be called by name.
@@ -68,6 +70,8 @@ pub enum Impact {
     Settles,
     /// It takes something away; doing it again takes no more.
     Removes,
+    /// It asks somebody outside to make something; doing it again makes another.
+    Makes,
     /// It runs an agent, which may do anything its tools can.
     Runs,
 }
@@ -165,13 +169,13 @@ fn dotted(pointer: &str) -> String {
     if path.is_empty() { ".".to_owned() } else { path }
 }
 
-fn decode<T: DeserializeOwned>(arguments: Value) -> Result<T, Error> {
+pub(crate) fn decode<T: DeserializeOwned>(arguments: Value) -> Result<T, Error> {
     serde_path_to_error::deserialize(arguments)
         .map_err(|error| Error::Arguments(at_path(&error.path().to_string(), &error.inner().to_string())))
 }
 
 /// Makes a self-contained schema: clients do not follow references.
-fn schema<T: JsonSchema>(contract: Contract) -> Value {
+pub(crate) fn schema<T: JsonSchema>(contract: Contract) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.contract = contract;
         settings.inline_subschemas = true;

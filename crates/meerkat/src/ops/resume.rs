@@ -41,6 +41,7 @@ impl Handle for Resume {
             max_tokens: input.max_tokens,
             provider_params: input.provider_params,
             tools: input.tools,
+            builtins: input.enable_builtins,
             output_schema: input.output_schema.map(Value::Object).map(OutputSchema::parse).transpose()?,
             structured_output_retries: input.structured_output_retries,
             overlay: input.flow_tool_overlay.map(overlay).unwrap_or_default(),

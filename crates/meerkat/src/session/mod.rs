@@ -11,6 +11,7 @@ mod start;
 mod stops;
 
 pub(crate) use live::LiveRuns;
+pub(crate) use record::message;
 
 pub use events::EventSink;
 pub use service::{HistoryPage, SessionService, SessionView};

@@ -10,6 +10,8 @@ mod config;
 #[cfg(test)]
 mod events;
 #[cfg(test)]
+mod images;
+#[cfg(test)]
 #[cfg(feature = "session-store")]
 mod kill;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod config;
+mod image;
 mod models;
 mod realm;
 mod run;
@@ -27,6 +28,7 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Config(command) => config::config(&scope, command).await,
         Command::Realm(command) => realm::realm(&scope, command),
         Command::Models { json } => models::models(&scope, json).await,
+        Command::Image(args) => image::image(&scope, *args).await,
         Command::Capabilities => {
             let runtime = open(&scope)?;
             print_json(&call(&runtime, "meerkat_capabilities", json!({})).await?);
