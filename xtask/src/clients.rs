@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::process::{root, run};
 
 /// The test scripts, in the order they run.
-pub(crate) const SCRIPTS: [&str; 2] = ["test_python_client.py", "test_inspector.py"];
+pub(crate) const SCRIPTS: [&str; 3] = ["test_python_client.py", "test_inspector.py", "test_conformance.py"];
 
 const NODE_FILES: [&str; 3] = [".npmrc", "package.json", "package-lock.json"];
 const PYTHON_FILES: [&str; 2] = ["requirements.txt", "model.txt"];
@@ -33,6 +33,7 @@ pub(crate) fn script(name: &str) -> Result<Command, Error> {
     let program = |name| own.with_file_name(name).with_extension(std::env::consts::EXE_EXTENSION);
     let mut command = Command::new(python(&installed()));
     command.arg(sources().join(name)).env("RKAT_MCP", program("rkat-mcp")).env("RKAT", program("rkat"));
+    command.env("CONFORMANCE_SERVER", program("examples/conformance_server"));
     command.current_dir(root());
     Ok(command)
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use meerkat::{Backend, RealmScope};
+use meerkat_mcp_server::http::{Listen, ListenError};
 
 /// Meerkat as an MCP server: durable agent sessions as tools.
 ///
@@ -54,21 +55,18 @@ pub(crate) struct Args {
     expose_paths: bool,
 }
 
-/// Where and how to listen.
-pub(crate) struct Listen {
-    pub(crate) address: String,
-    pub(crate) token_file: Option<PathBuf>,
-    pub(crate) hosts: Vec<String>,
-    pub(crate) origins: Vec<String>,
-}
-
 impl Args {
-    pub(crate) fn listen(&self) -> Option<Listen> {
-        Some(Listen {
+    /// Where to serve HTTP, if that is wanted.
+    pub(crate) fn listen(&self, token: Option<String>) -> Option<Result<Listen, ListenError>> {
+        let listen = Listen {
             address: self.http.clone()?,
-            token_file: self.token_file.clone(),
+            token,
             hosts: self.allow_host.clone(),
             origins: self.allow_origin.clone(),
+        };
+        Some(match &self.token_file {
+            Some(path) => listen.with_token_file(path),
+            None => Ok(listen),
         })
     }
 

@@ -11,11 +11,9 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use meerkat::{Backend, Manifest, RealmOptions, RuntimeOptions, Unnamed};
-use meerkat_mcp_server::http::{Access, Limits, Token};
 use meerkat_mcp_server::{Host, Server, Stdio, terminated};
-use tokio_util::sync::CancellationToken;
 
-use crate::args::{Args, Listen};
+use crate::args::Args;
 use crate::log::Log;
 
 /// How long threads that still work are waited for: those that matter have committed by then.
@@ -35,7 +33,7 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args) -> Result<(), Failure> {
-    let listen = args.listen();
+    let listen = args.listen(env::token());
     let scope = args.scope();
     let options = scope.options(Unnamed::Isolated, &env::surroundings(), "rkat-mcp")?;
     let greeting = greeting(&options);
@@ -55,7 +53,10 @@ fn run(args: Args) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let served = runtime.block_on(async {
         match listen {
-            Some(listen) => over_http(&server, listen, &greeting).await,
+            Some(listen) => {
+                let announce = |address| log::write(&format!("{greeting}, listening on http://{address}/mcp"));
+                Ok(server.listen(listen?, announce).await?)
+            }
             None => over_stdio(&server, &greeting).await,
         }
     });
@@ -81,30 +82,5 @@ async fn over_stdio(server: &Server, greeting: &str) -> Result<(), Failure> {
         () = terminated() => server.shutdown().await,
         () = parent::gone() => server.shutdown().await,
     }
-    Ok(())
-}
-
-async fn over_http(server: &Server, listen: Listen, greeting: &str) -> Result<(), Failure> {
-    let token = match &listen.token_file {
-        Some(path) => {
-            Some(std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?)
-        }
-        None => env::token(),
-    };
-    let listener = tokio::net::TcpListener::bind(&listen.address)
-        .await
-        .map_err(|error| format!("cannot listen on `{}`: {error}", listen.address))?;
-    let address = listener.local_addr()?;
-    let token = token.as_deref().map(Token::new).transpose()?;
-    let access = Access::new(address, token)?.with_hosts(listen.hosts).with_origins(listen.origins);
-    log::write(&format!("{greeting}, listening on http://{address}/mcp"));
-    let closing = CancellationToken::new();
-    let serving = server.serve_http(listener, access, Limits::default(), closing.clone());
-    tokio::pin!(serving);
-    tokio::select! {
-        () = &mut serving => return Ok(()),
-        () = terminated() => closing.cancel(),
-    }
-    serving.await;
     Ok(())
 }

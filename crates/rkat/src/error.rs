@@ -15,6 +15,8 @@ pub(crate) enum CliError {
     Meerkat(meerkat::Error),
     /// The command line or its input is wrong.
     Usage(String),
+    /// Nothing could be served.
+    Listen(meerkat_mcp_server::http::ListenError),
     /// A file or stream could not be read or written.
     Io(String, std::io::Error),
 }
@@ -42,6 +44,7 @@ impl CliError {
         match self {
             Self::Meerkat(error) => error.body(),
             Self::Usage(message) => of(ErrorKind::InvalidParams, message.clone()),
+            Self::Listen(error) => of(ErrorKind::InvalidParams, error.to_string()),
             Self::Io(what, error) => of(ErrorKind::Internal, format!("{what}: {error}")),
         }
     }
@@ -55,7 +58,7 @@ impl CliError {
             }
             Self::Meerkat(error) => error_row(error.kind()).exit,
             Self::Usage(_) => 2,
-            Self::Io(..) => 1,
+            Self::Listen(_) | Self::Io(..) => 1,
         }
     }
 

@@ -6,6 +6,7 @@
 mod early;
 mod front;
 mod guard;
+mod listen;
 mod replay;
 mod sessions;
 
@@ -24,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::layer::{Layer, Service};
 use front::Front;
 pub use guard::{Access, AccessError, Token};
+pub use listen::{Listen, ListenError};
 use sessions::Sessions;
 
 /// How much is taken.

@@ -5,6 +5,10 @@ mod bad_input;
 #[cfg(test)]
 mod damage;
 #[cfg(test)]
+mod guarded;
+#[cfg(test)]
+mod http;
+#[cfg(test)]
 mod lifetime;
 #[cfg(test)]
 mod processes;
@@ -18,6 +22,8 @@ mod sessions;
 mod settings;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod web;
 #[cfg(test)]
 mod wrong_types;
 

@@ -4,6 +4,7 @@ mod config;
 mod models;
 mod realm;
 mod run;
+mod serve;
 mod session;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Session(command) => session::session(scope, command).await,
         Command::Config(command) => config::config(&scope, command).await,
         Command::Realm(command) => realm::realm(&scope, command),
+        Command::Serve(args) => serve::serve(&scope, args).await,
         Command::Models { json } => models::models(&scope, json).await,
         Command::Capabilities => {
             let runtime = open(&scope)?;
