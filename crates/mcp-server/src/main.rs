@@ -54,7 +54,8 @@ fn run(args: Args) -> Result<(), Failure> {
     let served = runtime.block_on(async {
         match listen {
             Some(listen) => {
-                let announce = |address| log::write(&format!("{greeting}, listening on http://{address}/mcp"));
+                let announce =
+                    |address| log::write(&format!("{greeting}, listening on http://{address}/mcp"));
                 Ok(server.listen(listen?, announce).await?)
             }
             None => over_stdio(&server, &greeting).await,

@@ -13,7 +13,8 @@ use rmcp::model::{
 use serde_json::{Value, json};
 
 /// A PNG of one dot.
-pub(crate) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
+pub(crate) const PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 /// A WAV without a sound.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
 
@@ -21,7 +22,10 @@ pub(crate) fn text(words: impl Into<String>) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(words.into())])
 }
 
-pub(crate) async fn call(call: CallToolRequestParams, request: &Request) -> Result<CallToolResponse, ErrorData> {
+pub(crate) async fn call(
+    call: CallToolRequestParams,
+    request: &Request,
+) -> Result<CallToolResponse, ErrorData> {
     let argument = |name: &str| call.arguments.as_ref().and_then(|arguments| arguments.get(name));
     let result = match &*call.name {
         "test_simple_text" => text("This is a simple text response for testing."),

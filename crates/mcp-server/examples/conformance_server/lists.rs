@@ -5,8 +5,9 @@ use std::sync::Arc;
 use meerkat_mcp_server::layer::Request;
 use rmcp::ErrorData;
 use rmcp::model::{
-    GetPromptRequestParams, GetPromptResponse, GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage,
-    ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Role, Tool,
+    GetPromptRequestParams, GetPromptResponse, GetPromptResult, JsonObject, Prompt, PromptArgument,
+    PromptMessage, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
+    Role, Tool,
 };
 use serde_json::{Value, json};
 
@@ -112,8 +113,12 @@ pub(crate) fn object(value: Value) -> JsonObject {
 
 pub(crate) fn resources() -> Vec<Resource> {
     vec![
-        Resource::new("test://static-text", "static-text").with_description("Text.").with_mime_type("text/plain"),
-        Resource::new("test://static-binary", "static-binary").with_description("A dot.").with_mime_type("image/png"),
+        Resource::new("test://static-text", "static-text")
+            .with_description("Text.")
+            .with_mime_type("text/plain"),
+        Resource::new("test://static-binary", "static-binary")
+            .with_description("A dot.")
+            .with_mime_type("image/png"),
         Resource::new("test://watched-resource", "watched-resource")
             .with_description("It may change.")
             .with_mime_type("text/plain"),
@@ -161,7 +166,10 @@ pub(crate) fn prompts() -> Vec<Prompt> {
     ]
 }
 
-pub(crate) fn prompt(get: &GetPromptRequestParams, request: &Request) -> Result<GetPromptResponse, ErrorData> {
+pub(crate) fn prompt(
+    get: &GetPromptRequestParams,
+    request: &Request,
+) -> Result<GetPromptResponse, ErrorData> {
     let argument = |name: &str| {
         let found = get.arguments.as_ref().and_then(|arguments| arguments.get(name)).and_then(Value::as_str);
         found.ok_or_else(|| ErrorData::invalid_params(format!("the argument `{name}` is missing"), None))

@@ -12,12 +12,15 @@ use std::borrow::Cow;
 use std::process::ExitCode;
 
 use meerkat_mcp_server::http::{Access, Limits, serve};
-use meerkat_mcp_server::layer::{About, Layer, Notice, Notices, Page, Prompts, Request, Resources, Service, Tools};
+use meerkat_mcp_server::layer::{
+    About, Layer, Notice, Notices, Page, Prompts, Request, Resources, Service, Tools,
+};
 use meerkat_mcp_server::terminated;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, DetailedTask, GetPromptRequestParams,
-    GetPromptResponse, Prompt, ReadResourceRequestParams, ReadResourceResponse, Resource, ResourceTemplate, Tool,
+    GetPromptResponse, Prompt, ReadResourceRequestParams, ReadResourceResponse, Resource, ResourceTemplate,
+    Tool,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -44,16 +47,27 @@ impl Tools for Fixtures {
         Cow::Borrowed(&self.tools)
     }
 
-    async fn call(&self, call: CallToolRequestParams, request: Request) -> Result<CallToolResponse, ErrorData> {
+    async fn call(
+        &self,
+        call: CallToolRequestParams,
+        request: Request,
+    ) -> Result<CallToolResponse, ErrorData> {
         let name = call.name.clone();
         match &*name {
             "test_trigger_tool_change" => Ok(changed(&request, &Notice::Tools)),
             "test_trigger_prompt_change" => Ok(changed(&request, &Notice::Prompts)),
-            "greet" | "slow_compute" | "failing_job" | "protocol_error_job" | "confirm_delete" | "multi_input"
+            "greet"
+            | "slow_compute"
+            | "failing_job"
+            | "protocol_error_job"
+            | "confirm_delete"
+            | "multi_input"
             | "test_tool_with_task" => tasks::call(call, &request).await,
             "test_sampling" | "test_elicitation" => questions::call(call, &request).await,
             name if name.starts_with("test_elicitation_") => questions::call(call, &request).await,
-            name if name.starts_with("test_input_required_result_") || name == "test_streaming_elicitation" => {
+            name if name.starts_with("test_input_required_result_")
+                || name == "test_streaming_elicitation" =>
+            {
                 rounds::call(&call, &request)
             }
             _ => content::call(call, &request).await,
@@ -79,7 +93,11 @@ impl Resources for Fixtures {
         Cow::Borrowed(&self.templates)
     }
 
-    async fn read(&self, read: ReadResourceRequestParams, _: Request) -> Result<ReadResourceResponse, ErrorData> {
+    async fn read(
+        &self,
+        read: ReadResourceRequestParams,
+        _: Request,
+    ) -> Result<ReadResourceResponse, ErrorData> {
         lists::read(&read.uri)
     }
 }
@@ -89,7 +107,11 @@ impl Prompts for Fixtures {
         Cow::Borrowed(&self.prompts)
     }
 
-    async fn prompt(&self, get: GetPromptRequestParams, request: Request) -> Result<GetPromptResponse, ErrorData> {
+    async fn prompt(
+        &self,
+        get: GetPromptRequestParams,
+        request: Request,
+    ) -> Result<GetPromptResponse, ErrorData> {
         lists::prompt(&get, &request)
     }
 
@@ -115,7 +137,8 @@ async fn main() -> ExitCode {
 async fn run(address: &str) -> Result<(), Box<dyn std::error::Error>> {
     let listener = tokio::net::TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
-    let fixtures = Fixtures { tools: lists::tools(), prompts: lists::prompts(), templates: lists::templates() };
+    let fixtures =
+        Fixtures { tools: lists::tools(), prompts: lists::prompts(), templates: lists::templates() };
     let layer = Layer::new(fixtures, Notices::default());
     let access = Access::new(address, None)?;
     say(&format!("listening on http://{address}/mcp"));

@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 
 use crate::content::text;
 
-pub(crate) async fn call(call: CallToolRequestParams, request: &Request) -> Result<CallToolResponse, ErrorData> {
+pub(crate) async fn call(
+    call: CallToolRequestParams,
+    request: &Request,
+) -> Result<CallToolResponse, ErrorData> {
     let argument = |name: &str| {
         let found = call.arguments.as_ref().and_then(|arguments| arguments.get(name)).and_then(Value::as_str);
         found.unwrap_or("Hello?")
@@ -25,8 +28,8 @@ pub(crate) async fn call(call: CallToolRequestParams, request: &Request) -> Resu
         "test_elicitation_sep1034_defaults" => elicitation("Please check these values.", defaults(), &[]),
         _ => elicitation("Please choose.", choices(), &[]),
     };
-    let question: ServerRequest =
-        serde_json::from_value(question).map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+    let question: ServerRequest = serde_json::from_value(question)
+        .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
     let answer = request.ask(question).await?;
     let answer = serde_json::to_value(answer).unwrap_or_default();
     Ok(text(format!("The client answered: {answer}")).into())

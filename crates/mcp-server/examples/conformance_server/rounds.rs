@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use meerkat_mcp_server::layer::Request;
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ElicitResult, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
-    InputRequest, InputRequiredResult, InputResponses, PromptMessage, Role,
+    CallToolRequestParams, CallToolResponse, ElicitResult, GetPromptRequestParams, GetPromptResponse,
+    GetPromptResult, InputRequest, InputRequiredResult, InputResponses, PromptMessage, Role,
 };
 use serde_json::{Value, json};
 
@@ -27,7 +27,10 @@ pub(crate) fn call(call: &CallToolRequestParams, request: &Request) -> Result<Ca
     }
 }
 
-pub(crate) fn prompt(get: &GetPromptRequestParams, request: &Request) -> Result<GetPromptResponse, ErrorData> {
+pub(crate) fn prompt(
+    get: &GetPromptRequestParams,
+    request: &Request,
+) -> Result<GetPromptResponse, ErrorData> {
     let question = ask("What should it be about?", "context");
     let script = Script { rounds: vec![vec![("user_context", question)]], state: false };
     match play(&script, get.request_state.as_deref(), get.input_responses.as_ref(), request)? {
@@ -79,7 +82,8 @@ fn fits(question: &Value, answer: &Value) -> bool {
     let Ok(form) = serde_json::from_value::<ElicitResult>(answer.clone()) else { return false };
     let content = form.content.unwrap_or_default();
     let required = question["params"]["requestedSchema"]["required"].as_array();
-    let given = |name: &Value| content.get(name.as_str().unwrap_or_default()).is_some_and(|value| !value.is_null());
+    let given =
+        |name: &Value| content.get(name.as_str().unwrap_or_default()).is_some_and(|value| !value.is_null());
     answer["action"] != "accept" || required.is_none_or(|names| names.iter().all(given))
 }
 

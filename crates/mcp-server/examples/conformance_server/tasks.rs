@@ -5,8 +5,8 @@ use std::time::Duration;
 use meerkat_mcp_server::layer::{Request, TaskEnd, TaskWork};
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, CreateTaskResult,
-    InputRequiredResult,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock,
+    CreateTaskResult, InputRequiredResult,
 };
 use serde_json::{Value, json};
 
@@ -14,14 +14,22 @@ use crate::content::text;
 use crate::questions::elicitation;
 use crate::rounds::{ask, input};
 
-pub(crate) async fn call(call: CallToolRequestParams, request: &Request) -> Result<CallToolResponse, ErrorData> {
+pub(crate) async fn call(
+    call: CallToolRequestParams,
+    request: &Request,
+) -> Result<CallToolResponse, ErrorData> {
     let argument = |name: &str| call.arguments.as_ref().and_then(|arguments| arguments.get(name));
     let word = |name: &str| argument(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     match &*call.name {
         "greet" => Ok(text(format!("Hello, {}!", word("name"))).into()),
         "slow_compute" => {
             let seconds = argument("seconds").and_then(Value::as_f64).unwrap_or_default();
-            started(request, move |work| compute(work, seconds, word("label")))
+            let label = word("label");
+            if request.tasks().is_none() {
+                tokio::time::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default()).await;
+                return Ok(text(format!("computed {label} for {seconds} s")).into());
+            }
+            started(request, move |work| compute(work, seconds, label))
         }
         "failing_job" => started(request, |_| async {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -39,7 +47,7 @@ pub(crate) async fn call(call: CallToolRequestParams, request: &Request) -> Resu
     }
 }
 
-/// Starts work as a task. These fixtures are tasks or nothing.
+/// Starts work that is a task or nothing.
 fn started<F>(request: &Request, work: impl FnOnce(TaskWork) -> F) -> Result<CallToolResponse, ErrorData>
 where
     F: Future<Output = Result<CallToolResult, TaskEnd>> + Send + 'static,
@@ -61,7 +69,8 @@ async fn compute(work: TaskWork, seconds: f64, label: String) -> Result<CallTool
 }
 
 async fn confirm(work: TaskWork, file: String) -> Result<CallToolResult, TaskEnd> {
-    let form = elicitation(&format!("Delete {file}?"), json!({ "confirm": { "type": "boolean" } }), &["confirm"]);
+    let form =
+        elicitation(&format!("Delete {file}?"), json!({ "confirm": { "type": "boolean" } }), &["confirm"]);
     let answer = work.ask("confirm", input(form).map_err(TaskEnd::Failed)?).await?;
     Ok(text(format!("{file}: {answer}")))
 }

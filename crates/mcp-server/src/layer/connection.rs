@@ -33,19 +33,17 @@ const FRESH: u64 = 60_000;
 /// How long what the server is may be kept.
 const LASTING: u64 = 3_600_000;
 
-/// Methods whose parameters are checked before they come here.
-const METHODS: [&str; 18] = [
+/// Methods of older revisions only.
+const LEGACY_METHODS: [&str; 5] =
+    ["initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"];
+/// Other methods whose parameters are checked before they come here.
+const METHODS: [&str; 13] = [
     "completion/complete",
-    "initialize",
-    "logging/setLevel",
-    "ping",
     "prompts/get",
     "prompts/list",
     "resources/list",
     "resources/read",
-    "resources/subscribe",
     "resources/templates/list",
-    "resources/unsubscribe",
     "server/discover",
     "subscriptions/listen",
     "tasks/cancel",
@@ -371,14 +369,15 @@ impl<S: Service> ServerHandler for Connection<S> {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
+        let legacy = era(context.protocol_version().as_ref()) == Era::Legacy;
         Err(match request.method.as_str() {
             "tools/call" => ErrorData::invalid_params(
                 "tools/call needs params with a `name` and, if any, an object of `arguments`",
                 None,
             ),
-            known if METHODS.contains(&known) => {
+            known if METHODS.contains(&known) || (legacy && LEGACY_METHODS.contains(&known)) => {
                 ErrorData::invalid_params(format!("the params of {known} do not fit"), None)
             }
             unknown => unknown_method(unknown),

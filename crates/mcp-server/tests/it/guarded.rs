@@ -77,7 +77,8 @@ fn what_is_no_message_is_answered_with_a_reason() {
     let (status, code, reason) = post(&[JSON, BOTH], b"{ \"jsonrpc\": ");
     assert_eq!((status, code), (400, -32700));
     assert!(reason.starts_with("not JSON: "), "{reason}");
-    for body in ["[]", "7", "\"x\"", "{}", "{\"id\":1}", "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"ping\"}"] {
+    for body in ["[]", "7", "\"x\"", "{}", "{\"id\":1}", "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"ping\"}"]
+    {
         let (status, code, reason) = post(&[JSON, BOTH], body.as_bytes());
         assert_eq!((status, code), (400, -32600), "{body}");
         assert!(reason.starts_with("not a JSON-RPC 2.0 request or notification"), "{reason}");
@@ -107,7 +108,11 @@ fn a_prompt_of_ten_megabytes_is_served() {
     let place = Place::new();
     let web = Web::start(&place);
     let prompt = format!("say ok\nthen\n{}", "x".repeat(10 * 1024 * 1024));
-    let reply = web.modern("tools/call", json!({ "name": "meerkat_run", "arguments": { "prompt": prompt } }), json!({}));
+    let reply = web.modern(
+        "tools/call",
+        json!({ "name": "meerkat_run", "arguments": { "prompt": prompt } }),
+        json!({}),
+    );
     assert!(payload(&reply)["session_id"].is_string());
 }
 
@@ -143,9 +148,8 @@ fn a_connection_too_many_is_told_so() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap();
-    let host = meerkat_mcp_server::Host::new(|| {
-        meerkat::Runtime::ephemeral(meerkat::RuntimeOptions::default())
-    });
+    let host =
+        meerkat_mcp_server::Host::new(|| meerkat::Runtime::ephemeral(meerkat::RuntimeOptions::default()));
     let server = meerkat_mcp_server::Server::new(host, |_| {});
     let access = meerkat_mcp_server::http::Access::new(address, None).unwrap();
     let limits = meerkat_mcp_server::http::Limits { connections: 2, ..Default::default() };

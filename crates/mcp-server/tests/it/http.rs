@@ -37,7 +37,10 @@ fn a_request_that_stands_for_itself_needs_no_session() {
     assert_eq!(reply["result"]["resultType"], "complete");
     assert_eq!(text_of(&payload(&reply)), "hello");
     let found = web.modern("server/discover", json!({}), json!({}));
-    assert_eq!(found["result"]["supportedVersions"].as_array().map(|versions| versions.contains(&json!(MODERN))), Some(true));
+    assert_eq!(
+        found["result"]["supportedVersions"].as_array().map(|versions| versions.contains(&json!(MODERN))),
+        Some(true)
+    );
 }
 
 #[test]
@@ -80,7 +83,7 @@ fn closing_a_legacy_stream_does_not_and_the_answer_is_had_by_resuming_it() {
     let web = Web::start(&place);
     let session = web.session();
     let mut stream =
-        web.open_post(&legacy(&session), &call(7, "meerkat_run", json!({ "prompt": "wait 1500\nthen\nsay late" })));
+        web.open_post(&legacy(&session), &call(7, "meerkat_run", json!({ "prompt": "wait 1500\nsay late" })));
     // The first event says how to come back.
     let first = stream.line().expect("a first event");
     let mut last = first.strip_prefix("id:").map(|id| id.trim().to_owned());
@@ -109,7 +112,8 @@ fn a_cancelled_request_stops_its_run_in_a_session() {
     let session = web.session();
     let _stream = web.open_post(&legacy(&session), &call(7, "meerkat_run", json!({ "prompt": LONG })));
     let running = running(&web);
-    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } });
+    let cancel =
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } });
     assert_eq!(web.post(&legacy(&session), &cancel).status, 202);
     until_idle(&web, &running);
 }
@@ -143,7 +147,10 @@ fn progress_comes_on_the_stream_of_its_request() {
         if event["id"] == 7 {
             break event;
         }
-        assert_eq!((&event["method"], &event["params"]["progressToken"]), (&json!("notifications/progress"), &json!("p")));
+        assert_eq!(
+            (&event["method"], &event["params"]["progressToken"]),
+            (&json!("notifications/progress"), &json!("p"))
+        );
         assert!(event["params"]["message"].is_string(), "{event}");
         seen.push(event["params"]["progress"].as_f64().expect("a number"));
     };
@@ -177,7 +184,10 @@ fn what_changes_is_told_to_every_client() {
     assert_eq!(web.post(&legacy(&one), &subscribe).message()["result"], json!({}));
     web.tool(&one, 3, "meerkat_resume", json!({ "session_id": session, "prompt": "say more" }));
     let (_, event) = streams[0].event().expect("a notice");
-    assert_eq!((&event["method"], &event["params"]["uri"]), (&json!("notifications/resources/updated"), &json!(watched)));
+    assert_eq!(
+        (&event["method"], &event["params"]["uri"]),
+        (&json!("notifications/resources/updated"), &json!(watched))
+    );
 }
 
 #[test]
@@ -201,7 +211,8 @@ fn a_signal_ends_runs_cleanly_and_answers_those_who_wait() {
     assert!(modern.rest().message()["result"]["isError"] == true);
     let mut stdio = place.server();
     for session in sessions {
-        let resumed = stdio.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say back" }));
+        let resumed =
+            stdio.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say back" }));
         assert_eq!(text_of(&resumed), "back");
     }
 }
