@@ -113,7 +113,7 @@ impl Stdio {
             Line::Text(text) => text,
             Line::TooLong => {
                 let message = format!("the line is longer than {MAX_LINE} bytes");
-                self.refuse(Value::Null, -32600, &message);
+                self.refuse(&Value::Null, -32600, &message);
                 return None;
             }
         };
@@ -122,7 +122,7 @@ impl Stdio {
         }
         let Ok(message) = serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(&text) else {
             let (id, code, reason) = fault(&text);
-            self.refuse(id, code, &reason);
+            self.refuse(&id, code, &reason);
             return None;
         };
         self.admit(message)
@@ -131,7 +131,7 @@ impl Stdio {
     fn admit(&mut self, message: RxJsonRpcMessage<RoleServer>) -> Option<RxJsonRpcMessage<RoleServer>> {
         if let Err((id, refusal)) = self.in_flight.received(&message) {
             let id = serde_json::to_value(&id).unwrap_or_default();
-            self.refuse(id, refusal.code.0, &refusal.message);
+            self.refuse(&id, refusal.code.0, &refusal.message);
             return None;
         }
         if matches!(message, JsonRpcMessage::Request(_)) {
@@ -141,7 +141,7 @@ impl Stdio {
         self.opened.then_some(message)
     }
 
-    fn refuse(&self, id: Value, code: i32, message: &str) {
+    fn refuse(&self, id: &Value, code: i32, message: &str) {
         let reply = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } });
         let reply = reply.to_string().into_bytes();
         if let Err(mpsc::error::TrySendError::Full(reply)) = self.output.try_send(reply) {

@@ -67,10 +67,9 @@ impl Ticker {
 async fn tick(mut progress: Progress, mut heard: watch::Receiver<String>) {
     let mut count = 0.0;
     loop {
-        match tokio::time::timeout(AT_LEAST, heard.changed()).await {
+        if let Ok(Err(_)) = tokio::time::timeout(AT_LEAST, heard.changed()).await {
             // The work is done and its last words are told.
-            Ok(Err(_)) => return,
-            Ok(Ok(())) | Err(_) => {}
+            return;
         }
         let words = heard.borrow_and_update().clone();
         count += 1.0;

@@ -17,6 +17,8 @@ mod protocol;
 #[cfg(test)]
 mod realms;
 #[cfg(test)]
+mod resources;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod settings;

@@ -216,8 +216,10 @@ pub(crate) fn legacy(session: &str) -> [(&'static str, &str); 2] {
 }
 
 pub(crate) fn call(id: u64, name: &str, arguments: Value) -> Value {
-    let params = json!({ "name": name, "arguments": arguments });
-    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+    let mut message =
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": name } });
+    message["params"]["arguments"] = arguments;
+    message
 }
 
 /// A request that says everything about itself.
