@@ -87,9 +87,10 @@ class Place:
 def listening(command: list[str], log: Path, **options: Any) -> Iterator[str]:
     """A program that says on stderr which URL it listens on. Asked to end, it must, and with success."""
     with log.open("a") as errors:
+        start = errors.tell()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=errors, **options)
     try:
-        yield announced(process, log)
+        yield announced(process, log, start)
     finally:
         process.terminate()
         try:
@@ -100,13 +101,13 @@ def listening(command: list[str], log: Path, **options: Any) -> Iterator[str]:
     expect(code, 0, f"exit code of {command[0]}")
 
 
-def announced(process: subprocess.Popen[bytes], log: Path) -> str:
-    """Waits for the URL in the log."""
+def announced(process: subprocess.Popen[bytes], log: Path, start: int) -> str:
+    """Waits for the URL in the log, from `start` on."""
     while True:
         ended = process.poll() is not None
-        found = re.findall(r"listening on (http://\S+)", log.read_text(errors="replace"))
+        found = re.findall(r"listening on (http://\S+)", log.read_bytes()[start:].decode(errors="replace"))
         if found:
-            return found[-1]
+            return found[0]
         if ended:
             raise Failure(f"the server ended with {process.returncode} before it listened")
         time.sleep(0.02)

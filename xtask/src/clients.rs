@@ -14,7 +14,8 @@ use crate::error::Error;
 use crate::process::{root, run};
 
 /// The test scripts, in the order they run.
-pub(crate) const SCRIPTS: [&str; 3] = ["test_python_client.py", "test_inspector.py", "test_conformance.py"];
+pub(crate) const SCRIPTS: [&str; 4] =
+    ["test_python_client.py", "test_inspector.py", "test_typescript_client.py", "test_conformance.py"];
 
 const NODE_FILES: [&str; 3] = [".npmrc", "package.json", "package-lock.json"];
 const PYTHON_FILES: [&str; 2] = ["requirements.txt", "model.txt"];

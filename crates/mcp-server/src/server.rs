@@ -13,7 +13,7 @@ use crate::product::{Host, Log, Product};
 use crate::stdio::{FAREWELL, LAST_COMMITS, Stdio};
 
 /// How long the last lines may take to be written.
-const LAST_WORDS: Duration = Duration::from_millis(150);
+const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// Serves the operations of one realm, to any number of clients.
 #[derive(Clone)]
@@ -54,10 +54,9 @@ impl Server {
         let running = serve_directly(self.layer.connect(), stdio, None);
         tokio::select! {
             // It fails only if the service itself panicked, and then there is nobody left to tell.
-            _ = running.waiting() => {}
+            _ = running.waiting() => self.shutdown().await,
             () = ending => {}
         }
-        self.shutdown().await;
         let _ = tokio::time::timeout(LAST_WORDS, written).await;
     }
 

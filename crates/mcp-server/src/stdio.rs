@@ -21,9 +21,9 @@ const MAX_LINE: usize = 32 * 1024 * 1024;
 /// How many messages wait at most, in each direction.
 const WAITING: usize = 64;
 /// How long requests in flight may still take when the client has closed its side.
-pub(crate) const FAREWELL: Duration = Duration::from_millis(800);
+pub(crate) const FAREWELL: Duration = Duration::from_millis(1000);
 /// How long interrupted runs may take to commit their end.
-pub(crate) const LAST_COMMITS: Duration = Duration::from_millis(600);
+pub(crate) const LAST_COMMITS: Duration = Duration::from_millis(500);
 
 /// A transport over a pair of blocking streams.
 pub struct Stdio {

@@ -83,7 +83,13 @@ async fn serve<S: Service>(State(front): State<Arc<Front<S>>>, request: Request)
         return *refusal;
     }
     if request.method() != Method::POST {
-        return explained(front.mcp.handle(request).await.map(Body::new), &Value::Null).await;
+        let ends = request.method() == Method::DELETE;
+        let mut answer = front.mcp.handle(request).await.map(Body::new);
+        if ends && answer.status() == StatusCode::ACCEPTED {
+            // The session is gone already, and some clients take anything else for a failure.
+            *answer.status_mut() = StatusCode::NO_CONTENT;
+        }
+        return explained(answer, &Value::Null).await;
     }
     let (parts, body) = request.into_parts();
     let (bytes, envelope) = match front.message(body).await {

@@ -23,7 +23,7 @@ fn a_handshake_gives_a_session_until_it_is_deleted() {
     assert_eq!(text_of(&first), "hello");
     let again = json!({ "session_id": id_of(&first), "prompt": "say more" });
     assert_eq!(text_of(&web.tool(&session, 2, "meerkat_resume", again)), "more");
-    assert_eq!(web.send("DELETE", "/mcp", &legacy(&session), b"").status, 202);
+    assert_eq!(web.send("DELETE", "/mcp", &legacy(&session), b"").status, 204);
     let gone = web.post(&legacy(&session), &call(3, "meerkat_sessions", json!({})));
     assert_eq!(gone.error(), (404, -32600, "Not Found: Session not found".to_owned()));
 }

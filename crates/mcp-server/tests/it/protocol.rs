@@ -131,7 +131,7 @@ fn a_client_of_an_old_revision_runs_and_resumes() {
 fn progress_is_told_in_words_to_who_asks_for_it() {
     let place = Place::new();
     let mut client = place.server();
-    let prompt = "wait 300\nthen\nsay a b";
+    let prompt = "wait 300\nsay a b";
     let params =
         json!({ "name": "meerkat_run", "arguments": { "prompt": prompt }, "_meta": { "progressToken": 5 } });
     client.request("tools/call", params);
