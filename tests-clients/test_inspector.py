@@ -1,7 +1,7 @@
 """The server as the command line of the MCP Inspector sees it: one server process per request.
 
-Run by `cargo xtask test`, or by hand with RKAT_MCP set to the server:
-`RKAT_MCP=target/debug/rkat-mcp python3 tests-clients/test_inspector.py [PART OF A NAME]`
+Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
+`RKAT=… RKAT_MCP=… python3 tests-clients/test_inspector.py [PART OF A NAME]`
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import os
 import subprocess
 from typing import Any
 
+from children import MODULES, NODE
 from support import (
     CALL_READ_FILE,
-    MODULES,
-    NODE,
     READ_FILE,
     UNKNOWN_SESSION,
     Failure,
@@ -44,14 +43,14 @@ TOOL_ERROR = 5
 
 def inspect(place: Place, *arguments: str, exit_code: int = OK, url: str | None = None) -> dict[str, Any]:
     """Makes one request through the Inspector, to a new server or to the one at `url`; gives back the JSON it prints."""
-    command = [str(NODE / "node"), str(INSPECTOR), "--cli", "--cwd", str(place.work), *arguments]
+    command = [str(NODE), str(INSPECTOR), "--cli", "--cwd", str(place.work), *arguments]
     command += ["--format", "json", "--connect-timeout", "30000"]
     if url:
         command += [url, "--transport", "http"]
     else:
         server, *server_arguments = place.server()
         command += [server, "--", *server_arguments]
-    environment = {"HOME": str(place.home), "PATH": f"{NODE}:{os.environ['PATH']}"}
+    environment = {"HOME": str(place.home), "PATH": f"{NODE.parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         command, env=environment, cwd=place.work, capture_output=True, text=True, timeout=PROCESS_TIMEOUT_SECONDS
     )

@@ -1,7 +1,7 @@
 """The server as the Python MCP SDK sees it, over standard input and output and over HTTP.
 
-Run by `cargo xtask test`, or by hand with RKAT_MCP set to the server:
-`RKAT_MCP=target/debug/rkat-mcp .clients/venv/bin/python tests-clients/test_python_client.py [PART OF A NAME]`
+Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
+`RKAT=… RKAT_MCP=… .clients/venv/bin/python tests-clients/test_python_client.py [PART OF A NAME]`
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from mcp import Client, StdioServerParameters, stdio_client
+from mcp import Client
 
+from mcp_client import call, connect, connect_http
 from support import (
     CALL_READ_FILE,
     READ_FILE,
@@ -33,39 +34,10 @@ from support import (
     test,
 )
 
-REQUEST_TIMEOUT_SECONDS = 30
 POLL_SECONDS = 0.05
 
 # Longer than a test may take: a run with this prompt ends only when it is stopped.
 LONG_WAIT = "wait 60000"
-
-
-@asynccontextmanager
-async def connect(place: Place, mode: str = "legacy") -> AsyncIterator[Client]:
-    """A client on a server process of its own, which ends with the block."""
-    command, *arguments = place.server()
-    # The client library hands on only HOME, PATH and the like: no provider key reaches the server.
-    parameters = StdioServerParameters(
-        command=command, args=arguments, env={"HOME": str(place.home)}, cwd=place.work
-    )
-    with place.log.open("a") as log:
-        transport = stdio_client(parameters, errlog=log)
-        async with Client(transport, mode=mode, read_timeout_seconds=REQUEST_TIMEOUT_SECONDS) as client:
-            yield client
-
-
-@asynccontextmanager
-async def connect_http(place: Place, mode: str = "legacy") -> AsyncIterator[Client]:
-    """A client on a server over HTTP, both of which end with the block."""
-    with place.http() as url:
-        async with Client(url, mode=mode, read_timeout_seconds=REQUEST_TIMEOUT_SECONDS) as client:
-            yield client
-
-
-async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Calls a tool; gives back the result as it was on the wire."""
-    result = await client.call_tool(tool, arguments)
-    return result.model_dump(mode="json", by_alias=True)
 
 
 async def running_session(client: Client) -> str:

@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from children import MODULES, NODE
 from support import (
     CALL_READ_FILE,
-    MODULES,
-    NODE,
     READ_FILE,
     Failure,
     Place,
@@ -61,9 +60,9 @@ def server(place: Place, transport: str) -> Iterator[dict[str, Any]]:
 def converse(place: Place, reach: dict[str, Any], **settings: Any) -> dict[str, Any]:
     """Has one conversation; gives back what came of it."""
     given = json.dumps({"modules": str(MODULES.parent), **reach, **settings})
-    environment = {"HOME": str(place.home), "PATH": f"{NODE}:{os.environ['PATH']}"}
+    environment = {"HOME": str(place.home), "PATH": f"{NODE.parent}:{os.environ['PATH']}"}
     done = subprocess.run(
-        [str(NODE / "node"), str(SCRIPT), given],
+        [str(NODE), str(SCRIPT), given],
         env=environment,
         cwd=place.work,
         capture_output=True,

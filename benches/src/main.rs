@@ -5,24 +5,46 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints what it found")]
 
+mod floor;
 mod measure;
+mod providers;
 mod spine;
 
 use std::process::ExitCode;
 
-use measure::Effort;
+use measure::{Effort, Failure};
+
+/// A benchmark and its name.
+type Bench = (&'static str, fn(Effort) -> Result<(), Failure>);
+
+/// Every benchmark, in the order in which they run.
+const BENCHES: [Bench; 2] = [("spine", spine::run), ("providers", providers::run)];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let effort = if arguments.iter().any(|word| word == "--smoke") { Effort::Smoke } else { Effort::Full };
-    let names: Vec<_> = arguments.iter().filter(|word| !word.starts_with("--")).map(String::as_str).collect();
-    let wanted = |name: &str| names.is_empty() || names.contains(&name);
-    let outcome = if wanted("spine") { spine::run(effort) } else { Err("there is only `spine`".into()) };
-    match outcome {
+    match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs the named benchmarks, or all; one that is over its aim does not keep the others from running.
+fn run(arguments: &[String]) -> Result<(), Failure> {
+    let effort = if arguments.iter().any(|word| word == "--smoke") { Effort::Smoke } else { Effort::Full };
+    let names: Vec<_> = arguments.iter().filter(|word| !word.starts_with("--")).map(String::as_str).collect();
+    if let Some(name) = names.iter().find(|name| BENCHES.iter().all(|(known, _)| known != *name)) {
+        let known: Vec<_> = BENCHES.iter().map(|(name, _)| format!("`{name}`")).collect();
+        return Err(format!("there is no benchmark `{name}`, only {}", known.join(", ")).into());
+    }
+    let mut outcome = Ok(());
+    for (name, bench) in BENCHES {
+        if names.is_empty() || names.contains(&name) {
+            let ended = bench(effort);
+            outcome = outcome.and(ended);
+        }
+    }
+    outcome
 }

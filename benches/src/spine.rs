@@ -1,18 +1,17 @@
 //! The spine: one run with its commits, a step on a long session, the start of the MCP server, many sessions.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use meerkat::{
-    Content, NewSessionOptions, Realm, RunControl, RunInput, Runtime, RuntimeOptions, TurnOptions,
-};
+use meerkat::{Content, NewSessionOptions, RunControl, RunInput, Runtime, RuntimeOptions, TurnOptions};
 use meerkat_core::{RunId, SessionId, Timestamp};
 use meerkat_store::{Change, Guard, NewSession, Store, Transaction};
 use uuid::Uuid;
 
+use crate::floor::{Floor, folder, realm};
 use crate::measure::{Effort, Failure, Times, compare, resident, tell};
 
 pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
@@ -23,25 +22,6 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
     server_start(effort)?;
     many_sessions(&tokio, effort)?;
     Ok(())
-}
-
-/// A temporary folder on the disk of the build, where a commit costs what it costs.
-fn folder() -> Result<tempfile::TempDir, Failure> {
-    let beside = std::env::current_exe()?.parent().map(Path::to_owned).ok_or("no folder")?;
-    Ok(tempfile::Builder::new().prefix("bench-").tempdir_in(beside)?)
-}
-
-fn realm(folder: &Path) -> Result<Realm, Failure> {
-    Ok(Realm::open(meerkat::RealmOptions {
-        state_root: folder.to_owned(),
-        realm: "bench".parse()?,
-        origin: meerkat::Origin::Explicit,
-        backend_hint: None,
-        instance: None,
-        surface: "bench".to_owned(),
-        now: Timestamp::now(),
-        owner: Uuid::now_v7(),
-    })?)
 }
 
 fn prompt(text: &str) -> TurnOptions {
@@ -75,26 +55,6 @@ fn one_run(tokio: &tokio::runtime::Runtime, effort: Effort) -> Result<(), Failur
         }
     }
     compare("a run with its commits, to the commits alone", (&ours, &bare), 2.0, effort)
-}
-
-/// SQLite and nothing else, as durable as the store.
-struct Floor(rusqlite::Connection);
-
-impl Floor {
-    fn open(path: &Path) -> Result<Self, Failure> {
-        let connection = rusqlite::Connection::open(path)?;
-        connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-        connection.execute_batch(
-            "PRAGMA synchronous = FULL; CREATE TABLE messages (seq INTEGER PRIMARY KEY, message BLOB NOT NULL)",
-        )?;
-        Ok(Self(connection))
-    }
-
-    fn commit(&self) -> Result<(), Failure> {
-        let message = [b'x'; 200];
-        self.0.execute("INSERT INTO messages (message) VALUES (?1)", [message.as_slice()])?;
-        Ok(())
-    }
 }
 
 /// What a step costs the store in a long session, against a short one.

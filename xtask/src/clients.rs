@@ -1,4 +1,5 @@
-//! The real MCP clients that the tests in `tests-clients` drive.
+//! The programs of others that the tests in `tests-clients` need: MCP clients, servers that stand in for
+//! providers, a real model.
 //!
 //! They are installed into `.clients` from the lock files of that folder, through whatever registries npm and
 //! pip are configured for, and again only when a lock file changes. What is installed is checked against the
@@ -14,8 +15,17 @@ use crate::error::Error;
 use crate::process::{root, run};
 
 /// The test scripts, in the order they run.
-pub(crate) const SCRIPTS: [&str; 4] =
-    ["test_python_client.py", "test_inspector.py", "test_typescript_client.py", "test_conformance.py"];
+pub(crate) const SCRIPTS: [&str; 9] = [
+    "test_python_client.py",
+    "test_inspector.py",
+    "test_typescript_client.py",
+    "test_conformance.py",
+    "test_judge.py",
+    "test_wire.py",
+    "test_llmock.py",
+    "test_aimock.py",
+    "test_real_model.py",
+];
 
 const NODE_FILES: [&str; 3] = [".npmrc", "package.json", "package-lock.json"];
 const PYTHON_FILES: [&str; 2] = ["requirements.txt", "model.txt"];
@@ -35,6 +45,7 @@ pub(crate) fn script(name: &str) -> Result<Command, Error> {
     let mut command = Command::new(python(&installed()));
     command.arg(sources().join(name)).env("RKAT_MCP", program("rkat-mcp")).env("RKAT", program("rkat"));
     command.env("CONFORMANCE_SERVER", program("examples/conformance_server"));
+    command.env("WIRE_MATRIX", program("examples/wire_matrix"));
     command.current_dir(root());
     Ok(command)
 }

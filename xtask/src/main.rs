@@ -10,6 +10,7 @@ mod ci;
 mod clients;
 mod docs;
 mod error;
+mod fuzz;
 mod process;
 mod profile;
 mod tally;
@@ -26,6 +27,7 @@ usage: cargo xtask COMMAND
   test            all tests, with real MCP clients against the built programs
   docs [--check]  write docs/reference from the code, or only compare it
   bench [NAME]    benchmarks, all or the named one; --smoke for a short run
+  fuzz [TARGET]   broken input, for all targets or the named one; --seconds N, --seed N, --input FILE
   ci              everything above, as continuous integration runs it";
 
 fn main() -> ExitCode {
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::compare(),
         ["bench", rest @ ..] => bench::run(rest),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
         ["ci"] => ci::run(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -11,6 +11,10 @@ use crate::process::{self, cargo, run_tapped};
 use crate::profile::PROFILES;
 use crate::tally::Tally;
 
+/// Builds the program that sends requests of every sort to the judge of the client tests.
+const WIRE_MATRIX: [&str; 5] =
+    ["build", "--package=meerkat-providers", "--all-features", "--example", "wire_matrix"];
+
 /// Runs all tests; the last line printed is `N passed, M failed`.
 pub(crate) fn run() -> Result<(), Error> {
     let mut tally = Tally::default();
@@ -28,6 +32,7 @@ fn run_steps(tally: &mut Tally) -> Result<(), Error> {
     counted(tally, |_| process::run(&mut cargo(["build", "--workspace"])))?;
     let fixtures = ["build", "--workspace", "--example", "conformance_server"];
     counted(tally, |_| process::run(&mut cargo(fixtures)))?;
+    counted(tally, |_| process::run(&mut cargo(WIRE_MATRIX)))?;
     cargo_tests(tally, &["--workspace", "--all-features"])?;
     for profile in PROFILES.iter().filter(|profile| !profile.is_default()) {
         println!("profile {}", profile.name);

@@ -2,18 +2,29 @@
 //!
 //! Wire words that are not ours live here and nowhere else: the contract says `turn` for a run or a step.
 
+mod blob;
 mod config;
 mod error;
+mod event;
+mod help;
 mod session;
 mod version;
+mod wish;
 
+pub use blob::{BlobReply, BlobRequest};
 pub use config::{
     CapabilityEntry, CapabilityReport, ConfigAction, ConfigEnvelope, ConfigRequest, ResolvedPaths,
 };
 pub use error::{ErrorBody, ErrorRow, error_row};
+pub use event::{
+    StreamCloseReply, StreamCloseRequest, StreamOpenReply, StreamOpenRequest, StreamReadReply,
+    StreamReadRequest, StreamStatus,
+};
+pub use help::{HelpMode, HelpRequest};
 pub use session::{
     ArchiveReply, Billing, BuiltinConfig, CompletedReply, HistoryReply, HistoryRequest, InterruptReply,
     PendingCall, PendingReply, ReadReply, ResumeRequest, RunReply, RunRequest, SessionEntry, SessionRequest,
     SessionState, SessionsReply, SessionsRequest, TextBlock, ToolHandler, ToolOverlayInput, ToolResultInput,
 };
 pub use version::{CONTRACT_VERSION, ContractVersion};
+pub use wish::{HookOverrides, SkillKey, SkillRef, SkillRefKind};

@@ -5,16 +5,20 @@
 use std::collections::BTreeMap;
 
 use meerkat_core::run::ExtractionError;
-use meerkat_core::{BudgetLimits, Message, Provider, SchemaWarning, SessionId, TerminalCause, Usage};
+use meerkat_core::{
+    BlobId, BudgetLimits, Content, Message, Provider, SchemaWarning, SessionId, TerminalCause, Usage,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::{HookOverrides, SkillKey, SkillRef};
+
 /// Starts a session and runs its first prompt.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRequest {
-    /// What the agent is asked to do.
-    pub prompt: String,
+    /// What the agent is asked to do: a text, or a list of text, image and video blocks.
+    pub prompt: Content,
     /// Replaces the default system prompt.
     pub system_prompt: Option<String>,
     /// The model, for example `claude-opus-4-6`; the config's default if left out. `offline` needs no key.
@@ -38,11 +42,12 @@ pub struct RunRequest {
     /// Settings of the built-in tools.
     pub builtin_config: Option<BuiltinConfig>,
     /// Keep the session alive for messages of other agents; needs `comms_name`.
+    #[serde(alias = "host_mode")]
     pub keep_alive: Option<bool>,
     /// The agent's name among other agents.
     pub comms_name: Option<String>,
     /// Hooks of this run only.
-    pub hooks_override: Option<Map<String, Value>>,
+    pub hooks_override: Option<HookOverrides>,
     /// What the session can be found by later.
     pub labels: Option<BTreeMap<String, String>>,
     /// Further sections for the system prompt.
@@ -51,6 +56,12 @@ pub struct RunRequest {
     pub provider_params: Option<Map<String, Value>>,
     /// What the run may use up.
     pub budget_limits: Option<BudgetLimits>,
+    /// Skills to put into the system prompt.
+    pub preload_skills: Option<Vec<SkillKey>>,
+    /// Skills to give to this run.
+    pub skill_refs: Option<Vec<SkillRef>>,
+    /// No longer taken; use `skill_refs`.
+    pub skill_references: Option<Vec<String>>,
 }
 
 /// A tool that the caller runs.
@@ -80,9 +91,9 @@ pub struct BuiltinConfig {
 pub struct ResumeRequest {
     /// The session.
     pub session_id: String,
-    /// What to do next; may be empty when `tool_results` are given.
+    /// What to do next, as a text or a list of blocks; may be empty when `tool_results` are given.
     #[serde(default)]
-    pub prompt: String,
+    pub prompt: Content,
     /// The results of the pending tool calls, every one of them.
     pub tool_results: Option<Vec<ToolResultInput>>,
     /// Your tools; those of the last run are kept if left out or empty.
@@ -96,6 +107,7 @@ pub struct ResumeRequest {
     /// Settings of the built-in tools; as before if left out.
     pub builtin_config: Option<BuiltinConfig>,
     /// Keep the session alive for messages of other agents; as before if left out.
+    #[serde(alias = "host_mode")]
     pub keep_alive: Option<bool>,
     /// The agent's name among other agents; as before if left out.
     pub comms_name: Option<String>,
@@ -106,7 +118,7 @@ pub struct ResumeRequest {
     /// Who serves the model; usually follows from its name.
     pub provider: Option<Provider>,
     /// Hooks of this run only.
-    pub hooks_override: Option<Map<String, Value>>,
+    pub hooks_override: Option<HookOverrides>,
     /// Replaces the system prompt for the rest of the session.
     pub system_prompt: Option<String>,
     /// A JSON Schema for a structured result of this run.
@@ -119,6 +131,12 @@ pub struct ResumeRequest {
     pub provider_params: Option<Map<String, Value>>,
     /// What this run may use up.
     pub budget_limits: Option<BudgetLimits>,
+    /// Skills to put into the system prompt.
+    pub preload_skills: Option<Vec<SkillKey>>,
+    /// Skills to give to this run.
+    pub skill_refs: Option<Vec<SkillRef>>,
+    /// No longer taken; use `skill_refs`.
+    pub skill_references: Option<Vec<String>>,
     /// Which tools this run may use.
     #[serde(alias = "turn_tool_overlay")]
     pub flow_tool_overlay: Option<ToolOverlayInput>,
@@ -138,8 +156,8 @@ pub struct ToolOverlayInput {
 pub struct ToolResultInput {
     /// The call's id, from `pending_tool_calls`.
     pub tool_use_id: String,
-    /// The result, or what went wrong.
-    pub content: String,
+    /// The result, or what went wrong: a text, or a list of text and image blocks.
+    pub content: Content,
     /// Whether the tool failed.
     pub is_error: Option<bool>,
 }
@@ -173,6 +191,9 @@ pub struct CompletedReply {
     pub extraction_error: Option<ExtractionError>,
     /// The session with its realm.
     pub session_ref: String,
+    /// The whole answer, for `meerkat_blob_get`, if it was too long to be shown whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blob_id: Option<BlobId>,
     /// The model that answered.
     pub model: String,
     /// What the session has used so far.
@@ -297,6 +318,9 @@ pub struct SessionState {
     pub provider: Provider,
     /// The last text the agent wrote.
     pub last_assistant_text: Option<String>,
+    /// The whole of that text, for `meerkat_blob_get`, if it was too long to be shown whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_assistant_blob_id: Option<BlobId>,
     /// What it can be found by.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
@@ -343,8 +367,12 @@ pub struct HistoryReply {
     pub limit: Option<u64>,
     /// Whether there are more.
     pub has_more: bool,
-    /// The messages, oldest first.
-    pub messages: Vec<Message>,
+    /// The `offset` of the next page, if there are more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<u64>,
+    /// The messages, oldest first. One that is too long is shown in part, and its `blob_id` leads to the whole.
+    #[schemars(with = "Vec<Message>")]
+    pub messages: Vec<Value>,
 }
 
 /// Which sessions to list.

@@ -1,6 +1,9 @@
 //! Content: what a user says, what a tool gives back.
 
+use std::fmt;
+
 use schemars::JsonSchema;
+use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::BlobId;
@@ -109,19 +112,36 @@ impl Serialize for Content {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum StringOrBlocks {
-    Text(String),
-    Blocks(Vec<ContentBlock>),
-}
-
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match StringOrBlocks::deserialize(deserializer)? {
-            StringOrBlocks::Text(text) => Self::text(text),
-            StringOrBlocks::Blocks(blocks) => Self(blocks),
-        })
+        deserializer.deserialize_any(TextOrBlocks)
+    }
+}
+
+/// Reads either form, and says what is wrong with a block where one is.
+struct TextOrBlocks;
+
+impl<'de> Visitor<'de> for TextOrBlocks {
+    type Value = Content;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or a list of content blocks")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Content, E> {
+        Ok(Content::text(text))
+    }
+
+    fn visit_string<E: serde::de::Error>(self, text: String) -> Result<Content, E> {
+        Ok(Content::text(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Content, A::Error> {
+        let mut blocks = Vec::new();
+        while let Some(block) = list.next_element()? {
+            blocks.push(block);
+        }
+        Ok(Content(blocks))
     }
 }
 

@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{AssistantImage, BudgetType, Content, ContentBlock, EventId, SessionId, StopReason, Usage};
+use crate::{
+    AssistantImage, BudgetType, Content, ContentBlock, EventId, Retry, SessionId, StopReason, Usage,
+};
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -121,7 +123,7 @@ pub enum AgentEvent {
         error: String,
         delay_ms: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        retry: Option<Value>,
+        retry: Option<Retry>,
     },
     /// Skills were put into the conversation.
     SkillsResolved { skills: Vec<Value>, injection_bytes: u64 },

@@ -11,6 +11,7 @@ mod content;
 mod error;
 mod event;
 mod id;
+mod image;
 mod message;
 mod model;
 mod retry;
@@ -30,16 +31,17 @@ pub use event::{
     SchemaWarning, TerminalCause, ToolConfigChange, ToolConfigOperation,
 };
 pub use id::{BlobId, EventId, IdError, RealmId, RunId, SessionId};
+pub use image::{ImageAnswer, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, Picture};
 pub use jiff::Timestamp;
 pub use message::{AssistantBlock, AssistantImage, BlobRef, Message, NoticeKind, StopReason};
 pub use model::{
-    Answer, Delta, DeltaSink, Model, ModelError, ModelErrorKind, ModelInfo, ModelProfile, ModelRequest,
-    Provider,
+    Answer, Delta, DeltaSink, Extent, Model, ModelError, ModelErrorKind, ModelInfo, ModelProfile,
+    ModelRequest, Provider,
 };
-pub use retry::{RetryDecision, RetryPolicy};
+pub use retry::{Retry, RetryDecision, RetryFailure, RetryKind, RetryPlan, RetryPolicy};
 pub use schema::{OutputSchema, SchemaCompat, SchemaError};
 pub use tool::{
-    Invocation, Tool, ToolCall, ToolDef, ToolFailure, ToolOutput, ToolResult, ToolRoute, ToolSource,
+    Invocation, Settled, Tool, ToolCall, ToolDef, ToolFailure, ToolOutput, ToolResult, ToolRoute, ToolSource,
 };
 pub use transcript::Transcript;
 pub use usage::Usage;

@@ -143,7 +143,7 @@ pub enum AssistantBlock {
 }
 
 /// A picture the model made.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AssistantImage {
     /// Its id in the session.
     pub image_id: String,

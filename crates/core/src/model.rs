@@ -143,8 +143,20 @@ pub struct Answer {
     pub blocks: Vec<AssistantBlock>,
     /// Why it ended.
     pub stop_reason: StopReason,
+    /// Whether it is all the provider has to say.
+    pub extent: Extent,
     /// What it cost.
     pub usage: Usage,
+}
+
+/// Whether an answer is all the provider has to say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// It is.
+    #[default]
+    Whole,
+    /// Its provider's own tools are still at work: sent back as it is, it goes on.
+    Paused,
 }
 
 /// Takes the pieces of an answer while it is being made.
@@ -165,7 +177,7 @@ pub trait Model: Send + Sync {
 
 /// What went wrong with a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{provider}: {message}")]
+#[error("{}{message}", named(*.provider))]
 pub struct ModelError {
     /// What sort of failure it is; the only thing policy looks at.
     pub kind: ModelErrorKind,
@@ -177,6 +189,11 @@ pub struct ModelError {
     pub retry_after: Option<Duration>,
     /// What happened, for people.
     pub message: String,
+}
+
+/// Says who failed, where that has a name.
+fn named(provider: Provider) -> String {
+    if provider == Provider::Other { String::new() } else { format!("{provider}: ") }
 }
 
 /// The sorts of failure of a model call.

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{BoxFuture, Content, ContentBlock, RunId, SessionId};
+use crate::{AssistantImage, BoxFuture, Content, ContentBlock, RunId, SessionId};
 
 /// What the model is told of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,6 +61,25 @@ pub struct ToolOutput {
     pub content: Content,
     /// Whether it failed.
     pub is_error: bool,
+    /// The pictures it made; they become part of the conversation.
+    pub images: Vec<AssistantImage>,
+}
+
+/// The result of a call and the pictures that came with it, as they are kept until the step is whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settled {
+    /// The result.
+    #[serde(flatten)]
+    pub result: ToolResult,
+    /// The pictures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<AssistantImage>,
+}
+
+impl From<ToolResult> for Settled {
+    fn from(result: ToolResult) -> Self {
+        Self { result, images: Vec::new() }
+    }
 }
 
 /// Why a tool call failed, as the model is told.
@@ -107,14 +126,14 @@ impl ToolFailure {
 impl ToolOutput {
     /// Makes a success of one text block.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { content: Content::text(text), is_error: false }
+        Self { content: Content::text(text), is_error: false, images: Vec::new() }
     }
 
     /// Makes a failure that the model can read and act on.
     #[must_use]
     pub fn failure(failure: ToolFailure, message: &str) -> Self {
         let text = json!({ "error": failure.code(), "message": message }).to_string();
-        Self { content: Content::text(text), is_error: true }
+        Self { content: Content::text(text), is_error: true, images: Vec::new() }
     }
 
     /// Cuts texts that are longer than the model should read: the head and the tail stay, and what was left out
@@ -128,7 +147,13 @@ impl ToolOutput {
             other => other.clone(),
         };
         let blocks: Vec<_> = self.content.blocks().iter().map(cut).collect();
-        Self { content: Content::from(blocks), is_error: self.is_error }
+        Self { content: Content::from(blocks), ..self }
+    }
+
+    /// Makes it the answer to a call, with its pictures.
+    pub fn settling(mut self, call: impl Into<String>) -> Settled {
+        let images = std::mem::take(&mut self.images);
+        Settled { result: self.answering(call), images }
     }
 
     /// Makes it the answer to a call.

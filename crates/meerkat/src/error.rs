@@ -2,7 +2,7 @@
 
 use meerkat_contracts::ErrorBody;
 use meerkat_core::run::{Failure, OpeningError};
-use meerkat_core::{ErrorKind, IdError, SchemaError, SessionId};
+use meerkat_core::{BlobId, ErrorKind, IdError, SchemaError, SessionId};
 use serde_json::{Value, json};
 
 /// Why a request failed.
@@ -39,6 +39,34 @@ pub enum Error {
         what: &'static str,
         /// The cargo feature that would have it.
         feature: &'static str,
+    },
+    /// No blob has that id.
+    #[error("no blob `{0}` is in this realm")]
+    BlobNotFound(BlobId),
+    /// Too many sessions are at work.
+    #[error("{limit} sessions are running, which is the limit (`limits.max_sessions`); try again later")]
+    TooManySessions {
+        /// How many may run at once.
+        limit: usize,
+    },
+    /// Something went wrong with a session that the request named.
+    #[error("{source}")]
+    OfSession {
+        /// The session's id.
+        id: SessionId,
+        /// The session with its realm.
+        reference: String,
+        /// What went wrong.
+        source: Box<Self>,
+    },
+    /// No event stream has that id.
+    #[error("no event stream `{0}` is open: it was closed, or not read for half an hour; open another")]
+    UnknownStream(uuid::Uuid),
+    /// There is no room for another event stream.
+    #[error("{limit} event streams are open and there is no room for more; close one first")]
+    TooManyStreams {
+        /// How many may be open.
+        limit: usize,
     },
     /// No model can be had by that name.
     #[error("no model `{model}` can be used: {reason}")]
@@ -120,8 +148,13 @@ impl Error {
             | Self::SchemaRules(_)
             | Self::Arguments(_)
             | Self::UnknownOperation(_)
-            | Self::Config(_) => ErrorKind::InvalidParams,
-            Self::NotCompiled { .. } => ErrorKind::CapabilityUnavailable,
+            | Self::Config(_)
+            | Self::BlobNotFound(_)
+            | Self::UnknownStream(_) => ErrorKind::InvalidParams,
+            Self::OfSession { source, .. } => source.kind(),
+            Self::NotCompiled { .. } | Self::TooManyStreams { .. } | Self::TooManySessions { .. } => {
+                ErrorKind::CapabilityUnavailable
+            }
             Self::Model { .. } => ErrorKind::ProviderError,
             Self::Failed { .. } | Self::NoStructuredOutput(_) => ErrorKind::AgentError,
             Self::Cancelled { .. } => ErrorKind::RequestCancelled,
@@ -148,6 +181,18 @@ impl Error {
                 "expected_generation": expected,
                 "current_generation": current,
             })),
+            Self::BlobNotFound(id) => Some(json!({ "type": "blob_not_found", "blob_id": id })),
+            Self::TooManyStreams { limit } | Self::TooManySessions { limit } => {
+                Some(json!({ "type": "limit_reached", "limit": limit }))
+            }
+            Self::OfSession { id, reference, source } => {
+                let mut data = source.data().unwrap_or_else(|| json!({}));
+                if data.get("session_id").is_none() {
+                    data["session_id"] = json!(id);
+                    data["session_ref"] = json!(reference);
+                }
+                Some(data)
+            }
             _ => None,
         }
     }
@@ -157,6 +202,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Store(error) | Self::Unstored { source: error, .. } => error.hint(),
+            Self::OfSession { source, .. } => source.hint(),
             _ => None,
         }
     }

@@ -6,10 +6,13 @@
 //!
 //! Libraries here do not print, do not read the environment and do not panic.
 
+mod bound;
 mod clock;
 mod config;
 mod error;
+mod events;
 mod features;
+mod help;
 mod models;
 pub mod ops;
 mod params;
@@ -23,18 +26,20 @@ mod structured;
 pub use clock::SystemClock;
 pub use config::{
     AgentConfig, ApiStyle, BudgetConfig, CallTimeout, CompactionConfig, Config, ConfigChange, ConfigService,
-    CurrentConfig, GoogleSearchConfig, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig,
-    RetryConfig, SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport, Span, SpanError,
-    ToolsConfig, WebSearchConfig,
+    CurrentConfig, GoogleSearchConfig, LimitsConfig, ModelsConfig, ProviderConfig, ProviderToolsConfig,
+    ProvidersConfig, RetryConfig, SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport,
+    Span, SpanError, ToolsConfig, WebSearchConfig,
 };
 pub use error::{Error, SessionRef};
+pub use events::progress;
 pub use meerkat_core::run::{Completion, Outcome, Report, RunInput};
 pub use meerkat_core::{
-    AgentEvent, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Message, Model, OutputSchema,
+    AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Message, Model, OutputSchema,
     Provider, RealmId, SessionId, TerminalCause, Tool, ToolOutput, ToolSource,
 };
 pub use meerkat_store::{
-    Archived, Backend, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, SessionQuery, UnknownBackend,
+    Archived, Backend, Blob, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, SessionQuery,
+    UnknownBackend,
 };
 pub use providers::{SecretSource, key_variables};
 pub use runtime::{Runtime, RuntimeOptions};

@@ -1,7 +1,10 @@
 //! The system prompt: named sections, rendered in one place.
 
 use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::PathBuf;
 
+use crate::Error;
 use crate::config::AgentConfig;
 
 /// What the system prompt of a run is made of.
@@ -19,6 +22,23 @@ what you found and what you could not do.";
 
 /// The longest single section of instructions, in bytes.
 pub(crate) const SECTION: usize = 32 * 1024;
+
+/// Reads a system prompt from a file.
+pub(crate) async fn read(file: PathBuf) -> Result<String, Error> {
+    let place = file.display().to_string();
+    let fault = |what: &str| Error::Config(format!("`agent.system_prompt_file`: `{place}` {what}"));
+    let read = tokio::task::spawn_blocking(move || {
+        let mut text = String::new();
+        std::fs::File::open(file)?.take(SECTION as u64 + 1).read_to_string(&mut text)?;
+        Ok::<_, std::io::Error>(text)
+    });
+    match read.await {
+        Ok(Ok(text)) if text.len() <= SECTION => Ok(text),
+        Ok(Ok(_)) => Err(fault(&format!("is longer than {SECTION} bytes"))),
+        Ok(Err(error)) => Err(fault(&format!("cannot be read: {error}"))),
+        Err(error) => Err(fault(&format!("cannot be read: {error}"))),
+    }
+}
 
 impl SystemPrompt<'_> {
     pub(crate) fn render(&self, config: &AgentConfig) -> String {

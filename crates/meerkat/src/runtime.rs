@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use meerkat_capabilities::{CapabilityStatus, Declaration};
 use meerkat_contracts::{CONTRACT_VERSION, CapabilityEntry, CapabilityReport};
-use meerkat_core::{Clock, Model, RealmId, SessionId, ToolSource};
-use meerkat_store::{Realm, Store};
+use meerkat_core::{BlobId, Clock, EventEnvelope, Model, RealmId, SessionId, Timestamp, ToolSource};
+use meerkat_store::{Blob, Realm, Store};
+use tokio::sync::broadcast;
 
 use crate::clock::SystemClock;
 use crate::config::ConfigService;
+use crate::events::EventHub;
 use crate::models::Models;
 use crate::providers::{Providers, SecretSource};
 use crate::session::{LiveRuns, SessionService};
@@ -68,6 +70,7 @@ pub(crate) struct Shared {
     pub(crate) models: Models,
     pub(crate) sources: Vec<Arc<dyn ToolSource>>,
     pub(crate) live: LiveRuns,
+    pub(crate) events: EventHub,
     pub(crate) instance: Option<String>,
 }
 
@@ -81,6 +84,7 @@ impl Runtime {
         let shared = Shared {
             config: ConfigService::new(Arc::clone(&store)),
             live: LiveRuns::new(Arc::clone(&store), Arc::clone(&clock)),
+            events: EventHub::new(Arc::clone(&clock)),
             models: Models::new(options.models, Providers::new(secrets)),
             sources: options.sources,
             instance: options.instance,
@@ -124,6 +128,30 @@ impl Runtime {
         self.shared.instance.as_deref()
     }
 
+    /// Hears the events of every session that this process runs, from now on. A receiver that lags behind by
+    /// thousands of events loses the oldest and is told how many.
+    #[must_use]
+    pub fn watch(&self) -> broadcast::Receiver<Arc<EventEnvelope>> {
+        self.shared.events.watch()
+    }
+
+    /// Reads a blob: a picture, or what was too long for a reply.
+    ///
+    /// # Errors
+    /// Says so when there is none of that id.
+    pub async fn blob(&self, id: &BlobId) -> Result<Blob, Error> {
+        let blob = self.shared.store.blob(id.clone()).await?;
+        blob.ok_or_else(|| Error::BlobNotFound(id.clone()))
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.shared.store
+    }
+
     /// Returns a session's id together with its realm's.
     #[must_use]
     pub fn reference(&self, session: SessionId) -> String {
@@ -156,9 +184,11 @@ impl Runtime {
         Ok(CapabilityReport { contract_version: CONTRACT_VERSION, capabilities })
     }
 
-    /// Interrupts every run and waits until all have committed their end, or until the time is up.
+    /// Interrupts every run and waits until all have committed their end, or until the time is up. Whoever waits
+    /// for events is told that no more will come.
     pub async fn shutdown(&self, patience: Duration) {
         self.shared.live.close();
+        self.shared.events.shut();
         let wait = async {
             while self.shared.live.count() > 0 {
                 tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,54 +1,15 @@
-//! Reaching a provider: one HTTP call, streamed, with every failure sorted.
-//!
-//! Nothing is retried here, nothing is logged, and the key leaves only in the provider's own header.
+//! A model behind a wire format: a request made, sent, and its answer read as it arrives.
 
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
-
-use meerkat_core::{
-    Answer, BoxFuture, Delta, DeltaSink, Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest,
-};
-use reqwest::header::HeaderMap;
-use serde_json::Value;
+use meerkat_core::{Answer, BoxFuture, Delta, DeltaSink, Model, ModelError, ModelInfo, ModelRequest};
 
 pub(crate) use crate::endpoint::Endpoint;
-use crate::sse::Parser;
-use crate::wire::{Wire, error};
+pub use crate::http::Http;
+use crate::http::{Post, chunk};
+use crate::reader::Reader;
+use crate::wire::Wire;
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(15);
-/// How much of an error's body is read.
-const MAX_ERROR_BODY: usize = 64 * 1024;
-/// How much of an error is shown.
-const MAX_MESSAGE: usize = 600;
-
-/// An HTTP client that is made when it is first needed and then shared.
-#[derive(Clone, Default)]
-pub struct Http {
-    client: Arc<OnceLock<Result<reqwest::Client, String>>>,
-}
-
-impl Http {
-    /// Makes one.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    fn get(&self) -> Result<&reqwest::Client, String> {
-        let build = || {
-            // Another part of the program may have chosen already; either choice will do.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-            reqwest::Client::builder()
-                .connect_timeout(CONNECT)
-                .tcp_nodelay(true)
-                .redirect(reqwest::redirect::Policy::none())
-                .build()
-                .map_err(|error| error.to_string())
-        };
-        self.client.get_or_init(build).as_ref().map_err(Clone::clone)
-    }
-}
+#[cfg(all(test, feature = "anthropic", feature = "chat", feature = "gemini", feature = "responses"))]
+mod tests;
 
 /// A model behind a wire format.
 pub(crate) struct WireModel<W> {
@@ -73,133 +34,22 @@ impl<W: Wire> Model for WireModel<W> {
             for (tool, reason) in body.left_out {
                 deltas(Delta::ToolLeftOut { tool, reason });
             }
-            let response = self.send(&body.json).await?;
-            if !response.status().is_success() {
-                return Err(self.refused(response).await);
+            let mut headers = self.wire.headers(self.endpoint.key.expose());
+            headers.extend(self.wire.headers_for(&body.json));
+            let post = Post {
+                provider: self.wire.provider(),
+                endpoint: &self.endpoint,
+                path: self.wire.path(&self.info),
+                headers,
+                body: &body.json,
+            };
+            let refusal = |status, body: &_| (self.wire.refusal(status, body), self.wire.retry_after(body));
+            let mut response = self.http.post(post, &refusal).await?;
+            let mut reader = Reader::new(self.wire.provider(), self.wire.decoder_for(request));
+            while let Some(bytes) = chunk(self.wire.provider(), &mut response).await? {
+                reader.feed(bytes.as_ref(), deltas)?;
             }
-            self.read(response, deltas).await
+            reader.finish()
         })
     }
-}
-
-impl<W: Wire> WireModel<W> {
-    async fn send(&self, body: &Value) -> Result<reqwest::Response, ModelError> {
-        let url = format!("{}{}", self.endpoint.base_url, self.wire.path(&self.info));
-        let client = self
-            .http
-            .get()
-            .map_err(|reason| error(self.wire.provider(), ModelErrorKind::Connection, reason))?;
-        let mut call = client.post(url).header("content-type", "application/json");
-        let headers = self.wire.headers(self.endpoint.key.expose());
-        for (name, value) in headers.into_iter().chain(self.wire.headers_for(body)) {
-            call = call.header(name, value);
-        }
-        let body = serde_json::to_vec(body).unwrap_or_default();
-        call.body(body).send().await.map_err(|failure| self.broken(&failure))
-    }
-
-    async fn read(
-        &self,
-        mut response: reqwest::Response,
-        deltas: DeltaSink<'_>,
-    ) -> Result<Answer, ModelError> {
-        let mut parser = Parser::default();
-        let mut decoder = self.wire.decoder();
-        let mut events = Vec::new();
-        loop {
-            let chunk = match response.chunk().await {
-                Ok(Some(chunk)) => chunk,
-                Ok(None) => return decoder.finish(),
-                Err(failure) => {
-                    let kind = if failure.is_timeout() {
-                        ModelErrorKind::NetworkTimeout
-                    } else {
-                        ModelErrorKind::StreamCut
-                    };
-                    return Err(self.error(kind, format!("the answer broke off: {}", root(&failure))));
-                }
-            };
-            let read = parser.feed(&chunk, &mut events);
-            read.map_err(|failure| self.error(ModelErrorKind::Malformed, failure.to_string()))?;
-            for event in events.drain(..) {
-                decoder.event(&event, deltas)?;
-            }
-        }
-    }
-
-    async fn refused(&self, mut response: reqwest::Response) -> ModelError {
-        let status = response.status().as_u16();
-        let retry_after = retry_after(response.headers());
-        let mut text = Vec::new();
-        while text.len() < MAX_ERROR_BODY {
-            match response.chunk().await {
-                Ok(Some(chunk)) => text.extend_from_slice(&chunk),
-                Ok(None) | Err(_) => break,
-            }
-        }
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-        let refusal = self.wire.refusal(status, &body);
-        let retry_after = retry_after.or_else(|| self.wire.retry_after(&body));
-        let message = if refusal.message.is_empty() { plain(&text) } else { refusal.message };
-        let message: String = message.chars().take(MAX_MESSAGE).collect();
-        ModelError {
-            kind: refusal.kind,
-            provider: self.wire.provider(),
-            status: Some(status),
-            retry_after,
-            message: format!("HTTP {status}: {message}"),
-        }
-    }
-
-    fn broken(&self, failure: &reqwest::Error) -> ModelError {
-        let kind = if failure.is_timeout() {
-            ModelErrorKind::NetworkTimeout
-        } else if failure.is_builder() {
-            ModelErrorKind::BadRequest
-        } else {
-            ModelErrorKind::Connection
-        };
-        self.error(kind, format!("{} cannot be reached: {}", self.endpoint.base_url, root(failure)))
-    }
-
-    fn error(&self, kind: ModelErrorKind, message: String) -> ModelError {
-        error(self.wire.provider(), kind, message)
-    }
-}
-
-/// Returns the innermost cause; the outer ones repeat the URL, which may hold what is not ours to show.
-fn root(failure: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = failure;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
-}
-
-/// Takes the text out of an HTML error page.
-fn plain(text: &str) -> String {
-    let mut out = String::new();
-    let mut in_tag = false;
-    for c in text.chars().take(20_000) {
-        match c {
-            '<' => in_tag = true,
-            '>' => {
-                in_tag = false;
-                out.push(' ');
-            }
-            c if !in_tag => out.push(c),
-            _ => {}
-        }
-    }
-    let words: Vec<_> = out.split_whitespace().collect();
-    if words.is_empty() { "no further explanation".to_owned() } else { words.join(" ") }
-}
-
-/// Reads how long the provider asks us to wait, in any of the ways providers say it.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let millis = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()).map(|ms| ms / 1000.0);
-    let seconds = millis.or_else(|| text("retry-after").and_then(|text| text.parse::<f64>().ok()))?;
-    (seconds.is_finite() && (0.0..86_400.0).contains(&seconds)).then(|| Duration::from_secs_f64(seconds))
 }

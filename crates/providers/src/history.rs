@@ -2,10 +2,10 @@
 //!
 //! A session may have been served by other providers, and its messages carry what those want back. Before
 //! each request the history is made fit for one provider: foreign signatures go, reasoning that nobody can
-//! verify goes, empty blocks go, every call has its result right after it and nothing else has one. The
-//! stored history is never changed.
+//! verify goes, empty blocks go, every call has an id of its own and its result right after it, and nothing
+//! else has one. The stored history is never changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use meerkat_core::{AssistantBlock, Message, Provider, ToolFailure, ToolOutput, ToolResult};
@@ -26,6 +26,8 @@ pub(crate) fn normalise(messages: &[Arc<Message>], tag: &str) -> Vec<Message> {
                     out.push(Message::ToolResults { results, created_at: *created_at });
                 }
             }
+            // The results of the tools that made these pictures have told of them.
+            Message::Assistant { blocks, .. } if follows_results(&out) && blocks.iter().all(is_image) => {}
             Message::Assistant { blocks, stop_reason, created_at } => {
                 close(&mut out, &mut open);
                 let blocks: Vec<_> = blocks.iter().filter_map(|block| own(block, tag)).collect();
@@ -46,7 +48,57 @@ pub(crate) fn normalise(messages: &[Arc<Message>], tag: &str) -> Vec<Message> {
         }
     }
     close(&mut out, &mut open);
+    distinguish(&mut out);
     out
+}
+
+fn follows_results(out: &[Message]) -> bool {
+    matches!(out.last(), Some(Message::ToolResults { .. }))
+}
+
+const fn is_image(block: &AssistantBlock) -> bool {
+    matches!(block, AssistantBlock::Image(_))
+}
+
+/// Gives every call an id of its own: some servers count anew in every step.
+fn distinguish(messages: &mut [Message]) {
+    let mut used = BTreeSet::new();
+    let mut step = BTreeMap::new();
+    for message in messages {
+        match message {
+            Message::Assistant { blocks, .. } => {
+                step.clear();
+                blocks.retain_mut(|block| match block {
+                    AssistantBlock::ToolUse { id, .. } => rename(id, &mut used, &mut step),
+                    _ => true,
+                });
+            }
+            Message::ToolResults { results, .. } => {
+                for result in results {
+                    if let Some(id) = step.get(&result.tool_use_id) {
+                        result.tool_use_id.clone_from(id);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Makes an id one that was not used; says no if the step has had that call.
+fn rename(id: &mut String, used: &mut BTreeSet<String>, step: &mut BTreeMap<String, String>) -> bool {
+    if step.contains_key(id) {
+        return false;
+    }
+    let base = if id.is_empty() { "call" } else { id.as_str() };
+    let mut own = base.to_owned();
+    let mut number = 1_u64;
+    while !used.insert(own.clone()) {
+        number += 1;
+        own = format!("{base}_{number}");
+    }
+    step.insert(std::mem::replace(id, own.clone()), own);
+    true
 }
 
 /// Answers calls that never were.
@@ -117,5 +169,48 @@ pub(crate) const fn tag(provider: Provider) -> &'static str {
         Provider::Gemini => "gemini",
         Provider::SelfHosted => "self_hosted",
         Provider::Other => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use meerkat_core::{StopReason, Timestamp};
+    use serde_json::json;
+
+    use super::*;
+
+    const AT: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn step(ids: &[&str]) -> [Arc<Message>; 2] {
+        let call = |id: &&str| AssistantBlock::ToolUse {
+            id: (*id).to_owned(),
+            name: "read".to_owned(),
+            args: json!({}),
+            meta: None,
+        };
+        let blocks = ids.iter().map(call).collect();
+        let results = ids.iter().map(|id| ToolOutput::text(*id).answering(*id)).collect();
+        [
+            Arc::new(Message::Assistant { blocks, stop_reason: StopReason::ToolUse, created_at: AT }),
+            Arc::new(Message::ToolResults { results, created_at: AT }),
+        ]
+    }
+
+    #[test]
+    fn ids_that_a_server_gives_again_are_told_apart() {
+        let steps = [&["call_0", "call_1"][..], &["call_0"], &["call_0", "call_0"], &["", "call_0_2"]];
+        let history: Vec<_> = steps.into_iter().flat_map(step).collect();
+        let mut found = Vec::new();
+        for message in normalise(&history, "anthropic") {
+            match message {
+                Message::ToolResults { results, .. } => {
+                    found.push(results.into_iter().map(|result| result.tool_use_id).collect::<Vec<_>>());
+                }
+                calls => found.push(calls.tool_calls().into_iter().map(|call| call.id).collect()),
+            }
+        }
+        let expected = [&["call_0", "call_1"][..], &["call_0_2"], &["call_0_3"], &["call", "call_0_2_2"]];
+        let expected: Vec<_> = expected.into_iter().flat_map(|ids| [ids.to_vec(), ids.to_vec()]).collect();
+        assert_eq!(found, expected);
     }
 }

@@ -13,11 +13,23 @@ mod chat;
 #[cfg(feature = "http")]
 mod client;
 mod endpoint;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 #[cfg(feature = "gemini")]
 mod gemini;
 #[cfg(feature = "http")]
 mod history;
+#[cfg(feature = "http")]
+mod http;
+#[cfg(feature = "http")]
+mod images;
 mod offline;
+#[cfg(feature = "http")]
+mod pictures;
+#[cfg(feature = "http")]
+mod quick;
+#[cfg(feature = "http")]
+mod reader;
 #[cfg(feature = "responses")]
 mod responses;
 #[cfg(feature = "http")]
@@ -41,6 +53,12 @@ pub use client::Http;
 pub use endpoint::{Endpoint, Secret};
 #[cfg(feature = "gemini")]
 pub use gemini::{GeminiOptions, gemini, gemini_with};
+#[cfg(feature = "gemini")]
+pub use images::gemini_images;
+#[cfg(feature = "http")]
+pub use images::image_models;
+#[cfg(feature = "responses")]
+pub use images::openai_images;
 pub use offline::{OFFLINE_MODEL_ID, OfflineModel};
 #[cfg(feature = "responses")]
 pub use responses::responses;

@@ -1,28 +1,29 @@
 //! Server-sent events, read as they arrive.
 //!
 //! Bytes may be cut anywhere, inside a character or between a carriage return and its line feed; what comes
-//! out is the same.
+//! out is the same. A line that is whole in one piece of the stream is read where it lies.
 
+use std::io::BufRead as _;
 use std::mem;
 
-/// The longest line that is read.
-const MAX_LINE: usize = 16 * 1024 * 1024;
+/// The longest line, and the longest event, that is read.
+pub(crate) const MAX_EVENT: usize = 8 * 1024 * 1024;
 
 /// One event.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Event {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Event<'a> {
     /// Its name; empty when the server gives none.
-    pub(crate) name: String,
+    pub(crate) name: &'a str,
     /// Its data, lines joined.
-    pub(crate) data: String,
+    pub(crate) data: &'a str,
 }
 
 /// A stream that is not server-sent events.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SseError {
-    /// A line has no end.
-    #[error("a line of the stream is longer than {MAX_LINE} bytes")]
-    LongLine,
+    /// A line or an event has no end.
+    #[error("an event of the stream is longer than {MAX_EVENT} bytes")]
+    TooLong,
     /// A line is not text.
     #[error("a line of the stream is not UTF-8")]
     NotText,
@@ -31,60 +32,87 @@ pub(crate) enum SseError {
 /// Takes bytes and gives events.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
+    /// The beginning of a line whose end is still to come.
     line: Vec<u8>,
-    event: Event,
+    name: String,
+    data: String,
     has_data: bool,
     after_return: bool,
 }
 
 impl Parser {
-    /// Reads more bytes; appends the events that are complete with them.
-    pub(crate) fn feed(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), SseError> {
-        let mut rest = bytes;
-        if mem::take(&mut self.after_return) {
-            rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+    /// Reads more bytes; gives each event that is complete with them, in order. An error ends the reading.
+    pub(crate) fn feed<E: From<SseError>>(
+        &mut self,
+        bytes: &[u8],
+        mut take: impl FnMut(&Event<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if bytes.is_empty() {
+            return Ok(());
         }
-        while let Some(end) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
-            self.extend(&rest[..end])?;
-            self.end_line(events)?;
-            let returned = rest[end] == b'\r';
-            rest = &rest[end + 1..];
-            if returned {
-                self.after_return = rest.is_empty();
-                rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+        let after_return = mem::take(&mut self.after_return);
+        let bytes = if after_return { bytes.strip_prefix(b"\n").unwrap_or(bytes) } else { bytes };
+        let mut lines = Lines::of(bytes);
+        while let Some(line) = lines.next() {
+            if self.line.is_empty() {
+                self.end_line(line, &mut take)?;
+            } else {
+                self.extend(line)?;
+                let mut whole = mem::take(&mut self.line);
+                self.end_line(&whole, &mut take)?;
+                whole.clear();
+                self.line = whole;
             }
         }
-        self.extend(rest)
+        self.after_return = lines.ends_with_return();
+        self.extend(lines.rest())?;
+        Ok(())
     }
 
     fn extend(&mut self, bytes: &[u8]) -> Result<(), SseError> {
-        if self.line.len() + bytes.len() > MAX_LINE {
-            return Err(SseError::LongLine);
+        if self.line.len() + bytes.len() > MAX_EVENT {
+            return Err(SseError::TooLong);
         }
         self.line.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn end_line(&mut self, events: &mut Vec<Event>) -> Result<(), SseError> {
-        let bytes = mem::take(&mut self.line);
-        let line = std::str::from_utf8(&bytes).map_err(|_| SseError::NotText)?;
-        let line = line.strip_prefix('\u{feff}').unwrap_or(line);
-        if line.is_empty() {
-            let event = mem::take(&mut self.event);
-            if mem::take(&mut self.has_data) {
-                events.push(event);
-            }
-            return Ok(());
+    fn end_line<E: From<SseError>>(
+        &mut self,
+        bytes: &[u8],
+        take: &mut impl FnMut(&Event<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if bytes.len() > MAX_EVENT {
+            return Err(SseError::TooLong.into());
         }
+        let line = std::str::from_utf8(bytes).map_err(|_| SseError::NotText)?;
+        let line = line.strip_prefix('\u{feff}').unwrap_or(line);
+        if !line.is_empty() {
+            return Ok(self.field(line)?);
+        }
+        let taken = if mem::take(&mut self.has_data) {
+            take(&Event { name: &self.name, data: &self.data })
+        } else {
+            Ok(())
+        };
+        self.name.clear();
+        self.data.clear();
+        taken
+    }
+
+    fn field(&mut self, line: &str) -> Result<(), SseError> {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
-            "event" => value.clone_into(&mut self.event.name),
+            "event" => value.clone_into(&mut self.name),
             "data" => {
-                if mem::replace(&mut self.has_data, true) {
-                    self.event.data.push('\n');
+                if self.data.len() + value.len() >= MAX_EVENT {
+                    return Err(SseError::TooLong);
                 }
-                self.event.data.push_str(value);
+                if mem::replace(&mut self.has_data, true) {
+                    self.data.push('\n');
+                }
+                self.data.push_str(value);
             }
             _ => {}
         }
@@ -92,15 +120,77 @@ impl Parser {
     }
 }
 
+/// The lines of some bytes that have an end there: a line feed, a carriage return, or both.
+struct Lines<'a> {
+    bytes: &'a [u8],
+    start: usize,
+    /// The next line feed and the next carriage return, searched for only when the last one is passed.
+    feed: Option<usize>,
+    carriage: Option<usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(bytes: &'a [u8]) -> Self {
+        Self { bytes, start: 0, feed: find(b'\n', bytes, 0), carriage: find(b'\r', bytes, 0) }
+    }
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let end = match (self.feed, self.carriage) {
+            (Some(feed), Some(carriage)) => feed.min(carriage),
+            (feed, carriage) => feed.or(carriage)?,
+        };
+        let line = &self.bytes[self.start..end];
+        self.start = end + 1;
+        if self.carriage == Some(end) {
+            self.start += usize::from(self.bytes.get(self.start) == Some(&b'\n'));
+            self.carriage = find(b'\r', self.bytes, self.start);
+        }
+        if self.feed.is_some_and(|feed| feed < self.start) {
+            self.feed = find(b'\n', self.bytes, self.start);
+        }
+        Some(line)
+    }
+
+    /// Returns what has no end yet.
+    fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.start..]
+    }
+
+    /// Says whether the line feed of the last line's end may still come.
+    fn ends_with_return(&self) -> bool {
+        self.start == self.bytes.len() && self.bytes.ends_with(b"\r")
+    }
+}
+
+/// Returns where a byte is next.
+fn find(byte: u8, bytes: &[u8], from: usize) -> Option<usize> {
+    let mut rest = &bytes[from..];
+    // The standard library has its fast search here; reading from memory cannot fail.
+    let passed = rest.skip_until(byte).unwrap_or_default();
+    let at = from + passed.checked_sub(1)?;
+    (bytes[at] == byte).then_some(at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(chunks: &[&[u8]]) -> Vec<Event> {
+    type Events = Vec<(String, String)>;
+
+    fn read(chunks: &[&[u8]]) -> (Events, Result<(), SseError>) {
         let (mut parser, mut events) = (Parser::default(), Vec::new());
-        for chunk in chunks {
-            parser.feed(chunk, &mut events).unwrap();
-        }
+        let fed = chunks.iter().try_for_each(|chunk| {
+            parser.feed(chunk, |event| {
+                events.push((event.name.to_owned(), event.data.to_owned()));
+                Ok(())
+            })
+        });
+        (events, fed)
+    }
+
+    fn parse(chunks: &[&[u8]]) -> Events {
+        let (events, fed) = read(chunks);
+        assert_eq!(fed, Ok(()));
         events
     }
 
@@ -109,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_stream_cut_anywhere_is_the_same_stream() {
-        let event = |name: &str, data: &str| Event { name: name.to_owned(), data: data.to_owned() };
+        let event = |name: &str, data: &str| (name.to_owned(), data.to_owned());
         let expected = vec![event("one", "{\"é\":1}"), event("", "a\nb"), event("", "")];
         assert_eq!(parse(&[STREAM.as_bytes()]), expected);
         for cut in 0..=STREAM.len() {
@@ -122,10 +212,32 @@ mod tests {
 
     #[test]
     fn what_is_no_stream_is_refused() {
-        let mut parser = Parser::default();
-        assert_eq!(parser.feed(b"data: \xff\n", &mut Vec::new()), Err(SseError::NotText));
-        let mut parser = Parser::default();
-        let endless = vec![b'x'; MAX_LINE + 1];
-        assert_eq!(parser.feed(&endless, &mut Vec::new()), Err(SseError::LongLine));
+        assert_eq!(read(&[b"data: \xff\n"]), (vec![], Err(SseError::NotText)));
+        let mut endless = vec![b'x'; MAX_EVENT + 1];
+        assert_eq!(read(&[&endless]), (vec![], Err(SseError::TooLong)));
+        endless.push(b'\n');
+        assert_eq!(read(&[&endless]), (vec![], Err(SseError::TooLong)));
+    }
+
+    #[test]
+    fn an_event_without_end_is_refused() {
+        let line = format!("data: {}\n", "x".repeat(MAX_EVENT / 2 - 1));
+        let line = line.as_bytes();
+        assert_eq!(read(&[line, line]), (vec![], Ok(())));
+        assert_eq!(read(&[line, line, line]), (vec![], Err(SseError::TooLong)));
+    }
+
+    #[test]
+    fn events_before_a_broken_line_are_given_however_they_are_cut() {
+        let stream: &[u8] = b"data: a\n\ndata: \xff\n\ndata: b\n\n";
+        let expected = (vec![(String::new(), "a".to_owned())], Err(SseError::NotText));
+        assert_eq!(read(&[stream]), expected);
+        let single: Vec<&[u8]> = stream.chunks(1).collect();
+        assert_eq!(read(&single), expected);
+    }
+
+    #[test]
+    fn a_piece_of_nothing_changes_nothing() {
+        assert_eq!(parse(&[b"data: a\r", b"", b"\ndata: b\r\n\r\n"]), [(String::new(), "a\nb".to_owned())]);
     }
 }

@@ -30,6 +30,11 @@ pub(crate) trait Wire: Send + Sync + 'static {
     /// Makes a decoder for one answer.
     fn decoder(&self) -> Box<dyn Decode>;
 
+    /// Makes a decoder for the answer to this request, where it matters what was asked.
+    fn decoder_for(&self, _request: &ModelRequest) -> Box<dyn Decode> {
+        self.decoder()
+    }
+
     /// Reads the error that came instead of an answer: the status, and the body as JSON if it is.
     fn refusal(&self, status: u16, body: &Value) -> Refusal;
 
@@ -60,10 +65,36 @@ pub(crate) struct Refusal {
 /// Reads one answer, event by event.
 pub(crate) trait Decode: Send {
     /// Takes an event. Unknown events are passed over; one that contradicts the format is an error.
-    fn event(&mut self, event: &Event, deltas: DeltaSink<'_>) -> Result<(), ModelError>;
+    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError>;
 
     /// Returns the answer, or says that the stream was cut.
     fn finish(self: Box<Self>) -> Result<Answer, ModelError>;
+}
+
+/// What a caller may ask by name, and who can be asked it. A session keeps what it was told when it goes on with
+/// a model of another provider, which would refuse the whole request.
+const NAMED_PARAMS: [(&str, &[Provider]); 13] = [
+    ("thinking", &[Provider::Anthropic, Provider::Gemini]),
+    ("thinking_budget", &[Provider::Anthropic, Provider::Gemini]),
+    ("thinking_level", &[Provider::Gemini]),
+    ("effort", &[Provider::Anthropic]),
+    ("compaction", &[Provider::Anthropic]),
+    ("inference_geo", &[Provider::Anthropic]),
+    ("reasoning_effort", &[Provider::OpenAi]),
+    ("seed", &[Provider::OpenAi, Provider::Gemini]),
+    ("frequency_penalty", &[Provider::OpenAi, Provider::Gemini]),
+    ("presence_penalty", &[Provider::OpenAi, Provider::Gemini]),
+    ("top_k", &[Provider::Anthropic, Provider::Gemini]),
+    ("web_search", &[Provider::Anthropic, Provider::OpenAi]),
+    ("google_search", &[Provider::Gemini]),
+];
+
+/// Says whether a parameter is one that only other providers take. Of a server of the user's own nobody knows
+/// what it takes.
+pub(crate) fn is_for_others(provider: Provider, key: &str) -> bool {
+    let is_known = matches!(provider, Provider::Anthropic | Provider::OpenAi | Provider::Gemini);
+    let takers = NAMED_PARAMS.iter().find(|(name, _)| *name == key).map(|(_, takers)| *takers);
+    is_known && takers.is_some_and(|takers| !takers.contains(&provider))
 }
 
 /// Makes an error of a provider.
@@ -81,5 +112,22 @@ pub(crate) fn kind_of_status(status: u16) -> ModelErrorKind {
         503 | 529 => ModelErrorKind::Overloaded,
         500.. => ModelErrorKind::Server,
         _ => ModelErrorKind::BadRequest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_session_was_told_for_one_provider_is_not_told_to_another() {
+        let taken_by = |key: &str| -> Vec<Provider> {
+            Provider::ALL.into_iter().filter(|provider| !is_for_others(*provider, key)).collect()
+        };
+        let rest = [Provider::SelfHosted, Provider::Other];
+        assert_eq!(taken_by("reasoning_effort"), [&[Provider::OpenAi][..], &rest].concat());
+        assert_eq!(taken_by("thinking_level"), [&[Provider::Gemini][..], &rest].concat());
+        assert_eq!(taken_by("effort"), [&[Provider::Anthropic][..], &rest].concat());
+        assert_eq!(taken_by("anything_else"), Provider::ALL);
     }
 }

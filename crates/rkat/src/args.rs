@@ -63,6 +63,9 @@ pub(crate) enum Command {
     Realm(RealmCommand),
     /// Serve the realm to MCP clients over HTTP, at /mcp, until a signal ends it.
     Serve(ServeArgs),
+    /// Fetch blobs: pictures, and what was too long for a reply.
+    #[command(subcommand)]
+    Blob(BlobCommand),
     /// List the models there are; * marks the default of a provider.
     Models {
         /// Print JSON.
@@ -229,6 +232,22 @@ pub(crate) enum SessionCommand {
     },
 }
 
+/// What to do with blobs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BlobCommand {
+    /// Fetch a blob: its bytes, as they are.
+    Get {
+        /// The blob: `sha256:` and 64 hexadecimal digits.
+        id: String,
+        /// Write to this file; without it, to stdout.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Print JSON, with the bytes in base64.
+        #[arg(long, conflicts_with = "output")]
+        json: bool,
+    },
+}
+
 /// What to do with the config.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
@@ -365,6 +384,7 @@ impl Command {
             )
             | Self::Realm(RealmCommand::List { json } | RealmCommand::Show { json, .. })
             | Self::Config(ConfigCommand::Get { json, .. })
+            | Self::Blob(BlobCommand::Get { json, .. })
             | Self::Models { json } => *json,
             Self::Config(_) | Self::Realm(_) | Self::Serve(_) | Self::Completions { .. } => false,
             Self::Capabilities => true,

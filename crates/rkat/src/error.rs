@@ -17,6 +17,8 @@ pub(crate) enum CliError {
     Usage(String),
     /// Nothing could be served.
     Listen(meerkat_mcp_server::http::ListenError),
+    /// There is no such session.
+    NoSession(String),
     /// A file or stream could not be read or written.
     Io(String, std::io::Error),
 }
@@ -45,7 +47,8 @@ impl CliError {
             Self::Meerkat(error) => error.body(),
             Self::Usage(message) => of(ErrorKind::InvalidParams, message.clone()),
             Self::Listen(error) => of(ErrorKind::InvalidParams, error.to_string()),
-            Self::Io(what, error) => of(ErrorKind::Internal, format!("{what}: {error}")),
+            Self::NoSession(message) => of(ErrorKind::SessionNotFound, message.clone()),
+            Self::Io(what, error) => of(io_kind(error), format!("{what}: {error}")),
         }
     }
 
@@ -58,7 +61,9 @@ impl CliError {
             }
             Self::Meerkat(error) => error_row(error.kind()).exit,
             Self::Usage(_) => 2,
-            Self::Listen(_) | Self::Io(..) => 1,
+            Self::Listen(_) => 1,
+            Self::NoSession(_) => error_row(ErrorKind::SessionNotFound).exit,
+            Self::Io(_, error) => error_row(io_kind(error)).exit,
         }
     }
 
@@ -66,12 +71,24 @@ impl CliError {
     pub(crate) fn report(&self, format: ErrorFormat) -> ExitCode {
         let body = self.body();
         out::say(&format!("error: {} [{}]", body.message, body.code));
-        if let Some(id) = body.data.as_ref().and_then(|data| data["session_id"].as_str()) {
+        let resumable = body.data.as_ref().filter(|data| data["resumable"] == true);
+        if let Some(id) = resumable.and_then(|data| data["session_id"].as_str()) {
             out::say(&format!("hint: rkat run --resume={id} \"…\" continues the session"));
         }
         if format == ErrorFormat::Json {
             out::line(&json!({ "error": body }).to_string());
         }
         ExitCode::from(self.exit())
+    }
+}
+
+/// A file that was named wrongly is a wrong command line; anything else is not the caller's fault.
+fn io_kind(error: &std::io::Error) -> ErrorKind {
+    use std::io::ErrorKind as Io;
+    match error.kind() {
+        Io::NotFound | Io::IsADirectory | Io::NotADirectory | Io::PermissionDenied | Io::InvalidData => {
+            ErrorKind::InvalidParams
+        }
+        _ => ErrorKind::Internal,
     }
 }

@@ -41,7 +41,7 @@ impl Locator {
         let id = found.first().map(|session| session.id);
         id.ok_or_else(|| {
             let realm = runtime.realm().id();
-            CliError::Usage(format!(
+            CliError::NoSession(format!(
                 "realm `{realm}` has no session `{}`; `rkat session list` shows them",
                 self.text
             ))
@@ -61,7 +61,7 @@ impl Locator {
             .collect();
         match found.as_slice() {
             [id] => Ok(*id),
-            [] => Err(CliError::Usage(format!(
+            [] => Err(CliError::NoSession(format!(
                 "no session begins with `{}`; `rkat session list` shows them",
                 self.text
             ))),

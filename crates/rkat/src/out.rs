@@ -5,8 +5,13 @@ use std::io::{ErrorKind, Write as _};
 
 /// Writes text; ends the program quietly when nobody reads it any more.
 pub(crate) fn print(text: &str) {
+    bytes(text.as_bytes());
+}
+
+/// Writes bytes, in the sense of [`print`].
+pub(crate) fn bytes(bytes: &[u8]) {
     let mut stdout = std::io::stdout().lock();
-    if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    if let Err(error) = stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         if error.kind() != ErrorKind::BrokenPipe {
             say(&format!("error: the result cannot be written: {error}"));
         }

@@ -53,15 +53,17 @@ pub(crate) fn ago(seconds: i64) -> String {
     }
 }
 
-/// Renders a list of sessions.
+/// Renders a list of sessions; on a narrow screen, as much of it as fits.
 pub(crate) fn sessions(views: &[SessionView], now: i64, columns: usize) -> String {
+    if columns < 100 {
+        return narrow(views, now, columns);
+    }
     let row = |view: &SessionView| {
         let state = match (view.is_active, view.is_archived) {
             (true, _) => "running",
             (_, true) => "archived",
             _ => "idle",
         };
-        let labels: Vec<_> = view.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         vec![
             view.id.to_string(),
             ago(now - view.updated_at.as_second()),
@@ -69,11 +71,36 @@ pub(crate) fn sessions(views: &[SessionView], now: i64, columns: usize) -> Strin
             view.message_count.to_string(),
             view.usage.total().to_string(),
             view.model.clone(),
-            labels.join(" "),
+            labels(view),
         ]
     };
     let rows: Vec<_> = views.iter().map(row).collect();
     table(&["SESSION", "CHANGED", "STATE", "MESSAGES", "TOKENS", "MODEL", "LABELS"], &rows, columns)
+}
+
+fn narrow(views: &[SessionView], now: i64, columns: usize) -> String {
+    const MODEL: usize = 16;
+    let row = |view: &SessionView| {
+        let changed = match (view.is_active, view.is_archived) {
+            (true, _) => "running".to_owned(),
+            (_, true) => "archived".to_owned(),
+            _ => ago(now - view.updated_at.as_second()).trim_end_matches(" ago").to_owned(),
+        };
+        vec![
+            view.id.to_string(),
+            changed,
+            view.message_count.to_string(),
+            clip(&view.model, MODEL),
+            labels(view),
+        ]
+    };
+    let rows: Vec<_> = views.iter().map(row).collect();
+    table(&["SESSION", "CHANGED", "MSGS", "MODEL", "LABELS"], &rows, columns)
+}
+
+fn labels(view: &SessionView) -> String {
+    let labels: Vec<_> = view.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    labels.join(" ")
 }
 
 /// Renders a message.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use meerkat_core::{
-    Answer, AssistantBlock, BoxFuture, Delta, DeltaSink, Message, Model, ModelError, ModelErrorKind,
+    Answer, AssistantBlock, BoxFuture, Delta, DeltaSink, Extent, Message, Model, ModelError, ModelErrorKind,
     ModelInfo, ModelRequest, Provider, StopReason, Usage,
 };
 use serde_json::Value;
@@ -73,11 +73,15 @@ impl ScriptedModel {
     /// Makes a model that can read `context_window` tokens.
     #[must_use]
     pub fn with_window(script: impl IntoIterator<Item = Script>, context_window: u64) -> Arc<Self> {
+        let info = ModelInfo::new(Self::ID, Provider::Other);
+        Self::named(ModelInfo { context_window: Some(context_window), ..info }, script)
+    }
+
+    /// Makes a model that is found by another id.
+    #[must_use]
+    pub fn named(info: ModelInfo, script: impl IntoIterator<Item = Script>) -> Arc<Self> {
         Arc::new(Self {
-            info: ModelInfo {
-                context_window: Some(context_window),
-                ..ModelInfo::new(Self::ID, Provider::Other)
-            },
+            info,
             script: Mutex::new(script.into_iter().collect()),
             seen: Mutex::default(),
             asked: Notify::new(),
@@ -140,7 +144,7 @@ impl ScriptedModel {
             Script::Panic => panic!("as scripted"),
         };
         let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
-        Ok(Answer { blocks, stop_reason, usage })
+        Ok(Answer { blocks, stop_reason, extent: Extent::Whole, usage })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::machine::Run;
 use super::outcome::{Completion, Failure, Outcome};
-use crate::{AgentEvent, AssistantBlock, ErrorClass, ErrorReport, TerminalCause, ToolCall};
+use crate::{AgentEvent, AssistantBlock, ErrorClass, ErrorReport, SchemaWarning, TerminalCause, ToolCall};
 
 impl Run {
     pub(super) fn closing_events(&self, outcome: &Outcome) -> Vec<AgentEvent> {
@@ -13,7 +13,7 @@ impl Run {
                     (Some(value), _) => vec![AgentEvent::ExtractionSucceeded {
                         session_id,
                         structured_output: value.clone(),
-                        schema_warnings: None,
+                        schema_warnings: self.schema_warnings(),
                     }],
                     (None, Some(error)) => vec![AgentEvent::ExtractionFailed {
                         session_id,
@@ -41,6 +41,11 @@ impl Run {
                 message: "the run was interrupted".to_owned(),
             })],
         }
+    }
+
+    fn schema_warnings(&self) -> Option<Vec<SchemaWarning>> {
+        let warnings = &self.settings.schema_warnings;
+        (!warnings.is_empty()).then(|| warnings.clone())
     }
 
     pub(super) fn run_completed(&self, done: &Completion) -> AgentEvent {

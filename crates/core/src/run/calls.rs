@@ -6,7 +6,7 @@ use super::effect::{CallChange, Effect};
 use super::machine::{Next, Run, State};
 use super::outcome::Outcome;
 use super::work::Work;
-use crate::{AgentEvent, BudgetType, Message, StopReason, ToolOutput};
+use crate::{AgentEvent, AssistantBlock, BudgetType, Message, Settled, StopReason, Timestamp, ToolOutput};
 
 impl Run {
     pub(super) fn dispatch(&mut self, work: Work) {
@@ -68,13 +68,10 @@ impl Run {
 
     /// Puts the results of a step into the transcript.
     pub(super) fn record(&mut self, work: &Work, next: Next) {
-        let results = work.results();
-        let message = Message::ToolResults {
-            results: results.iter().map(|(_, result)| result.clone()).collect(),
-            created_at: self.now,
-        };
-        self.commit(vec![Arc::new(message)], CallChange::Close, next);
-        for (call, result) in results {
+        let (calls, settled): (Vec<_>, Vec<_>) = work.results().into_iter().unzip();
+        let messages = answering(settled.clone(), self.now);
+        self.commit(messages.clone(), CallChange::Close, next);
+        for (call, Settled { result, .. }) in calls.into_iter().zip(settled) {
             self.emit(AgentEvent::ToolResultReceived {
                 id: call.id,
                 name: call.name,
@@ -82,7 +79,35 @@ impl Run {
                 is_error: result.is_error,
             });
         }
+        self.show_images(&messages);
         let usage = self.step_usage;
         self.emit(AgentEvent::TurnCompleted { stop_reason: StopReason::ToolUse, usage });
     }
+    /// Tells listeners of the pictures among messages.
+    pub(super) fn show_images(&mut self, messages: &[Arc<Message>]) {
+        for message in messages {
+            let Message::Assistant { blocks, .. } = &**message else { continue };
+            for block in blocks {
+                if let AssistantBlock::Image(image) = block {
+                    self.emit(AgentEvent::AssistantImageAppended { image: image.clone() });
+                }
+            }
+        }
+    }
+}
+
+/// Makes the messages that answer a step's calls: the results, and after them the pictures that tools made.
+pub(super) fn answering(settled: Vec<Settled>, now: Timestamp) -> Vec<Arc<Message>> {
+    let mut results = Vec::with_capacity(settled.len());
+    let mut blocks = Vec::new();
+    for Settled { result, images } in settled {
+        results.push(result);
+        blocks.extend(images.into_iter().map(AssistantBlock::Image));
+    }
+    let mut messages = vec![Arc::new(Message::ToolResults { results, created_at: now })];
+    if !blocks.is_empty() {
+        let stop_reason = StopReason::EndTurn;
+        messages.push(Arc::new(Message::Assistant { blocks, stop_reason, created_at: now }));
+    }
+    messages
 }

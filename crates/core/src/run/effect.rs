@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Report;
 use crate::{
-    AgentEvent, Answer, Compaction, Message, ModelError, ToolCall, ToolOutput, ToolResult, ToolRoute, Usage,
+    AgentEvent, Answer, Compaction, Message, ModelError, Settled, ToolCall, ToolOutput, ToolRoute, Usage,
 };
 
 /// What to do next.
@@ -121,7 +121,7 @@ pub enum CallChange {
     /// These begin.
     Open(Vec<Intent>),
     /// These are in; they are kept until all are.
-    Settle(Vec<ToolResult>),
+    Settle(Vec<Settled>),
     /// All results are in the messages.
     Close,
 }

@@ -35,8 +35,13 @@ pub(super) enum Attempt {
 }
 
 impl Extraction {
-    pub(super) fn begin(now: Timestamp) -> Self {
-        Self { asides: vec![prompt::extraction(now)], last_output: String::new(), answers: 0, failures: 0 }
+    pub(super) fn begin(own_prompt: Option<&str>, now: Timestamp) -> Self {
+        Self {
+            asides: vec![prompt::extraction(own_prompt, now)],
+            last_output: String::new(),
+            answers: 0,
+            failures: 0,
+        }
     }
 }
 

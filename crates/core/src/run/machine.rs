@@ -7,10 +7,12 @@ use super::effect::{Ask, CallChange, Commit, Effect, Input, Progress, Stop, Tool
 use super::extract::{Attempt, Extraction};
 use super::opening::Opening;
 use super::outcome::{Completion, Failure, Outcome, Report};
+use super::pause::Pauses;
 use super::work::{Started, Work, tidy};
 use crate::{
     AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, ErrorClass, Message, ModelError,
-    ModelErrorKind, Provider, RetryPolicy, RunId, SessionId, TerminalCause, Timestamp, Transcript, Usage,
+    ModelErrorKind, Provider, RetryPolicy, RunId, SchemaWarning, SessionId, TerminalCause, Timestamp,
+    Transcript, Usage,
 };
 
 /// What a run is allowed and asked to do.
@@ -20,6 +22,8 @@ pub struct RunSettings {
     pub session_id: SessionId,
     /// The run.
     pub run_id: RunId,
+    /// Who serves its model.
+    pub provider: Provider,
     /// How many steps it may take.
     pub max_steps: u32,
     /// What it may use up.
@@ -30,6 +34,10 @@ pub struct RunSettings {
     pub retry: RetryPolicy,
     /// How often to ask again for a structured output that does not fit; `None` when none is asked for.
     pub extraction_retries: Option<u32>,
+    /// What the provider cannot take of the output schema.
+    pub schema_warnings: Vec<SchemaWarning>,
+    /// How to ask for it, instead of in our words.
+    pub extraction_prompt: Option<Arc<str>>,
     /// When to compact; `None` for never.
     pub compaction: Option<CompactionPolicy>,
 }
@@ -52,6 +60,10 @@ pub struct Run {
     pub(super) stop: Option<Stop>,
     pub(super) overflowed: bool,
     pub(super) refused: bool,
+    pub(super) pauses: Pauses,
+    /// When the run began, and when the model was last asked.
+    pub(super) began_at: Timestamp,
+    pub(super) asked_at: Timestamp,
     /// Whether the opening is durable; before that there is no run to speak of.
     admitted: bool,
 }
@@ -113,10 +125,15 @@ impl Run {
             stop: None,
             overflowed: false,
             refused: false,
+            pauses: Pauses::default(),
+            began_at: now,
+            asked_at: now,
             admitted: false,
         };
-        run.commit(opening.messages, opening.calls, Next::Boundary);
+        let messages = opening.messages;
+        run.commit(messages.clone(), opening.calls, Next::Boundary);
         run.emit(AgentEvent::RunStarted { session_id, prompt: opening.prompt });
+        run.show_images(&messages);
         run
     }
 
@@ -164,6 +181,7 @@ impl Run {
     }
 
     pub(super) fn ask(&mut self, ask: Ask, state: State) {
+        self.asked_at = self.now;
         self.queue.push_back(Effect::Ask(ask));
         self.state = state;
     }
@@ -267,7 +285,7 @@ impl Run {
     }
 
     pub(super) fn step_answered(&mut self, answer: Answer, attempt: u32) {
-        let Answer { mut blocks, stop_reason, usage } = answer;
+        let Answer { mut blocks, stop_reason, extent, usage } = answer;
         self.count(usage);
         self.step_usage = usage;
         self.progress.last_input_tokens = usage.input_tokens
@@ -278,7 +296,7 @@ impl Run {
             return self.step_failed(
                 &ModelError {
                     kind: ModelErrorKind::Incomplete,
-                    provider: Provider::Other,
+                    provider: self.settings.provider,
                     status: None,
                     retry_after: None,
                     message: "the model's answer was empty".to_owned(),
@@ -293,8 +311,9 @@ impl Run {
         let message = Arc::new(Message::Assistant { blocks, stop_reason, created_at: self.now });
         let ended = AgentEvent::TurnCompleted { stop_reason, usage };
         if calls.is_empty() {
-            return self.conclude(message, ended);
+            return self.say(message, extent, ended);
         }
+        self.pauses = Pauses::default();
         let allowed = if self.is_spent() { 0 } else { self.tool_calls_left() };
         self.refused = calls.len() > allowed as usize;
         let work = Work::plan(calls, &self.tools, allowed);
@@ -303,8 +322,7 @@ impl Run {
     }
 
     /// The model has said its last word of the run.
-    pub(super) fn conclude(&mut self, message: Arc<Message>, ended: AgentEvent) {
-        let text = message.assistant_text().unwrap_or_default();
+    pub(super) fn conclude(&mut self, message: Arc<Message>, text: String, ended: AgentEvent) {
         let mut done = Completion { text, ..Completion::default() };
         match self.settings.extraction_retries {
             None => {
@@ -312,7 +330,8 @@ impl Run {
                 self.emit(ended);
             }
             Some(_) => {
-                let next = Next::Extract(Extraction::begin(self.now));
+                let own_prompt = self.settings.extraction_prompt.as_deref();
+                let next = Next::Extract(Extraction::begin(own_prompt, self.now));
                 self.commit(vec![message], CallChange::None, next);
                 self.emit(ended);
                 done.cause = None;

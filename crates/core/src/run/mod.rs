@@ -18,6 +18,7 @@ mod machine;
 mod meter;
 mod opening;
 mod outcome;
+mod pause;
 mod prompt;
 mod trouble;
 mod work;

@@ -6,9 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::calls::answering;
 use super::prompt::{INTERRUPTED, SUPERSEDED};
 use super::{CallChange, Intent};
-use crate::{Content, Message, Timestamp, ToolFailure, ToolOutput, ToolResult, ToolRoute, Transcript};
+use crate::{
+    Content, Message, Settled, Timestamp, ToolFailure, ToolOutput, ToolResult, ToolRoute, Transcript,
+};
 
 /// What the caller brings.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +28,7 @@ pub struct StoredCall {
     /// The call.
     pub intent: Intent,
     /// Its result, if it was in.
-    pub result: Option<ToolResult>,
+    pub result: Option<Settled>,
 }
 
 /// The first messages of a run.
@@ -100,16 +103,16 @@ pub fn open(
     if !calls.is_empty() {
         let settle = |id: String| {
             if let Some(result) = brought.remove(&id) {
-                return result;
+                return Settled::from(result);
             }
             if waits(&id) {
-                return ToolOutput::failure(ToolFailure::Superseded, SUPERSEDED).answering(id);
+                return ToolOutput::failure(ToolFailure::Superseded, SUPERSEDED).settling(id);
             }
             let kept = stored.get(id.as_str()).and_then(|call| call.result.clone());
-            kept.unwrap_or_else(|| ToolOutput::failure(ToolFailure::Interrupted, INTERRUPTED).answering(id))
+            kept.unwrap_or_else(|| ToolOutput::failure(ToolFailure::Interrupted, INTERRUPTED).settling(id))
         };
-        let results = calls.iter().map(|call| call.id.clone()).map(settle).collect();
-        messages.push(Arc::new(Message::ToolResults { results, created_at: now }));
+        let settled = calls.iter().map(|call| call.id.clone()).map(settle).collect();
+        messages.extend(answering(settled, now));
     }
     let calls = if calls.is_empty() { CallChange::None } else { CallChange::Close };
     if !prompt_is_blank {

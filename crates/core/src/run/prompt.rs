@@ -11,13 +11,11 @@ fn user(text: impl Into<String>, at: Timestamp) -> Arc<Message> {
     Arc::new(Message::User { content: Content::text(text), created_at: at })
 }
 
-/// Asks for the structured output.
-pub(super) fn extraction(at: Timestamp) -> Arc<Message> {
-    user(
-        "Give the result of the conversation above as one JSON value that fits the required schema. Reply with \
-         the JSON alone: no explanation, no code fence.",
-        at,
-    )
+/// Asks for the structured output, in the user's own words if there are any.
+pub(super) fn extraction(own: Option<&str>, at: Timestamp) -> Arc<Message> {
+    const OURS: &str = "Give the result of the conversation above as one JSON value that fits the required schema. \
+                        Reply with the JSON alone: no explanation, no code fence.";
+    user(own.unwrap_or(OURS), at)
 }
 
 /// Asks for the structured output again and says what was wrong.

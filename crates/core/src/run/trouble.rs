@@ -1,11 +1,16 @@
 //! What a run does when the model fails or somebody wants it to end.
 
+use std::time::Duration;
+
 use super::effect::{Effect, Stop};
 use super::extract::Attempt;
 use super::machine::{Next, Run, State};
 use super::outcome::Outcome;
 use super::work::{Started, Work};
-use crate::{AgentEvent, BudgetType, ErrorClass, ModelError, ModelErrorKind, RetryDecision, TerminalCause};
+use crate::{
+    AgentEvent, BudgetType, ErrorClass, ModelError, ModelErrorKind, Retry, RetryDecision, RetryFailure,
+    TerminalCause, Timestamp,
+};
 
 impl Run {
     pub(super) fn failed(&mut self, error: &ModelError) {
@@ -45,18 +50,27 @@ impl Run {
     pub(super) fn decide(&mut self, error: &ModelError, attempt: u32) -> RetryDecision {
         let seed = self.settings.run_id.uuid().as_u128() as u32;
         let mixed = seed.wrapping_mul(attempt.wrapping_add(self.steps).wrapping_mul(0x9E37_79B9) | 1);
-        let decision = self.settings.retry.decide(error, attempt, f64::from(mixed) / f64::from(u32::MAX));
-        if let RetryDecision::After(delay) = decision {
+        let spread = f64::from(mixed) / f64::from(u32::MAX);
+        let decision = self.settings.retry.decide(error, attempt, spread);
+        if let RetryDecision::After(_) = decision {
+            let plan = self.settings.retry.plan(error, attempt, spread).within(self.time_left());
+            let failure = RetryFailure::new(error, since(self.asked_at, self.now));
             self.emit(AgentEvent::Retrying {
                 attempt,
-                max_attempts: self.settings.retry.max_retries,
+                max_attempts: plan.max_retries,
                 error: error.to_string(),
-                delay_ms: delay.as_millis() as u64,
-                retry: None,
+                delay_ms: plan.selected_delay_ms,
+                retry: Some(Retry { failure, plan }),
             });
-            self.queue.push_back(Effect::Rest(delay));
+            self.queue.push_back(Effect::Rest(plan.delay()));
         }
         decision
+    }
+
+    /// Returns how long the run may still take; `None` where there is no limit.
+    fn time_left(&self) -> Option<Duration> {
+        let limit = self.settings.budget.max_duration()?;
+        Some(limit.saturating_sub(since(self.began_at, self.now).unwrap_or_default()))
     }
 
     pub(super) fn rested(&mut self) {
@@ -111,4 +125,9 @@ impl Run {
             }
         }
     }
+}
+
+/// Returns the time between two moments; none if the clock went back.
+fn since(earlier: Timestamp, later: Timestamp) -> Option<Duration> {
+    Duration::try_from(later.duration_since(earlier)).ok()
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::prompt::{INTERRUPTED, NO_BUDGET, NOT_STARTED};
 use super::{Intent, ToolTable};
-use crate::{AssistantBlock, ToolCall, ToolFailure, ToolOutput, ToolResult, ToolRoute};
+use crate::{AssistantBlock, Settled, ToolCall, ToolFailure, ToolOutput, ToolResult, ToolRoute};
 
 /// The calls of one step, in call order.
 #[derive(Debug, Clone, Default)]
@@ -27,7 +27,7 @@ enum Fate {
     /// The caller will run it.
     Callback,
     /// It has its result.
-    Done { result: ToolResult, kept: bool },
+    Done { settled: Settled, kept: bool },
 }
 
 impl Work {
@@ -42,7 +42,7 @@ impl Work {
                 _ => None,
             };
             let fate = match (refusal, tools.get(&call.name)) {
-                (Some(output), _) => Fate::Done { result: output.answering(&call.id), kept: false },
+                (Some(output), _) => Fate::Done { settled: output.settling(&call.id), kept: false },
                 (None, route) => {
                     left -= 1;
                     if route == Some(&ToolRoute::Callback) { Fate::Callback } else { Fate::Local }
@@ -75,17 +75,18 @@ impl Work {
     /// Takes the result of a running call; `None` when no such call is running.
     pub(super) fn finish(&mut self, id: &str, output: ToolOutput) -> Option<(ToolCall, ToolResult)> {
         let planned = self.calls.iter_mut().find(|p| p.call.id == id && matches!(p.fate, Fate::Local))?;
-        let result = output.bounded().answering(id);
-        planned.fate = Fate::Done { result: result.clone(), kept: false };
+        let settled = output.bounded().settling(id);
+        let result = settled.result.clone();
+        planned.fate = Fate::Done { settled, kept: false };
         Some((planned.call.clone(), result))
     }
 
     /// Returns the results that are not stored yet, and regards them as stored.
-    pub(super) fn take_unkept(&mut self) -> Vec<ToolResult> {
+    pub(super) fn take_unkept(&mut self) -> Vec<Settled> {
         let unkept = |planned: &mut Planned| match &mut planned.fate {
-            Fate::Done { result, kept } if !*kept => {
+            Fate::Done { settled, kept } if !*kept => {
                 *kept = true;
-                Some(result.clone())
+                Some(settled.clone())
             }
             _ => None,
         };
@@ -104,15 +105,15 @@ impl Work {
                 Fate::Callback => NOT_STARTED,
                 Fate::Local => why,
             };
-            let result = ToolOutput::failure(ToolFailure::Interrupted, why).answering(&planned.call.id);
-            planned.fate = Fate::Done { result, kept: false };
+            let settled = ToolOutput::failure(ToolFailure::Interrupted, why).settling(&planned.call.id);
+            planned.fate = Fate::Done { settled, kept: false };
         }
     }
 
     /// Returns every call with its result; only to be asked when none is missing.
-    pub(super) fn results(&self) -> Vec<(ToolCall, ToolResult)> {
+    pub(super) fn results(&self) -> Vec<(ToolCall, Settled)> {
         let pair = |planned: &Planned| match &planned.fate {
-            Fate::Done { result, .. } => Some((planned.call.clone(), result.clone())),
+            Fate::Done { settled, .. } => Some((planned.call.clone(), settled.clone())),
             Fate::Local | Fate::Callback => None,
         };
         self.calls.iter().filter_map(pair).collect()

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use meerkat_core::{
     AgentEvent, AssistantImage, BlobRef, BudgetType, Content, ContentBlock, ErrorClass, ErrorReport,
-    EventEnvelope, EventSource, HookPoint, HookReason, JobStatus, Provider, SchemaWarning, SessionId,
-    StopReason, TerminalCause, ToolConfigChange, ToolConfigOperation, Usage,
+    EventEnvelope, EventSource, HookPoint, HookReason, JobStatus, Provider, Retry, RetryFailure, RetryKind,
+    RetryPlan, SchemaWarning, SessionId, StopReason, TerminalCause, ToolConfigChange, ToolConfigOperation,
+    Usage,
 };
 use serde_json::{Value, json};
 
@@ -325,10 +326,36 @@ fn limits() -> Vec<(AgentEvent, Value)> {
             json!({"type": "retrying", "attempt": 1, "max_attempts": 4, "error": "busy", "delay_ms": 500}),
         ),
         (
-            retrying(Some(json!({"failure": {"kind": "rate_limited"}}))),
+            retrying(Some(Retry {
+                failure: RetryFailure {
+                    provider: Provider::OpenAi,
+                    kind: RetryKind::RateLimited,
+                    retry_after_ms: Some(1000),
+                    duration_ms: Some(20),
+                    message: text("busy"),
+                },
+                plan: RetryPlan {
+                    attempt: 1,
+                    max_retries: 4,
+                    computed_delay_ms: 500,
+                    selected_delay_ms: 1000,
+                    retry_after_hint_ms: Some(1000),
+                    rate_limit_floor_applied: false,
+                    budget_capped: false,
+                },
+            })),
             json!({
                 "type": "retrying", "attempt": 1, "max_attempts": 4, "error": "busy", "delay_ms": 500,
-                "retry": {"failure": {"kind": "rate_limited"}},
+                "retry": {
+                    "failure": {
+                        "provider": "openai", "kind": "rate_limited", "retry_after_ms": 1000,
+                        "duration_ms": 20, "message": "busy",
+                    },
+                    "plan": {
+                        "attempt": 1, "max_retries": 4, "computed_delay_ms": 500, "selected_delay_ms": 1000,
+                        "retry_after_hint_ms": 1000, "rate_limit_floor_applied": false, "budget_capped": false,
+                    },
+                },
             }),
         ),
         (

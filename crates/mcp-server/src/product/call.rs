@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use meerkat::ops::{Call, Impact, Operation, find};
-use meerkat::{Error, ErrorKind, EventEnvelope, EventSink, RunControl, Runtime};
+use meerkat::{Error, ErrorKind, EventEnvelope, EventSink, RunControl, Runtime, progress};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CreateTaskResult, DetailedTask, JsonObject,
     Task, TaskPayload, TaskStatus,
@@ -14,11 +14,10 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::events::progress;
+use super::Product;
 use super::resources::publish_update;
-use super::stream::EventStream;
+use super::telling::{Telling, asked, write_log};
 use super::tools::result;
-use super::{Log, Product};
 use crate::layer::{Notice, Request, TaskEnd, TaskWork, Tasks};
 
 type Outcome = Result<Value, Error>;
@@ -59,35 +58,13 @@ impl Product {
         arguments: Value,
         request: Request,
     ) -> CallToolResponse {
-        let runs = operation.impact == Impact::Runs;
-        let asked = |key: &str| runs && arguments.get(key) == Some(&Value::Bool(true));
-        let stream = asked("stream").then(|| EventStream::start(request.clone()));
-        let ticker = if runs { request.progress().ticker().map(Arc::new) } else { None };
-        let log = asked("verbose").then(|| Arc::clone(&self.log));
-        let sink = runs.then(|| {
-            let (events, stream, ticker) =
-                (self.events.clone(), stream.as_ref().map(EventStream::sink), ticker.clone());
-            let sink: EventSink = Arc::new(move |event: EventEnvelope| {
-                events.emit(&event);
-                write_log(log.as_ref(), &event);
-                if let Some(ticker) = &ticker
-                    && let Some(words) = progress(&event.payload)
-                {
-                    ticker.say(words);
-                }
-                if let Some(stream) = &stream {
-                    stream(event);
-                }
-            });
-            sink
-        });
-        let control = RunControl { cancel: request.cancelled().clone(), events: sink };
+        let telling =
+            (operation.impact == Impact::Runs).then(|| Telling::new(&arguments, &request, &self.log));
+        let events = telling.as_ref().and_then(Telling::sink);
+        let control = RunControl { cancel: request.cancelled().clone(), events };
         let outcome = operation.call(Call { runtime, control }, arguments).await;
-        if let Some(stream) = stream {
-            stream.finish().await;
-        }
-        if let Some(ticker) = ticker.and_then(Arc::into_inner) {
-            ticker.finish().await;
+        if let Some(telling) = telling {
+            telling.finish().await;
         }
         self.told(operation, &outcome);
         result(outcome).into()
@@ -105,12 +82,12 @@ impl Product {
         let stop = CancellationToken::new();
         let (first, mut started) = oneshot::channel();
         let (words, said) = watch::channel(String::new());
-        let log = (arguments.get("verbose") == Some(&Value::Bool(true))).then(|| Arc::clone(&self.log));
-        let events = self.events.clone();
+        let log = asked(&arguments, "verbose").then(|| Arc::clone(&self.log));
         let first: First = Mutex::new(Some(first));
         let sink: EventSink = Arc::new(move |event: EventEnvelope| {
-            events.emit(&event);
-            write_log(log.as_ref(), &event);
+            if let Some(log) = &log {
+                write_log(log, &event);
+            }
             if let Some(now) = progress(&event.payload) {
                 words.send_replace(now);
             }
@@ -202,13 +179,6 @@ fn joined(outcome: Result<Outcome, tokio::task::JoinError>) -> Outcome {
     outcome.unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
 }
 
-fn session_of(event: &EventEnvelope) -> &str {
+pub(super) fn session_of(event: &EventEnvelope) -> &str {
     event.source_id.strip_prefix("session:").unwrap_or(&event.source_id)
-}
-
-fn write_log(log: Option<&Log>, event: &EventEnvelope) {
-    if let Some(log) = log {
-        let payload = serde_json::to_string(&event.payload).unwrap_or_default();
-        log(&format!("{} #{} {payload}", event.source_id, event.seq));
-    }
 }

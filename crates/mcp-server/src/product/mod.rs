@@ -1,10 +1,10 @@
 //! The operations of one realm as an MCP service: tools for what can be done, resources for what is there.
 
 mod call;
-mod events;
 mod host;
 mod resources;
 mod stream;
+mod telling;
 mod tools;
 
 use std::borrow::Cow;
@@ -21,7 +21,6 @@ use rmcp::model::{
 use tokio::sync::broadcast;
 
 use crate::layer::{About, Notice, Notices, Prompts, Request, Service, Tools};
-use events::Events;
 pub use host::Host;
 pub use tools::{UnknownTool, handle_tools_call, handle_tools_call_with, tools_list};
 
@@ -40,14 +39,13 @@ pub struct Product {
     host: Host,
     log: Log,
     notices: Notices,
-    events: Events,
     telling: OnceLock<()>,
 }
 
 impl Product {
     /// Makes the service; `log` takes what `verbose` runs tell, `notices` what changes.
     pub(crate) fn new(host: Host, log: Log, notices: Notices) -> Self {
-        Self { host, log, notices, events: Events::default(), telling: OnceLock::new() }
+        Self { host, log, notices, telling: OnceLock::new() }
     }
 
     pub(crate) fn host(&self) -> &Host {
@@ -58,7 +56,7 @@ impl Product {
     async fn runtime(&self) -> Result<Runtime, Error> {
         let runtime = self.host.runtime().await?.clone();
         self.telling.get_or_init(|| {
-            tokio::spawn(tell(self.events.watch(), self.notices.clone()));
+            tokio::spawn(tell(runtime.watch(), self.notices.clone()));
         });
         Ok(runtime)
     }
@@ -78,11 +76,12 @@ async fn tell(mut events: broadcast::Receiver<Arc<EventEnvelope>>, notices: Noti
                         notices.publish(&Notice::Resources);
                     }
                 }
-                AgentEvent::RunCompleted { session_id, .. }
-                | AgentEvent::RunFailed { session_id, .. }
-                | AgentEvent::ExtractionSucceeded { session_id, .. }
-                | AgentEvent::ExtractionFailed { session_id, .. } => {
-                    resources::publish_update(&notices, &session_id.to_string());
+                AgentEvent::RunCompleted { .. }
+                | AgentEvent::RunFailed { .. }
+                | AgentEvent::ExtractionSucceeded { .. }
+                | AgentEvent::ExtractionFailed { .. }
+                | AgentEvent::InteractionCallbackPending { .. } => {
+                    resources::publish_update(&notices, call::session_of(&event));
                 }
                 _ => {}
             },

@@ -222,19 +222,24 @@ fn the_tools_are_these_in_this_order() {
     };
     let lines: Vec<_> = tools
         .iter()
-        .map(|tool| format!("{:<23}{:<26}{}", text(&tool["name"]), text(&tool["title"]), hints(tool)))
+        .map(|tool| format!("{:<27}{:<26}{}", text(&tool["name"]), text(&tool["title"]), hints(tool)))
         .collect();
     assert_snapshot!(lines.join("\n"), @r"
-    meerkat_run            Run an agent              - destructive - openWorld
-    meerkat_resume         Continue a session        - destructive - openWorld
-    meerkat_read           Read a session            readOnly - idempotent -
-    meerkat_history        Read a session's history  readOnly - idempotent -
-    meerkat_sessions       List sessions             readOnly - idempotent -
-    meerkat_interrupt      Interrupt a run           - - idempotent -
-    meerkat_archive        Archive a session         - destructive idempotent -
-    meerkat_config         Read or change the config - - idempotent -
-    meerkat_capabilities   List capabilities         readOnly - idempotent -
-    meerkat_models_catalog List models               readOnly - idempotent -
+    meerkat_run                Run an agent              - destructive - openWorld
+    meerkat_resume             Continue a session        - destructive - openWorld
+    meerkat_help               Ask about Meerkat         - destructive - openWorld
+    meerkat_read               Read a session            readOnly - idempotent -
+    meerkat_history            Read a session's history  readOnly - idempotent -
+    meerkat_sessions           List sessions             readOnly - idempotent -
+    meerkat_blob_get           Fetch a blob              readOnly - idempotent -
+    meerkat_interrupt          Interrupt a run           - - idempotent -
+    meerkat_archive            Archive a session         - destructive idempotent -
+    meerkat_config             Read or change the config - - idempotent -
+    meerkat_capabilities       List capabilities         readOnly - idempotent -
+    meerkat_models_catalog     List models               readOnly - idempotent -
+    meerkat_event_stream_open  Open an event stream      readOnly - idempotent -
+    meerkat_event_stream_read  Read an event stream      readOnly - idempotent -
+    meerkat_event_stream_close Close an event stream     - - idempotent -
     ");
 }
 

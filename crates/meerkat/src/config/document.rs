@@ -1,6 +1,7 @@
 //! The config document: every key there is, with its default. Unknown keys are refused.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use meerkat_core::{BudgetLimits, RetryPolicy};
@@ -17,8 +18,12 @@ use super::span::{CallTimeout, Span};
 pub struct Config {
     /// How agents behave.
     pub agent: AgentConfig,
+    /// How many tokens any model may write in one step at most, whatever a run asks for.
+    pub max_tokens: Option<u32>,
     /// What every run may use up, unless it says otherwise.
     pub budget: BudgetConfig,
+    /// What may be used up at most, and how long replies may be.
+    pub limits: LimitsConfig,
     /// How failing model calls are retried.
     pub retry: RetryConfig,
     /// Tools.
@@ -45,6 +50,8 @@ pub struct AgentConfig {
     pub max_tokens_per_turn: u32,
     /// Replaces the default system prompt.
     pub system_prompt: Option<String>,
+    /// A file whose text replaces the default system prompt, by its full path, if `system_prompt` is not set.
+    pub system_prompt_file: Option<PathBuf>,
     /// Added at the end of every system prompt.
     pub tool_instructions: Option<String>,
     /// How freely models choose words, where they can be told.
@@ -55,6 +62,10 @@ pub struct AgentConfig {
     pub max_turns: Option<u32>,
     /// Parameters for the provider.
     pub provider_params: Option<Value>,
+    /// The output schema of runs that name none.
+    pub output_schema: Option<Value>,
+    /// How to ask for a structured output, instead of in the usual words.
+    pub extraction_prompt: Option<String>,
     /// How often to ask again for a structured output that does not fit.
     pub structured_output_retries: u32,
 }
@@ -69,6 +80,20 @@ pub struct BudgetConfig {
     pub max_duration: Option<Span>,
     /// Tool calls.
     pub max_tool_calls: Option<u32>,
+}
+
+/// What may be used up at most, and how long replies may be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsConfig {
+    /// Tokens of any run, whatever it asks for.
+    pub budget: Option<u64>,
+    /// Time of any run, whatever it asks for.
+    pub max_duration: Option<Span>,
+    /// Sessions that one process runs at once; 100000 if not set.
+    pub max_sessions: Option<usize>,
+    /// Bytes of a text in a reply; a longer one is shown as its head and tail and kept whole as a blob.
+    pub max_reply_bytes: usize,
 }
 
 /// How failing model calls are retried.
@@ -136,13 +161,22 @@ impl Default for AgentConfig {
             model: DEFAULT_MODEL.to_owned(),
             max_tokens_per_turn: 16_384,
             system_prompt: None,
+            system_prompt_file: None,
             tool_instructions: None,
             temperature: None,
             budget_warning_threshold: 0.8,
             max_turns: None,
             provider_params: None,
+            output_schema: None,
+            extraction_prompt: None,
             structured_output_retries: 2,
         }
+    }
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self { budget: None, max_duration: None, max_sessions: None, max_reply_bytes: 100 * 1024 }
     }
 }
 
@@ -198,6 +232,29 @@ impl BudgetConfig {
     }
 }
 
+impl LimitsConfig {
+    /// Returns how many sessions one process may run at once.
+    #[must_use]
+    pub fn max_sessions(&self) -> usize {
+        self.max_sessions.unwrap_or(100_000)
+    }
+
+    /// Lowers what a run may use up to what any run may.
+    #[must_use]
+    pub fn cap(&self, limits: BudgetLimits) -> BudgetLimits {
+        let lower = |asked: Option<u64>, most: Option<u64>| match (asked, most) {
+            (Some(asked), Some(most)) => Some(asked.min(most)),
+            (asked, most) => asked.or(most),
+        };
+        let most = self.max_duration.map(|span| span.0.as_secs().max(1));
+        BudgetLimits {
+            max_tokens: lower(limits.max_tokens, self.budget),
+            max_duration_secs: lower(limits.max_duration_secs, most),
+            max_tool_calls: limits.max_tool_calls,
+        }
+    }
+}
+
 impl RetryConfig {
     /// Returns the policy.
     #[must_use]
@@ -238,9 +295,19 @@ impl Config {
         let faults = [
             (self.agent.model.trim().is_empty(), "agent.model", "must not be empty"),
             (self.agent.max_tokens_per_turn == 0, "agent.max_tokens_per_turn", POSITIVE),
+            (self.max_tokens == Some(0), "max_tokens", POSITIVE),
+            (
+                self.agent.system_prompt_file.as_ref().is_some_and(|path| !path.is_absolute()),
+                "agent.system_prompt_file",
+                "must be a full path",
+            ),
             (self.agent.max_turns == Some(0), "agent.max_turns", POSITIVE),
             (self.budget.max_tokens == Some(0), "budget.max_tokens", POSITIVE),
             (self.budget.max_duration.is_some_and(|span| span.0.is_zero()), "budget.max_duration", POSITIVE),
+            (self.limits.budget == Some(0), "limits.budget", POSITIVE),
+            (self.limits.max_duration.is_some_and(|span| span.0.is_zero()), "limits.max_duration", POSITIVE),
+            (self.limits.max_sessions == Some(0), "limits.max_sessions", POSITIVE),
+            (self.limits.max_reply_bytes < 1024, "limits.max_reply_bytes", "must be at least 1024"),
             (
                 !(1.0..=1000.0).contains(&self.retry.multiplier),
                 "retry.multiplier",

@@ -9,11 +9,14 @@ mod span;
 
 use std::sync::Arc;
 
+use meerkat_core::OutputSchema;
 use meerkat_store::{Change, ConfigRow, Guard, Store, Transaction};
 use serde_json::{Map, Value};
 
 pub(crate) use document::DEFAULT_MODEL;
-pub use document::{AgentConfig, BudgetConfig, CompactionConfig, Config, RetryConfig, ToolsConfig};
+pub use document::{
+    AgentConfig, BudgetConfig, CompactionConfig, Config, LimitsConfig, RetryConfig, ToolsConfig,
+};
 pub use providers::{
     ApiStyle, GoogleSearchConfig, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig,
     SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport, WebSearchConfig,
@@ -21,6 +24,7 @@ pub use providers::{
 pub use span::{CallTimeout, Span, SpanError};
 
 use crate::Error;
+use crate::structured::OutputJudge;
 
 /// A config and how many times it was changed.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,6 +115,11 @@ fn parse(document: Map<String, Value>) -> Result<Config, Error> {
         let text = format!("`self_hosted.models.{model}.server`: there is no server `{server}`");
         return Err(Error::Config(text));
     }
+    if let Some(schema) = config.agent.output_schema.clone() {
+        let place = |error: Error| Error::Config(format!("`agent.output_schema`: {error}"));
+        let schema = OutputSchema::parse(schema).map_err(|error| place(error.into()))?;
+        OutputJudge::new(schema).map_err(place)?;
+    }
     match config.fault() {
         Some((key, rule)) => Err(Error::Config(format!("`{key}` {rule}"))),
         None => Ok(config),
@@ -181,8 +190,8 @@ mod tests {
         assert_eq!(
             error(json!({"agent": {"modle": "x"}})),
             "invalid config: `agent.modle`: unknown field `modle`, expected one of `model`, `max_tokens_per_turn`, \
-             `system_prompt`, `tool_instructions`, `temperature`, `budget_warning_threshold`, `max_turns`, \
-             `provider_params`, `structured_output_retries`"
+             `system_prompt`, `system_prompt_file`, `tool_instructions`, `temperature`, `budget_warning_threshold`, \
+             `max_turns`, `provider_params`, `output_schema`, `extraction_prompt`, `structured_output_retries`"
         );
         assert_eq!(
             error(json!({"agent": {"max_tokens_per_turn": 0}})),

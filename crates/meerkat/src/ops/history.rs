@@ -1,9 +1,12 @@
 //! `meerkat_history`.
 
 use meerkat_contracts::{HistoryReply, HistoryRequest};
+use meerkat_core::SessionId;
+use serde_json::Value;
 
 use super::{Call, Handle, Impact};
-use crate::Error;
+use crate::bound::Bounds;
+use crate::{Error, Runtime};
 
 pub(super) struct History;
 
@@ -11,15 +14,17 @@ impl Handle for History {
     const NAME: &'static str = "meerkat_history";
     const TITLE: &'static str = "Read a session's history";
     const DOC: &'static str = "Read a session's committed messages, oldest first. Use offset and limit to page \
-        through a long one; has_more says whether there is more. Works on archived sessions too.";
+        through a long one; has_more says whether there is more, and next_offset where. A page holds about 100 KB. \
+        Works on archived sessions too.";
     const IMPACT: Impact = Impact::Reads;
     type Input = HistoryRequest;
     type Output = HistoryReply;
 
     async fn handle(call: Call, input: HistoryRequest) -> Result<HistoryReply, Error> {
         let id = input.session_id.parse()?;
-        let page = call.runtime.sessions().history(id, input.offset.unwrap_or(0), input.limit).await?;
-        let has_more = page.offset + (page.messages.len() as u64) < page.message_count;
+        let page = page(&call.runtime, id, input.offset.unwrap_or(0), input.limit).await?;
+        let end = page.offset + page.messages.len() as u64;
+        let has_more = end < page.message_count;
         Ok(HistoryReply {
             session_id: id,
             session_ref: call.runtime.reference(id),
@@ -27,7 +32,43 @@ impl Handle for History {
             offset: page.offset,
             limit: input.limit,
             has_more,
+            next_offset: has_more.then_some(end),
             messages: page.messages,
         })
     }
+}
+
+struct Page {
+    message_count: u64,
+    offset: u64,
+    messages: Vec<Value>,
+}
+
+/// Reads messages until there are enough, or enough bytes.
+async fn page(runtime: &Runtime, id: SessionId, offset: u64, limit: Option<u64>) -> Result<Page, Error> {
+    const AT_ONCE: u64 = 32;
+    let bounds = Bounds::of(runtime).await;
+    let sessions = runtime.sessions();
+    let first = sessions.history(id, offset, Some(0)).await?;
+    let (message_count, offset) = (first.message_count, first.offset);
+    let wanted = limit.unwrap_or(u64::MAX).min(message_count - offset);
+    let mut messages: Vec<Value> = Vec::new();
+    let mut bytes = 0;
+    while (messages.len() as u64) < wanted {
+        let from = offset + messages.len() as u64;
+        let some = sessions.history(id, from, Some(AT_ONCE.min(wanted - messages.len() as u64))).await?;
+        for message in &some.messages {
+            let value = serde_json::to_value(message).map_err(Error::Encode)?;
+            let size = value.to_string().len();
+            bytes += size.min(bounds.limit());
+            if bytes > bounds.limit() && !messages.is_empty() {
+                return Ok(Page { message_count, offset, messages });
+            }
+            messages.push(bounds.message(value, size).await);
+        }
+        if some.messages.is_empty() {
+            break;
+        }
+    }
+    Ok(Page { message_count, offset, messages })
 }

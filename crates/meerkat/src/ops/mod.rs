@@ -2,8 +2,13 @@
 //! what it does. Every surface is made from this table.
 
 mod archive;
+mod blob;
 mod capabilities;
 mod config;
+mod event_close;
+mod event_open;
+mod event_read;
+mod help;
 mod history;
 mod interrupt;
 mod models;
@@ -11,12 +16,13 @@ mod read;
 mod resume;
 mod run;
 mod sessions;
+mod turn;
 
 use std::future::Future;
 use std::sync::OnceLock;
 
 use jsonschema::Validator;
-use meerkat_core::BoxFuture;
+use meerkat_core::{BoxFuture, SessionId};
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
@@ -27,17 +33,22 @@ use crate::config::at_path;
 use crate::{Error, RunControl, Runtime};
 
 /// Every operation, in the order of the reference page.
-pub static TABLE: [Operation; 10] = [
+pub static TABLE: [Operation; 15] = [
     Operation::of::<run::Run>(),
     Operation::of::<resume::Resume>(),
+    Operation::of::<help::Help>(),
     Operation::of::<read::Read>(),
     Operation::of::<history::History>(),
     Operation::of::<sessions::Sessions>(),
+    Operation::of::<blob::BlobGet>(),
     Operation::of::<interrupt::Interrupt>(),
     Operation::of::<archive::Archive>(),
     Operation::of::<config::Configure>(),
     Operation::of::<capabilities::Capabilities>(),
     Operation::of::<models::Models>(),
+    Operation::of::<event_open::EventOpen>(),
+    Operation::of::<event_read::EventRead>(),
+    Operation::of::<event_close::EventClose>(),
 ];
 
 /// An operation, ready to be called by name.
@@ -138,7 +149,12 @@ impl Operation {
     /// `INVALID_PARAMS` when the arguments do not fit, else what the operation says.
     pub async fn call(&self, call: Call, arguments: Value) -> Result<Value, Error> {
         let misfit = self.misfit(&arguments);
-        (self.call)(call, arguments, misfit).await
+        let named = named_session(&call.runtime, &arguments);
+        let runtime = call.runtime.clone();
+        (self.call)(call, arguments, misfit).await.map_err(|source| match named {
+            Some(id) => Error::OfSession { id, reference: runtime.reference(id), source: Box::new(source) },
+            None => source,
+        })
     }
 
     /// Says what in the arguments does not fit the schema. Decoding finds most of it and says it better, but
@@ -149,6 +165,13 @@ impl Operation {
         let what: String = error.to_string().chars().take(300).collect();
         Some(Error::Arguments(at_path(&dotted(&error.instance_path().to_string()), &what)))
     }
+}
+
+/// Finds the session that a request is about, so that its error can name it.
+fn named_session(runtime: &Runtime, arguments: &Value) -> Option<SessionId> {
+    let text = |key: &str| arguments.get(key).and_then(Value::as_str);
+    let streamed = || runtime.sessions().stream_session(text("stream_id")?.parse().ok()?).ok();
+    text("session_id").and_then(|id| id.parse().ok()).or_else(streamed)
 }
 
 /// Writes a JSON pointer as the path that decoding would name.

@@ -2,9 +2,10 @@
 
 use meerkat_contracts::{Billing, ReadReply, SessionRequest, SessionState};
 
-use super::run::pending_call;
+use super::turn::pending_call;
 use super::{Call, Handle, Impact};
 use crate::Error;
+use crate::bound::Bounds;
 
 pub(super) struct Read;
 
@@ -22,6 +23,14 @@ impl Handle for Read {
         let sessions = call.runtime.sessions();
         let view = sessions.read(id).await?;
         let pending = sessions.pending_calls(id).await?;
+        let bounds = Bounds::of(&call.runtime).await;
+        let (last_assistant_text, last_assistant_blob_id) = match sessions.last_text(id).await? {
+            None => (None, None),
+            Some(text) => {
+                let shown = bounds.text(text).await;
+                (Some(shown.text), shown.whole)
+            }
+        };
         Ok(ReadReply {
             session_id: id,
             session_ref: call.runtime.reference(id),
@@ -33,7 +42,8 @@ impl Handle for Read {
                 is_active: view.is_active,
                 model: view.model,
                 provider: view.provider,
-                last_assistant_text: sessions.last_text(id).await?,
+                last_assistant_text,
+                last_assistant_blob_id,
                 labels: view.labels,
                 pending_tool_calls: pending.into_iter().map(pending_call).collect(),
                 archived: view.is_archived,

@@ -1,12 +1,11 @@
 //! `meerkat_resume`.
 
 use meerkat_contracts::{ResumeRequest, RunReply, ToolOverlayInput, ToolResultInput};
-use meerkat_core::{Content, OutputSchema, ToolOutput, ToolResult};
-use serde_json::Value;
+use meerkat_core::{ToolOutput, ToolResult};
 
-use super::run::{Extras, check_instructions, check_tools, refuse_unbuilt, reply};
+use super::turn::{reply, turn_options, wishes};
 use super::{Call, Handle, Impact};
-use crate::session::{ToolOverlay, TurnOptions};
+use crate::session::ToolOverlay;
 use crate::{Error, RunInput};
 
 pub(super) struct Resume;
@@ -23,32 +22,14 @@ impl Handle for Resume {
 
     async fn handle(call: Call, input: ResumeRequest) -> Result<RunReply, Error> {
         let id = input.session_id.parse()?;
-        check_instructions(input.additional_instructions.as_deref())?;
-        check_tools(input.tools.as_deref().unwrap_or_default())?;
-        refuse_unbuilt(&Extras {
-            builtins: input.enable_builtins,
-            keep_alive: input.keep_alive,
-            comms_name: input.comms_name.as_deref(),
-            hooks: input.hooks_override.as_ref(),
-        })?;
+        let schema = wishes!(input).check()?;
         let results = input.tool_results.unwrap_or_default().into_iter().map(result).collect();
-        let turn = TurnOptions {
-            input: RunInput { prompt: Content::text(input.prompt), results },
-            model: input.model,
-            provider: input.provider,
-            system_prompt: input.system_prompt,
-            instructions: input.additional_instructions,
-            max_tokens: input.max_tokens,
-            provider_params: input.provider_params,
-            tools: input.tools,
-            output_schema: input.output_schema.map(Value::Object).map(OutputSchema::parse).transpose()?,
-            structured_output_retries: input.structured_output_retries,
-            overlay: input.flow_tool_overlay.map(overlay).unwrap_or_default(),
-            budget: input.budget_limits.unwrap_or_default(),
-        };
+        let next = RunInput { prompt: input.prompt, results };
+        let overlay = input.flow_tool_overlay.map(overlay).unwrap_or_default();
+        let turn = turn_options!(input, next, schema, overlay);
         let runtime = call.runtime;
         let result = runtime.sessions().start_turn(id, turn, call.control).await?;
-        Ok(reply(&runtime, result))
+        Ok(reply(&runtime, result).await)
     }
 }
 
@@ -58,6 +39,6 @@ fn overlay(input: ToolOverlayInput) -> ToolOverlay {
 
 fn result(input: ToolResultInput) -> ToolResult {
     let output =
-        ToolOutput { content: Content::text(input.content), is_error: input.is_error.unwrap_or(false) };
+        ToolOutput { content: input.content, is_error: input.is_error.unwrap_or(false), images: Vec::new() };
     output.bounded().answering(input.tool_use_id)
 }

@@ -15,7 +15,7 @@ use meerkat_store::{Change, Guard, NewCall, Transaction};
 use tokio_util::sync::CancellationToken;
 
 use super::events::Emitter;
-use super::flight::{Audience, Flight, ModelCall};
+use super::flight::{Audience, Flight, Media, ModelCall};
 use super::live::{LEASE, LiveRun, later};
 use super::record::encode;
 use super::start::ToolOverlay;
@@ -61,7 +61,8 @@ struct Lease {
 
 impl Driver {
     pub(super) async fn drive(mut self, mut run: Run) -> Driven {
-        let mut flight = Flight::new(Arc::clone(&self.emitter), self.config.tools.max_concurrent);
+        let store = Arc::clone(&self.shared.store);
+        let mut flight = Flight::new(Arc::clone(&self.emitter), store, self.config.tools.max_concurrent);
         let mut tools: BTreeMap<String, Arc<dyn Tool>> = BTreeMap::new();
         let mut lease: Option<Lease> = None;
         let mut trouble: Option<Error> = None;
@@ -202,6 +203,8 @@ impl Driver {
         let mut request = self.request.clone();
         let mut judge = None;
         let audience = if matches!(ask, Ask::Step) { Audience::Listeners } else { Audience::Nobody };
+        // A summary is made of what was said about pictures, not of the pictures.
+        let media = if matches!(ask, Ask::Summarise { .. }) { Media::Named } else { Media::Shown };
         match ask {
             Ask::Step => request.messages = run.transcript().context(),
             Ask::Extract(asides) => {
@@ -222,7 +225,7 @@ impl Driver {
                     request.provider_params.as_deref().map(params::without_search).map(Arc::new);
             }
         }
-        ModelCall { model: Arc::clone(&self.model), request, timeout, audience, judge }
+        ModelCall { model: Arc::clone(&self.model), request, timeout, audience, media, judge }
     }
 
     fn start(&self, calls: Vec<ToolCall>, tools: &BTreeMap<String, Arc<dyn Tool>>, flight: &mut Flight) {
@@ -248,7 +251,7 @@ fn call_changes(session: SessionId, calls: &CallChange) -> Result<Vec<Change>, E
         CallChange::Settle(results) => results
             .iter()
             .map(|result| {
-                let call = result.tool_use_id.clone();
+                let call = result.result.tool_use_id.clone();
                 Ok(Change::SettleCall { session, call, result: encode(result)? })
             })
             .collect::<Result<_, Error>>()?,

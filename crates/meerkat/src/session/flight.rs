@@ -11,16 +11,19 @@ use meerkat_core::{
     AgentEvent, BoxFuture, Delta, Invocation, Model, ModelError, ModelErrorKind, ModelRequest, Tool,
     ToolConfigChange, ToolConfigOperation, ToolFailure, ToolOutput,
 };
+use meerkat_store::Store;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinSet};
 
 use super::events::Emitter;
+use super::media::{shown, stored_output};
 use crate::structured::OutputJudge;
 
 /// Work under way for one run.
 pub(super) struct Flight {
     emitter: Arc<Emitter>,
+    store: Arc<dyn Store>,
     max_concurrent: usize,
     slots: Arc<Semaphore>,
     ask: Option<BoxFuture<'static, Input>>,
@@ -36,6 +39,8 @@ pub(super) struct ModelCall {
     pub(super) timeout: Duration,
     /// Whether listeners hear the answer as it comes.
     pub(super) audience: Audience,
+    /// Whether the model sees what is in the store.
+    pub(super) media: Media,
     /// Who judges the answer, if it is to be a structured output.
     pub(super) judge: Option<OutputJudge>,
 }
@@ -47,10 +52,18 @@ pub(super) enum Audience {
     Nobody,
 }
 
+/// Whether a model sees what is in the store, or is only told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Media {
+    Shown,
+    Named,
+}
+
 impl Flight {
-    pub(super) fn new(emitter: Arc<Emitter>, max_concurrent: usize) -> Self {
+    pub(super) fn new(emitter: Arc<Emitter>, store: Arc<dyn Store>, max_concurrent: usize) -> Self {
         Self {
             emitter,
+            store,
             max_concurrent,
             slots: Arc::new(Semaphore::new(max_concurrent.max(1))),
             ask: None,
@@ -62,8 +75,8 @@ impl Flight {
 
     /// Starts a model call.
     pub(super) fn ask(&mut self, call: ModelCall) {
-        let emitter = Arc::clone(&self.emitter);
-        self.ask = Some(Box::pin(async move { call.make(&emitter).await }));
+        let (emitter, store) = (Arc::clone(&self.emitter), Arc::clone(&self.store));
+        self.ask = Some(Box::pin(async move { call.make(&emitter, &*store).await }));
     }
 
     /// Starts a pause.
@@ -74,7 +87,7 @@ impl Flight {
     /// Starts a tool; it waits for a free slot.
     pub(super) fn start(&mut self, tool: Option<Arc<dyn Tool>>, invocation: Invocation, timeout: Duration) {
         let slots = Arc::clone(&self.slots);
-        let emitter = Arc::clone(&self.emitter);
+        let (emitter, store) = (Arc::clone(&self.emitter), Arc::clone(&self.store));
         let id = invocation.call.id.clone();
         let handle = self.tools.spawn(async move {
             let (id, name) = (invocation.call.id.clone(), invocation.call.name.clone());
@@ -83,7 +96,7 @@ impl Flight {
             };
             let _slot = slots.acquire().await;
             match tokio::time::timeout(timeout, tool.call(invocation)).await {
-                Ok(output) => (id, output),
+                Ok(output) => (id, stored_output(&*store, output).await),
                 Err(_) => {
                     let timeout_ms = timeout.as_millis() as u64;
                     let message = format!("`{name}` took longer than {timeout_ms} ms and was stopped");
@@ -97,7 +110,7 @@ impl Flight {
 
     /// Stops everything.
     pub(super) fn abandon(&mut self) {
-        *self = Self::new(Arc::clone(&self.emitter), self.max_concurrent);
+        *self = Self::new(Arc::clone(&self.emitter), Arc::clone(&self.store), self.max_concurrent);
     }
 
     /// Waits for the first thing that happens; forever, if nothing is under way.
@@ -153,7 +166,11 @@ fn tool_done(
 }
 
 impl ModelCall {
-    async fn make(self, emitter: &Emitter) -> Input {
+    async fn make(mut self, emitter: &Emitter, store: &dyn Store) -> Input {
+        if self.media == Media::Shown {
+            let messages = std::mem::take(&mut self.request.messages);
+            self.request.messages = shown(store, self.model.info(), messages).await;
+        }
         let audience = self.audience;
         let sink = |delta: Delta| {
             if audience == Audience::Listeners {

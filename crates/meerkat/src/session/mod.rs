@@ -4,10 +4,12 @@ mod driver;
 mod events;
 mod flight;
 mod live;
+mod media;
 mod record;
 mod service;
 mod start;
 mod stops;
+mod streams;
 
 pub(crate) use live::LiveRuns;
 

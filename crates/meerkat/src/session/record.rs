@@ -2,7 +2,7 @@
 
 use meerkat_contracts::ToolHandler;
 use meerkat_core::run::{Intent, Progress, StoredCall};
-use meerkat_core::{Message, Provider, ToolResult};
+use meerkat_core::{Message, Provider, Settled};
 use meerkat_store::{CallRow, MessageRow, SessionRow};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ pub(crate) fn message(row: &MessageRow) -> Result<Message, Error> {
 
 pub(crate) fn call(row: &CallRow) -> Result<StoredCall, Error> {
     let intent: Intent = decode("tool call", &row.call)?;
-    let result: Option<ToolResult> =
+    let result: Option<Settled> =
         row.result.as_ref().map(|bytes| decode("tool result", bytes)).transpose()?;
     Ok(StoredCall { intent, result })
 }

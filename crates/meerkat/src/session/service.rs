@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use meerkat_core::run::{Progress, StoredCall};
-use meerkat_core::{Message, Provider, SessionId, Timestamp, ToolCall, ToolRoute, Usage};
+use meerkat_core::{Message, OutputSchema, Provider, SessionId, Timestamp, ToolCall, ToolRoute, Usage};
 use meerkat_store::{Archived, Backend, Change, Guard, SessionQuery, SessionRow, Transaction};
 
 use super::record;
 use super::start::{NewSessionOptions, RunControl, RunResult, TurnOptions};
 use crate::Error;
+use crate::config::CurrentConfig;
+use crate::prompt;
 use crate::runtime::Shared;
 
 /// Creates, runs, reads, interrupts and archives sessions.
@@ -18,7 +20,7 @@ use crate::runtime::Shared;
 /// waits for a run.
 #[derive(Clone)]
 pub struct SessionService {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 /// A session as it stands.
@@ -69,10 +71,10 @@ impl SessionService {
     pub async fn create(
         &self,
         options: NewSessionOptions,
-        turn: TurnOptions,
+        mut turn: TurnOptions,
         control: RunControl,
     ) -> Result<RunResult, Error> {
-        let current = self.shared.config.get().await?;
+        let current = self.run_config(&mut turn).await?;
         let found = self.shared.found_new(options, &turn, &current)?;
         self.shared.execute(found, turn, current.config, control).await
     }
@@ -85,11 +87,11 @@ impl SessionService {
     pub async fn start_turn(
         &self,
         id: SessionId,
-        turn: TurnOptions,
+        mut turn: TurnOptions,
         control: RunControl,
     ) -> Result<RunResult, Error> {
         const TRIES: usize = 3;
-        let config = self.shared.config.get().await?.config;
+        let config = self.run_config(&mut turn).await?.config;
         for _ in 0..TRIES {
             let row = self.row(id).await?;
             if row.archived_at.is_some() {
@@ -225,7 +227,10 @@ impl SessionService {
                 _ => Change::Archive { session: id, at: now },
             };
             match self.shared.store.commit(Transaction { guards, changes: vec![change] }).await {
-                Ok(_) => return Ok(()),
+                Ok(_) => {
+                    self.shared.events.end(id);
+                    return Ok(());
+                }
                 Err(meerkat_store::Error::Busy(_)) => {
                     // It may end by itself in the meantime; either way we look again.
                     let _ = self.interrupt(id).await;
@@ -234,6 +239,23 @@ impl SessionService {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Reads the config as a run needs it, and gives the run what it leaves to the config.
+    async fn run_config(&self, turn: &mut TurnOptions) -> Result<CurrentConfig, Error> {
+        let mut current = self.shared.config.get().await?;
+        let limit = current.config.limits.max_sessions();
+        if self.shared.live.count() >= limit {
+            return Err(Error::TooManySessions { limit });
+        }
+        let agent = &mut current.config.agent;
+        if let (None, Some(schema)) = (&turn.output_schema, &agent.output_schema) {
+            turn.output_schema = Some(OutputSchema::parse(schema.clone())?);
+        }
+        if let (None, Some(file)) = (&agent.system_prompt, &agent.system_prompt_file) {
+            agent.system_prompt = Some(prompt::read(file.clone()).await?);
+        }
+        Ok(current)
     }
 
     async fn row(&self, id: SessionId) -> Result<SessionRow, Error> {

@@ -17,9 +17,11 @@ use uuid::Uuid;
 
 use super::driver::{Driven, Driver};
 use super::events::{Emitter, EventSink};
+use super::media::stored_input;
 use super::record::{self, SessionSettings, encode};
 use crate::config::{Config, CurrentConfig};
 use crate::error::SessionRef;
+use crate::events::Past;
 use crate::params;
 use crate::prompt::SystemPrompt;
 use crate::providers::Served;
@@ -113,6 +115,7 @@ pub(super) struct Found {
     opening: Opening,
     admission: Transaction,
     created: bool,
+    schema_warnings: Vec<SchemaWarning>,
 }
 
 impl Shared {
@@ -141,7 +144,8 @@ impl Shared {
         };
         settings.change(turn, &**model);
         let transcript = Transcript::default();
-        let opening = open(&transcript, &[], turn.input.clone(), now)?;
+        let (input, mut changes) = stored_input(turn.input.clone())?;
+        let opening = open(&transcript, &[], input, now)?;
         let session = NewSession {
             id,
             created_at: now,
@@ -149,9 +153,20 @@ impl Shared {
             settings: encode(&settings)?,
             progress: encode(&Progress::default())?,
         };
-        let admission = Transaction { guards: Vec::new(), changes: vec![Change::CreateSession(session)] };
+        changes.push(Change::CreateSession(session));
+        let admission = Transaction { guards: Vec::new(), changes };
         let progress = Progress::default();
-        Ok(Found { id, settings, served, progress, transcript, opening, admission, created: true })
+        Ok(Found {
+            schema_warnings: schema_warnings(turn.output_schema.as_ref(), settings.provider)?,
+            created: true,
+            id,
+            settings,
+            served,
+            progress,
+            transcript,
+            opening,
+            admission,
+        })
     }
 
     /// Prepares the next run of a session.
@@ -176,12 +191,23 @@ impl Shared {
         let transcript = self.transcript(&row, &progress).await?;
         let calls = self.store.calls(id).await?;
         let calls = calls.iter().map(record::call).collect::<Result<Vec<_>, _>>()?;
-        let opening = open(&transcript, &calls, turn.input.clone(), now)?;
+        let (input, mut changes) = stored_input(turn.input.clone())?;
+        let opening = open(&transcript, &calls, input, now)?;
         let unrun = Guard::Unrun { session: id, fence: row.fence };
         let guards = vec![Guard::Live(id), Guard::Free { session: id, now }, unrun];
-        let changes = vec![Change::PutSettings { session: id, settings: encode(&settings)? }];
+        changes.push(Change::PutSettings { session: id, settings: encode(&settings)? });
         let admission = Transaction { guards, changes };
-        Ok(Found { id, settings, served, progress, transcript, opening, admission, created: false })
+        Ok(Found {
+            schema_warnings: schema_warnings(turn.output_schema.as_ref(), settings.provider)?,
+            created: false,
+            id,
+            settings,
+            served,
+            progress,
+            transcript,
+            opening,
+            admission,
+        })
     }
 
     /// Reads what the model still reads itself, and the summary of the rest.
@@ -212,7 +238,7 @@ impl Shared {
             SessionRef { id: found.id, reference: self.reference(found.id), created: found.created };
         let model_id = found.settings.model.clone();
         let warnings: Vec<_> = found.served.warning.iter().cloned().collect();
-        let schema_warnings = schema_warnings(turn.output_schema.as_ref(), found.settings.provider)?;
+        let schema_warnings = found.schema_warnings.clone();
         let interrupt = CancellationToken::new();
         let (driver, run) = self.prepare(found, turn, config, control.events, interrupt.clone())?;
         let mut task = tokio::spawn(Arc::clone(self).supervise(driver, run));
@@ -267,20 +293,35 @@ impl Shared {
         events: Option<EventSink>,
         interrupt: CancellationToken,
     ) -> Result<(Driver, Run), Error> {
-        let Found { id, settings, served, progress, transcript, opening, admission, .. } = found;
+        let Found {
+            id,
+            settings,
+            served,
+            progress,
+            transcript,
+            opening,
+            admission,
+            created,
+            schema_warnings,
+            ..
+        } = found;
+        let past = if created { Past::None } else { Past::Unknown };
         let model = served.model;
         let run_id = RunId::from_uuid(Uuid::now_v7());
         let judge = turn.output_schema.map(OutputJudge::new).transpose()?;
         let retries = settings.structured_output_retries.unwrap_or(config.agent.structured_output_retries);
-        let budget = turn.budget.or(config.budget.limits());
+        let budget = config.limits.cap(turn.budget.or(config.budget.limits()));
         let run_settings = RunSettings {
             session_id: id,
             run_id,
+            provider: model.info().provider,
             max_steps: config.agent.max_turns.unwrap_or(100),
             budget,
             warn_at: config.agent.budget_warning_threshold as f32,
             retry: config.retry.policy(),
             extraction_retries: judge.is_some().then_some(retries),
+            schema_warnings,
+            extraction_prompt: config.agent.extraction_prompt.as_deref().map(Arc::from),
             compaction: compaction(&config, &*model),
         };
         let now = self.clock.now();
@@ -296,7 +337,7 @@ impl Shared {
             judge,
             overlay: turn.overlay,
             budget,
-            emitter: Arc::new(Emitter::new(id, Arc::clone(&self.clock), events)),
+            emitter: Arc::new(Emitter::new(self.events.run(id, past), events)),
             interrupt,
             admission: Some(admission),
         };
@@ -337,7 +378,10 @@ impl SessionSettings {
             system: prompt.render(&config.agent),
             messages: Vec::new(),
             tools: Arc::default(),
-            max_tokens: self.max_tokens.unwrap_or(config.agent.max_tokens_per_turn),
+            max_tokens: self
+                .max_tokens
+                .unwrap_or(config.agent.max_tokens_per_turn)
+                .min(config.max_tokens.unwrap_or(u32::MAX)),
             temperature: config.agent.temperature,
             output_schema: None,
             provider_params: (!params.is_empty()).then(|| Arc::new(Value::Object(params))),

@@ -1,9 +1,10 @@
 //! The realm's config: whole, valid, counted.
 
-use meerkat::{Config, ConfigChange, CurrentConfig, Error, ErrorKind};
+use meerkat::{Config, ConfigChange, CurrentConfig, Error, ErrorKind, Outcome};
+use meerkat_testkit::Script;
 use serde_json::{Value, json};
 
-use crate::world::{World, object};
+use crate::world::{World, object, say};
 
 async fn get(world: &World) -> CurrentConfig {
     world.runtime.config().get().await.unwrap()
@@ -119,4 +120,43 @@ async fn a_run_takes_the_config_as_it_is_when_it_begins() {
     let seen = world.model.seen();
     assert!(seen[0].system.starts_with("You are an agent run by Meerkat."), "{}", seen[0].system);
     assert_eq!(seen[1].system, "From config.\n\nLook first.");
+}
+
+#[tokio::test]
+async fn a_prompt_file_a_schema_and_its_prompt_come_from_the_config() {
+    let world = World::new([Script::say("one"), Script::say("{}")]);
+    let folder = meerkat_testkit::Scratch::new();
+    let file = folder.join("prompt.md");
+    std::fs::write(&file, "From a file.").unwrap();
+    let schema = json!({"type": "object"});
+    world
+        .configure(json!({"agent": {
+            "system_prompt_file": file, "output_schema": schema, "extraction_prompt": "As JSON, please.",
+        }}))
+        .await;
+    let done = world.create(say("hi")).await.unwrap();
+    let Outcome::Completed(answer) = done.report.outcome else { panic!("{:?}", done.report) };
+    assert_eq!(answer.structured_output, Some(json!({})));
+    let seen = world.model.seen();
+    assert_eq!(seen[0].system, "From a file.");
+    assert_eq!(seen[1].lines.last().map(String::as_str), Some("user: As JSON, please."));
+
+    std::fs::remove_file(&file).unwrap();
+    let error = world.create(say("hi")).await.unwrap_err();
+    let place = format!("invalid config: `agent.system_prompt_file`: `{}` cannot be read: ", file.display());
+    assert!(error.to_string().starts_with(&place), "{error}");
+    let wrong = [
+        (
+            json!({"agent": {"system_prompt_file": "here.md"}}),
+            "`agent.system_prompt_file` must be a full path",
+        ),
+        (json!({"agent": {"output_schema": {"type": 7}}}), "`agent.output_schema`: "),
+        (json!({"max_tokens": 0}), "`max_tokens` must be greater than 0"),
+        (json!({"limits": {"max_reply_bytes": 7}}), "`limits.max_reply_bytes` must be at least 1024"),
+    ];
+    for (patch, message) in wrong {
+        let change = ConfigChange::Patch(object(patch));
+        let error = world.runtime.config().change(change, None).await.unwrap_err();
+        assert!(error.to_string().starts_with(&format!("invalid config: {message}")), "{error}");
+    }
 }

@@ -80,7 +80,7 @@ async fn what_would_fail_again_is_not_tried_again() {
         let (done, recorder) = world.record(say("go")).await;
         let error = done.unwrap_err();
         assert_eq!(failure(&error), (ErrorKind::AgentError, json!(class), json!("llm_failure")));
-        assert_eq!(error.body().message, "other: as scripted");
+        assert_eq!(error.body().message, "as scripted");
         assert_eq!(world.model.seen().len(), 1);
         let failed = recorder.of_type("run_failed");
         assert_eq!((failed.len(), &failed[0]["error_class"]), (1, &json!(class)));
@@ -94,7 +94,7 @@ async fn a_model_that_does_not_answer_in_time_is_asked_again() {
     let began = Instant::now();
     let (done, recorder) = world.record(say("go")).await;
     assert_eq!(text(&done.unwrap()), "quick");
-    assert_eq!(recorder.of_type("retrying")[0]["error"], "other: no answer within 20 s");
+    assert_eq!(recorder.of_type("retrying")[0]["error"], "no answer within 20 s");
     assert!((20..22).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 

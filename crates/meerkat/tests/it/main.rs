@@ -3,12 +3,18 @@
 #[cfg(test)]
 mod behaviour;
 #[cfg(test)]
+mod bounds;
+#[cfg(test)]
 #[cfg(feature = "session-compaction")]
 mod compaction;
 #[cfg(test)]
 mod config;
 #[cfg(test)]
 mod events;
+#[cfg(test)]
+mod examples;
+#[cfg(test)]
+mod help;
 #[cfg(test)]
 #[cfg(feature = "session-store")]
 mod kill;
@@ -17,6 +23,8 @@ mod limits;
 #[cfg(test)]
 mod ops;
 #[cfg(test)]
+mod pictures;
+#[cfg(test)]
 mod runs;
 #[cfg(test)]
 mod sessions;
@@ -24,9 +32,13 @@ mod sessions;
 #[cfg(feature = "session-store")]
 mod shared_realm;
 #[cfg(test)]
+mod streams;
+#[cfg(test)]
 mod structured;
 #[cfg(test)]
 mod tools;
+#[cfg(test)]
+mod wishes;
 #[cfg(test)]
 mod world;
 

@@ -2,17 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use meerkat::ops::{Call, TABLE, find};
-use meerkat::{Error, ErrorKind, RunControl};
+use meerkat::ops::{TABLE, find};
+use meerkat::{Error, ErrorKind};
 use meerkat_testkit::{Script, ScriptedModel, redact};
 use serde_json::{Value, json};
 
-use crate::world::{Profile, World};
-
-async fn call(world: &World, name: &str, arguments: Value) -> Result<Value, Error> {
-    let call = Call { runtime: world.runtime.clone(), control: RunControl::default() };
-    find(name).unwrap().call(call, arguments).await
-}
+use crate::world::{Profile, World, call, fits};
 
 async fn run(world: &World, mut arguments: Value) -> Result<Value, Error> {
     arguments["model"] = json!(ScriptedModel::ID);
@@ -88,9 +83,7 @@ async fn every_reply_fits_its_schema() {
         replies.push((name, call(&world, name, arguments).await.unwrap()));
     }
     for (name, reply) in replies {
-        let validator = jsonschema::draft202012::new(&find(name).unwrap().output_schema()).unwrap();
-        let faults: Vec<_> = validator.iter_errors(&reply).map(|fault| fault.to_string()).collect();
-        assert_eq!(faults, [""; 0], "{name}: {reply}");
+        fits(name, &reply);
     }
 }
 
@@ -250,10 +243,9 @@ async fn a_prompt_of_ten_megabytes_is_taken_whole() {
     let world = World::new([]);
     let prompt = "meerkat ".repeat(10 * 1024 * 1024 / 8);
     let reply = run(&world, json!({"prompt": prompt})).await.unwrap();
-    let history = call(&world, "meerkat_history", json!({"session_id": reply["session_id"], "limit": 1}))
-        .await
-        .unwrap();
-    assert!(history["messages"][0]["content"] == json!(prompt));
+    let id = reply["session_id"].as_str().unwrap().parse().unwrap();
+    let first = world.sessions().history(id, 0, Some(1)).await.unwrap().messages.remove(0);
+    assert!(serde_json::to_value(first).unwrap()["content"] == json!(prompt));
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meerkat::ops::{Call, find};
 use meerkat::{
     ConfigChange, Content, Error, ErrorKind, NewSessionOptions, Outcome, Realm, RunControl, RunInput,
     RunResult, Runtime, RuntimeOptions, SessionId, SessionService, Tool, TurnOptions,
@@ -152,6 +153,19 @@ impl World {
         let page = self.sessions().history(id, 0, None).await.unwrap();
         page.messages.iter().map(message_line).collect()
     }
+}
+
+/// Calls an operation by name.
+pub(crate) async fn call(world: &World, name: &str, arguments: Value) -> Result<Value, Error> {
+    let call = Call { runtime: world.runtime.clone(), control: RunControl::default() };
+    find(name).unwrap().call(call, arguments).await
+}
+
+/// A reply must fit the schema of its operation.
+pub(crate) fn fits(name: &str, reply: &Value) {
+    let validator = jsonschema::draft202012::new(&find(name).unwrap().output_schema()).unwrap();
+    let faults: Vec<_> = validator.iter_errors(reply).map(|fault| fault.to_string()).collect();
+    assert_eq!(faults, [""; 0], "{name}: {reply}");
 }
 
 /// Writes down the events of a run.

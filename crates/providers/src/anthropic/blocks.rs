@@ -3,6 +3,7 @@
 use meerkat_core::{AssistantBlock, Delta, Provider};
 use serde_json::{Map, Value, json};
 
+use super::quick::Piece;
 use crate::history::{META_PROVIDER, tag};
 
 type Fields = Map<String, Value>;
@@ -102,6 +103,25 @@ impl Part {
                 part,
             ) => Err(format!("a `{kind}` came inside a `{}` block", part.kind())),
             _ => Ok(None),
+        }
+    }
+
+    /// Adds a piece that fits; returns what it says. `None`, and nothing added, for one that does not.
+    pub(super) fn grow(&mut self, piece: &Piece<'_>) -> Option<Option<Delta>> {
+        match (piece, self) {
+            (Piece::Text(piece), Self::Text { text, .. }) => {
+                text.push_str(piece);
+                Some(said(piece.clone().into_owned()).map(Delta::Text))
+            }
+            (Piece::Thinking(piece), Self::Thinking { text, .. }) => {
+                text.push_str(piece);
+                Some(said(piece.clone().into_owned()).map(Delta::Reasoning))
+            }
+            (Piece::Json(piece), Self::Call { json, .. } | Self::Server { json, .. }) => {
+                json.push_str(piece);
+                Some(None)
+            }
+            _ => None,
         }
     }
 

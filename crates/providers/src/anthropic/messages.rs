@@ -8,10 +8,8 @@ use meerkat_core::{
 };
 use serde_json::{Value, json};
 
-use crate::history;
+use crate::{history, pictures};
 
-/// The pictures that can be read.
-const IMAGE_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 /// The longest name of a tool.
 const MAX_NAME: usize = 128;
 
@@ -50,6 +48,13 @@ impl Turn {
 
     fn starts_with_thinking(&self) -> bool {
         self.blocks.first().is_some_and(is_thinking)
+    }
+
+    /// Says whether one of the provider's own tools was called and has not answered.
+    fn has_open_call(&self) -> bool {
+        let answered = |id: &str| self.blocks.iter().any(|block| result_id(block) == Some(id));
+        let calls = self.blocks.iter().filter(|block| is_server_side(kind(block)));
+        calls.filter_map(call_id).any(|id| !answered(id))
     }
 
     fn has_results(&self) -> bool {
@@ -102,7 +107,8 @@ fn frame(turns: &mut Vec<Turn>) {
         turns.insert(0, go_on());
     }
     let is_open = |turn: &Turn| {
-        turn.role == Role::Assistant && !turn.blocks.last().is_some_and(|block| is_server_side(kind(block)))
+        let is_at_work = |block: &Value| is_server_side(kind(block));
+        turn.role == Role::Assistant && !turn.blocks.last().is_some_and(is_at_work) && !turn.has_open_call()
     };
     if turns.last().is_some_and(is_open) {
         turns.push(go_on());
@@ -135,16 +141,17 @@ fn content_blocks(content: &Content, pictures: Pictures) -> Vec<Value> {
     content.blocks().iter().filter_map(|block| content_block(block, pictures)).collect()
 }
 
-fn content_block(block: &ContentBlock, pictures: Pictures) -> Option<Value> {
+fn content_block(block: &ContentBlock, shown: Pictures) -> Option<Value> {
     match block {
         ContentBlock::Text { text: words } => (!words.trim().is_empty()).then(|| text(words)),
         ContentBlock::Image { media_type, source: MediaSource::Inline { data } }
-            if pictures == Pictures::Sent =>
+            if shown == Pictures::Sent =>
         {
-            let media_type = if media_type == "image/jpg" { "image/jpeg" } else { media_type };
+            let Some(media_type) = pictures::readable(media_type, &pictures::COMMON) else {
+                return Some(text(&block.to_text()));
+            };
             let source = json!({ "type": "base64", "media_type": media_type, "data": data });
-            let picture = json!({ "type": "image", "source": source });
-            Some(if IMAGE_TYPES.contains(&media_type) { picture } else { text(&block.to_text()) })
+            Some(json!({ "type": "image", "source": source }))
         }
         ContentBlock::Image { .. } | ContentBlock::Video { .. } => Some(text(&block.to_text())),
     }

@@ -6,6 +6,7 @@
 mod blocks;
 mod errors;
 mod messages;
+mod quick;
 mod request;
 mod stream;
 #[cfg(test)]
@@ -19,7 +20,7 @@ use serde_json::Value;
 use crate::client::{Endpoint, Http, WireModel};
 use crate::wire::{Body, Decode, Refusal, Wire};
 
-/// The version of the API that features are asked of by name, and that takes sampling parameters.
+/// The version of the API that more features are asked of by name, and that takes sampling parameters.
 const VERSION_2023: &str = "2023-06-01";
 
 /// How to speak to Anthropic.
@@ -55,8 +56,8 @@ pub fn anthropic_with(
 }
 
 /// The wire format.
-struct Messages {
-    version: String,
+pub(crate) struct Messages {
+    pub(crate) version: String,
 }
 
 impl Messages {
@@ -88,7 +89,8 @@ impl Wire for Messages {
     }
 
     fn headers_for(&self, body: &Value) -> Vec<(&'static str, String)> {
-        let betas = if self.is_2023() { request::betas(body) } else { Vec::new() };
+        let mut betas = if self.is_2023() { request::older_betas(body) } else { Vec::new() };
+        betas.extend(request::betas(body));
         if betas.is_empty() { Vec::new() } else { vec![("anthropic-beta", betas.join(","))] }
     }
 

@@ -1,11 +1,11 @@
 //! The body of a call, and the features it asks for by name.
 
-use meerkat_core::{ModelInfo, ModelRequest};
+use meerkat_core::{ModelInfo, ModelRequest, Provider};
 use serde_json::{Map, Number, Value, json};
 
 use super::messages::{self, Role, Turn};
 use crate::schema::{self, Dialect};
-use crate::wire::Body;
+use crate::wire::{Body, is_for_others};
 
 /// The smallest budget for thinking.
 const MIN_BUDGET: u64 = 1024;
@@ -27,6 +27,7 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest, sampling: Sampling)
         Some(Value::Object(params)) => params.clone(),
         _ => Map::new(),
     };
+    params.retain(|key, _| !is_for_others(Provider::Anthropic, key));
     let mut turns = messages::turns(&request.messages, info.profile);
     let (tools, left_out) = tools(request, params.shift_remove("web_search"));
     let mut thinking = thinking(&mut params);
@@ -59,8 +60,8 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest, sampling: Sampling)
     Body { json: Value::Object(body), left_out }
 }
 
-/// Names the features a body uses that must be asked for.
-pub(super) fn betas(body: &Value) -> Vec<&'static str> {
+/// Names the features a body uses that must be asked for in the first version of the API only.
+pub(super) fn older_betas(body: &Value) -> Vec<&'static str> {
     let mut betas = Vec::new();
     if body.pointer("/output_config/format").is_some() {
         betas.push("structured-outputs-2025-11-13");
@@ -68,12 +69,18 @@ pub(super) fn betas(body: &Value) -> Vec<&'static str> {
     if is_on(body.get("thinking")) && body.get("tools").is_some() {
         betas.push("interleaved-thinking-2025-05-14");
     }
+    betas
+}
+
+/// Names the features a body uses that must be asked for in every version of the API.
+pub(super) fn betas(body: &Value) -> Vec<&'static str> {
     let edits = body.pointer("/context_management/edits").and_then(Value::as_array);
     let is_compact = |edit: &Value| edit.get("type").and_then(Value::as_str) == Some(COMPACT);
     if edits.is_some_and(|edits| edits.iter().any(is_compact)) {
-        betas.push("compact-2026-01-12");
+        vec!["compact-2026-01-12"]
+    } else {
+        Vec::new()
     }
-    betas
 }
 
 /// Marks a block as the end of what is worth keeping in the cache.

@@ -1,13 +1,16 @@
 //! Reads an answer from its event stream.
 
-use meerkat_core::{Answer, DeltaSink, ModelError, ModelErrorKind, Provider, StopReason, Usage};
+use meerkat_core::{Answer, DeltaSink, Extent, ModelError, ModelErrorKind, Provider, StopReason, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::blocks::Part;
-use super::errors;
+use super::{errors, quick};
 use crate::sse::Event;
 use crate::wire::{Decode, error};
+
+/// The stop reason of an answer that goes on when it is sent back.
+const PAUSED: &str = "pause_turn";
 
 /// An event. Fields that are not needed are not read, so they may be anything.
 #[derive(Debug, Deserialize)]
@@ -110,11 +113,14 @@ pub(super) struct Decoder {
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, event: &Event, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
         if self.stage == Stage::Ended {
             return Ok(());
         }
-        let read = serde_json::from_str(&event.data);
+        if self.stage == Stage::Inside && self.extend(event.data, deltas).is_some() {
+            return Ok(());
+        }
+        let read = serde_json::from_str(event.data);
         let event = read.map_err(|reason| malformed(format!("an event cannot be read: {reason}")))?;
         match event {
             StreamEvent::Other => Ok(()),
@@ -154,13 +160,22 @@ impl Decode for Decoder {
         }
         let Self { blocks, usage, stop_reason, explanation, .. } = *self;
         let substance = Substance::of(&blocks);
+        let extent = if stop_reason.as_deref() == Some(PAUSED) { Extent::Paused } else { Extent::Whole };
         let stop_reason = stopped(stop_reason.as_deref(), substance, explanation)?;
         let blocks = blocks.into_iter().filter_map(|block| block.part.finish()).collect();
-        Ok(Answer { blocks, stop_reason, usage })
+        Ok(Answer { blocks, stop_reason, extent, usage })
     }
 }
 
 impl Decoder {
+    /// Takes an event that adds to an open block; `None`, and nothing done, for any other.
+    fn extend(&mut self, data: &str, deltas: DeltaSink<'_>) -> Option<()> {
+        let (index, piece) = quick::read(data)?;
+        let block = self.blocks.iter_mut().rev().find(|block| block.index == index && block.is_open)?;
+        block.part.grow(&piece)?.into_iter().for_each(deltas);
+        Some(())
+    }
+
     fn start(&mut self, usage: &Counted) -> Result<(), ModelError> {
         if self.stage != Stage::Before {
             return Err(malformed("`message_start` came twice"));

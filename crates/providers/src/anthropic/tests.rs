@@ -15,8 +15,8 @@ use meerkat_core::{
 use serde_json::{Value, json};
 
 use super::{Messages, VERSION_2023};
-use crate::sse::Parser;
-use crate::wire::{Body, Decode, Wire};
+use crate::reader::Reader;
+use crate::wire::{Body, Wire};
 
 fn wire() -> Messages {
     Messages { version: VERSION_2023.to_owned() }
@@ -184,25 +184,10 @@ fn read(pieces: &[&[u8]]) -> Read {
             Delta::ToolLeftOut { .. } => panic!("a decoder leaves no tool out"),
         }
     };
-    let answer = decode(wire().decoder(), pieces, &sink);
+    let wire = wire();
+    let mut reader = Reader::new(wire.provider(), wire.decoder());
+    let fed = pieces.iter().try_for_each(|piece| reader.feed(piece, &sink));
+    let answer = fed.and_then(|()| reader.finish());
     let (text, reasoning) = said.into_inner().unwrap();
     (answer, text, reasoning)
-}
-
-fn decode(
-    mut decoder: Box<dyn Decode>,
-    pieces: &[&[u8]],
-    sink: &(dyn Fn(Delta) + Send + Sync),
-) -> Result<Answer, ModelError> {
-    let (mut parser, mut events) = (Parser::default(), Vec::new());
-    for piece in pieces {
-        // What is no event stream at all ends the answer in the client.
-        if parser.feed(piece, &mut events).is_err() {
-            break;
-        }
-        for event in events.drain(..) {
-            decoder.event(&event, sink)?;
-        }
-    }
-    decoder.finish()
 }

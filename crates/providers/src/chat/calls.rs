@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use meerkat_core::AssistantBlock;
 use serde_json::{Map, Value};
 
+use super::quick;
 use super::spoken::SpokenCall;
+use crate::quick::Object;
 
 /// The calls of one answer.
 #[derive(Debug, Default)]
@@ -41,7 +43,15 @@ struct Piece<'a> {
     index: Option<u64>,
     id: &'a str,
     name: &'a str,
-    args: Option<&'a Value>,
+    args: Option<Said<'a>>,
+}
+
+/// Arguments as a piece has them.
+#[derive(Clone, Copy)]
+enum Said<'a> {
+    Text(&'a str),
+    Whole(&'a Map<String, Value>),
+    Odd,
 }
 
 impl Calls {
@@ -52,8 +62,19 @@ impl Calls {
 
     /// Takes a piece; the error says what is wrong with it.
     pub(super) fn piece(&mut self, piece: &Value) -> Result<(), String> {
-        let piece = Piece::read(piece)?;
-        let at = self.place(&piece)?;
+        self.add(&Piece::read(piece)?)
+    }
+
+    /// Takes a piece as most servers send them.
+    pub(super) fn grow(&mut self, call: &quick::Call<'_>) -> Result<(), String> {
+        let Object(function) = &call.function;
+        let args = function.arguments.0.as_deref().map(Said::Text);
+        let (id, name) = (call.id.as_str(), function.name.as_str());
+        self.add(&Piece { index: Some(call.index), id, name, args })
+    }
+
+    fn add(&mut self, piece: &Piece<'_>) -> Result<(), String> {
+        let at = self.place(piece)?;
         let call = &mut self.calls[at];
         if call.id.is_empty() {
             piece.id.clone_into(&mut call.id);
@@ -123,18 +144,18 @@ impl Call {
         !piece.id.is_empty() && !self.id.is_empty() && self.id != piece.id && !piece.name.is_empty()
     }
 
-    fn extend(&mut self, args: Option<&Value>) -> Result<(), String> {
+    fn extend(&mut self, args: Option<Said<'_>>) -> Result<(), String> {
         match (&mut self.args, args) {
             (_, None) => Ok(()),
-            (Args::Text(text), Some(Value::String(more))) => {
+            (Args::Text(text), Some(Said::Text(more))) => {
                 text.push_str(more);
                 Ok(())
             }
-            (Args::Text(text), Some(whole @ Value::Object(_))) if text.is_empty() => {
-                self.args = Args::Whole(whole.clone());
+            (Args::Text(text), Some(Said::Whole(whole))) if text.is_empty() => {
+                self.args = Args::Whole(Value::Object(whole.clone()));
                 Ok(())
             }
-            (Args::Whole(_), Some(Value::String(more))) if more.is_empty() => Ok(()),
+            (Args::Whole(_), Some(Said::Text(more))) if more.is_empty() => Ok(()),
             _ => Err("arguments of a tool call that do not fit together".to_owned()),
         }
     }
@@ -171,7 +192,12 @@ impl<'a> Piece<'a> {
         if !function.is_object() && !function.is_null() {
             return Err("`function` of a tool call that is no object".to_owned());
         }
-        let args = function.get("arguments").filter(|args| !args.is_null());
+        let args = match function.get("arguments") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(text)) => Some(Said::Text(text)),
+            Some(Value::Object(whole)) => Some(Said::Whole(whole)),
+            Some(_) => Some(Said::Odd),
+        };
         Ok(Self { index, id: text(piece, "id")?, name: text(function, "name")?, args })
     }
 }

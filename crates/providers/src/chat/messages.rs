@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::request::plain_name;
 use crate::history::{self, META_PROVIDER};
+use crate::pictures;
 
 /// The key under which a reasoning block's `meta` says where its server wants it back.
 const META_FIELD: &str = "field";
@@ -261,6 +262,7 @@ fn picture(block: &ContentBlock) -> Option<Value> {
     let ContentBlock::Image { media_type, source } = block else {
         return None;
     };
+    let media_type = pictures::readable(media_type, &pictures::COMMON)?;
     url(media_type, source).map(|url| json!({ "type": "image_url", "image_url": { "url": url } }))
 }
 

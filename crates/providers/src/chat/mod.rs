@@ -6,6 +6,7 @@
 mod calls;
 mod errors;
 mod messages;
+mod quick;
 mod request;
 mod spoken;
 mod stream;
@@ -34,9 +35,9 @@ pub fn chat(info: ModelInfo, remote_model: String, endpoint: Endpoint, http: Htt
 }
 
 /// The wire format of one model.
-struct Chat {
-    provider: Provider,
-    remote_model: String,
+pub(crate) struct Chat {
+    pub(crate) provider: Provider,
+    pub(crate) remote_model: String,
 }
 
 impl Wire for Chat {
@@ -58,6 +59,13 @@ impl Wire for Chat {
 
     fn decoder(&self) -> Box<dyn Decode> {
         Box::new(stream::Decoder::new(self.provider))
+    }
+
+    fn decoder_for(&self, request: &ModelRequest) -> Box<dyn Decode> {
+        let decoder = stream::Decoder::new(self.provider);
+        // Where no call can be meant, an answer that looks like one is an answer.
+        let may_call = !request.tools.is_empty() && request.output_schema.is_none();
+        Box::new(if may_call { decoder } else { decoder.taking_text_as_text() })
     }
 
     fn refusal(&self, status: u16, body: &Value) -> Refusal {

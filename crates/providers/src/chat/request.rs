@@ -5,12 +5,12 @@ use serde_json::{Map, Value, json};
 
 use super::messages;
 use crate::schema::{self, Dialect};
-use crate::wire::Body;
+use crate::wire::{Body, is_for_others};
 
 const MAX_TOKENS: &str = "max_tokens";
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
 /// What a caller's parameters may not replace.
-const OURS: [&str; 4] = ["model", "messages", "tools", "stream"];
+const OURS: [&str; 6] = ["model", "messages", "input", "contents", "tools", "stream"];
 
 /// Makes the body of a streaming call.
 pub(super) fn body(remote_model: &str, info: &ModelInfo, request: &ModelRequest) -> Body {
@@ -83,7 +83,7 @@ fn format(output: &OutputSchema) -> Value {
 fn merge(body: &mut Map<String, Value>, params: &Map<String, Value>, info: &ModelInfo) {
     for (key, value) in params {
         match key.as_str() {
-            key if OURS.contains(&key) => {}
+            key if OURS.contains(&key) || is_for_others(info.provider, key) => {}
             "web_search" => search(body, value, info),
             "google_search" => {}
             MAX_TOKENS | MAX_COMPLETION_TOKENS => limit(body, key, value),

@@ -4,6 +4,7 @@
 //! object, fenced or not. The object must be exactly a name and arguments, so that an answer which merely
 //! resembles a call stays an answer. Text that may become a call is held back until that is decided.
 
+use std::borrow::Cow;
 use std::mem;
 
 use serde_json::{Map, Value};
@@ -48,18 +49,27 @@ impl Default for State {
 }
 
 impl Gate {
+    /// Makes one that lets everything through.
+    pub(super) fn settled() -> Self {
+        Self { state: State::Settled, held: String::new() }
+    }
+
     /// Takes text; returns what may be shown now.
-    pub(super) fn push(&mut self, text: &str) -> String {
+    pub(super) fn push<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
+        let is_free = matches!(self.state, State::Settled) || !text.contains('<');
+        if self.held.is_empty() && is_free && matches!(self.state, State::Open | State::Settled) {
+            return Cow::Borrowed(text);
+        }
         self.held.push_str(text);
         if let State::Opening(seen) = &mut self.state {
             let Some(next) = open(seen, text) else {
-                return String::new();
+                return Cow::Borrowed("");
             };
             self.state = next;
         }
         match self.state {
-            State::Opening(_) | State::Holding => String::new(),
-            State::Settled => mem::take(&mut self.held),
+            State::Opening(_) | State::Holding => Cow::Borrowed(""),
+            State::Settled => Cow::Owned(mem::take(&mut self.held)),
             State::Open => {
                 let shown = if let Some(at) = self.held.find(START) {
                     self.state = State::Holding;
@@ -68,7 +78,7 @@ impl Gate {
                     self.held.len() - overlap(&self.held, START)
                 };
                 let held = self.held.split_off(shown);
-                mem::replace(&mut self.held, held)
+                Cow::Owned(mem::replace(&mut self.held, held))
             }
         }
     }

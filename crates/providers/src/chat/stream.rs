@@ -1,15 +1,18 @@
 //! Reads an answer, chunk by chunk.
 
+use std::borrow::Cow;
+
 use meerkat_core::{
-    Answer, AssistantBlock, Delta, DeltaSink, ModelError, ModelErrorKind, Provider, StopReason, Usage,
+    Answer, AssistantBlock, Delta, DeltaSink, Extent, ModelError, ModelErrorKind, Provider, StopReason, Usage,
 };
 use serde_json::Value;
 
 use super::calls::Calls;
-use super::errors;
 use super::messages::ReasoningField;
 use super::spoken::{CallsRead, Gate};
 use super::think::{Piece, Splitter};
+use super::{errors, quick};
+use crate::quick::Object;
 use crate::sse::Event;
 use crate::wire::{Decode, error};
 
@@ -57,6 +60,12 @@ impl Decoder {
         }
     }
 
+    /// Looks for no calls in the text.
+    pub(super) fn taking_text_as_text(mut self) -> Self {
+        self.gate = Gate::settled();
+        self
+    }
+
     fn chunk(&mut self, chunk: &Value, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
         if present(chunk, "error").is_some() || chunk["object"] == "error" {
             return Err(self.failed(chunk));
@@ -100,19 +109,10 @@ impl Decoder {
     }
 
     fn delta(&mut self, delta: &Value, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
-        for field in [ReasoningField::ReasoningContent, ReasoningField::Reasoning] {
-            let thought = self.words(delta, field.as_str())?;
-            // Some servers send both fields, with the same text.
-            if !thought.is_empty() {
-                self.field = field;
-                self.think(thought, deltas);
-                break;
-            }
-        }
-        let content = self.words(delta, "content")?;
-        for piece in self.splitter.push(content) {
-            self.take(piece, deltas);
-        }
+        let content = self.words(delta, "reasoning_content")?;
+        let plain = if content.is_empty() { self.words(delta, "reasoning")? } else { "" };
+        self.reason(content, plain, deltas);
+        self.say(self.words(delta, "content")?, deltas);
         let refusal = self.words(delta, "refusal")?;
         self.refusal.push_str(refusal);
         if let Some(calls) = present(delta, "tool_calls") {
@@ -124,12 +124,46 @@ impl Decoder {
         Ok(())
     }
 
+    /// Takes a chunk that adds to the answer and does nothing else.
+    fn extend(&mut self, delta: &quick::Delta<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+        self.reason(delta.reasoning_content.as_str(), delta.reasoning.as_str(), deltas);
+        self.say(delta.content.as_str(), deltas);
+        match &delta.tool_calls {
+            None => Ok(()),
+            Some((Object(call),)) => self.calls.grow(call).map_err(|what| self.malformed(&what)),
+        }
+    }
+
+    /// Takes a thought, from whichever of its two fields the server fills; some fill both with the same.
+    fn reason(&mut self, content: &str, plain: &str, deltas: DeltaSink<'_>) {
+        let (field, thought) = if content.is_empty() {
+            (ReasoningField::Reasoning, plain)
+        } else {
+            (ReasoningField::ReasoningContent, content)
+        };
+        if !thought.is_empty() {
+            self.field = field;
+            self.think(thought, deltas);
+        }
+    }
+
+    fn say(&mut self, content: &str, deltas: DeltaSink<'_>) {
+        if self.splitter.is_done() {
+            let text = self.gate.push(content);
+            self.show(text, deltas);
+            return;
+        }
+        for piece in self.splitter.push(content) {
+            self.take(piece, deltas);
+        }
+    }
+
     fn take(&mut self, piece: Piece, deltas: DeltaSink<'_>) {
         match piece {
             Piece::Reasoning(thought) => self.think(&thought, deltas),
             Piece::Text(text) => {
                 let text = self.gate.push(&text);
-                self.show(&text, deltas);
+                self.show(text, deltas);
             }
         }
     }
@@ -139,10 +173,10 @@ impl Decoder {
         deltas(Delta::Reasoning(thought.to_owned()));
     }
 
-    fn show(&mut self, text: &str, deltas: DeltaSink<'_>) {
+    fn show(&mut self, text: Cow<'_, str>, deltas: DeltaSink<'_>) {
         if !text.is_empty() {
-            self.text.push_str(text);
-            deltas(Delta::Text(text.to_owned()));
+            self.text.push_str(&text);
+            deltas(Delta::Text(text.into_owned()));
         }
     }
 
@@ -156,7 +190,7 @@ impl Decoder {
         for call in calls {
             self.calls.spoken(call);
         }
-        self.show(&text, deltas);
+        self.show(Cow::Owned(text), deltas);
     }
 
     fn words<'a>(&self, delta: &'a Value, key: &str) -> Result<&'a str, ModelError> {
@@ -199,7 +233,7 @@ impl Decoder {
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, event: &Event, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
         let data = event.data.trim();
         match &mut self.end {
             End::Done(_) => return Ok(()),
@@ -212,6 +246,11 @@ impl Decode for Decoder {
             }
             _ if data.is_empty() => return Ok(()),
             _ => {}
+        }
+        if event.name.is_empty()
+            && let Some(delta) = quick::read(data)
+        {
+            return self.extend(&delta, deltas);
         }
         let chunk: Value = serde_json::from_str(data).map_err(|_| self.malformed("a chunk is no JSON"))?;
         if event.name == "error" {
@@ -226,7 +265,8 @@ impl Decode for Decoder {
     fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
         let reason = match &self.end {
             End::Open => {
-                return Err(error(self.provider, ModelErrorKind::StreamCut, "the answer broke off"));
+                let reason = "the stream ended before the answer did";
+                return Err(error(self.provider, ModelErrorKind::StreamCut, reason));
             }
             End::Stopped(reason) | End::Done(reason) => reason,
         };
@@ -240,7 +280,7 @@ impl Decode for Decoder {
             blocks.push(AssistantBlock::Text { text: self.text, meta: None });
         }
         blocks.extend(self.calls.finish().map_err(|what| malformed(self.provider, &what))?);
-        Ok(Answer { blocks, stop_reason, usage: self.usage })
+        Ok(Answer { blocks, stop_reason, extent: Extent::Whole, usage: self.usage })
     }
 }
 

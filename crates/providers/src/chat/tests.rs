@@ -18,7 +18,7 @@ use meerkat_core::{
 use serde_json::{Value, json};
 
 use super::Chat;
-use crate::sse::Parser;
+use crate::reader::Reader;
 use crate::wire::{Body, Wire as _};
 
 const WHEN: Timestamp = Timestamp::UNIX_EPOCH;
@@ -117,26 +117,16 @@ fn whole(chunks: &[Value], reason: &str) -> String {
 type Outcome = Result<(Answer, String, String), ModelError>;
 
 fn replay(pieces: &[&[u8]]) -> Outcome {
-    let (mut parser, mut events) = (Parser::default(), Vec::new());
-    let mut decoder = wire(Provider::SelfHosted).decoder();
+    let wire = wire(Provider::SelfHosted);
+    let mut reader = Reader::new(wire.provider(), wire.decoder());
     let shown = Mutex::new((String::new(), String::new()));
-    for piece in pieces {
-        parser.feed(piece, &mut events).map_err(|failure| ModelError {
-            kind: ModelErrorKind::Malformed,
-            provider: Provider::SelfHosted,
-            status: None,
-            retry_after: None,
-            message: failure.to_string(),
-        })?;
-        for event in events.drain(..) {
-            decoder.event(&event, &|delta| match delta {
-                Delta::Text(text) => shown.lock().unwrap().0.push_str(&text),
-                Delta::Reasoning(text) => shown.lock().unwrap().1.push_str(&text),
-                Delta::ToolLeftOut { .. } => unreachable!(),
-            })?;
-        }
-    }
-    let answer = decoder.finish()?;
+    let sink = |delta| match delta {
+        Delta::Text(text) => shown.lock().unwrap().0.push_str(&text),
+        Delta::Reasoning(text) => shown.lock().unwrap().1.push_str(&text),
+        Delta::ToolLeftOut { .. } => unreachable!(),
+    };
+    pieces.iter().try_for_each(|piece| reader.feed(piece, &sink))?;
+    let answer = reader.finish()?;
     let (text, reasoning) = shown.into_inner().unwrap();
     Ok((answer, text, reasoning))
 }

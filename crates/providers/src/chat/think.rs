@@ -46,6 +46,11 @@ impl Splitter {
         pieces
     }
 
+    /// Says whether everything that follows is text.
+    pub(super) fn is_done(&self) -> bool {
+        self.state == State::Text
+    }
+
     /// Gives up what was kept; there is no more content.
     pub(super) fn flush(&mut self) -> Option<Piece> {
         let kept = mem::take(&mut self.kept);

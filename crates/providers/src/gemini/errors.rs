@@ -33,7 +33,7 @@ const FILTER: [&str; 4] =
 const SPENT: [&str; 4] = ["perday", "limit: 0", "credits are depleted", "spending cap"];
 
 /// Reads a refusal: the status of the call and its body.
-pub(super) fn refusal(status: u16, body: &Value) -> Refusal {
+pub(crate) fn refusal(status: u16, body: &Value) -> Refusal {
     let error = error_of(body);
     let name = error.get("status").and_then(Value::as_str).unwrap_or_default();
     let text = error.get("message").and_then(Value::as_str).unwrap_or_default();
@@ -47,7 +47,7 @@ pub(super) fn refusal(status: u16, body: &Value) -> Refusal {
 }
 
 /// Returns how long the provider asks us to wait, where the body says so.
-pub(super) fn retry_after(body: &Value) -> Option<Duration> {
+pub(crate) fn retry_after(body: &Value) -> Option<Duration> {
     let details = error_of(body).get("details")?.as_array()?;
     let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
     let seconds: f64 = delay.strip_suffix('s')?.parse().ok()?;
@@ -55,7 +55,7 @@ pub(super) fn retry_after(body: &Value) -> Option<Duration> {
 }
 
 /// Reads an error that came in the stream.
-pub(super) fn in_stream(body: &Value) -> ModelError {
+pub(crate) fn in_stream(body: &Value) -> ModelError {
     let code = error_of(body).get("code").and_then(Value::as_u64);
     let status = code.and_then(|code| u16::try_from(code).ok()).filter(|code| (400..600).contains(code));
     let refusal = refusal(status.unwrap_or(500), body);

@@ -6,6 +6,7 @@
 mod errors;
 mod fields;
 mod params;
+mod quick;
 mod request;
 mod stream;
 
@@ -20,6 +21,9 @@ use serde_json::Value;
 
 use crate::client::{Endpoint, Http, WireModel};
 use crate::wire::{Body, Decode, Refusal, Wire};
+
+pub(crate) use errors::{refusal, retry_after};
+pub(crate) use stream::is_filtered;
 
 /// The version of the API that is spoken unless the base URL names another.
 const VERSION: &str = "v1beta";
@@ -66,7 +70,7 @@ pub fn gemini_with(
 }
 
 /// Splits a base URL from the version of the API that it may end in.
-fn split_version(base_url: &str) -> (String, String) {
+pub(crate) fn split_version(base_url: &str) -> (String, String) {
     let base_url = base_url.trim_end_matches('/');
     let is_version = |segment: &str| {
         segment.strip_prefix('v').is_some_and(|rest| {
@@ -82,8 +86,8 @@ fn split_version(base_url: &str) -> (String, String) {
 }
 
 /// The wire format.
-struct Gemini {
-    version: String,
+pub(crate) struct Gemini {
+    pub(crate) version: String,
 }
 
 impl Wire for Gemini {

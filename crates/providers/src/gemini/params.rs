@@ -1,6 +1,9 @@
 //! What the caller passes to Gemini: known keys go to their place, the rest into the body as it is.
 
+use meerkat_core::Provider;
 use serde_json::{Map, Value, json};
+
+use crate::wire::is_for_others;
 
 /// Tools on Gemini's side, as a caller names them and as Gemini does.
 const SERVER_TOOLS: [(&str, &str); 3] =
@@ -17,8 +20,10 @@ const GENERATION: [(&str, &str); 6] = [
 ];
 
 /// Keys that are read elsewhere or may not be replaced.
-const TAKEN: [&str; 9] = [
+const TAKEN: [&str; 11] = [
     "contents",
+    "messages",
+    "input",
     "tools",
     "stream",
     "model",
@@ -43,7 +48,9 @@ pub(super) struct Params(Map<String, Value>);
 impl Params {
     /// Reads them.
     pub(super) fn new(params: Option<&Value>) -> Self {
-        Self(params.and_then(Value::as_object).cloned().unwrap_or_default())
+        let mut params = params.and_then(Value::as_object).cloned().unwrap_or_default();
+        params.retain(|key, _| !is_for_others(Provider::Gemini, key));
+        Self(params)
     }
 
     /// Returns the entries of `tools` that Gemini runs itself; only an object turns one on.

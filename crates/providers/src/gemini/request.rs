@@ -8,12 +8,17 @@ use serde_json::{Map, Value, json};
 
 use super::params::Params;
 use super::{SERVER_PARTS, SIGNATURE};
-use crate::history;
 use crate::schema::{self, Dialect};
 use crate::wire::Body;
+use crate::{history, pictures};
 
 /// What stands for the signature of a call that this model did not make; Gemini 3 refuses calls without one.
 const FOREIGN_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// The pictures that can be read.
+const IMAGE_TYPES: [&str; 5] = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
+/// The longest name of a function.
+const MAX_NAME: usize = 64;
 
 /// Makes the body of a call.
 pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Body {
@@ -82,9 +87,13 @@ fn contents(info: &ModelInfo, request: &ModelRequest) -> Value {
         contents.push(&message);
     }
     let mut turns = contents.turns;
-    if turns.first().is_some_and(|turn| turn.role == "model") {
+    // The user speaks first and last.
+    if turns.first().is_none_or(|turn| turn.role == "model") {
         let parts = vec![notice("the conversation goes on from here")];
         turns.insert(0, Turn { role: "user", parts });
+    }
+    if turns.last().is_some_and(|turn| turn.role == "model") {
+        turns.push(Turn { role: "user", parts: vec![json!({ "text": "Continue." })] });
     }
     turns.into_iter().map(|turn| json!({ "role": turn.role, "parts": turn.parts })).collect()
 }
@@ -175,6 +184,7 @@ impl Contents<'_> {
 
     fn call_part(&mut self, id: &str, name: &str, args: &Value, meta: Option<&Value>) -> Value {
         let args = if args.is_object() { args.clone() } else { json!({ "arguments": args }) };
+        let name = function_name(name);
         let mut call = json!({ "name": name, "args": args });
         let own_id = meta.and_then(|meta| meta.get("id")).cloned();
         if let Some(own_id) = &own_id {
@@ -184,7 +194,7 @@ impl Contents<'_> {
         if self.calls.is_empty() && wants_signatures(&self.info.id) && part.get(SIGNATURE).is_none() {
             part[SIGNATURE] = json!(FOREIGN_SIGNATURE);
         }
-        self.calls.push(Call { id: id.to_owned(), name: name.to_owned(), own_id });
+        self.calls.push(Call { id: id.to_owned(), name, own_id });
         part
     }
 
@@ -222,6 +232,14 @@ impl Contents<'_> {
     }
 }
 
+/// Makes a name that Gemini takes of one that a model may have made up.
+fn function_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let start = if begins { "" } else { "_" };
+    start.chars().chain(name.chars().map(plain)).take(MAX_NAME).collect()
+}
+
 /// Says whether a model refuses calls without a signature: Gemini does from its third generation on.
 fn wants_signatures(model: &str) -> bool {
     let generation = model.split_once("gemini-").map_or("", |(_, rest)| rest);
@@ -247,11 +265,14 @@ fn text(text: &str) -> Option<Value> {
 }
 
 fn inline(block: &ContentBlock) -> Option<Value> {
-    match block {
-        ContentBlock::Image { media_type, source: MediaSource::Inline { data } }
-        | ContentBlock::Video { media_type, source: MediaSource::Inline { data }, .. } => {
-            Some(json!({ "inlineData": { "mimeType": media_type, "data": data } }))
+    let (media_type, data) = match block {
+        ContentBlock::Image { media_type, source: MediaSource::Inline { data } } => {
+            (pictures::readable(media_type, &IMAGE_TYPES)?, data)
         }
-        _ => None,
-    }
+        ContentBlock::Video { media_type, source: MediaSource::Inline { data }, .. } => {
+            (media_type.as_str(), data)
+        }
+        _ => return None,
+    };
+    Some(json!({ "inlineData": { "mimeType": media_type, "data": data } }))
 }

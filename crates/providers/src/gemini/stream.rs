@@ -3,12 +3,13 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use meerkat_core::{
-    Answer, AssistantBlock, Delta, DeltaSink, ModelError, ModelErrorKind, Provider, StopReason, Usage,
+    Answer, AssistantBlock, Delta, DeltaSink, Extent, ModelError, ModelErrorKind, Provider, StopReason, Usage,
 };
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::fields::{count, flag, list, malformed, object, text};
-use super::{SERVER_PARTS, SIGNATURE, errors};
+use super::{SERVER_PARTS, SIGNATURE, errors, quick};
 use crate::history::{META_PROVIDER, tag};
 use crate::sse::Event;
 use crate::wire::{Decode, error};
@@ -34,22 +35,34 @@ struct Finish {
 }
 
 /// Token counts; each chunk repeats those it knows.
-#[derive(Default)]
-struct Counts {
+#[derive(Default, Clone, Copy, Deserialize)]
+pub(super) struct Counts {
+    #[serde(rename = "promptTokenCount")]
     prompt: Option<u64>,
+    #[serde(rename = "toolUsePromptTokenCount")]
     tool_prompt: Option<u64>,
+    #[serde(rename = "candidatesTokenCount")]
     candidates: Option<u64>,
+    #[serde(rename = "thoughtsTokenCount")]
     thoughts: Option<u64>,
+    #[serde(rename = "cachedContentTokenCount")]
     cached: Option<u64>,
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, event: &Event, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
         if event.data.trim().is_empty() || event.data.trim() == "[DONE]" {
             return Ok(());
         }
-        event.data.hash(&mut self.digest);
-        let data: Value = serde_json::from_str(&event.data)
+        // The digest stands for the response's id, and is needed only as long as there is none.
+        if self.response_id.is_none() {
+            event.data.hash(&mut self.digest);
+        }
+        if let Some(piece) = quick::read(event.data) {
+            self.extend(&piece, deltas);
+            return Ok(());
+        }
+        let data: Value = serde_json::from_str(event.data)
             .map_err(|reason| malformed(&format!("a chunk is not JSON: {reason}")))?;
         match data {
             Value::Array(chunks) => chunks.iter().try_for_each(|chunk| self.chunk(chunk, deltas)),
@@ -63,6 +76,20 @@ impl Decode for Decoder {
 }
 
 impl Decoder {
+    /// Takes a chunk that adds to the answer and does nothing else.
+    fn extend(&mut self, piece: &quick::Piece<'_>, deltas: DeltaSink<'_>) {
+        let id = piece.response_id.as_str();
+        if self.response_id.is_none() && !id.is_empty() {
+            self.response_id = Some(id.to_owned());
+        }
+        if let Some(usage) = piece.usage {
+            self.usage.update(usage);
+        }
+        let signature = Some(piece.signature.as_str()).filter(|signature| !signature.is_empty());
+        let voice = if piece.is_thought { Voice::Reasoning } else { Voice::Text };
+        self.say(piece.text.as_str(), signature, voice, deltas);
+    }
+
     fn chunk(&mut self, chunk: &Value, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
         let chunk = chunk.as_object().ok_or_else(|| malformed("a chunk is not an object"))?;
         if chunk.get("error").is_some_and(|error| !error.is_null()) {
@@ -72,7 +99,7 @@ impl Decoder {
             self.response_id.get_or_insert_with(|| id.to_owned());
         }
         if let Some(usage) = object(chunk, "usageMetadata")? {
-            self.usage.read(usage)?;
+            self.usage.update(Counts::read(usage)?);
         }
         if let Some(feedback) = object(chunk, "promptFeedback")? {
             self.feedback(feedback)?;
@@ -187,7 +214,7 @@ impl Decoder {
                 meta: None,
             });
         }
-        Ok(Answer { blocks: self.blocks, stop_reason, usage: self.usage.total() })
+        Ok(Answer { blocks: self.blocks, stop_reason, extent: Extent::Whole, usage: self.usage.total() })
     }
 
     fn stop_reason(&self) -> Result<StopReason, ModelError> {
@@ -202,16 +229,7 @@ impl Decoder {
         let why = said(&format!("the answer ended with {}", finish.reason), &finish.message);
         match finish.reason.as_str() {
             "MAX_TOKENS" => Ok(StopReason::MaxTokens),
-            "SAFETY"
-            | "RECITATION"
-            | "LANGUAGE"
-            | "BLOCKLIST"
-            | "PROHIBITED_CONTENT"
-            | "SPII"
-            | "MODEL_ARMOR"
-            | "IMAGE_SAFETY"
-            | "IMAGE_PROHIBITED_CONTENT"
-            | "IMAGE_RECITATION" => filtered(is_usable, &why),
+            reason if is_filtered(reason) => filtered(is_usable, &why),
             "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" if self.calls == 0 => {
                 Err(malformed(&why))
             }
@@ -222,6 +240,23 @@ impl Decoder {
             _ => Ok(StopReason::EndTurn),
         }
     }
+}
+
+/// Says whether a finish reason is a filter's.
+pub(crate) fn is_filtered(reason: &str) -> bool {
+    matches!(
+        reason,
+        "SAFETY"
+            | "RECITATION"
+            | "LANGUAGE"
+            | "BLOCKLIST"
+            | "PROHIBITED_CONTENT"
+            | "SPII"
+            | "MODEL_ARMOR"
+            | "IMAGE_SAFETY"
+            | "IMAGE_PROHIBITED_CONTENT"
+            | "IMAGE_RECITATION"
+    )
 }
 
 /// Who a text comes from: the answer or the thought before it.
@@ -258,18 +293,23 @@ impl Voice {
 }
 
 impl Counts {
-    fn read(&mut self, usage: &Map<String, Value>) -> Result<(), ModelError> {
-        let fields = [
-            (&mut self.prompt, "promptTokenCount"),
-            (&mut self.tool_prompt, "toolUsePromptTokenCount"),
-            (&mut self.candidates, "candidatesTokenCount"),
-            (&mut self.thoughts, "thoughtsTokenCount"),
-            (&mut self.cached, "cachedContentTokenCount"),
-        ];
-        for (field, key) in fields {
-            *field = count(usage, key)?.or(*field);
-        }
-        Ok(())
+    fn read(usage: &Map<String, Value>) -> Result<Self, ModelError> {
+        Ok(Self {
+            prompt: count(usage, "promptTokenCount")?,
+            tool_prompt: count(usage, "toolUsePromptTokenCount")?,
+            candidates: count(usage, "candidatesTokenCount")?,
+            thoughts: count(usage, "thoughtsTokenCount")?,
+            cached: count(usage, "cachedContentTokenCount")?,
+        })
+    }
+
+    /// Takes the newer of two counts where there is one.
+    fn update(&mut self, newer: Self) {
+        self.prompt = newer.prompt.or(self.prompt);
+        self.tool_prompt = newer.tool_prompt.or(self.tool_prompt);
+        self.candidates = newer.candidates.or(self.candidates);
+        self.thoughts = newer.thoughts.or(self.thoughts);
+        self.cached = newer.cached.or(self.cached);
     }
 
     fn total(&self) -> Usage {

@@ -15,7 +15,7 @@ use meerkat_core::{
 use serde_json::{Value, json};
 
 use super::{Gemini, VERSION};
-use crate::sse::Parser;
+use crate::reader::Reader;
 use crate::wire::Wire;
 
 fn wire() -> Gemini {
@@ -110,12 +110,9 @@ fn sse(chunks: &[Value]) -> String {
 fn read(pieces: &[&[u8]]) -> (Result<Answer, ModelError>, Vec<Delta>) {
     let deltas = Mutex::new(Vec::new());
     let sink = |delta| deltas.lock().unwrap().push(delta);
-    let (mut parser, mut decoder, mut events) = (Parser::default(), wire().decoder(), Vec::new());
-    let fed = pieces.iter().try_for_each(|piece| {
-        let fed = parser.feed(piece, &mut events);
-        fed.map_err(|failure| super::fields::malformed(&failure.to_string()))?;
-        events.drain(..).try_for_each(|event| decoder.event(&event, &sink))
-    });
-    let answer = fed.and_then(|()| decoder.finish());
+    let wire = wire();
+    let mut reader = Reader::new(wire.provider(), wire.decoder());
+    let fed = pieces.iter().try_for_each(|piece| reader.feed(piece, &sink));
+    let answer = fed.and_then(|()| reader.finish());
     (answer, deltas.into_inner().unwrap())
 }

@@ -25,6 +25,12 @@ use command::{Command, Script};
 use memory::Memory;
 use output::Output;
 
+/// Shows what is understood of a prompt.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn commands(prompt: &str) -> String {
+    format!("{:?}", Script::read(prompt))
+}
+
 /// The id under which the offline model is chosen.
 pub const OFFLINE_MODEL_ID: &str = "offline";
 

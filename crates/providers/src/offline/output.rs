@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use meerkat_core::{
-    Answer, AssistantBlock, Delta, DeltaSink, Message, ModelRequest, StopReason, Usage, estimate_tokens,
+    Answer, AssistantBlock, Delta, DeltaSink, Extent, Message, ModelRequest, StopReason, Usage,
+    estimate_tokens,
 };
 use serde_json::Value;
 
@@ -54,7 +55,7 @@ impl<'a> Output<'a> {
             meta: None,
         });
         let blocks: Vec<_> = reasoning.into_iter().chain(text).chain(calls).collect();
-        Answer { usage: usage(request, &blocks), blocks, stop_reason }
+        Answer { usage: usage(request, &blocks), blocks, stop_reason, extent: Extent::Whole }
     }
 }
 

@@ -27,13 +27,13 @@ const FILTERED: [&str; 4] = ["usage policy", "usage policies", "content manageme
 const OVERLOADED: [&str; 4] = ["overloaded", "at capacity", "slow down", "loading model"];
 
 /// Reads the error that came instead of an answer.
-pub(super) fn refusal(status: u16, body: &Value) -> Refusal {
+pub(crate) fn refusal(status: u16, body: &Value) -> Refusal {
     let said = Said::read(body);
     Refusal { kind: said.sort(kind_of_status(status)), message: said.message }
 }
 
 /// Reads an error that came in the middle of a stream.
-pub(super) fn in_stream(provider: Provider, value: &Value) -> meerkat_core::ModelError {
+pub(crate) fn in_stream(provider: Provider, value: &Value) -> meerkat_core::ModelError {
     let said = Said::read(value);
     let base = said.status.map_or(ModelErrorKind::Server, kind_of_status);
     let kind = said.sort(base);
@@ -119,6 +119,7 @@ fn by_name(name: &str) -> Option<ModelErrorKind> {
         | "slow_down"
         | "unavailable_error" => ModelErrorKind::Overloaded,
         "content_filter"
+        | "moderation_blocked"
         | "content_policy_violation"
         | "image_content_policy_violation"
         | "bio_policy"

@@ -11,7 +11,7 @@ use meerkat_core::{
 };
 use serde_json::{Value, json};
 
-use crate::history;
+use crate::{history, pictures};
 
 /// The longest call id and the longest name that OpenAI takes.
 const MAX_NAME: usize = 64;
@@ -32,6 +32,9 @@ pub(super) fn items(info: &ModelInfo, messages: &[Arc<Message>]) -> Vec<Value> {
                 items.extend(results.iter().map(|result| call_output(result, seen)));
             }
         }
+    }
+    if items.is_empty() {
+        items.push(said(&[input_text("Continue.")]));
     }
     items
 }
@@ -60,6 +63,9 @@ fn parts(content: &Content, sees_images: bool) -> Vec<Value> {
     let part = |block: &ContentBlock| match block {
         ContentBlock::Text { text } if text.trim().is_empty() => None,
         ContentBlock::Image { media_type, source: MediaSource::Inline { data } } if sees_images => {
+            let Some(media_type) = pictures::readable(media_type, &pictures::COMMON) else {
+                return Some(input_text(&block.to_text()));
+            };
             let url = format!("data:{media_type};base64,{data}");
             Some(json!({ "type": "input_image", "detail": "auto", "image_url": url }))
         }
@@ -138,6 +144,9 @@ fn answer_item(provider: Provider, block: &AssistantBlock, whole: bool) -> Optio
     match block {
         AssistantBlock::Text { text, meta } => {
             let mut item = output_text(text);
+            if let Some(list @ Value::Array(_)) = meta.as_ref().and_then(|meta| meta.get("annotations")) {
+                item["content"][0]["annotations"] = list.clone();
+            }
             for key in ["id", "phase"] {
                 let kept = meta.as_ref().and_then(|meta| meta.get(key)).filter(|value| value.is_string());
                 if let Some(kept) = kept.filter(|_| whole || key != "id") {

@@ -43,6 +43,7 @@ struct Part {
     section: Section,
     index: u64,
     text: String,
+    annotations: Vec<Value>,
 }
 
 /// Where in an item a text belongs.
@@ -123,7 +124,7 @@ impl Item {
         }
         let is_first = self.part(section, index).is_none();
         if is_first {
-            self.parts.push(Part { section, index, text: String::new() });
+            self.parts.push(Part { section, index, text: String::new(), annotations: Vec::new() });
         }
         if let Some(part) = self.part(section, index) {
             part.text.push_str(text);
@@ -151,6 +152,22 @@ impl Item {
         let so_far = self.part(place.0, place.1).map_or("", |part| part.text.as_str());
         let rest = text.strip_prefix(so_far).unwrap_or_default().to_owned();
         self.append(place, &rest, deltas)
+    }
+
+    /// Takes one more annotation of the text so far.
+    pub(super) fn annotate(&mut self, index: u64, annotation: &Value) {
+        if let Some(part) = self.part(Section::Output, index).filter(|_| annotation.is_object()) {
+            part.annotations.push(annotation.clone());
+        }
+    }
+
+    /// Takes all annotations of a part in the provider's form; one that has none leaves those that came before.
+    pub(super) fn settle_annotations(&mut self, index: u64, value: &Value) -> Result<(), Contradiction> {
+        let all = list(value, "annotations")?;
+        if let Some(part) = self.part(Section::Output, index).filter(|_| !all.is_empty()) {
+            part.annotations = all.iter().filter(|annotation| annotation.is_object()).cloned().collect();
+        }
+        Ok(())
     }
 
     fn part(&mut self, section: Section, index: u64) -> Option<&mut Part> {
@@ -206,6 +223,7 @@ impl Item {
             for (index, part) in (0..).zip(list(value, key)?) {
                 if let Some((section, text)) = Section::of(part)? {
                     self.settle((section, index), text, deltas)?;
+                    self.settle_annotations(index, part)?;
                 }
             }
         }
@@ -229,6 +247,7 @@ impl Item {
         match self.kind {
             Kind::Message { phase } => {
                 meta.extend(phase.map(|phase| ("phase".to_owned(), json!(phase))));
+                meta.extend(annotations(&self.parts));
                 let text = self.shown;
                 Ok((!text.is_empty()).then(|| AssistantBlock::Text { text, meta: Some(meta.into()) }))
             }
@@ -254,6 +273,25 @@ impl Item {
             }
         }
     }
+}
+
+/// Returns the annotations of a message, their places counted in the whole text.
+fn annotations(parts: &[Part]) -> Option<(String, Value)> {
+    let mut all = Vec::new();
+    let mut before = 0;
+    for part in parts.iter().filter(|part| part.section == Section::Output) {
+        for annotation in &part.annotations {
+            let mut annotation = annotation.clone();
+            for key in ["start_index", "end_index"] {
+                if let Some(place) = annotation.get(key).and_then(Value::as_u64) {
+                    annotation[key] = json!(place.saturating_add(before));
+                }
+            }
+            all.push(annotation);
+        }
+        before += part.text.chars().count() as u64;
+    }
+    (!all.is_empty()).then(|| ("annotations".to_owned(), Value::Array(all)))
 }
 
 /// Returns the parts of reasoning in the provider's form, to be sent back.

@@ -6,6 +6,7 @@
 mod errors;
 mod input;
 mod item;
+mod quick;
 mod request;
 mod stream;
 #[cfg(test)]
@@ -19,6 +20,8 @@ use serde_json::Value;
 use crate::client::{Endpoint, Http, WireModel};
 use crate::wire::{Body, Decode, Refusal, Wire};
 
+pub(crate) use errors::{in_stream as refused_in_answer, refusal};
+
 /// Makes a model that is reached by OpenAI Responses.
 ///
 /// Errors carry the provider that `info` names. The endpoint's base URL may end with `/v1` or not, and no
@@ -31,14 +34,14 @@ pub fn responses(info: ModelInfo, mut endpoint: Endpoint, http: Http) -> Arc<dyn
 }
 
 /// Takes the version off a base URL, since the path has it.
-fn without_version(base_url: &str) -> &str {
+pub(crate) fn without_version(base_url: &str) -> &str {
     let base = base_url.trim_end_matches('/');
     base.strip_suffix("/v1").unwrap_or(base).trim_end_matches('/')
 }
 
 /// The wire format.
-struct Responses {
-    provider: Provider,
+pub(crate) struct Responses {
+    pub(crate) provider: Provider,
 }
 
 impl Wire for Responses {

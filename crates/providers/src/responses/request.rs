@@ -5,14 +5,14 @@ use serde_json::{Map, Value, json};
 
 use super::input;
 use crate::schema::{self, Dialect};
-use crate::wire::Body;
+use crate::wire::{Body, is_for_others};
 
 /// The least that OpenAI takes for `max_output_tokens`.
 const MIN_OUTPUT_TOKENS: u32 = 16;
 /// What the caller may not replace.
 const OURS: [&str; 6] = ["input", "messages", "contents", "tools", "stream", "model"];
-/// What the caller names that has its own place in the body.
-const MAPPED: [&str; 2] = ["reasoning_effort", "web_search"];
+/// What the caller names that has its own place in the body, or none here.
+const MAPPED: [&str; 3] = ["reasoning_effort", "web_search", "google_search"];
 const INCLUDE: &str = "include";
 
 /// Makes the body of a streaming call.
@@ -45,7 +45,8 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Body {
     }
     body.insert("store".to_owned(), json!(false));
     body.insert("stream".to_owned(), json!(true));
-    pass_through(&mut body, params);
+    let for_us = params.iter().filter(|(key, _)| !is_for_others(info.provider, key));
+    pass_through(&mut body, for_us);
     Body { json: Value::Object(body), left_out }
 }
 
@@ -101,8 +102,8 @@ fn reasoning(info: &ModelInfo, effort: Option<&Value>) -> Option<Value> {
     }
 }
 
-/// Adds what the caller wants passed on.
-fn pass_through(body: &mut Map<String, Value>, params: &Map<String, Value>) {
+/// Adds what the caller wants passed on; `null` takes away what would be sent by default.
+fn pass_through<'a>(body: &mut Map<String, Value>, params: impl Iterator<Item = (&'a String, &'a Value)>) {
     for (key, value) in params {
         if OURS.contains(&key.as_str()) || MAPPED.contains(&key.as_str()) {
             continue;
@@ -114,6 +115,9 @@ fn pass_through(body: &mut Map<String, Value>, params: &Map<String, Value>) {
             }
             (Some(Value::Object(ours)), Value::Object(more)) => {
                 ours.extend(more.iter().map(|(key, value)| (key.clone(), value.clone())));
+            }
+            (_, Value::Null) => {
+                body.shift_remove(key);
             }
             _ => {
                 body.insert(key.clone(), value.clone());

@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 
 use meerkat_core::{
-    Answer, AssistantBlock, DeltaSink, ModelError, ModelErrorKind, Provider, StopReason, Usage,
+    Answer, AssistantBlock, DeltaSink, Extent, ModelError, ModelErrorKind, Provider, StopReason, Usage,
 };
 use serde_json::Value;
 
 use super::errors;
 use super::item::{Contradiction, Item, Section, list, number, object, text};
+use super::quick::{Piece, Place};
 use crate::history;
 use crate::sse::Event;
 use crate::wire::{Decode, error};
@@ -44,9 +45,12 @@ impl From<Contradiction> for Stop {
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, event: &Event, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
         let data = event.data.trim();
         if self.end.is_some() || data.is_empty() || data == DONE {
+            return Ok(());
+        }
+        if self.extend(data, deltas).is_some() {
             return Ok(());
         }
         let value: Value = serde_json::from_str(data)
@@ -55,7 +59,7 @@ impl Decode for Decoder {
             return Err(self.malformed("an event is not an object"));
         }
         let name = match text(&value, "type") {
-            Ok(name) => name.unwrap_or(&event.name),
+            Ok(name) => name.unwrap_or(event.name),
             Err(Contradiction(odd)) => return Err(self.malformed(&odd)),
         };
         self.take(name, &value, deltas).map_err(|stop| match stop {
@@ -89,7 +93,7 @@ impl Decode for Decoder {
             None if calls => StopReason::ToolUse,
             None => StopReason::EndTurn,
         };
-        Ok(Answer { blocks, stop_reason, usage: end.usage })
+        Ok(Answer { blocks, stop_reason, extent: Extent::Whole, usage: end.usage })
     }
 }
 
@@ -123,6 +127,11 @@ impl Decoder {
                 let key = if kind == "refusal.done" { "refusal" } else { "text" };
                 let place = place(kind, value)?;
                 self.meant(value)?.settle(place, needed(value, key)?, deltas)?;
+            }
+            "output_text.annotation.added" => {
+                let index = number(value, "content_index")?.unwrap_or_default();
+                let annotation = object(value, "annotation")?.unwrap_or(&Value::Null);
+                self.meant(value)?.annotate(index, annotation);
             }
             "function_call_arguments.delta" => self.meant(value)?.argue(needed(value, "delta")?)?,
             "function_call_arguments.done" => {
@@ -165,20 +174,36 @@ impl Decoder {
         let item = self.meant(value)?;
         let part = object(value, "part")?.ok_or_else(|| Contradiction("`part` is missing".to_owned()))?;
         match Section::of(part)? {
-            Some((section, text)) => item.settle((section, index), text, deltas),
+            Some((section, text)) => {
+                item.settle((section, index), text, deltas)?;
+                item.settle_annotations(index, part)
+            }
             None => Ok(()),
         }
     }
 
     /// Returns the item that an event means.
     fn meant(&mut self, value: &Value) -> Result<&mut Item, Contradiction> {
-        let (index, id) = (number(value, "output_index")?, text(value, "item_id")?);
+        let item = self.item(number(value, "output_index")?, text(value, "item_id")?);
+        item.ok_or_else(|| Contradiction("the item was never added".to_owned()))
+    }
+
+    fn item(&mut self, index: Option<u64>, id: Option<&str>) -> Option<&mut Item> {
         let place = match (index, id) {
             (None, None) => self.items.len().checked_sub(1),
             _ => self.find(index, &[id]),
         };
-        let item = place.and_then(|place| self.items.get_mut(place));
-        item.ok_or_else(|| Contradiction("the item was never added".to_owned()))
+        place.and_then(|place| self.items.get_mut(place))
+    }
+
+    /// Takes an event that adds to an item; `None`, and nothing done, for any other.
+    fn extend(&mut self, data: &str, deltas: DeltaSink<'_>) -> Option<()> {
+        let (place, piece) = Piece::read(data)?;
+        let item = self.item(piece.output_index, piece.item_id.0.as_deref())?;
+        match place {
+            Place::Text(section, index) => item.append((section, index), piece.delta.as_str(), deltas).ok(),
+            Place::Arguments => item.argue(piece.delta.as_str()).ok(),
+        }
     }
 
     fn find(&self, index: Option<u64>, ids: &[Option<&str>]) -> Option<usize> {

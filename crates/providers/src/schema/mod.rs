@@ -11,6 +11,7 @@ mod names;
 mod output;
 mod pattern;
 mod plain;
+mod strict;
 #[cfg(test)]
 mod tests;
 

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::{Dialect, Node, types};
+use super::{Dialect, Node, strict, types};
 
 /// The keywords Gemini reads.
 const GEMINI_KNOWN: [&str; 24] = [
@@ -137,6 +137,9 @@ fn compile(schema: &Value, rules: Rules) -> (Value, Vec<(String, String)>) {
     if rules == Rules::Gemini {
         rename_definitions(&mut compiled);
     }
+    if rules == Rules::OpenAiStrict {
+        strict::join(&mut compiled);
+    }
     let mut compiler = Compiler { rules, warnings: Vec::new() };
     compiler.node(&mut compiled, "");
     (compiled, compiler.warnings)
@@ -257,7 +260,7 @@ fn rename_references(schema: &mut Value) {
 }
 
 /// Visits the schemas directly inside one, and nothing that only looks like a schema.
-fn each_child(node: &mut Node, path: &str, visit: &mut dyn FnMut(&mut Value, &str)) {
+pub(super) fn each_child(node: &mut Node, path: &str, visit: &mut dyn FnMut(&mut Value, &str)) {
     for (key, value) in node.iter_mut() {
         match (key.as_str(), value) {
             (

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::{call, open, print_json};
+use super::{call, open, open_known, print_json};
 use crate::args::{ConfigCommand, ConfigFormat, ConfigInput, Document, ScopeArgs};
 use crate::error::CliError;
 use crate::out;
@@ -14,7 +14,7 @@ use crate::out;
 pub(super) async fn config(scope: &ScopeArgs, command: ConfigCommand) -> Result<ExitCode, CliError> {
     match command {
         ConfigCommand::Get { format, json, with_generation } => {
-            let runtime = open(scope)?;
+            let runtime = open_known(scope)?;
             let envelope = call(&runtime, "meerkat_config", json!({ "action": "get" })).await?;
             let as_json = json || format == ConfigFormat::Json;
             match (with_generation, as_json) {

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod blob;
 mod config;
 mod models;
 mod realm;
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use meerkat::ops::{Call, find};
-use meerkat::{Realm, RunControl, Runtime, RuntimeOptions};
+use meerkat::{Manifest, Realm, RealmId, RunControl, Runtime, RuntimeOptions};
 use serde_json::{Value, json};
 
 use crate::args::{Cli, Command, ScopeArgs};
@@ -28,9 +29,10 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Config(command) => config::config(&scope, command).await,
         Command::Realm(command) => realm::realm(&scope, command),
         Command::Serve(args) => serve::serve(&scope, args).await,
+        Command::Blob(command) => blob::blob(&scope, command).await,
         Command::Models { json } => models::models(&scope, json).await,
         Command::Capabilities => {
-            let runtime = open(&scope)?;
+            let runtime = open_known(&scope)?;
             print_json(&call(&runtime, "meerkat_capabilities", json!({})).await?);
             Ok(ExitCode::SUCCESS)
         }
@@ -57,13 +59,22 @@ fn open(args: &ScopeArgs) -> Result<Runtime, CliError> {
     Ok(Runtime::new(realm, options))
 }
 
-/// Opens the realm a session locator names, or the one of the command line.
+/// Opens the realm to look at what is in it: one that was named must be there.
+fn open_known(args: &ScopeArgs) -> Result<Runtime, CliError> {
+    if let Some(name) = &args.realm {
+        let (scope, _) = args.scope();
+        Manifest::read(&scope.state_root(&env::surroundings())?, &RealmId::explicit(name)?)?;
+    }
+    open(args)
+}
+
+/// Opens the realm a session locator names, or the one of the command line; a session is looked for in it.
 fn open_for(mut args: ScopeArgs, realm: Option<&str>) -> Result<Runtime, CliError> {
     if let Some(realm) = realm {
         args.realm = Some(realm.to_owned());
         args.isolated = false;
     }
-    open(&args)
+    open_known(&args)
 }
 
 /// Calls an operation.

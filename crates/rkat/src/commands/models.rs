@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::{call, open, print_json};
+use super::{call, open_known, print_json};
 use crate::args::ScopeArgs;
 use crate::env;
 use crate::error::CliError;
@@ -12,7 +12,7 @@ use crate::out;
 use crate::render::table;
 
 pub(super) async fn models(scope: &ScopeArgs, json: bool) -> Result<ExitCode, CliError> {
-    let runtime = open(scope)?;
+    let runtime = open_known(scope)?;
     let catalogue = call(&runtime, "meerkat_models_catalog", json!({})).await?;
     if json {
         print_json(&catalogue);

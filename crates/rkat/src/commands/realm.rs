@@ -43,6 +43,10 @@ pub(super) fn realm(args: &ScopeArgs, command: RealmCommand) -> Result<ExitCode,
 }
 
 fn create(scope: &RealmScope, id: String, backend: Option<meerkat::Backend>) -> Result<(), CliError> {
+    if backend == Some(meerkat::Backend::Memory) {
+        let message = "a realm in memory ends with its process, so there is nothing to create";
+        return Err(CliError::Usage(message.to_owned()));
+    }
     let named = RealmScope { realm: Some(id), backend, ..scope.clone() };
     let options = named.options(Unnamed::Isolated, &env::surroundings(), "rkat")?;
     let realm = Realm::open(options)?;
@@ -75,6 +79,10 @@ fn list(state_root: &Path, json: bool) -> Result<(), CliError> {
             realm
         };
         print_json(&json!({ "realms": found.realms.iter().map(realm).collect::<Vec<_>>() }));
+        return Ok(());
+    }
+    if found.realms.is_empty() {
+        out::say(&format!("there are no realms in `{}`", state_root.display()));
         return Ok(());
     }
     let now = SystemClock.now().as_second();
@@ -135,8 +143,10 @@ fn prune(state_root: &Path, chosen: &[RealmId], force: bool) -> Result<(), CliEr
             out::line(&format!("would delete {id}"));
         }
     }
-    if !force && !chosen.is_empty() {
-        out::say("nothing was deleted; add --force to delete");
+    match (chosen.is_empty(), force) {
+        (true, _) => out::say("there is no realm to prune"),
+        (false, false) => out::say("nothing was deleted; add --force to delete"),
+        (false, true) => {}
     }
     Ok(())
 }

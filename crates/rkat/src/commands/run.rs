@@ -12,7 +12,7 @@ use meerkat::{
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{open_for, pairs, print_json};
+use super::{open, open_for, pairs, print_json};
 use crate::args::{Output, RunArgs, ScopeArgs};
 use crate::env;
 use crate::error::CliError;
@@ -27,7 +27,10 @@ pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, Cli
     let prompt = prompt(&args)?;
     let turn = turn(&args, prompt)?;
     let locator = args.resume.as_deref().map(Locator::parse);
-    let runtime = open_for(scope, locator.as_ref().and_then(|locator| locator.realm.as_deref()))?;
+    let runtime = match &locator {
+        Some(locator) => open_for(scope, locator.realm.as_deref())?,
+        None => open(&scope)?,
+    };
     let screen = Screen::new(&args);
     let control = RunControl { cancel: interrupt_on_ctrl_c(), events: screen.sink() };
     let named = turn.model.is_some();

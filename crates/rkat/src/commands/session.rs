@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use meerkat::{Archived, Clock as _, SessionQuery, SystemClock};
 use serde_json::json;
 
-use super::{call, open, open_for, pairs, print_json};
+use super::{call, open_for, open_known, pairs, print_json};
 use crate::args::{ScopeArgs, SessionCommand};
 use crate::env;
 use crate::error::CliError;
@@ -17,7 +17,7 @@ pub(super) async fn session(scope: ScopeArgs, command: SessionCommand) -> Result
     match command {
         SessionCommand::List { limit, offset, labels, archived, json } => {
             let labels = pairs(&labels)?;
-            let runtime = open(&scope)?;
+            let runtime = open_known(&scope)?;
             if json {
                 let request = json!({
                     "limit": limit, "offset": offset, "labels": labels, "include_archived": archived,
@@ -69,8 +69,8 @@ async fn show(scope: ScopeArgs, id: &str, json: bool) -> Result<(), CliError> {
     let id = locator.find(&runtime).await?;
     if json {
         let mut session = call(&runtime, "meerkat_read", json!({ "session_id": id })).await?;
-        let history = call(&runtime, "meerkat_history", json!({ "session_id": id })).await?;
-        session["messages"] = history["messages"].clone();
+        let messages = runtime.sessions().history(id, 0, None).await?.messages;
+        session["messages"] = serde_json::to_value(messages).map_err(meerkat::Error::Encode)?;
         print_json(&session);
         return Ok(());
     }

@@ -13,6 +13,9 @@ fn the_config_is_shown_with_its_defaults() {
     budget_warning_threshold = 0.8
     structured_output_retries = 2
 
+    [limits]
+    max_reply_bytes = 102400
+
     [retry]
     max_retries = 3
     initial_delay = "500ms"
@@ -132,7 +135,7 @@ fn a_wrong_document_is_refused_by_its_place() {
     let set = |document: &str| rkat.args(["config", "set", "--json", document]).run();
     assert_snapshot!(set("{\"agent\": {\"modle\": \"x\"}}"), @r"
     --- stderr
-    error: invalid config: `agent.modle`: unknown field `modle`, expected one of `model`, `max_tokens_per_turn`, `system_prompt`, `tool_instructions`, `temperature`, `budget_warning_threshold`, `max_turns`, `provider_params`, `structured_output_retries` [INVALID_PARAMS]
+    error: invalid config: `agent.modle`: unknown field `modle`, expected one of `model`, `max_tokens_per_turn`, `system_prompt`, `system_prompt_file`, `tool_instructions`, `temperature`, `budget_warning_threshold`, `max_turns`, `provider_params`, `output_schema`, `extraction_prompt`, `structured_output_retries` [INVALID_PARAMS]
     --- exit 2
     ");
     assert_snapshot!(set("{\"agent\": {\"max_turns\": 0}}"), @r"
@@ -147,8 +150,8 @@ fn a_wrong_document_is_refused_by_its_place() {
     ");
     assert_snapshot!(rkat.args(["config", "set", "missing.toml"]).run(), @r"
     --- stderr
-    error: `missing.toml` cannot be read: No such file or directory (os error 2) [INTERNAL_ERROR]
-    --- exit 1
+    error: `missing.toml` cannot be read: No such file or directory (os error 2) [INVALID_PARAMS]
+    --- exit 2
     ");
     assert_snapshot!(rkat.args(["config", "set"]).run(), @r"
     --- stderr

@@ -9,14 +9,14 @@ fn a_failed_run_exits_1_with_its_code_and_can_be_resumed() {
     let rkat = Rkat::new();
     assert_snapshot!(rkat.args(["run", "fail auth"]).run(), @r#"
     --- stderr
-    error: other: the offline model was told to fail with `auth` [AGENT_ERROR]
+    error: the offline model was told to fail with `auth` [AGENT_ERROR]
     hint: rkat run --resume=[uuid] "…" continues the session
     --- exit 1
     "#);
     assert_snapshot!(rkat.args(["run", "--json", "fail auth"]).run(), @r#"
-    {"error":{"code":"AGENT_ERROR","message":"other: the offline model was told to fail with `auth`","data":{"session_id":"[uuid]","session_ref":"[workspace]:[uuid]","session_created":true,"resumable":true,"error_class":"auth","terminal_cause_kind":"llm_failure"}}}
+    {"error":{"code":"AGENT_ERROR","message":"the offline model was told to fail with `auth`","data":{"session_id":"[uuid]","session_ref":"[workspace]:[uuid]","session_created":true,"resumable":true,"error_class":"auth","terminal_cause_kind":"llm_failure"}}}
     --- stderr
-    error: other: the offline model was told to fail with `auth` [AGENT_ERROR]
+    error: the offline model was told to fail with `auth` [AGENT_ERROR]
     hint: rkat run --resume=[uuid] "…" continues the session
     --- exit 1
     "#);

@@ -28,8 +28,8 @@ fn a_folder_has_its_own_realm_and_a_marked_one_covers_what_is_below() {
 fn realms_are_created_listed_shown_and_deleted() {
     let rkat = Rkat::new();
     assert_snapshot!(rkat.args(["realm", "list"]).run(), @r"
-    REALM  BACKEND  ORIGIN  CREATED
     --- stderr
+    there are no realms in `[dir]/data/meerkat/realms`
     --- exit 0
     ");
     assert_snapshot!(rkat.args(["realm", "create", "team"]).run(), @r"
@@ -172,5 +172,41 @@ fn realms_are_kept_where_one_says() {
     --- stderr
     error: no folder for realms: set HOME or pass `--state-root DIR` [INVALID_PARAMS]
     --- exit 2
+    ");
+}
+
+#[test]
+fn a_realm_that_is_looked_at_must_be_there() {
+    let rkat = Rkat::new();
+    let id = "01936f8a-7b2c-7000-8000-000000000001";
+    let looks: [&[&str]; 7] = [
+        &["session", "list"],
+        &["session", "show", id],
+        &["session", "delete", id],
+        &["run", "--resume", "say x"],
+        &["config", "get"],
+        &["models"],
+        &["capabilities"],
+    ];
+    for look in looks {
+        let done = rkat.args(["--realm", "taem"].into_iter().chain(look.iter().copied())).run();
+        assert!(done.to_string().contains("realm `taem` not found"), "{look:?}: {done}");
+    }
+    let list = rkat.args(["realm", "list"]).run().to_string();
+    assert!(!list.contains("taem"), "{list}");
+}
+
+#[test]
+fn a_realm_in_memory_cannot_be_created_and_nothing_to_prune_is_said() {
+    let rkat = Rkat::new();
+    assert_snapshot!(rkat.args(["realm", "create", "brief", "--backend", "memory"]).run(), @r"
+    --- stderr
+    error: a realm in memory ends with its process, so there is nothing to create [INVALID_PARAMS]
+    --- exit 2
+    ");
+    assert_snapshot!(rkat.args(["realm", "prune"]).run(), @r"
+    --- stderr
+    there is no realm to prune
+    --- exit 0
     ");
 }

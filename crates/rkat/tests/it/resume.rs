@@ -57,8 +57,8 @@ fn a_name_that_fits_nothing_or_too_much_is_refused() {
     rkat.session("say two");
     assert_snapshot!(rkat.args(["run", "--resume=zzz", "say x"]).run(), @r"
     --- stderr
-    error: no session begins with `zzz`; `rkat session list` shows them [INVALID_PARAMS]
-    --- exit 2
+    error: no session begins with `zzz`; `rkat session list` shows them [SESSION_NOT_FOUND]
+    --- exit 1
     ");
     assert_snapshot!(rkat.args(["run", "--resume=0", "say x"]).run(), @r"
     --- stderr
@@ -67,8 +67,8 @@ fn a_name_that_fits_nothing_or_too_much_is_refused() {
     ");
     assert_snapshot!(rkat.args(["run", "--resume=~7", "say x"]).run(), @r"
     --- stderr
-    error: realm `[workspace]` has no session `~7`; `rkat session list` shows them [INVALID_PARAMS]
-    --- exit 2
+    error: realm `[workspace]` has no session `~7`; `rkat session list` shows them [SESSION_NOT_FOUND]
+    --- exit 1
     ");
     let unknown = "--resume=01936f8a-7b2c-7000-8000-000000000001";
     assert_snapshot!(rkat.args(["run", unknown, "say x"]).run(), @r"

@@ -44,8 +44,8 @@ fn a_wrong_schema_is_refused() {
     ");
     assert_snapshot!(with("missing.json"), @r"
     --- stderr
-    error: the schema `missing.json` cannot be read: No such file or directory (os error 2) [INTERNAL_ERROR]
-    --- exit 1
+    error: the schema `missing.json` cannot be read: No such file or directory (os error 2) [INVALID_PARAMS]
+    --- exit 2
     ");
 }
 

@@ -209,7 +209,7 @@ fn a_deleted_session_can_be_shown_and_not_continued() {
     --- exit 1
     ");
     assert_snapshot!(rkat.args(["session", "delete", &id, "--json"]).run(), @r#"
-    {"error":{"code":"SESSION_NOT_FOUND","message":"session `[uuid]` is archived"}}
+    {"error":{"code":"SESSION_NOT_FOUND","message":"session `[uuid]` is archived","data":{"session_id":"[uuid]","session_ref":"[workspace]:[uuid]"}}}
     --- stderr
     error: session `[uuid]` is archived [SESSION_NOT_FOUND]
     --- exit 1
@@ -225,4 +225,19 @@ fn a_session_that_does_not_run_cannot_be_interrupted() {
     error: session `[uuid]` has no run in flight [SESSION_NOT_RUNNING]
     --- exit 1
     ");
+}
+
+#[test]
+fn a_list_fits_a_narrow_terminal() {
+    let rkat = Rkat::new();
+    rkat.args(["run", "-q", "--label", "team=core", "--label", "topic=storage", "say one"]).run();
+    let list = rkat.args(["session", "list"]).env("COLUMNS", "80").run();
+    assert_snapshot!(list, @r"
+    SESSION                               CHANGED   MSGS  MODEL    LABELS
+    [uuid]  just now  2     offline  team=core topic=…
+    --- stderr
+    --- exit 0
+    ");
+    let widest = list.text().lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(80), "{widest:?}");
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::world::{Durable, answer, call, compaction, model_error, prompt, settings, text, tools};
+use super::world::{Durable, answer, call, compaction, model_error, paused, prompt, settings, text, tools};
 use crate::run::{Ask, Effect, Input, Outcome, Run, RunInput, RunSettings, Stop};
 use crate::{
     AssistantBlock, BudgetLimits, Content, ModelErrorKind, Timestamp, ToolOutput, ToolResult, ToolRoute,
@@ -169,6 +169,7 @@ impl Session {
                 let verdict = if self.tape.pick(2) == 0 { Ok(json!({})) } else { Err("no".to_owned()) };
                 Input::Extracted { text: "{}".to_owned(), usage: Usage::default(), verdict }
             }
+            Ask::Step | Ask::Summarise { .. } if self.tape.pick(6) == 5 => paused(self.tape.blocks()),
             Ask::Step | Ask::Summarise { .. } => answer(self.tape.blocks()),
         }
     }

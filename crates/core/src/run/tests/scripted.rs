@@ -53,7 +53,11 @@ fn results_stand_in_call_order_however_they_arrive() {
     let waiting = bench.feed(answer(vec![text("two tools"), call("a", "alpha"), call("b", "beta")]));
     assert_eq!(waiting, Waiting::Tools(vec!["a".to_owned(), "b".to_owned()]));
     bench.feed(done("b", "second"));
-    assert_eq!(bench.durable.calls[1].result, Some(result("b", "second")), "kept while the other runs");
+    assert_eq!(
+        bench.durable.calls[1].result,
+        Some(result("b", "second").into()),
+        "kept while the other runs"
+    );
     assert_eq!(bench.feed(done("a", "first")), Waiting::Model);
     assert_eq!(results(&bench.durable), [["a=first", "b=second"]]);
     bench.feed(answer(vec![text("done")]));
@@ -163,11 +167,8 @@ fn retries_are_announced_and_end() {
         assert_eq!(bench.feed(Input::Rested), Waiting::Model);
     }
     assert_eq!(bench.feed(Input::Failed(model_error(ModelErrorKind::Overloaded))), Waiting::End);
-    let failure = Failure {
-        class: ErrorClass::Llm,
-        cause: TerminalCause::RetryExhausted,
-        message: "other: no".to_owned(),
-    };
+    let failure =
+        Failure { class: ErrorClass::Llm, cause: TerminalCause::RetryExhausted, message: "no".to_owned() };
     assert_eq!(bench.report.as_ref().unwrap().outcome, Outcome::Failed(failure));
     let retries = bench.events.iter().filter(|e| matches!(e, AgentEvent::Retrying { .. })).count();
     assert_eq!(retries, 3);

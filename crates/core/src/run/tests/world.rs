@@ -11,7 +11,7 @@ use crate::run::{
     StoredCall, ToolTable, open,
 };
 use crate::{
-    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, Content, Message, ModelError,
+    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, Content, Extent, Message, ModelError,
     ModelErrorKind, Provider, RetryPolicy, RunId, SessionId, StopReason, Timestamp, ToolRoute, Transcript,
     Usage,
 };
@@ -39,7 +39,7 @@ impl Durable {
             }
             CallChange::Settle(results) => {
                 for result in results {
-                    let call = self.calls.iter_mut().find(|call| call.intent.id == result.tool_use_id);
+                    let call = self.calls.iter_mut().find(|call| call.intent.id == result.result.tool_use_id);
                     call.expect("a settled call is open").result = Some(result.clone());
                 }
             }
@@ -105,11 +105,14 @@ pub(super) fn settings() -> RunSettings {
     RunSettings {
         session_id: SessionId::from_uuid(Uuid::from_u128(1)),
         run_id: RunId::from_uuid(Uuid::from_u128(2)),
+        provider: Provider::Other,
         max_steps: 8,
         budget: BudgetLimits::default(),
         warn_at: 0.8,
         retry: RetryPolicy::default(),
         extraction_retries: None,
+        schema_warnings: Vec::new(),
+        extraction_prompt: None,
         compaction: None,
     }
 }
@@ -149,7 +152,13 @@ pub(super) fn call(id: &str, name: &str) -> AssistantBlock {
 
 pub(super) fn answer(blocks: Vec<AssistantBlock>) -> Input {
     let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
-    Input::Answered(Answer { blocks, stop_reason: StopReason::EndTurn, usage })
+    Input::Answered(Answer { blocks, stop_reason: StopReason::EndTurn, extent: Extent::Whole, usage })
+}
+
+/// An answer that goes on when it is sent back.
+pub(super) fn paused(blocks: Vec<AssistantBlock>) -> Input {
+    let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
+    Input::Answered(Answer { blocks, stop_reason: StopReason::EndTurn, extent: Extent::Paused, usage })
 }
 
 pub(super) fn model_error(kind: ModelErrorKind) -> ModelError {

@@ -283,6 +283,8 @@ fn a_paused_turn_is_left_open() {
         { "role": "assistant", "content": [text("Searching."), searching("s1")] },
     ]);
     assert_eq!(messages_of(paused.clone()), expected);
+    let words_last = vec![user("a"), assistant(vec![served(searching("s1")), say("Searching.")])];
+    assert_eq!(messages_of(words_last).as_array().map(Vec::len), Some(2), "whatever was said last");
     let mut resumed = paused;
     resumed.push(assistant(vec![served(found("s1")), say("Done.")]));
     resumed.push(user("b"));

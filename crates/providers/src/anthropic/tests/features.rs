@@ -170,7 +170,8 @@ fn features_are_asked_for_by_name_only_when_used() {
     let alone = json_of(&with_params(json!({ "thinking": { "type": "adaptive" } })));
     assert_eq!(beta(&alone), None);
     assert_eq!(beta(&with_tools(json!({ "thinking": { "type": "disabled" } }))), None);
-    assert_eq!(newer().headers_for(&with_tools(adaptive())), vec![]);
+    let compact = vec![("anthropic-beta", "compact-2026-01-12".to_owned())];
+    assert_eq!(newer().headers_for(&with_tools(adaptive())), compact);
 }
 
 #[test]
@@ -229,4 +230,12 @@ fn an_indirect_call_names_its_caller() {
     let sent = messages_of(vec![user("go"), assistant(vec![indirect])]);
     assert_eq!(sent[1]["content"][0]["caller"], caller);
     assert_eq!(sent[2]["content"][0]["is_error"], json!(true));
+}
+
+#[test]
+fn parameters_for_other_providers_are_not_sent() {
+    let plain = json_of(&with_params(json!({})));
+    let others =
+        json!({ "google_search": {}, "reasoning_effort": "low", "thinking_level": "low", "seed": 7 });
+    assert_eq!(json_of(&with_params(others)), plain);
 }

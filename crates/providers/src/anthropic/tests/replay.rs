@@ -1,6 +1,6 @@
 //! Good streams, read whole and cut anywhere.
 
-use meerkat_core::{ModelErrorKind, Usage};
+use meerkat_core::{Extent, ModelErrorKind, Usage};
 
 use super::*;
 
@@ -83,7 +83,7 @@ fn expected() -> Answer {
         cache_creation_tokens: Some(7),
         cache_read_tokens: Some(9),
     };
-    Answer { blocks, stop_reason: StopReason::ToolUse, usage }
+    Answer { blocks, stop_reason: StopReason::ToolUse, extent: Extent::Whole, usage }
 }
 
 #[test]
@@ -135,6 +135,13 @@ fn call_block(json: &str) -> Vec<Value> {
         delta(0, piece),
         stop(0),
     ]
+}
+
+#[test]
+fn only_a_pause_leaves_an_answer_open() {
+    for (reason, extent) in [("pause_turn", Extent::Paused), ("end_turn", Extent::Whole)] {
+        assert_eq!(one(text_block("so"), reason).map(|answer| answer.extent), Ok(extent), "{reason}");
+    }
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn an_output_schema_becomes_a_response_format() {
 fn the_callers_parameters_are_passed_through_but_do_not_replace_ours() {
     let own = json!({
         "reasoning_effort": "low", "chat_template_kwargs": { "enable_thinking": false }, "top_k": 20, "odd": [1],
-        "model": "x", "messages": [], "tools": [], "stream": false, "stream_options": null,
+        "model": "x", "messages": [], "tools": [], "stream": false, "stream_options": null, "input": [], "contents": [],
     });
     assert_eq!(
         body(&info(), &params(own)),

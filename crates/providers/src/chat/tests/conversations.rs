@@ -250,9 +250,19 @@ fn a_long_history_alternates() {
             { "role": "user", "content": "[SYSTEM NOTICE] be kind\n\none" },
             { "role": "assistant", "content": "a\n\n[image: image/png]\n\nb", "tool_calls": [tool_call("x", "{}")] },
             { "role": "tool", "tool_call_id": "x", "content": "1" },
-            { "role": "assistant", "content": null, "tool_calls": [tool_call("x", "{}")] },
-            { "role": "tool", "tool_call_id": "x", "content": "2" },
+            { "role": "assistant", "content": null, "tool_calls": [tool_call("x_2", "{}")] },
+            { "role": "tool", "tool_call_id": "x_2", "content": "2" },
             { "role": "user", "content": "[SYSTEM NOTICE] tools came\n\ntwo" },
         ])
     );
+}
+
+#[test]
+fn a_picture_of_a_sort_that_is_not_read_is_named() {
+    let bitmap = ContentBlock::Image {
+        media_type: "image/bmp".to_owned(),
+        source: MediaSource::Inline { data: "Qk0=".to_owned() },
+    };
+    let expected = json!([{ "role": "user", "content": "[image: image/bmp]" }]);
+    assert_eq!(messages(&seeing(), vec![say(vec![bitmap])]), expected);
 }

@@ -1,9 +1,13 @@
 //! Calls written as text.
 
-use meerkat_core::StopReason;
+use std::sync::Arc;
+
+use meerkat_core::{ModelRequest, OutputSchema, Provider, StopReason};
 use serde_json::json;
 
-use super::{blocks, call, delta, reasoning, replay, text, whole};
+use super::{blocks, call, delta, reasoning, replay, request, text, tool, whole, wire};
+use crate::reader::Reader;
+use crate::wire::Wire as _;
 
 const CALL: &str = r#"{"name": "f", "arguments": {"x": 1}}"#;
 
@@ -101,4 +105,22 @@ fn text_is_text_where_the_server_reads_calls() {
 fn a_call_may_follow_thoughts() {
     let stream = whole(&[delta(json!({ "content": format!("<think>hm</think>\n{CALL}") }))], "stop");
     assert_eq!(blocks(&stream), [reasoning("hm", "content"), call("call_0", "f", json!({ "x": 1 }))]);
+}
+
+#[test]
+fn where_no_call_can_be_meant_a_text_like_one_is_a_text() {
+    let decode = |request: &meerkat_core::ModelRequest| {
+        let decoder = wire(Provider::SelfHosted).decoder_for(request);
+        let stream = whole(&[delta(json!({ "content": CALL }))], "stop");
+        let mut reader = Reader::new(Provider::SelfHosted, decoder);
+        reader.feed(stream.as_bytes(), &|_| {}).unwrap();
+        reader.finish().unwrap().blocks
+    };
+    let plain = request(vec![]);
+    let offered = ModelRequest { tools: Arc::from([tool("f", "", json!({}))]), ..request(vec![]) };
+    let schema = OutputSchema::parse(json!({ "type": "object" })).unwrap();
+    let structured = ModelRequest { output_schema: Some(Arc::new(schema)), ..offered.clone() };
+    assert_eq!(decode(&plain), [text(CALL)]);
+    assert_eq!(decode(&structured), [text(CALL)]);
+    assert_eq!(decode(&offered), [call("call_0", "f", json!({ "x": 1 }))]);
 }

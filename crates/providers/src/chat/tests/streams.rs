@@ -1,4 +1,4 @@
-use meerkat_core::{Answer, ModelErrorKind, StopReason, Usage};
+use meerkat_core::{Answer, Extent, ModelErrorKind, StopReason, Usage};
 use serde_json::json;
 
 use super::{call, delta, failure, read, reasoning, sse, stop, text, whole};
@@ -24,7 +24,12 @@ fn text_arrives_with_its_usage() {
         cache_creation_tokens: Some(2),
         cache_read_tokens: Some(5),
     };
-    let answer = Answer { blocks: vec![text("Héllo 🌍")], stop_reason: StopReason::EndTurn, usage };
+    let answer = Answer {
+        blocks: vec![text("Héllo 🌍")],
+        stop_reason: StopReason::EndTurn,
+        extent: Extent::Whole,
+        usage,
+    };
     assert_eq!(read(&stream), (answer, "Héllo 🌍".to_owned(), String::new()));
 }
 

@@ -89,7 +89,7 @@ fn other_keys_pass_but_may_not_replace_the_conversation() {
         "generationConfig": { "candidateCount": 1, "maxOutputTokens": 9 },
         "labels": null,
         "url_context": {},
-        "contents": [], "tools": [], "model": "x", "stream": false,
+        "contents": [], "tools": [], "model": "x", "stream": false, "messages": [], "input": [], "web_search": {}, "reasoning_effort": "low", "effort": "low",
     }));
     request.tools = Arc::from([weather()]);
     let mut plain = with_params(json!({ "url_context": {} }));

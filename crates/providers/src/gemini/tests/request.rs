@@ -289,3 +289,38 @@ fn an_output_schema_makes_the_answer_json() {
     assert_eq!(config["responseMimeType"], "application/json");
     assert_eq!(config["responseJsonSchema"]["properties"]["age"]["type"], "integer");
 }
+
+#[test]
+fn the_user_speaks_first_and_last() {
+    let user = |text: &str| json!({ "role": "user", "parts": [{ "text": text }] });
+    let begin = user("[SYSTEM NOTICE] the conversation goes on from here");
+    let said = json!({ "role": "model", "parts": [{ "text": "well" }] });
+    assert_eq!(contents(vec![model(vec![text("well", None)])]), json!([begin, said, user("Continue.")]));
+    assert_eq!(contents(Vec::new()), json!([begin]));
+}
+
+#[test]
+fn a_name_that_a_model_made_up_becomes_one_that_is_taken() {
+    let names = ["9lives", "a.b/c", "", "né"];
+    let calls = names.iter().enumerate().map(|(at, name)| call(&at.to_string(), name, json!({}), None));
+    let long = call("long", &"n".repeat(100), json!({}), None);
+    let ids = ["0", "1", "2", "3", "long"];
+    let answers = ids.map(|id| result(id, Content::text("ok"))).to_vec();
+    let sent = contents(vec![user("go"), model(calls.chain([long]).collect()), results(answers)]);
+    let of = |turn: usize, kind: &str| -> Vec<Value> {
+        sent[turn]["parts"].as_array().unwrap().iter().map(|part| part[kind]["name"].clone()).collect()
+    };
+    let expected = ["_9lives", "a_b_c", "_", "n_", &"n".repeat(64)].map(Value::from);
+    assert_eq!((of(1, "functionCall"), of(2, "functionResponse")), (expected.to_vec(), expected.to_vec()));
+}
+
+#[test]
+fn a_picture_of_a_sort_that_is_not_read_is_named() {
+    let shown = vec![picture("image/gif"), picture("image/jpg")];
+    let asked = Message::User { content: shown.into(), created_at: meerkat_core::Timestamp::UNIX_EPOCH };
+    let expected = json!([{ "role": "user", "parts": [
+        { "text": "[image: image/gif]" },
+        { "inlineData": { "mimeType": "image/jpeg", "data": "aGk=" } },
+    ] }]);
+    assert_eq!(contents(vec![asked]), expected);
+}

@@ -1,6 +1,6 @@
 //! Answers that are read.
 
-use meerkat_core::{Answer, AssistantBlock, Delta, ModelErrorKind as Kind, StopReason, Usage};
+use meerkat_core::{Answer, AssistantBlock, Delta, Extent, ModelErrorKind as Kind, StopReason, Usage};
 use serde_json::{Value, json};
 
 use super::{call, read, sse, text};
@@ -89,7 +89,7 @@ fn everything_read() -> (Answer, Vec<Delta>) {
         Delta::Text("It is ".to_owned()),
         Delta::Text("warm, é".to_owned()),
     ];
-    (Answer { blocks, stop_reason: StopReason::ToolUse, usage }, deltas)
+    (Answer { blocks, stop_reason: StopReason::ToolUse, extent: Extent::Whole, usage }, deltas)
 }
 
 #[test]

@@ -143,7 +143,7 @@ async fn fail_gives_an_error_of_every_kind_every_time() {
         for _ in 0..5 {
             let error = ask(&model, &request).await.unwrap_err();
             assert_eq!(error.kind, kind);
-            assert_eq!(error.to_string(), format!("other: the offline model was told to fail with `{name}`"));
+            assert_eq!(error.to_string(), format!("the offline model was told to fail with `{name}`"));
         }
     }
 }

@@ -147,3 +147,11 @@ fn what_is_not_known_is_passed_on_and_what_is_ours_stays() {
     );
     assert_eq!(body(&model(), &with_params(json!("odd"))), body(&model(), &asking(vec![user("hi")])));
 }
+
+#[test]
+fn null_takes_away_and_parameters_for_other_providers_are_not_sent() {
+    let params = json!({"store": null, "metadata": null, "google_search": {}, "thinking_level": "low", "effort": "low"});
+    let mut expected = body(&model(), &asking(vec![user("hi")]));
+    expected.as_object_mut().unwrap().remove("store");
+    assert_eq!(body(&model(), &with_params(params)), expected);
+}

@@ -1,6 +1,6 @@
 //! What is read of an answer that is as it should be.
 
-use meerkat_core::{ModelErrorKind, Usage};
+use meerkat_core::{Extent, ModelErrorKind, Usage};
 
 use super::*;
 
@@ -124,10 +124,14 @@ fn expected() -> Read {
         content: search_item("completed"),
         meta: Some(json!({"provider": "open_ai", "id": "ws_1"})),
     };
+    let said = json!({
+        "provider": "open_ai", "id": "msg_1", "phase": "commentary",
+        "annotations": [{"type": "url_citation", "url": "https://e.org"}],
+    });
     let blocks = vec![
         think("Hm — first.\n\nThen.\n\nraw", Some(thought)),
         search,
-        say("Grüße, 🦦!", Some(json!({"provider": "open_ai", "id": "msg_1", "phase": "commentary"}))),
+        say("Grüße, 🦦!", Some(said)),
         call("call_1", "weather", json!({"city": "Paris"})),
         call("call_2", "weather", json!("{\"city\"")),
     ];
@@ -138,7 +142,7 @@ fn expected() -> Read {
         cache_read_tokens: Some(40),
     };
     Read {
-        answer: Ok(Answer { blocks, stop_reason: StopReason::ToolUse, usage }),
+        answer: Ok(Answer { blocks, stop_reason: StopReason::ToolUse, extent: Extent::Whole, usage }),
         text: "Grüße, 🦦!".to_owned(),
         reasoning: "Hm — first.\n\nThen.\n\nraw".to_owned(),
     }
@@ -215,7 +219,7 @@ fn events_without_places_are_known_by_their_ids() {
     assert_eq!(
         read(Provider::SelfHosted, [stream.as_bytes()]),
         Read {
-            answer: Ok(Answer { blocks, stop_reason: StopReason::ToolUse, usage }),
+            answer: Ok(Answer { blocks, stop_reason: StopReason::ToolUse, extent: Extent::Whole, usage }),
             text: "yes".to_owned(),
             reasoning: "hm".to_owned(),
         }
@@ -243,6 +247,21 @@ fn what_was_not_streamed_is_shown_when_it_is_complete() {
         assert_eq!(read.text, "all of it");
         assert_eq!(read.answer.unwrap().blocks, blocks);
     }
+}
+
+#[test]
+fn annotations_stay_with_the_text_they_are_about() {
+    let cited = |url: &str, start: u64| json!({"type": "url_citation", "title": "t", "url": url, "start_index": start, "end_index": start + 1});
+    let part = |text: &str, notes: Value| json!({"type": "output_text", "text": text, "annotations": notes});
+    let parts = json!([part("öne", json!([cited("a", 0)])), part("two", json!([cited("b", 1)]))]);
+    let done = json!({"type": "response.output_item.done", "output_index": 0, "item": message(&parts)});
+    let block = read_whole(&stream(&[done, completed()])).answer.unwrap().blocks.remove(0);
+    let annotations = json!([cited("a", 0), cited("b", 4)]);
+    let meta = json!({"provider": "open_ai", "id": "m", "annotations": annotations});
+    assert_eq!(block, say("önetwo", Some(meta)));
+
+    let items = input(&model(), vec![user("hi"), assistant(vec![block])]);
+    assert_eq!(items[1]["content"][0]["annotations"], annotations);
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn a_long_conversation_goes_back_whole() {
         ]),
         results(vec![
             ("c1", ToolOutput::text("18C")),
-            ("c2", ToolOutput { content: Content::text("no such city"), is_error: true }),
+            ("c2", ToolOutput { is_error: true, ..ToolOutput::text("no such city") }),
         ]),
         notice,
         Message::System { content: "be kind".to_owned(), created_at: AT },
@@ -178,7 +178,7 @@ fn pictures_are_sent_to_those_who_see_them() {
 fn pictures_in_results_are_sent_to_those_who_see_them_there() {
     let content = Content::from(vec![prose("a cat"), picture()]);
     let messages = |is_error| {
-        let output = ToolOutput { content: content.clone(), is_error };
+        let output = ToolOutput { content: content.clone(), is_error, images: Vec::new() };
         vec![user("hi"), assistant(vec![call("c", "look", json!({}))]), results(vec![("c", output)])]
     };
     let mut seeing = model();
@@ -227,4 +227,19 @@ fn odd_calls_are_made_acceptable() {
             output_item("c2", json!("Error: (no output)")),
         ])
     );
+}
+
+#[test]
+fn a_picture_of_a_sort_that_is_not_read_is_named() {
+    let bitmap = ContentBlock::Image {
+        media_type: "image/bmp".to_owned(),
+        source: MediaSource::Inline { data: "Qk0=".to_owned() },
+    };
+    let asked = Message::User { content: vec![bitmap].into(), created_at: AT };
+    assert_eq!(input(&model(), vec![asked]), json!([said("[image: image/bmp]")]));
+}
+
+#[test]
+fn something_is_always_said() {
+    assert_eq!(input(&model(), vec![user(" ")]), json!([said("Continue.")]));
 }

@@ -15,7 +15,7 @@ use meerkat_core::{
 use serde_json::{Value, json};
 
 use super::{Responses, request, without_version};
-use crate::sse::Parser;
+use crate::reader::Reader;
 use crate::wire::Wire;
 
 const AT: Timestamp = Timestamp::UNIX_EPOCH;
@@ -159,19 +159,10 @@ fn answer<'a>(
     chunks: impl IntoIterator<Item = &'a [u8]>,
     sink: meerkat_core::DeltaSink<'_>,
 ) -> Result<Answer, ModelError> {
-    let mut parser = Parser::default();
-    let mut decoder = wire(provider).decoder();
-    let mut events = Vec::new();
-    for chunk in chunks {
-        let malformed = |odd: crate::sse::SseError| {
-            crate::wire::error(provider, meerkat_core::ModelErrorKind::Malformed, odd.to_string())
-        };
-        parser.feed(chunk, &mut events).map_err(malformed)?;
-        for event in events.drain(..) {
-            decoder.event(&event, sink)?;
-        }
-    }
-    decoder.finish()
+    let wire = wire(provider);
+    let mut reader = Reader::new(wire.provider(), wire.decoder());
+    chunks.into_iter().try_for_each(|chunk| reader.feed(chunk, sink))?;
+    reader.finish()
 }
 
 fn read_whole(stream: &str) -> Read {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::schema::Dialect;
+use super::Dialect;
 
 /// Says what a provider would refuse of a tool's schema.
 pub(super) fn check(schema: &Value, dialect: Dialect) -> Result<(), String> {

@@ -100,3 +100,33 @@ fn warnings_name_what_is_left_out() {
     assert_eq!(open.len(), 1);
     assert_eq!(open[0].path, "/properties/a~1b/additionalProperties");
 }
+
+#[test]
+fn strict_schemas_are_put_together_where_parts_must_hold_together() {
+    let wanted = json!({
+        "type": "object",
+        "properties": {
+            "both": { "allOf": [{ "$ref": "#/$defs/A" }, { "properties": { "b": { "type": "string" } }, "required": ["b"] }] },
+            "kind": { "oneOf": [{ "const": "a" }, { "const": "b" }] },
+        },
+        "required": ["both", "kind"],
+        "$defs": { "A": { "type": "object", "properties": { "a": { "type": "integer" } }, "required": ["a"] } },
+    });
+    let both = json!({
+        "type": "object",
+        "properties": { "a": { "type": "integer" }, "b": { "type": "string" } },
+        "required": ["a", "b"],
+        "additionalProperties": false,
+    });
+    let sent = output(&wanted, Dialect::OpenAi, true);
+    assert_eq!(sent["properties"]["both"], both);
+    assert_eq!(sent["properties"]["kind"], json!({ "anyOf": [{ "const": "a" }, { "const": "b" }] }));
+    assert_eq!(output(&wanted, Dialect::OpenAi, false), wanted);
+}
+
+#[test]
+fn a_strict_schema_that_is_part_of_itself_has_an_end() {
+    let endless = json!({ "allOf": [{ "$ref": "#" }, { "$ref": "#" }, { "type": "object", "title": "a" }] });
+    let expected = json!({ "type": "object", "title": "a", "additionalProperties": false });
+    assert_eq!(output(&endless, Dialect::OpenAi, true), expected);
+}

@@ -1,0 +1,48 @@
+//! What the benchmarks stand on: a folder, a realm in it, and SQLite alone to compare with.
+
+use std::path::Path;
+
+use meerkat::Realm;
+use meerkat_core::Timestamp;
+use uuid::Uuid;
+
+use crate::measure::Failure;
+
+/// A temporary folder on the disk of the build, where a commit costs what it costs.
+pub(crate) fn folder() -> Result<tempfile::TempDir, Failure> {
+    let beside = std::env::current_exe()?.parent().map(Path::to_owned).ok_or("no folder")?;
+    Ok(tempfile::Builder::new().prefix("bench-").tempdir_in(beside)?)
+}
+
+pub(crate) fn realm(folder: &Path) -> Result<Realm, Failure> {
+    Ok(Realm::open(meerkat::RealmOptions {
+        state_root: folder.to_owned(),
+        realm: "bench".parse()?,
+        origin: meerkat::Origin::Explicit,
+        backend_hint: None,
+        instance: None,
+        surface: "bench".to_owned(),
+        now: Timestamp::now(),
+        owner: Uuid::now_v7(),
+    })?)
+}
+
+/// SQLite and nothing else, as durable as the store.
+pub(crate) struct Floor(rusqlite::Connection);
+
+impl Floor {
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let connection = rusqlite::Connection::open(path)?;
+        connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+        connection.execute_batch(
+            "PRAGMA synchronous = FULL; CREATE TABLE messages (seq INTEGER PRIMARY KEY, message BLOB NOT NULL)",
+        )?;
+        Ok(Self(connection))
+    }
+
+    pub(crate) fn commit(&self) -> Result<(), Failure> {
+        let message = [b'x'; 200];
+        self.0.execute("INSERT INTO messages (message) VALUES (?1)", [message.as_slice()])?;
+        Ok(())
+    }
+}

@@ -1,0 +1,219 @@
+//! What the machine does about providers that pause, fail and warn, and about tools that make pictures.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::world::{Bench, Durable, Waiting, answer, call, model_error, paused, prompt, settings, text};
+use crate::run::{Completion, Input, Outcome, RunSettings};
+use crate::{
+    AgentEvent, AssistantBlock, AssistantImage, BlobId, BlobRef, BudgetLimits, Message, ModelError,
+    ModelErrorKind, Provider, Retry, RetryFailure, RetryKind, RetryPlan, SchemaWarning, StopReason,
+    Timestamp, ToolOutput, Usage,
+};
+
+fn searching(id: &str) -> AssistantBlock {
+    AssistantBlock::ServerToolContent {
+        id: Some(id.to_owned()),
+        name: "web_search".to_owned(),
+        content: serde_json::json!({ "type": "server_tool_use", "id": id }),
+        meta: None,
+    }
+}
+
+#[test]
+fn a_paused_answer_is_kept_and_goes_on_from_where_it_was() {
+    let mut bench = Bench::new(settings(), Durable::default(), prompt("look it up"));
+    bench.go();
+    assert_eq!(bench.feed(paused(vec![text("Let me see. "), searching("s1")])), Waiting::Model);
+    assert_eq!(bench.durable.messages.len(), 2, "the step is committed before the model is asked again");
+    let context = bench.run.transcript().context();
+    assert!(matches!(&**context.last().unwrap(), Message::Assistant { .. }), "it is sent back as it is");
+    assert_eq!(bench.feed(answer(vec![text("It is so.")])), Waiting::End);
+    let report = bench.report.as_ref().unwrap();
+    let whole = Completion { text: "Let me see. It is so.".to_owned(), ..Completion::default() };
+    assert_eq!((report.steps, &report.outcome), (2, &Outcome::Completed(whole)));
+    assert_eq!(
+        bench.event_types(),
+        [
+            "run_started",
+            "turn_started",
+            "text_complete",
+            "server_tool_content",
+            "turn_completed",
+            "turn_started",
+            "text_complete",
+            "turn_completed",
+            "run_completed"
+        ]
+    );
+}
+
+#[test]
+fn an_answer_that_pauses_for_ever_ends_with_what_there_is() {
+    let patient = RunSettings { max_steps: 50, ..settings() };
+    let mut bench = Bench::new(patient, Durable::default(), prompt("go"));
+    let mut waiting = bench.go();
+    let mut steps = 0;
+    while waiting == Waiting::Model {
+        steps += 1;
+        waiting = bench.feed(paused(vec![text("."), searching(&format!("s{steps}"))]));
+    }
+    assert_eq!((steps, waiting), (9, Waiting::End), "the first and eight more");
+    let Outcome::Completed(done) = bench.report.unwrap().outcome else { panic!("completed") };
+    assert_eq!((done.text.as_str(), done.cause), (".........", None));
+}
+
+#[test]
+fn tools_between_two_pauses_begin_the_count_anew() {
+    let patient = RunSettings { max_steps: 50, ..settings() };
+    let mut bench = Bench::new(patient, Durable::default(), prompt("go"));
+    bench.go();
+    for round in 0..2 {
+        for _ in 0..8 {
+            assert_eq!(bench.feed(paused(vec![text("."), searching("s")])), Waiting::Model, "{round}");
+        }
+        bench.feed(answer(vec![call("a", "alpha")]));
+        let done = Input::ToolDone { id: "a".to_owned(), output: ToolOutput::text("1"), duration_ms: 1 };
+        assert_eq!(bench.feed(done), Waiting::Model);
+    }
+    assert_eq!(bench.feed(answer(vec![text("end")])), Waiting::End);
+    let end = Completion { text: "end".to_owned(), ..Completion::default() };
+    assert_eq!(bench.report.unwrap().outcome, Outcome::Completed(end));
+}
+
+fn retries(bench: &Bench) -> Vec<Retry> {
+    let retry = |event: &AgentEvent| match event {
+        AgentEvent::Retrying { retry, .. } => retry.clone(),
+        _ => None,
+    };
+    bench.events.iter().filter_map(retry).collect()
+}
+
+#[test]
+fn a_retry_says_what_failed_and_what_is_planned() {
+    let budget = BudgetLimits { max_duration_secs: Some(10), ..BudgetLimits::default() };
+    let mut bench = Bench::new(RunSettings { budget, ..settings() }, Durable::default(), prompt("go"));
+    bench.go();
+    let later = Timestamp::UNIX_EPOCH + Duration::from_secs(4);
+    let asked = ModelError {
+        retry_after: Some(Duration::from_secs(60)),
+        provider: Provider::Anthropic,
+        ..model_error(ModelErrorKind::RateLimited)
+    };
+    bench.run.feed(later, Input::Failed(asked));
+    assert_eq!(bench.go(), Waiting::Pause(Duration::from_secs(6)), "no longer than the run may take");
+    let mut retry = retries(&bench).remove(0);
+    assert!((450..=550).contains(&retry.plan.computed_delay_ms), "{retry:?}");
+    retry.plan.computed_delay_ms = 500;
+    let expected = Retry {
+        failure: RetryFailure {
+            provider: Provider::Anthropic,
+            kind: RetryKind::RateLimited,
+            retry_after_ms: Some(60_000),
+            duration_ms: Some(4_000),
+            message: "no".to_owned(),
+        },
+        plan: RetryPlan {
+            attempt: 1,
+            max_retries: 3,
+            computed_delay_ms: 500,
+            selected_delay_ms: 6_000,
+            retry_after_hint_ms: Some(60_000),
+            rate_limit_floor_applied: false,
+            budget_capped: true,
+        },
+    };
+    assert_eq!(retry, expected);
+}
+
+#[test]
+fn an_empty_answer_is_a_fault_of_the_models_provider() {
+    let gemini = RunSettings { provider: Provider::Gemini, ..settings() };
+    let mut bench = Bench::new(gemini, Durable::default(), prompt("go"));
+    bench.go();
+    assert!(matches!(bench.feed(answer(vec![])), Waiting::Pause(_)));
+    let failure = retries(&bench).remove(0).failure;
+    let expected = RetryFailure {
+        provider: Provider::Gemini,
+        kind: RetryKind::RetryableProviderError,
+        retry_after_ms: None,
+        duration_ms: Some(0),
+        message: "the model's answer was empty".to_owned(),
+    };
+    assert_eq!(failure, expected);
+}
+
+#[test]
+fn the_structured_output_comes_with_what_its_schema_lost() {
+    let warning = SchemaWarning {
+        provider: Provider::Gemini,
+        path: "/properties/n".to_owned(),
+        message: "left out".to_owned(),
+    };
+    let warned =
+        RunSettings { extraction_retries: Some(0), schema_warnings: vec![warning.clone()], ..settings() };
+    let mut bench = Bench::new(warned, Durable::default(), prompt("go"));
+    bench.go();
+    bench.feed(answer(vec![text("so")]));
+    let verdict = Ok(serde_json::json!({}));
+    bench.feed(Input::Extracted { text: "{}".to_owned(), usage: Usage::default(), verdict });
+    let expected = AgentEvent::ExtractionSucceeded {
+        session_id: settings().session_id,
+        structured_output: serde_json::json!({}),
+        schema_warnings: Some(vec![warning]),
+    };
+    assert_eq!(bench.events.last(), Some(&expected));
+}
+
+fn picture(id: &str) -> AssistantImage {
+    let media_type = "image/png".to_owned();
+    AssistantImage {
+        image_id: id.to_owned(),
+        blob_ref: BlobRef { blob_id: BlobId::from_digest(&[7; 32]), media_type: media_type.clone() },
+        media_type,
+        width: 1,
+        height: 1,
+        revised_prompt: None,
+        meta: None,
+    }
+}
+
+fn made(call: &str) -> Input {
+    let output = ToolOutput { images: vec![picture(call)], ..ToolOutput::text("made") };
+    Input::ToolDone { id: call.to_owned(), output, duration_ms: 1 }
+}
+
+fn appended(at: &Arc<Message>) -> Vec<AssistantBlock> {
+    match &**at {
+        Message::Assistant { blocks, stop_reason: StopReason::EndTurn, .. } => blocks.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn pictures_of_tools_follow_the_results_in_the_conversation() {
+    let mut bench = Bench::new(settings(), Durable::default(), prompt("draw two"));
+    bench.go();
+    bench.feed(answer(vec![call("a", "alpha"), call("b", "beta")]));
+    bench.feed(made("b"));
+    assert_eq!(bench.feed(made("a")), Waiting::Model);
+    let images = ["a", "b"].map(|id| AssistantBlock::Image(picture(id)));
+    assert_eq!(bench.durable.messages.len(), 4);
+    assert_eq!(appended(&bench.durable.messages[3]), images);
+    let types = bench.event_types();
+    let tail = ["assistant_image_appended", "assistant_image_appended", "turn_completed", "turn_started"];
+    assert_eq!(types[types.len() - 4..], tail);
+    assert_eq!(bench.feed(answer(vec![text("there")])), Waiting::End);
+}
+
+#[test]
+fn pictures_survive_a_crash_before_the_step_is_whole() {
+    let mut bench = Bench::new(settings(), Durable::default(), prompt("draw two"));
+    bench.go();
+    bench.feed(answer(vec![call("a", "alpha"), call("b", "beta")]));
+    bench.feed(made("b"));
+    let mut bench = Bench::new(settings(), bench.durable, prompt("go on"));
+    assert_eq!(bench.go(), Waiting::Model);
+    assert_eq!(appended(&bench.durable.messages[3]), [AssistantBlock::Image(picture("b"))]);
+    assert_eq!(bench.event_types()[..2], ["run_started", "assistant_image_appended"]);
+}

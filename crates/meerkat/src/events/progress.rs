@@ -1,0 +1,149 @@
+//! What a run is doing now, in a few words.
+
+use meerkat_core::{AgentEvent, BudgetType};
+
+/// The longest text of a fault or a name that is shown, in characters.
+const SHOWN: usize = 80;
+
+/// Says in a few words what a run is doing after this event; `None` when the event changes nothing about that.
+#[must_use]
+pub fn progress(event: &AgentEvent) -> Option<String> {
+    Some(match event {
+        AgentEvent::RunStarted { .. } => "starting".to_owned(),
+        AgentEvent::TurnStarted { turn_number } => {
+            format!("asking the model, step {}", turn_number.saturating_add(1))
+        }
+        AgentEvent::ReasoningDelta { .. } => "thinking".to_owned(),
+        AgentEvent::TextDelta { .. } => "writing the answer".to_owned(),
+        AgentEvent::ServerToolContent { name, .. } => format!("the provider used {}", short(name)),
+        AgentEvent::AssistantImageAppended { .. } => "made a picture".to_owned(),
+        AgentEvent::ToolExecutionStarted { name, .. } => format!("running {}", short(name)),
+        AgentEvent::ToolExecutionCompleted { name, is_error: false, .. } => {
+            format!("{} is done", short(name))
+        }
+        AgentEvent::ToolExecutionCompleted { name, is_error: true, .. } => format!("{} failed", short(name)),
+        AgentEvent::ToolExecutionTimedOut { name, .. } => format!("{} took too long", short(name)),
+        AgentEvent::CompactionStarted { .. } => "summarising the conversation so far".to_owned(),
+        AgentEvent::Retrying { delay_ms, error, .. } => {
+            format!("retrying in {}: {}", span(*delay_ms), short(error))
+        }
+        AgentEvent::BudgetWarning { budget_type, percent, .. } => {
+            format!("{:.0} % of the {} budget is used", percent * 100.0, budget(*budget_type))
+        }
+        AgentEvent::RunCompleted { extraction_required: true, .. } => {
+            "asking for the structured output".to_owned()
+        }
+        AgentEvent::HookStarted { hook_id, .. } => format!("running hook {}", short(hook_id)),
+        AgentEvent::SkillsResolved { skills, .. } => format!("read {} skills", skills.len()),
+        AgentEvent::InteractionCallbackPending { tool_name, .. } => {
+            format!("waiting for the result of {}", short(tool_name))
+        }
+        AgentEvent::BackgroundJobCompleted { display_name, .. } => format!("{} ended", short(display_name)),
+        _ => return None,
+    })
+}
+
+/// The first line of a text, as far as it fits.
+fn short(text: &str) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    let mut shown: String = line.chars().take(SHOWN).collect();
+    if shown.len() < line.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+fn span(ms: u64) -> String {
+    if ms < 1000 { format!("{ms} ms") } else { format!("{} s", ms.div_ceil(1000)) }
+}
+
+const fn budget(kind: BudgetType) -> &'static str {
+    match kind {
+        BudgetType::Tokens => "token",
+        BudgetType::Time => "time",
+        BudgetType::ToolCalls => "tool call",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use meerkat_core::{Content, SessionId, Usage};
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn each_event_says_what_goes_on_now() {
+        let session_id = SessionId::from_uuid(Uuid::nil());
+        let tool = || "shell".to_owned();
+        let retrying = |error: &str, delay_ms| AgentEvent::Retrying {
+            attempt: 1,
+            max_attempts: 3,
+            error: error.to_owned(),
+            delay_ms,
+            retry: None,
+        };
+        let completed = |extraction_required| AgentEvent::RunCompleted {
+            session_id,
+            result: "done".to_owned(),
+            structured_output: None,
+            extraction_required,
+            usage: Usage::default(),
+            terminal_cause_kind: None,
+        };
+        let ended = |is_error| AgentEvent::ToolExecutionCompleted {
+            id: "c1".to_owned(),
+            name: tool(),
+            result: String::new(),
+            content: Vec::new(),
+            is_error,
+            duration_ms: 1,
+        };
+        let cases = [
+            (AgentEvent::RunStarted { session_id, prompt: Content::text("hi") }, Some("starting")),
+            (AgentEvent::TurnStarted { turn_number: 1 }, Some("asking the model, step 2")),
+            (AgentEvent::ReasoningDelta { delta: "hm".to_owned() }, Some("thinking")),
+            (AgentEvent::TextDelta { delta: "so".to_owned() }, Some("writing the answer")),
+            (AgentEvent::TextComplete { content: "so".to_owned() }, None),
+            (AgentEvent::ToolExecutionStarted { id: "c1".to_owned(), name: tool() }, Some("running shell")),
+            (ended(false), Some("shell is done")),
+            (ended(true), Some("shell failed")),
+            (
+                AgentEvent::ToolExecutionTimedOut { id: "c1".to_owned(), name: tool(), timeout_ms: 5 },
+                Some("shell took too long"),
+            ),
+            (retrying("rate limited", 2_500), Some("retrying in 3 s: rate limited")),
+            (retrying("no answer\nsecond line", 500), Some("retrying in 500 ms: no answer")),
+            (
+                AgentEvent::BudgetWarning {
+                    budget_type: BudgetType::Tokens,
+                    used: 8,
+                    limit: 10,
+                    percent: 0.8,
+                },
+                Some("80 % of the token budget is used"),
+            ),
+            (completed(true), Some("asking for the structured output")),
+            (completed(false), None),
+            (
+                AgentEvent::InteractionCallbackPending {
+                    interaction_id: "r".to_owned(),
+                    tool_name: "read_file".to_owned(),
+                    args: json!({}),
+                },
+                Some("waiting for the result of read_file"),
+            ),
+        ];
+        for (event, expected) in cases {
+            assert_eq!(progress(&event).as_deref(), expected, "{event:?}");
+        }
+    }
+
+    #[test]
+    fn what_others_wrote_is_cut_to_a_few_words() {
+        let name = "é".repeat(500);
+        let said = progress(&AgentEvent::ToolExecutionStarted { id: String::new(), name }).unwrap();
+        assert_eq!(said, format!("running {}…", "é".repeat(80)));
+    }
+}

@@ -1,0 +1,89 @@
+//! Streams: one reader's place among the events of a session.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use meerkat_core::{EventEnvelope, Timestamp};
+use uuid::Uuid;
+
+use super::channel::{Channel, Found};
+
+/// Names a stream.
+pub(crate) type StreamId = Uuid;
+
+/// How many streams may be open at once.
+pub(super) const MAX_STREAMS: usize = 256;
+/// How long a stream may go unread before it is closed.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30 * 60);
+
+/// What a read gives.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Reading {
+    /// Events, at least one.
+    Events(Vec<Arc<EventEnvelope>>),
+    /// Nothing came in time.
+    Timeout,
+    /// Nothing will come any more, and the stream is closed.
+    Closed,
+}
+
+/// A reader's place in a channel.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) channel: Arc<Channel>,
+    place: Mutex<Place>,
+}
+
+#[derive(Debug)]
+struct Place {
+    next: u64,
+    readers: usize,
+    read_at: Timestamp,
+}
+
+/// A read on its way: a stream that is being read is not unread.
+pub(super) struct Reader<'a>(&'a Stream);
+
+impl Stream {
+    pub(super) fn open(channel: Arc<Channel>, after: Option<u64>, now: Timestamp) -> Self {
+        channel.stream_opens();
+        let place = Place { next: channel.place(after), readers: 0, read_at: now };
+        Self { channel, place: Mutex::new(place) }
+    }
+
+    pub(super) fn reader(&self) -> Reader<'_> {
+        self.place().readers += 1;
+        Reader(self)
+    }
+
+    /// Takes what there is; the place moves on only with what is given out.
+    pub(super) fn take(&self, limit: usize, now: Timestamp) -> Option<Reading> {
+        let mut place = self.place();
+        place.read_at = now;
+        match self.channel.read(place.next, limit, now) {
+            Found::Nothing => None,
+            Found::End => Some(Reading::Closed),
+            Found::Events(events, next) => {
+                place.next = next;
+                Some(Reading::Events(events))
+            }
+        }
+    }
+
+    /// Says since when nobody has read it; `None` while somebody does.
+    pub(super) fn unread_since(&self) -> Option<Timestamp> {
+        let place = self.place();
+        (place.readers == 0).then_some(place.read_at)
+    }
+
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        let mut place = self.0.place();
+        place.readers = place.readers.saturating_sub(1);
+    }
+}

@@ -1,0 +1,65 @@
+//! How much memory an event takes, roughly.
+
+use std::io;
+
+use meerkat_core::AgentEvent;
+
+/// What an event takes besides its texts.
+const BASE: usize = 512;
+
+/// Estimates the memory of an event, in bytes.
+pub(super) fn weight(event: &AgentEvent) -> usize {
+    let own = match event {
+        // The most frequent ones, and those with the longest texts.
+        AgentEvent::TextDelta { delta: text }
+        | AgentEvent::ReasoningDelta { delta: text }
+        | AgentEvent::TextComplete { content: text }
+        | AgentEvent::ReasoningComplete { content: text }
+        | AgentEvent::RunCompleted { result: text, structured_output: None, .. } => text.len(),
+        other => {
+            let mut count = Count(0);
+            // Counting cannot fail; an event that could not be written would weigh what was counted so far.
+            let _ = serde_json::to_writer(&mut count, other);
+            count.0
+        }
+    };
+    BASE + own
+}
+
+struct Count(usize);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn long_texts_weigh_wherever_they_are() {
+        let text = "x".repeat(10_000);
+        let events = [
+            AgentEvent::TextDelta { delta: text.clone() },
+            AgentEvent::ToolCallRequested {
+                id: "c".to_owned(),
+                name: "t".to_owned(),
+                args: json!({"deep": [{"text": text}]}),
+            },
+        ];
+        for event in events {
+            let weight = weight(&event);
+            assert!((10_000..11_000).contains(&weight), "{weight}");
+        }
+        assert!(weight(&AgentEvent::TurnStarted { turn_number: 1 }) < 700);
+    }
+}

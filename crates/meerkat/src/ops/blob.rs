@@ -1,0 +1,25 @@
+//! `meerkat_blob_get`.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use meerkat_contracts::{BlobReply, BlobRequest};
+
+use super::{Call, Handle, Impact};
+use crate::Error;
+
+pub(super) struct BlobGet;
+
+impl Handle for BlobGet {
+    const NAME: &'static str = "meerkat_blob_get";
+    const TITLE: &'static str = "Fetch a blob";
+    const DOC: &'static str = "Fetch a blob by its id, in base64: a picture, or the whole of an answer or message \
+        that was too long to be shown whole. Ids come from blob_id fields of other replies.";
+    const IMPACT: Impact = Impact::Reads;
+    type Input = BlobRequest;
+    type Output = BlobReply;
+
+    async fn handle(call: Call, input: BlobRequest) -> Result<BlobReply, Error> {
+        let blob = call.runtime.blob(&input.blob_id.parse()?).await?;
+        Ok(BlobReply { blob_id: blob.id, media_type: blob.media_type, data: STANDARD.encode(&blob.data) })
+    }
+}

@@ -1,0 +1,24 @@
+//! `meerkat_event_stream_close`.
+
+use meerkat_contracts::{StreamCloseReply, StreamCloseRequest};
+
+use super::event_read::stream_id;
+use super::{Call, Handle, Impact};
+use crate::Error;
+
+pub(super) struct EventClose;
+
+impl Handle for EventClose {
+    const NAME: &'static str = "meerkat_event_stream_close";
+    const TITLE: &'static str = "Close an event stream";
+    const DOC: &'static str =
+        "Close an event stream that you no longer read. closed is false if it was not open.";
+    const IMPACT: Impact = Impact::Settles;
+    type Input = StreamCloseRequest;
+    type Output = StreamCloseReply;
+
+    async fn handle(call: Call, input: StreamCloseRequest) -> Result<StreamCloseReply, Error> {
+        let session_id = call.runtime.sessions().close_stream(stream_id(&input.stream_id)?);
+        Ok(StreamCloseReply { stream_id: input.stream_id, closed: session_id.is_some(), session_id })
+    }
+}

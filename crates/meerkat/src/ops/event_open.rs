@@ -1,0 +1,25 @@
+//! `meerkat_event_stream_open`.
+
+use meerkat_contracts::{StreamOpenReply, StreamOpenRequest};
+
+use super::{Call, Handle, Impact};
+use crate::Error;
+
+pub(super) struct EventOpen;
+
+impl Handle for EventOpen {
+    const NAME: &'static str = "meerkat_event_stream_open";
+    const TITLE: &'static str = "Open an event stream";
+    const DOC: &'static str = "Open a stream of what happens in a session: steps, text as it is written, tool calls. \
+        Open it before the run it should follow, or pass after with the seq of the last event you have to get what \
+        is still kept. Events of runs in this process only. Read it with meerkat_event_stream_read.";
+    const IMPACT: Impact = Impact::Reads;
+    type Input = StreamOpenRequest;
+    type Output = StreamOpenReply;
+
+    async fn handle(call: Call, input: StreamOpenRequest) -> Result<StreamOpenReply, Error> {
+        let session_id = input.session_id.parse()?;
+        let stream_id = call.runtime.sessions().open_stream(session_id, input.after).await?;
+        Ok(StreamOpenReply { stream_id: stream_id.to_string(), session_id })
+    }
+}

@@ -1,0 +1,74 @@
+//! `meerkat_event_stream_read`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use meerkat_contracts::{StreamReadReply, StreamReadRequest, StreamStatus};
+
+use super::{Call, Handle, Impact};
+use crate::Error;
+use crate::events::{Reading, StreamId};
+
+pub(super) struct EventRead;
+
+const DEFAULT_MS: u64 = 5_000;
+const MAX_MS: u64 = 600_000;
+const MAX_EVENTS: u32 = 1_000;
+
+impl Handle for EventRead {
+    const NAME: &'static str = "meerkat_event_stream_read";
+    const TITLE: &'static str = "Read an event stream";
+    const DOC: &'static str = "Read the next event of an open stream, or up to limit events at once; waits up to \
+        timeout_ms for one. status is event, timeout (read again) or closed (the session was archived). If you read \
+        too slowly, one stream_truncated event says how many were lost.";
+    const IMPACT: Impact = Impact::Reads;
+    type Input = StreamReadRequest;
+    type Output = StreamReadReply;
+
+    async fn handle(call: Call, input: StreamReadRequest) -> Result<StreamReadReply, Error> {
+        let id = stream_id(&input.stream_id)?;
+        let patience = patience(&input)?;
+        let limit = limit(input.limit)?;
+        let sessions = call.runtime.sessions();
+        let session_id = sessions.stream_session(id)?;
+        let reading = sessions.read_stream(id, limit, patience, &call.control.cancel).await?;
+        let (status, mut events) = match reading {
+            Reading::Events(events) => (StreamStatus::Event, events),
+            Reading::Timeout => (StreamStatus::Timeout, Vec::new()),
+            Reading::Closed => (StreamStatus::Closed, Vec::new()),
+        };
+        let (event, events) = match input.limit {
+            None => (events.pop().map(Arc::unwrap_or_clone), None),
+            Some(_) => (None, Some(events.into_iter().map(Arc::unwrap_or_clone).collect())),
+        };
+        Ok(StreamReadReply { stream_id: input.stream_id, session_id, status, event, events })
+    }
+}
+
+/// Reads the id of a stream.
+pub(super) fn stream_id(text: &str) -> Result<StreamId, Error> {
+    StreamId::try_parse(text).map_err(|_| {
+        let shown: String = text.chars().take(80).collect();
+        Error::Arguments(format!("`stream_id`: `{shown}` is not a stream id"))
+    })
+}
+
+fn patience(input: &StreamReadRequest) -> Result<Option<Duration>, Error> {
+    match (input.no_timeout, input.timeout_ms.unwrap_or(DEFAULT_MS)) {
+        (Some(true), _) => Ok(None),
+        (_, ms) if ms <= MAX_MS => Ok(Some(Duration::from_millis(ms))),
+        (_, ms) => Err(Error::Arguments(format!(
+            "`timeout_ms` is {ms}, which is more than {MAX_MS}; use `no_timeout` to wait as long as it takes"
+        ))),
+    }
+}
+
+fn limit(asked: Option<u32>) -> Result<usize, Error> {
+    match asked {
+        None => Ok(1),
+        Some(limit @ 1..=MAX_EVENTS) => Ok(limit as usize),
+        Some(limit) => {
+            Err(Error::Arguments(format!("`limit` is {limit}; it must lie between 1 and {MAX_EVENTS}")))
+        }
+    }
+}

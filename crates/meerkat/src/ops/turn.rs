@@ -1,0 +1,197 @@
+//! What `meerkat_run` and `meerkat_resume` have in common: what they check, and how they answer.
+
+use meerkat_contracts::{
+    CompletedReply, HookOverrides, PendingCall, PendingReply, RunReply, SkillKey, SkillRef, TextBlock,
+    ToolHandler,
+};
+use meerkat_core::run::{ExtractionError, Outcome};
+use meerkat_core::{OutputSchema, ToolCall};
+use serde_json::{Map, Value};
+
+use crate::bound::Bounds;
+use crate::session::RunResult;
+use crate::structured::OutputJudge;
+use crate::{Error, Runtime};
+
+/// Makes the options of a run from a request; both requests have the same names for the same things.
+macro_rules! turn_options {
+    ($request:ident, $input:expr, $schema:expr, $overlay:expr) => {
+        $crate::session::TurnOptions {
+            input: $input,
+            model: $request.model,
+            provider: $request.provider,
+            system_prompt: $request.system_prompt,
+            instructions: $request.additional_instructions,
+            max_tokens: $request.max_tokens,
+            provider_params: $request.provider_params,
+            tools: $request.tools,
+            output_schema: $schema,
+            structured_output_retries: $request.structured_output_retries,
+            overlay: $overlay,
+            budget: $request.budget_limits.unwrap_or_default(),
+        }
+    };
+}
+
+/// Borrows what a request wishes for besides its prompt.
+macro_rules! wishes {
+    ($request:ident) => {
+        $crate::ops::turn::Wishes {
+            builtins: $request.enable_builtins,
+            keep_alive: $request.keep_alive,
+            comms_name: $request.comms_name.as_deref(),
+            hooks: $request.hooks_override.as_ref(),
+            preload_skills: $request.preload_skills.as_deref().unwrap_or_default(),
+            skill_refs: $request.skill_refs.as_deref().unwrap_or_default(),
+            skill_references: $request.skill_references.as_deref().unwrap_or_default(),
+            output_schema: $request.output_schema.as_ref(),
+            instructions: $request.additional_instructions.as_deref().unwrap_or_default(),
+            tools: $request.tools.as_deref().unwrap_or_default(),
+        }
+    };
+}
+
+pub(super) use {turn_options, wishes};
+
+/// What a request wishes for besides its prompt.
+pub(super) struct Wishes<'a> {
+    pub(super) builtins: Option<bool>,
+    pub(super) keep_alive: Option<bool>,
+    pub(super) comms_name: Option<&'a str>,
+    pub(super) hooks: Option<&'a HookOverrides>,
+    pub(super) preload_skills: &'a [SkillKey],
+    pub(super) skill_refs: &'a [SkillRef],
+    pub(super) skill_references: &'a [String],
+    pub(super) output_schema: Option<&'a Map<String, Value>>,
+    pub(super) instructions: &'a [String],
+    pub(super) tools: &'a [ToolHandler],
+}
+
+impl Wishes<'_> {
+    /// Refuses what is wrong, and what cannot be had rather than leaving it out in silence. Returns the output
+    /// schema.
+    pub(super) fn check(&self) -> Result<Option<OutputSchema>, Error> {
+        self.check_comms()?;
+        self.check_skills()?;
+        let schema = self.output_schema.cloned().map(Value::Object).map(OutputSchema::parse).transpose()?;
+        if let Some(schema) = &schema {
+            OutputJudge::new(schema.clone())?;
+        }
+        self.check_built()?;
+        check_instructions(self.instructions)?;
+        check_tools(self.tools)?;
+        Ok(schema)
+    }
+
+    fn check_comms(&self) -> Result<(), Error> {
+        let named = self.comms_name.is_some_and(|name| !name.trim().is_empty());
+        match (self.keep_alive, named) {
+            (Some(true), false) => Err(Error::Arguments("`keep_alive` needs a `comms_name`".to_owned())),
+            (_, true) => Err(Error::NotCompiled { what: "communication between agents", feature: "comms" }),
+            (_, false) => Ok(()),
+        }
+    }
+
+    fn check_skills(&self) -> Result<(), Error> {
+        if !self.skill_references.is_empty() {
+            let message = "`skill_references` is no longer taken: name skills in `skill_refs`";
+            return Err(Error::Arguments(message.to_owned()));
+        }
+        if !self.preload_skills.is_empty() || !self.skill_refs.is_empty() {
+            return Err(Error::NotCompiled { what: "giving skills to agents", feature: "skills" });
+        }
+        Ok(())
+    }
+
+    fn check_built(&self) -> Result<(), Error> {
+        if self.builtins == Some(true) {
+            return Err(Error::NotCompiled { what: "the set of built-in tools", feature: "builtins" });
+        }
+        let asks = |hooks: &HookOverrides| {
+            let entries = hooks.entries.as_ref().is_some_and(|entries| !entries.is_empty());
+            entries || hooks.disable.as_ref().is_some_and(|ids| !ids.is_empty())
+        };
+        if self.hooks.is_some_and(asks) {
+            return Err(Error::NotCompiled { what: "running hooks", feature: "hooks" });
+        }
+        Ok(())
+    }
+}
+
+/// Instructions must fit into a system prompt.
+fn check_instructions(instructions: &[String]) -> Result<(), Error> {
+    let long = |text: &String| text.len() > crate::prompt::SECTION;
+    match instructions.iter().position(long) {
+        Some(index) => Err(Error::Arguments(format!(
+            "`additional_instructions[{index}]` is longer than {} bytes",
+            crate::prompt::SECTION
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// A tool's name must be one that every provider takes.
+fn check_tools(tools: &[ToolHandler]) -> Result<(), Error> {
+    let mut seen = std::collections::BTreeSet::new();
+    for (index, tool) in tools.iter().enumerate() {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        if tool.name.is_empty() || tool.name.len() > 64 || !tool.name.bytes().all(fits) {
+            let shown: String = tool.name.chars().take(80).collect();
+            return Err(Error::Arguments(format!(
+                "`tools[{index}].name`: `{shown}` must have 1 to 64 letters, digits, `_` or `-`"
+            )));
+        }
+        if !seen.insert(&tool.name) {
+            return Err(Error::Arguments(format!("`tools[{index}].name`: `{}` is there twice", tool.name)));
+        }
+    }
+    Ok(())
+}
+
+/// Makes the reply of a run. Its structured output is never cut.
+pub(super) async fn reply(runtime: &Runtime, result: RunResult) -> RunReply {
+    let RunResult { session_id, model, warnings, schema_warnings, report } = result;
+    let session_ref = runtime.reference(session_id);
+    let (done, pending) = match report.outcome {
+        Outcome::Completed(done) => (done, Vec::new()),
+        Outcome::Pending(calls) => (Default::default(), calls),
+        Outcome::Failed(_) | Outcome::Cancelled => Default::default(),
+    };
+    if !pending.is_empty() {
+        return RunReply::Pending(Box::new(PendingReply {
+            content: vec![TextBlock::new(PendingReply::SENTENCE)],
+            session_id,
+            status: PendingReply::STATUS,
+            pending_tool_calls: pending.into_iter().map(pending_call).collect(),
+            session_ref,
+            model,
+        }));
+    }
+    let bounds = Bounds::of(runtime).await;
+    let answer = bounds.text(done.text).await;
+    let extraction_error = match done.extraction_error {
+        None => None,
+        Some(error) => {
+            Some(ExtractionError { last_output: bounds.text(error.last_output).await.text, ..error })
+        }
+    };
+    RunReply::Completed(Box::new(CompletedReply {
+        content: vec![TextBlock::new(answer.text)],
+        session_id,
+        turns: report.steps,
+        tool_calls: report.tool_calls,
+        structured_output: done.structured_output,
+        schema_warnings: (!schema_warnings.is_empty()).then_some(schema_warnings),
+        extraction_error,
+        session_ref,
+        blob_id: answer.whole,
+        model,
+        usage: report.usage,
+        warnings,
+        terminal_cause_kind: done.cause,
+    }))
+}
+
+pub(super) fn pending_call(call: ToolCall) -> PendingCall {
+    PendingCall { tool_use_id: call.id, tool_name: call.name, args: call.args }
+}

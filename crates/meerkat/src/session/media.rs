@@ -1,0 +1,186 @@
+//! Pictures and clips: kept once in the realm's store, and put back where a model is to see them.
+//!
+//! Messages name what is stored by its id, so a long conversation does not carry its pictures along. Whatever is
+//! missing or unreadable becomes a text that says so; a run never fails for a picture.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use meerkat_core::run::RunInput;
+use meerkat_core::{
+    BlobId, Content, ContentBlock, MediaSource, Message, ModelInfo, Provider, ToolOutput, ToolResult,
+};
+use meerkat_store::{Blob, Change, Store, Transaction};
+
+use crate::Error;
+
+/// The largest picture that Anthropic reads: five megabytes in base64.
+const ANTHROPIC_LIMIT: usize = 5 * 1024 * 1024 / 4 * 3;
+
+/// Moves what a caller brought inline into blobs.
+///
+/// # Errors
+/// Refuses data that is not base64.
+pub(super) fn stored_input(input: RunInput) -> Result<(RunInput, Vec<Change>), Error> {
+    let mut blobs = Vec::new();
+    let prompt = stored(&input.prompt, &mut blobs)
+        .map_err(|index| Error::Arguments(format!("`prompt[{index}].data` is not base64")))?;
+    let mut results = Vec::with_capacity(input.results.len());
+    for (at, result) in input.results.into_iter().enumerate() {
+        let content = stored(&result.content, &mut blobs).map_err(|index| {
+            Error::Arguments(format!("`tool_results[{at}].content[{index}].data` is not base64"))
+        })?;
+        results.push(ToolResult { content, ..result });
+    }
+    let changes = blobs.into_iter().map(Change::PutBlob).collect();
+    Ok((RunInput { prompt, results }, changes))
+}
+
+/// Moves what a tool gave inline into blobs. Where that fails, it stays where it is.
+pub(super) async fn stored_output(store: &dyn Store, output: ToolOutput) -> ToolOutput {
+    let mut blobs = Vec::new();
+    let Ok(content) = stored(&output.content, &mut blobs) else { return output };
+    if blobs.is_empty() {
+        return output;
+    }
+    let changes = blobs.into_iter().map(Change::PutBlob).collect();
+    match store.commit(Transaction { guards: Vec::new(), changes }).await {
+        Ok(_) => ToolOutput { content, ..output },
+        Err(_) => output,
+    }
+}
+
+/// Returns the content with blobs in place of inline data; the error is the place of what is not base64.
+fn stored(content: &Content, blobs: &mut Vec<Blob>) -> Result<Content, usize> {
+    let mut blocks = content.blocks().to_vec();
+    for (index, block) in blocks.iter_mut().enumerate() {
+        let (ContentBlock::Image { media_type, source } | ContentBlock::Video { media_type, source, .. }) =
+            block
+        else {
+            continue;
+        };
+        if let MediaSource::Inline { data } = source {
+            let blob = Blob::new(media_type.clone(), STANDARD.decode(data).map_err(|_| index)?);
+            *source = MediaSource::Blob { blob_id: blob.id.clone() };
+            blobs.push(blob);
+        }
+    }
+    Ok(Content::from(blocks))
+}
+
+/// Puts blobs back into messages, as far as the model can see them.
+pub(super) async fn shown(
+    store: &dyn Store,
+    model: &ModelInfo,
+    messages: Vec<Arc<Message>>,
+) -> Vec<Arc<Message>> {
+    let mut reader = Reader { store, model, read: BTreeMap::new() };
+    let mut shown = Vec::with_capacity(messages.len());
+    for message in messages {
+        let put_back = reader.message(&message).await;
+        shown.push(put_back.map_or(message, Arc::new));
+    }
+    shown
+}
+
+/// Who sees a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Said,
+    Result,
+}
+
+/// Reads each blob once.
+struct Reader<'a> {
+    store: &'a dyn Store,
+    model: &'a ModelInfo,
+    read: BTreeMap<BlobId, Result<String, &'static str>>,
+}
+
+impl Reader<'_> {
+    /// Returns the message with what it names, or nothing where it names nothing.
+    async fn message(&mut self, message: &Message) -> Option<Message> {
+        match message {
+            Message::User { content, created_at } if names_blobs(content) => {
+                let content = self.content(content, Place::Said).await;
+                Some(Message::User { content, created_at: *created_at })
+            }
+            Message::ToolResults { results, created_at }
+                if results.iter().any(|r| names_blobs(&r.content)) =>
+            {
+                let mut out = Vec::with_capacity(results.len());
+                for result in results {
+                    let content = self.content(&result.content, Place::Result).await;
+                    out.push(ToolResult { content, ..result.clone() });
+                }
+                Some(Message::ToolResults { results: out, created_at: *created_at })
+            }
+            _ => None,
+        }
+    }
+
+    async fn content(&mut self, content: &Content, place: Place) -> Content {
+        let mut blocks = Vec::with_capacity(content.blocks().len());
+        for block in content.blocks() {
+            blocks.push(match blob_of(block) {
+                Some(id) if self.is_seen(block, place) => self.block(block, id).await,
+                _ => block.clone(),
+            });
+        }
+        Content::from(blocks)
+    }
+
+    fn is_seen(&self, block: &ContentBlock, place: Place) -> bool {
+        let profile = self.model.profile;
+        match (block, place) {
+            (ContentBlock::Image { .. }, Place::Said) => profile.vision,
+            (ContentBlock::Image { .. }, Place::Result) => profile.image_tool_results,
+            (ContentBlock::Video { .. }, Place::Said) => profile.inline_video,
+            _ => false,
+        }
+    }
+
+    async fn block(&mut self, block: &ContentBlock, id: &BlobId) -> ContentBlock {
+        let data = match self.data(id).await {
+            Ok(data) => data,
+            Err(why) => return ContentBlock::Text { text: format!("{} ({why})", block.to_text()) },
+        };
+        let mut block = block.clone();
+        if let ContentBlock::Image { source, .. } | ContentBlock::Video { source, .. } = &mut block {
+            *source = MediaSource::Inline { data };
+        }
+        block
+    }
+
+    async fn data(&mut self, id: &BlobId) -> Result<String, &'static str> {
+        if let Some(read) = self.read.get(id) {
+            return read.clone();
+        }
+        let read = match self.store.blob(id.clone()).await {
+            Ok(Some(blob)) if self.is_too_large(&blob) => Err("too large for this model to read"),
+            Ok(Some(blob)) => Ok(STANDARD.encode(&blob.data)),
+            Ok(None) => Err("no longer in the store"),
+            Err(_) => Err("cannot be read from the store"),
+        };
+        self.read.insert(id.clone(), read.clone());
+        read
+    }
+
+    fn is_too_large(&self, blob: &Blob) -> bool {
+        self.model.provider == Provider::Anthropic && blob.data.len() > ANTHROPIC_LIMIT
+    }
+}
+
+fn names_blobs(content: &Content) -> bool {
+    content.blocks().iter().any(|block| blob_of(block).is_some())
+}
+
+fn blob_of(block: &ContentBlock) -> Option<&BlobId> {
+    match block {
+        ContentBlock::Image { source: MediaSource::Blob { blob_id }, .. }
+        | ContentBlock::Video { source: MediaSource::Blob { blob_id }, .. } => Some(blob_id),
+        _ => None,
+    }
+}

@@ -1,0 +1,44 @@
+//! Questions about Meerkat, answered by an agent.
+
+use meerkat::ErrorKind;
+use meerkat_core::ToolOutput;
+use meerkat_testkit::{FnTool, Script, ScriptedModel};
+use serde_json::json;
+
+use crate::world::{World, call, fits};
+
+#[tokio::test]
+async fn a_question_is_answered_in_a_session_of_its_own_without_tools() {
+    let model = ScriptedModel::new([Script::say("Use meerkat_resume.")]);
+    let world = World::with(model, [FnTool::new("look", async |_| ToolOutput::text("seen"))]);
+    let arguments = json!({"question": "How do I go on?", "prompt": "ignore me", "model": ScriptedModel::ID});
+    let reply = call(&world, "meerkat_help", arguments).await.unwrap();
+    fits("meerkat_help", &reply);
+    assert_eq!((&reply["content"][0]["text"], &reply["turns"]), (&json!("Use meerkat_resume."), &json!(1)));
+    let seen = world.model.seen().remove(0);
+    assert_eq!(seen.tools, [""; 0]);
+    assert!(seen.system.starts_with("You answer questions about Meerkat"), "{}", seen.system);
+    assert!(seen.system.contains("# Command line") && seen.system.contains("pending_tool_calls"));
+    assert!(seen.lines[0].starts_with("user: Question: How do I go on?\n"), "{}", seen.lines[0]);
+    assert!(seen.lines[0].ends_with("<payload>\nignore me\n</payload>"), "{}", seen.lines[0]);
+    let listed = call(&world, "meerkat_sessions", json!({})).await.unwrap();
+    assert_eq!(listed["sessions"][0]["session_id"], reply["session_id"]);
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_refused() {
+    let world = World::new([]);
+    let cases = [
+        (json!({}), "missing field `question`"),
+        (json!({"question": " \n"}), "`question` is empty"),
+        (json!({"question": "x", "execution_mode": "run"}), "`execution_mode`: unknown variant `run`"),
+        (json!({"question": "x", "provider": "other"}), "`provider` must be one of"),
+    ];
+    for (arguments, message) in cases {
+        let error = call(&world, "meerkat_help", arguments.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidParams, "{arguments}: {error}");
+        assert!(error.to_string().starts_with(message), "{arguments}: {error}");
+    }
+    let sessions = call(&world, "meerkat_sessions", json!({})).await.unwrap();
+    assert_eq!(sessions, json!({"sessions": []}), "nothing was begun");
+}

@@ -1,0 +1,210 @@
+//! Pictures in prompts and in results: stored once, shown to models that see them, named to others.
+
+use std::sync::{Arc, Mutex};
+
+use meerkat::{Content, Model, Outcome, RunInput, Runtime, RuntimeOptions, ToolOutput, TurnOptions, ops};
+use meerkat_core::{
+    Answer, AssistantBlock, BoxFuture, ContentBlock, DeltaSink, Extent, MediaSource, Message, ModelError,
+    ModelInfo, ModelProfile, ModelRequest, Provider, StopReason, Usage,
+};
+use meerkat_testkit::{FnTool, Tools};
+use serde_json::{Value, json};
+
+use crate::world::{text, then};
+
+const PIXEL: &str = "iVBORw0KGgo=";
+
+/// A model that remembers what it was shown, and calls each tool once.
+struct Seer {
+    info: ModelInfo,
+    seen: Mutex<Vec<Value>>,
+}
+
+impl Seer {
+    fn new(profile: ModelProfile, provider: Provider) -> Arc<Self> {
+        let info = ModelInfo { profile, ..ModelInfo::new("seer", provider) };
+        Arc::new(Self { info, seen: Mutex::default() })
+    }
+
+    /// The content of the message at this place of the last request.
+    fn saw(&self, at: usize) -> Value {
+        self.seen.lock().unwrap().last().unwrap()[at]["content"].clone()
+    }
+}
+
+impl Model for Seer {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        _: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<Answer, ModelError>> {
+        let whole: Vec<&Message> = request.messages.iter().map(|message| &**message).collect();
+        let mut messages = serde_json::to_value(whole).unwrap();
+        for message in messages.as_array_mut().unwrap() {
+            if let Some(results) = message.get("results").cloned() {
+                message["content"] = results[0]["content"].clone();
+            }
+        }
+        self.seen.lock().unwrap().push(messages);
+        let is_first = matches!(request.messages.last().map(|m| &**m), Some(Message::User { .. }));
+        let block = match request.tools.first().filter(|_| is_first) {
+            Some(tool) => AssistantBlock::ToolUse {
+                id: "c".to_owned(),
+                name: tool.name.clone(),
+                args: json!({}),
+                meta: None,
+            },
+            None => AssistantBlock::Text { text: "seen".to_owned(), meta: None },
+        };
+        let (stop_reason, extent, usage) = (StopReason::EndTurn, Extent::Whole, Usage::default());
+        Box::pin(async move { Ok(Answer { blocks: vec![block], stop_reason, extent, usage }) })
+    }
+}
+
+fn picture(source: MediaSource) -> ContentBlock {
+    ContentBlock::Image { media_type: "image/png".to_owned(), source }
+}
+
+fn inline(data: &str) -> ContentBlock {
+    picture(MediaSource::Inline { data: data.to_owned() })
+}
+
+fn words(text: &str) -> ContentBlock {
+    ContentBlock::Text { text: text.to_owned() }
+}
+
+fn asking(blocks: Vec<ContentBlock>) -> TurnOptions {
+    let input = RunInput { prompt: Content::from(blocks), ..RunInput::default() };
+    TurnOptions { input, model: Some("seer".to_owned()), ..TurnOptions::default() }
+}
+
+fn runtime(seer: &Arc<Seer>, options: RuntimeOptions) -> Runtime {
+    Runtime::ephemeral(RuntimeOptions { models: vec![Arc::clone(seer) as _], ..options }).unwrap()
+}
+
+fn seeing() -> ModelProfile {
+    ModelProfile { vision: true, image_tool_results: true, ..ModelProfile::default() }
+}
+
+async fn run(runtime: &Runtime, turn: TurnOptions) -> meerkat::SessionId {
+    let done = runtime.sessions().create(Default::default(), turn, Default::default()).await.unwrap();
+    assert_eq!(text(&done), "seen");
+    done.session_id
+}
+
+#[tokio::test]
+async fn an_inline_picture_is_stored_once_and_shown_in_every_step() {
+    let seer = Seer::new(seeing(), Provider::OpenAi);
+    let runtime = runtime(&seer, RuntimeOptions::default());
+    let id = run(&runtime, asking(vec![words("what is this?"), inline(PIXEL)])).await;
+    let shown = json!([
+        {"type": "text", "text": "what is this?"},
+        {"type": "image", "media_type": "image/png", "source": "inline", "data": PIXEL},
+    ]);
+    assert_eq!(seer.saw(0), shown);
+    runtime.sessions().start_turn(id, then("and now?"), Default::default()).await.unwrap();
+    assert_eq!(seer.saw(0), shown);
+
+    let history = runtime.sessions().history(id, 0, None).await.unwrap();
+    let Message::User { content, .. } = &history.messages[0] else { panic!("{history:?}") };
+    let [_, ContentBlock::Image { source: MediaSource::Blob { blob_id }, .. }] = content.blocks() else {
+        panic!("{content:?}");
+    };
+    let blob = runtime.blob(blob_id).await.unwrap();
+    assert_eq!((blob.media_type.as_str(), blob.data.as_slice()), ("image/png", &b"\x89PNG\r\n\x1a\n"[..]));
+}
+
+#[tokio::test]
+async fn a_picture_that_is_gone_is_named_and_the_run_goes_on() {
+    let seer = Seer::new(seeing(), Provider::OpenAi);
+    let runtime = runtime(&seer, RuntimeOptions::default());
+    let blob_id = format!("sha256:{}", "ab".repeat(32)).parse().unwrap();
+    run(&runtime, asking(vec![words("this?"), picture(MediaSource::Blob { blob_id })])).await;
+    let named = "[image: image/png] (no longer in the store)";
+    assert_eq!(seer.saw(0), json!([{"type": "text", "text": "this?"}, {"type": "text", "text": named}]));
+}
+
+#[tokio::test]
+async fn what_a_model_cannot_read_is_left_in_the_store() {
+    let blind = Seer::new(ModelProfile::default(), Provider::OpenAi);
+    run(&runtime(&blind, RuntimeOptions::default()), asking(vec![inline(PIXEL)])).await;
+    assert_eq!(blind.saw(0)[0]["source"], "blob");
+
+    let claude = Seer::new(seeing(), Provider::Anthropic);
+    let huge = "AAAA".repeat(2 * 1024 * 1024);
+    run(&runtime(&claude, RuntimeOptions::default()), asking(vec![inline(&huge)])).await;
+    let named = "[image: image/png] (too large for this model to read)";
+    assert_eq!(claude.saw(0), json!(named));
+}
+
+#[tokio::test]
+async fn pictures_of_tools_are_stored_and_shown_too() {
+    let snap = FnTool::new("snap", |_| async {
+        ToolOutput { content: Content::from(vec![inline(PIXEL)]), ..ToolOutput::text("") }
+    });
+    let seer = Seer::new(seeing(), Provider::OpenAi);
+    let options = RuntimeOptions { sources: vec![Tools::new([snap])], ..RuntimeOptions::default() };
+    let runtime = runtime(&seer, options);
+    let id = run(&runtime, asking(vec![words("snap")])).await;
+    assert_eq!(seer.saw(2)[0]["data"], PIXEL);
+    let history = runtime.sessions().history(id, 0, None).await.unwrap();
+    let Message::ToolResults { results, .. } = &history.messages[2] else { panic!("{history:?}") };
+    assert!(matches!(
+        results[0].content.blocks(),
+        [ContentBlock::Image { source: MediaSource::Blob { .. }, .. }]
+    ));
+}
+
+#[tokio::test]
+async fn operations_take_a_prompt_as_text_or_as_blocks() {
+    let seer = Seer::new(seeing(), Provider::OpenAi);
+    let runtime = runtime(&seer, RuntimeOptions::default());
+    let call = || ops::Call { runtime: runtime.clone(), control: Default::default() };
+    let run = ops::find("meerkat_run").unwrap();
+    let resume = ops::find("meerkat_resume").unwrap();
+    let image = json!({"type": "image", "media_type": "image/png", "source": "inline", "data": PIXEL});
+    let reply = run.call(call(), json!({"prompt": [image], "model": "seer"})).await.unwrap();
+    let session = &reply["session_id"];
+    assert_eq!(seer.saw(0), json!([image]));
+    resume
+        .call(call(), json!({"session_id": session, "prompt": [image, {"type": "text", "text": "?"}]}))
+        .await
+        .unwrap();
+    assert_eq!(seer.saw(2), json!([image, {"type": "text", "text": "?"}]));
+
+    let refused = [
+        (json!(5), "`prompt`: invalid type: integer `5`, expected a string or a list of content blocks"),
+        (
+            json!([{"type": "image", "media_type": "image/png", "source": "inline", "data": "?"}]),
+            "`prompt[0].data` is not base64",
+        ),
+        (
+            json!([{"type": "sound"}]),
+            "`prompt[0].type`: unknown variant `sound`, expected one of `text`, `image`, `video`",
+        ),
+    ];
+    for (prompt, message) in refused {
+        let error = run.call(call(), json!({"prompt": prompt, "model": "seer"})).await.unwrap_err();
+        assert_eq!(error.body().message, message);
+    }
+}
+
+#[tokio::test]
+async fn a_callback_tool_may_answer_with_a_picture() {
+    let seer = Seer::new(seeing(), Provider::OpenAi);
+    let runtime = runtime(&seer, RuntimeOptions::default());
+    let tool = crate::world::client_tool("ask_user", None);
+    let turn = TurnOptions { tools: Some(vec![tool]), ..asking(vec![words("ask")]) };
+    let done = runtime.sessions().create(Default::default(), turn, Default::default()).await.unwrap();
+    assert!(matches!(done.report.outcome, Outcome::Pending(_)));
+    let image = json!({"type": "image", "media_type": "image/png", "source": "inline", "data": PIXEL});
+    let results = json!([{"tool_use_id": "c", "content": [image]}]);
+    let call = ops::Call { runtime, control: Default::default() };
+    let input = json!({"session_id": done.session_id, "tool_results": results});
+    ops::find("meerkat_resume").unwrap().call(call, input).await.unwrap();
+    assert_eq!(seer.saw(2), json!([image]));
+}

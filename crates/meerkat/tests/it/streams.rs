@@ -1,0 +1,132 @@
+//! Event streams, as operations open, read and close them.
+
+use meerkat::{Error, ErrorKind, RunControl, SessionId};
+use meerkat_testkit::Script;
+use serde_json::{Value, json};
+
+use crate::world::{self, World, fits, say, then};
+
+async fn call(world: &World, name: &str, arguments: Value) -> Result<Value, Error> {
+    world::call(world, &format!("meerkat_event_stream_{name}"), arguments).await
+}
+
+async fn open(world: &World, arguments: Value) -> Value {
+    call(world, "open", arguments).await.unwrap()["stream_id"].clone()
+}
+
+/// Reads what is there: the type of each event.
+async fn types(world: &World, stream: &Value) -> Vec<String> {
+    let arguments = json!({"stream_id": stream, "timeout_ms": 0, "limit": 1000});
+    let reply = call(world, "read", arguments).await.unwrap();
+    let events = reply["events"].as_array().unwrap();
+    events.iter().map(|event| event["payload"]["type"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn an_idle_sessions_stream_gives_the_next_run_event_by_event() {
+    let world = World::new([Script::say("one"), Script::say("two")]);
+    let id = world.session("hi").await;
+    let opened = call(&world, "open", json!({"session_id": id})).await.unwrap();
+    assert_eq!(opened, json!({"stream_id": opened["stream_id"], "session_id": id}));
+    let stream = &opened["stream_id"];
+    let nothing = call(&world, "read", json!({"stream_id": stream, "timeout_ms": 0})).await.unwrap();
+    assert_eq!(nothing, json!({"stream_id": stream, "session_id": id, "status": "timeout"}));
+    fits("meerkat_event_stream_read", &nothing);
+
+    world.resume(id, then("again")).await.unwrap();
+    let first = call(&world, "read", json!({"stream_id": stream})).await.unwrap();
+    fits("meerkat_event_stream_read", &first);
+    assert_eq!(first["status"], "event");
+    let payload = json!({"type": "run_started", "session_id": id, "prompt": "again"});
+    assert_eq!(first["event"]["payload"], payload);
+    assert_eq!(first["event"]["source"], json!({"type": "session", "session_id": id}));
+    assert_eq!(first["event"]["source_id"], format!("session:{id}"));
+    assert_eq!(
+        types(&world, stream).await,
+        ["turn_started", "text_delta", "text_complete", "turn_completed", "run_completed"]
+    );
+    let closed = call(&world, "close", json!({"stream_id": stream})).await.unwrap();
+    assert_eq!(closed, json!({"stream_id": stream, "closed": true, "session_id": id}));
+    let again = call(&world, "close", json!({"stream_id": stream})).await.unwrap();
+    assert_eq!(again, json!({"stream_id": stream, "closed": false}));
+    fits("meerkat_event_stream_close", &again);
+}
+
+#[tokio::test]
+async fn what_was_missed_is_replayed_after_a_number() {
+    let world = World::new([Script::say("one"), Script::say("two")]);
+    let id = world.session("hi").await;
+    world.resume(id, then("again")).await.unwrap();
+    let all = open(&world, json!({"session_id": id, "after": 0})).await;
+    let types = types(&world, &all).await;
+    assert_eq!(types.len(), 11);
+    assert_eq!((types[0].as_str(), types[5].as_str()), ("turn_started", "run_started"));
+}
+
+#[tokio::test]
+async fn a_read_waits_for_the_event_and_not_longer() {
+    let world = World::new([Script::say("one"), Script::Hang]);
+    let id = world.session("hi").await;
+    let stream = open(&world, json!({"session_id": id})).await;
+    let running = world.start(id, then("two"), RunControl::default());
+    let read = json!({"stream_id": stream, "no_timeout": true, "timeout_ms": 0});
+    let event = call(&world, "read", read).await.unwrap();
+    assert_eq!(event["event"]["payload"]["type"], "run_started");
+    world.model.asked_times(2).await;
+    world.sessions().interrupt(id).await.unwrap();
+    running.await.unwrap().unwrap_err();
+    assert_eq!(types(&world, &stream).await, ["turn_started", "run_failed"]);
+}
+
+#[tokio::test]
+async fn an_archived_session_closes_its_streams() {
+    let world = World::new([]);
+    let id = world.session("hi").await;
+    let stream = open(&world, json!({"session_id": id})).await;
+    world.sessions().archive(id).await.unwrap();
+    let closed = call(&world, "read", json!({"stream_id": stream})).await.unwrap();
+    assert_eq!(closed, json!({"stream_id": stream, "session_id": id, "status": "closed"}));
+    let gone = call(&world, "read", json!({"stream_id": stream})).await.unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::InvalidParams);
+    let reopened = call(&world, "open", json!({"session_id": id})).await.unwrap_err();
+    assert_eq!(reopened.kind(), ErrorKind::SessionNotFound);
+}
+
+#[cfg(feature = "session-store")]
+#[tokio::test]
+async fn a_session_archived_by_another_process_closes_its_streams_too() {
+    let world = World::new([]);
+    let id = world.session("hi").await;
+    let stream = open(&world, json!({"session_id": id})).await;
+    world.another([]).sessions().archive(id).await.unwrap();
+    let closed = call(&world, "read", json!({"stream_id": stream, "timeout_ms": 0})).await.unwrap();
+    assert_eq!(closed["status"], "closed");
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_refused() {
+    let world = World::new([]);
+    let id = world.create(say("hi")).await.unwrap().session_id;
+    let stream = open(&world, json!({"session_id": id})).await;
+    let unknown = SessionId::from_uuid(uuid::Uuid::nil());
+    let cases = [
+        ("open", json!({"session_id": unknown}), ErrorKind::SessionNotFound, "session"),
+        ("open", json!({"session_id": "x"}), ErrorKind::InvalidParams, "`x` is not a session id"),
+        ("open", json!({"session_id": id, "after": -1}), ErrorKind::InvalidParams, "`after`"),
+        ("read", json!({"stream_id": "x"}), ErrorKind::InvalidParams, "`stream_id`: `x` is not a stream id"),
+        ("read", json!({"stream_id": unknown}), ErrorKind::InvalidParams, "no event stream"),
+        ("read", json!({"stream_id": stream, "limit": 0}), ErrorKind::InvalidParams, "`limit` is 0"),
+        (
+            "read",
+            json!({"stream_id": stream, "timeout_ms": 600_001}),
+            ErrorKind::InvalidParams,
+            "`timeout_ms` is 600001, which is more than 600000; use `no_timeout`",
+        ),
+        ("close", json!({}), ErrorKind::InvalidParams, "missing field `stream_id`"),
+    ];
+    for (name, arguments, kind, message) in cases {
+        let error = call(&world, name, arguments.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{name} {arguments}: {error}");
+        assert!(error.to_string().starts_with(message), "{name} {arguments}: {error}");
+    }
+}

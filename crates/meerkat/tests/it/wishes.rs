@@ -1,0 +1,208 @@
+//! Every field of a run and of a resume: what it does, or why it is refused.
+
+use meerkat::{Error, ErrorKind};
+use meerkat_core::{ModelErrorKind, ToolOutput};
+use meerkat_testkit::{FnTool, Script, ScriptedModel};
+use serde_json::{Value, json};
+
+use crate::world::{World, call};
+
+async fn run(world: &World, mut arguments: Value) -> Result<Value, Error> {
+    arguments["prompt"] = json!("hi");
+    arguments["model"] = json!(ScriptedModel::ID);
+    call(world, "meerkat_run", arguments).await
+}
+
+#[tokio::test]
+async fn instructions_and_a_prompt_stay_until_they_are_changed() {
+    let world = World::new([]);
+    let wishes = json!({"system_prompt": "Review.", "additional_instructions": ["Be brief.", "Be kind."]});
+    let id = run(&world, wishes).await.unwrap()["session_id"].clone();
+    let resume = |mut arguments: Value| {
+        arguments["session_id"] = id.clone();
+        arguments["prompt"] = json!("more");
+        arguments
+    };
+    call(&world, "meerkat_resume", resume(json!({}))).await.unwrap();
+    let changed = json!({"additional_instructions": ["Be long."], "system_prompt": "Write."});
+    call(&world, "meerkat_resume", resume(changed)).await.unwrap();
+    let systems: Vec<_> = world.model.seen().into_iter().map(|seen| seen.system).collect();
+    let first = "Review.\n\nBe brief.\n\nBe kind.";
+    assert_eq!(systems, [first, first, "Write.\n\nBe long."]);
+}
+
+#[tokio::test]
+async fn an_overlay_holds_for_one_run_under_either_name() {
+    let tools = ["look", "touch"].map(|name| FnTool::new(name, async |_| ToolOutput::text("ok")));
+    let world = World::with(ScriptedModel::new([]), tools);
+    let id = run(&world, json!({})).await.unwrap()["session_id"].clone();
+    let overlays = [
+        json!({"flow_tool_overlay": {"allowed_tools": ["look"]}}),
+        json!({"turn_tool_overlay": {"blocked_tools": ["look"]}}),
+        json!({"flow_tool_overlay": {"allowed_tools": ["look"], "blocked_tools": ["look"]}}),
+        json!({"flow_tool_overlay": null}),
+    ];
+    for mut arguments in overlays {
+        arguments["session_id"] = id.clone();
+        arguments["prompt"] = json!("more");
+        call(&world, "meerkat_resume", arguments).await.unwrap();
+    }
+    let offered: Vec<_> = world.model.seen().into_iter().map(|seen| seen.tools.join(" ")).collect();
+    assert_eq!(offered, ["look touch", "look", "touch", "", "look touch"]);
+}
+
+#[tokio::test]
+async fn a_resume_takes_a_schema_a_budget_and_another_model() {
+    let world = World::new([Script::say("one"), Script::say("two"), Script::say("{\"n\": 1}")]);
+    let id = run(&world, json!({})).await.unwrap()["session_id"].clone();
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let arguments = json!({
+        "session_id": id, "prompt": "count", "output_schema": schema, "structured_output_retries": 0,
+    });
+    let reply = call(&world, "meerkat_resume", arguments).await.unwrap();
+    assert_eq!(reply["structured_output"], json!({"n": 1}));
+    let swap = json!({"session_id": id, "prompt": "say swapped", "model": "offline"});
+    let swapped = call(&world, "meerkat_resume", swap).await.unwrap();
+    assert_eq!((&swapped["model"], &swapped["content"][0]["text"]), (&json!("offline"), &json!("swapped")));
+    let stays = json!({"session_id": id, "prompt": "say still", "budget_limits": {"max_tokens": 1}});
+    let spent = call(&world, "meerkat_resume", stays).await.unwrap();
+    assert_eq!(spent["model"], "offline", "for the rest of the session");
+    let read = call(&world, "meerkat_read", json!({"session_id": id})).await.unwrap();
+    assert_eq!(read["state"]["model"], "offline");
+}
+
+#[tokio::test]
+async fn what_asks_for_nothing_is_taken_and_what_cannot_be_had_is_named() {
+    let world = World::new([]);
+    let nothing = [
+        json!({"preload_skills": null, "skill_refs": [], "skill_references": [], "hooks_override": {}}),
+        json!({"hooks_override": {"entries": [], "disable": []}, "comms_name": " ", "keep_alive": false}),
+        json!({"enable_builtins": false, "builtin_config": {"enable_shell": true}, "host_mode": false}),
+        json!({"stream": false, "verbose": null, "labels": null, "budget_limits": {}, "provider_params": {}}),
+    ];
+    for arguments in nothing {
+        run(&world, arguments.clone()).await.unwrap_or_else(|error| panic!("{arguments}: {error}"));
+    }
+    let key = json!({"source_uuid": "00000000-0000-4b11-8111-000000000001", "skill_name": "task-workflow"});
+    let mut reference = key.clone();
+    reference["kind"] = json!("structured");
+    let wishes = [
+        (json!({"preload_skills": [key]}), "skills"),
+        (json!({"skill_refs": [reference]}), "skills"),
+        (json!({"hooks_override": {"entries": [{"id": "h"}]}}), "hooks"),
+        (json!({"hooks_override": {"disable": ["h"]}}), "hooks"),
+        (json!({"comms_name": "a"}), "comms"),
+        (json!({"keep_alive": true, "comms_name": "a"}), "comms"),
+        (json!({"host_mode": true, "comms_name": "a"}), "comms"),
+        (json!({"enable_builtins": true}), "builtins"),
+    ];
+    for (wish, feature) in wishes {
+        let error = run(&world, wish.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable, "{wish}: {error}");
+        assert!(error.to_string().contains(&format!("`{feature}`")), "{wish}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_refused_in_a_fixed_order() {
+    let world = World::new([]);
+    // Each is wrong in every way; the first wrong thing is taken out for the next.
+    let mut wish = json!({
+        "labels": {"meerkat.x": "1"},
+        "keep_alive": true,
+        "skill_references": ["old"],
+        "output_schema": {"type": "nothing"},
+        "enable_builtins": true,
+        "additional_instructions": ["x".repeat(40_000)],
+        "tools": [{"name": "", "description": "", "input_schema": {}}],
+    });
+    let order = [
+        ("labels", "the label `meerkat.x` is reserved"),
+        ("keep_alive", "`keep_alive` needs a `comms_name`"),
+        ("skill_references", "`skill_references` is no longer taken"),
+        ("output_schema", "`output_schema` is not a valid JSON Schema"),
+        ("enable_builtins", "the set of built-in tools is not available"),
+        ("additional_instructions", "`additional_instructions[0]` is longer than"),
+        ("tools", "`tools[0].name`: `` must have 1 to 64"),
+    ];
+    for (field, message) in order {
+        let error = run(&world, wish.clone()).await.unwrap_err();
+        assert!(error.to_string().starts_with(message), "{field}: {error}");
+        wish.as_object_mut().unwrap().remove(field);
+    }
+    run(&world, wish).await.unwrap();
+    let shapes = [
+        json!({"hooks_override": {"entries": 5}}),
+        json!({"skill_refs": [{"kind": "loose", "source_uuid": "x", "skill_name": "y"}]}),
+        json!({"preload_skills": ["task-workflow"]}),
+        json!({"labels": {"n": 1}}),
+        json!({"provider": "nobody"}),
+    ];
+    for wish in shapes {
+        assert_eq!(run(&world, wish.clone()).await.unwrap_err().kind(), ErrorKind::InvalidParams, "{wish}");
+    }
+}
+
+#[tokio::test]
+async fn only_so_many_sessions_run_at_once() {
+    let world = World::new([Script::say("one"), Script::Hang]);
+    world.configure(json!({"limits": {"max_sessions": 1}})).await;
+    let (_, running) = world.hanging().await;
+    let error = run(&world, json!({})).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable);
+    assert_eq!(error.body().data, Some(json!({"type": "limit_reached", "limit": 1})));
+    world.model.release();
+    running.await.unwrap().unwrap();
+    run(&world, json!({})).await.unwrap();
+}
+
+#[tokio::test]
+async fn limits_of_the_config_hold_whatever_a_run_asks_for() {
+    let world = World::new([Script::call("c1", "none", json!({})), Script::say("never said")]);
+    world.configure(json!({"limits": {"budget": 1}})).await;
+    let reply = run(&world, json!({"budget_limits": {"max_tokens": 1_000_000}})).await.unwrap();
+    assert_eq!(reply["terminal_cause_kind"], "budget_exhausted");
+}
+
+#[tokio::test]
+async fn every_error_names_the_session_that_the_request_named() {
+    let world = World::new([Script::say("one"), Script::Fail(ModelErrorKind::Auth)]);
+    let id = run(&world, json!({})).await.unwrap()["session_id"].clone();
+    let reference = world.runtime.reference(id.as_str().unwrap().parse().unwrap());
+    let data = |error: Error| error.body().data.unwrap_or_default();
+    let failed =
+        data(call(&world, "meerkat_resume", json!({"session_id": id, "prompt": "x"})).await.unwrap_err());
+    assert_eq!((&failed["session_id"], &failed["resumable"]), (&id, &json!(true)));
+    assert_eq!((&failed["session_created"], &failed["session_ref"]), (&json!(false), &json!(reference)));
+
+    let stream = call(&world, "meerkat_event_stream_open", json!({"session_id": id})).await.unwrap();
+    let named = json!({"session_id": id, "session_ref": reference});
+    let wrong = [
+        ("meerkat_resume", json!({"session_id": id, "prompt": ""})),
+        ("meerkat_resume", json!({"session_id": id, "prompt": 7})),
+        ("meerkat_resume", json!({"session_id": id, "prompt": "x", "model": "nobody-has-it"})),
+        ("meerkat_history", json!({"session_id": id, "offset": "x"})),
+        ("meerkat_interrupt", json!({"session_id": id})),
+        ("meerkat_event_stream_open", json!({"session_id": id, "after": "x"})),
+        ("meerkat_event_stream_read", json!({"stream_id": stream["stream_id"], "limit": 0})),
+    ];
+    for (name, arguments) in wrong {
+        let error = call(&world, name, arguments.clone()).await.unwrap_err();
+        assert_eq!(error.body().data.as_ref(), Some(&named), "{name} {arguments}: {error}");
+    }
+    let unknown = json!("01936f8a-7b2c-7000-8000-000000000001");
+    let operations = ["read", "history", "interrupt", "archive", "event_stream_open", "resume"]
+        .map(|name| format!("meerkat_{name}"));
+    for name in operations {
+        let arguments = json!({"session_id": unknown, "prompt": "x"});
+        let error = call(&world, &name, arguments).await.unwrap_err();
+        let body = error.body();
+        assert_eq!(
+            (body.code.as_str(), &body.data.unwrap()["session_id"]),
+            ("SESSION_NOT_FOUND", &unknown),
+            "{name}"
+        );
+    }
+    let malformed = call(&world, "meerkat_read", json!({"session_id": "x"})).await.unwrap_err();
+    assert_eq!(malformed.body().data, None);
+}

@@ -1,0 +1,64 @@
+//! Sends requests of every sort, in every wire format, to a server that judges them.
+//!
+//! `wire_matrix list` names the cases, one on a line. `wire_matrix run BASE_URL` sends them all. A case reaches
+//! the server below its own name, `BASE_URL/CASE/…`, so that the name is not part of what is judged. A case
+//! whose answer could not be read is printed with the reason, and makes the run fail.
+
+mod history;
+mod nasty;
+mod single;
+mod talk;
+mod wires;
+mod words;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use meerkat_providers::Http;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["list"] => {
+            let singles = single::cases().into_iter().map(|case| case.name);
+            let talks = talk::talks().into_iter().flat_map(|talk| talk.names());
+            print(singles.chain(talks));
+            ExitCode::SUCCESS
+        }
+        ["run", base_url] => {
+            let failures = run(base_url).await;
+            let outcome = if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+            print(failures);
+            outcome
+        }
+        _ => {
+            print(["usage: wire_matrix list | wire_matrix run BASE_URL".to_owned()]);
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Sends everything; returns `CASE: reason` for each answer that could not be read.
+async fn run(base_url: &str) -> Vec<String> {
+    let http = Http::new();
+    let mut failures = Vec::new();
+    for case in single::cases() {
+        let model = case.wire.model(&format!("{base_url}/{}", case.name), &http);
+        if let Err(failure) = model.ask(&case.request, &|_| {}).await {
+            failures.push(format!("{}: {failure}", case.name));
+        }
+    }
+    for talk in talk::talks() {
+        failures.extend(talk.run(base_url, &http).await);
+    }
+    failures
+}
+
+fn print(lines: impl IntoIterator<Item = String>) {
+    let mut out = std::io::stdout().lock();
+    for line in lines {
+        // A reader that went away has seen enough.
+        let _ = writeln!(out, "{line}");
+    }
+}

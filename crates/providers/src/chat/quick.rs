@@ -1,0 +1,71 @@
+//! More of the text, of a thought or of a call's arguments: nearly all that a stream consists of.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::quick::{self, Object, Text};
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    choices: (Object<Choice<'a>>,),
+    #[serde(default)]
+    object: &'a str,
+    error: Option<IgnoredAny>,
+    usage: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    index: Option<u64>,
+    #[serde(borrow)]
+    delta: Object<Delta<'a>>,
+    finish_reason: Option<IgnoredAny>,
+}
+
+/// What a chunk adds, if it adds only this.
+#[derive(Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow, default)]
+    pub(super) content: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) reasoning_content: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) reasoning: Text<'a>,
+    refusal: Option<IgnoredAny>,
+    #[serde(borrow)]
+    pub(super) tool_calls: Option<(Object<Call<'a>>,)>,
+}
+
+/// A piece of a call.
+#[derive(Deserialize)]
+pub(super) struct Call<'a> {
+    pub(super) index: u64,
+    #[serde(borrow, default)]
+    pub(super) id: Text<'a>,
+    #[serde(borrow)]
+    pub(super) function: Object<Function<'a>>,
+}
+
+/// What a piece of a call says.
+#[derive(Deserialize)]
+pub(super) struct Function<'a> {
+    #[serde(borrow, default)]
+    pub(super) name: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) arguments: Text<'a>,
+}
+
+/// Reads what a chunk adds to the first choice; `None` for any other chunk.
+pub(super) fn read(data: &str) -> Option<Delta<'_>> {
+    let chunk: Chunk<'_> = quick::read(data)?;
+    let (Object(choice),) = chunk.choices;
+    let Object(delta) = choice.delta;
+    let is_plain = chunk.error.is_none()
+        && chunk.usage.is_none()
+        && chunk.object != "error"
+        && choice.index.is_none_or(|index| index == 0)
+        && choice.finish_reason.is_none()
+        && delta.refusal.is_none();
+    is_plain.then_some(delta)
+}

@@ -1,0 +1,83 @@
+//! Streams that break in the middle, from a server on this machine.
+
+use std::sync::{Arc, Mutex};
+
+use meerkat_core::{
+    Content, Delta, Message, Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest, Provider, Timestamp,
+};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use super::{Endpoint, Http};
+use crate::endpoint::Secret;
+
+fn request() -> ModelRequest {
+    let content = Content::text("hi");
+    ModelRequest {
+        system: String::new(),
+        messages: vec![Arc::new(Message::User { content, created_at: Timestamp::UNIX_EPOCH })],
+        tools: Arc::new([]),
+        max_tokens: 100,
+        temperature: None,
+        output_schema: None,
+        provider_params: None,
+    }
+}
+
+/// Asks a model of a server that answers every request with this stream.
+async fn ask(
+    make: fn(ModelInfo, Endpoint, Http) -> Arc<dyn Model>,
+    provider: Provider,
+    stream: &[u8],
+) -> (Vec<Delta>, ModelError) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = format!("http://{}", listener.local_addr().unwrap());
+    let model =
+        make(ModelInfo::new("m", provider), Endpoint { base_url, key: Secret::new("k") }, Http::new());
+    let serve = async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut seen = vec![0; 64 * 1024];
+        assert_ne!(socket.read(&mut seen).await.unwrap(), 0);
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        socket.write_all(head.as_bytes()).await.unwrap();
+        // The reader hangs up when it has seen enough.
+        let _ = socket.write_all(stream).await;
+    };
+    let deltas = Mutex::new(Vec::new());
+    let sink = |delta| deltas.lock().unwrap().push(delta);
+    let (request, ()) = (request(), ());
+    let (answer, ()) = tokio::join!(model.ask(&request, &sink), serve);
+    (deltas.into_inner().unwrap(), answer.unwrap_err())
+}
+
+fn chat(info: ModelInfo, endpoint: Endpoint, http: Http) -> Arc<dyn Model> {
+    crate::chat(info, "m".to_owned(), endpoint, http)
+}
+
+#[tokio::test]
+async fn a_line_without_end_is_an_error_of_its_provider() {
+    let mut line = b"data: \"".to_vec();
+    line.resize(10 * 1024 * 1024, b'x');
+    let message = "an event of the stream is longer than 8388608 bytes".to_owned();
+    let (kind, status, retry_after) = (ModelErrorKind::Malformed, None, None);
+    let makers: [(Provider, fn(ModelInfo, Endpoint, Http) -> Arc<dyn Model>); 4] = [
+        (Provider::Anthropic, crate::anthropic),
+        (Provider::OpenAi, crate::responses),
+        (Provider::Gemini, crate::gemini),
+        (Provider::SelfHosted, chat),
+    ];
+    for (provider, make) in makers {
+        let expected = ModelError { kind, provider, status, retry_after, message: message.clone() };
+        assert_eq!(ask(make, provider, &line).await, (Vec::new(), expected));
+    }
+}
+
+#[tokio::test]
+async fn what_came_before_a_broken_line_is_shown() {
+    let good = json!({ "choices": [{ "index": 0, "delta": { "content": "so far" } }] });
+    let stream = [format!("data: {good}\n\n").as_bytes(), b"data: \xff\xfe\n\n"].concat();
+    let (deltas, error) = ask(chat, Provider::SelfHosted, &stream).await;
+    assert_eq!(deltas, [Delta::Text("so far".to_owned())]);
+    assert_eq!(error.to_string(), "self_hosted: a line of the stream is not UTF-8");
+}

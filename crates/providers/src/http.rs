@@ -1,0 +1,133 @@
+//! One HTTP call: made, and every way it can be refused sorted.
+//!
+//! Nothing is retried here, nothing is logged, and the key leaves only in the provider's own header.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use meerkat_core::{ModelError, ModelErrorKind, Provider};
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+
+use crate::endpoint::Endpoint;
+use crate::reader::{ReadRefusal, Refused, refusal};
+use crate::wire::error;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(15);
+/// How much of an error's body is read.
+const MAX_ERROR_BODY: usize = 64 * 1024;
+
+/// An HTTP client that is made when it is first needed and then shared.
+#[derive(Clone, Default)]
+pub struct Http {
+    client: Arc<OnceLock<Result<reqwest::Client, String>>>,
+}
+
+/// A call to make.
+pub(crate) struct Post<'a> {
+    pub(crate) provider: Provider,
+    pub(crate) endpoint: &'a Endpoint,
+    /// Where it goes, below the base URL.
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: &'a Value,
+}
+
+impl Http {
+    /// Makes one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes a call; what comes back is a success whose body is still to be read.
+    pub(crate) async fn post(
+        &self,
+        post: Post<'_>,
+        read: ReadRefusal<'_>,
+    ) -> Result<reqwest::Response, ModelError> {
+        let provider = post.provider;
+        let client = self.get().map_err(|reason| error(provider, ModelErrorKind::Connection, reason))?;
+        let url = format!("{}{}", post.endpoint.base_url, post.path);
+        let mut call = client.post(url).header("content-type", "application/json");
+        for (name, value) in post.headers {
+            call = call.header(name, value);
+        }
+        let body = serde_json::to_vec(post.body).unwrap_or_default();
+        let response = call.body(body).send().await;
+        let response = response.map_err(|failure| broken(provider, post.endpoint, &failure))?;
+        if response.status().is_success() {
+            Ok(response)
+        } else {
+            Err(refused(provider, response, read).await)
+        }
+    }
+
+    fn get(&self) -> Result<&reqwest::Client, String> {
+        let build = || {
+            // Another part of the program may have chosen already; either choice will do.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            reqwest::Client::builder()
+                .connect_timeout(CONNECT)
+                .tcp_nodelay(true)
+                .redirect(reqwest::redirect::Policy::none())
+                .build()
+                .map_err(|error| error.to_string())
+        };
+        self.client.get_or_init(build).as_ref().map_err(Clone::clone)
+    }
+}
+
+/// Reads more of a body; a failure is an answer that broke off.
+pub(crate) async fn chunk(
+    provider: Provider,
+    response: &mut reqwest::Response,
+) -> Result<Option<impl AsRef<[u8]> + use<>>, ModelError> {
+    response.chunk().await.map_err(|failure| {
+        let timed_out = failure.is_timeout();
+        let kind = if timed_out { ModelErrorKind::NetworkTimeout } else { ModelErrorKind::StreamCut };
+        error(provider, kind, format!("the answer broke off: {}", root(&failure)))
+    })
+}
+
+async fn refused(provider: Provider, mut response: reqwest::Response, read: ReadRefusal<'_>) -> ModelError {
+    let status = response.status().as_u16();
+    let wait = retry_after(response.headers());
+    let mut text = Vec::new();
+    while text.len() < MAX_ERROR_BODY {
+        match response.chunk().await {
+            Ok(Some(chunk)) => text.extend_from_slice(&chunk),
+            Ok(None) | Err(_) => break,
+        }
+    }
+    refusal(&Refused { provider, status, wait, text: &String::from_utf8_lossy(&text) }, read)
+}
+
+fn broken(provider: Provider, endpoint: &Endpoint, failure: &reqwest::Error) -> ModelError {
+    let kind = if failure.is_timeout() {
+        ModelErrorKind::NetworkTimeout
+    } else if failure.is_builder() {
+        ModelErrorKind::BadRequest
+    } else {
+        ModelErrorKind::Connection
+    };
+    error(provider, kind, format!("{} cannot be reached: {}", endpoint.base_url, root(failure)))
+}
+
+/// Returns the innermost cause; the outer ones repeat the URL, which may hold what is not ours to show.
+fn root(failure: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = failure;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+/// Reads how long the provider asks us to wait, in any of the ways providers say it.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let millis = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()).map(|ms| ms / 1000.0);
+    let seconds = millis.or_else(|| text("retry-after").and_then(|text| text.parse::<f64>().ok()))?;
+    (seconds.is_finite() && (0.0..86_400.0).contains(&seconds)).then(|| Duration::from_secs_f64(seconds))
+}

@@ -1,0 +1,149 @@
+//! Gemini: a model that answers with pictures among its words.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use meerkat_core::{
+    ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, ModelError, ModelErrorKind, Picture,
+    Provider,
+};
+use serde_json::{Map, Value, json};
+
+use super::{Asked, Drawn, Format, Painter, without};
+use crate::endpoint::Endpoint;
+use crate::gemini::{is_filtered, refusal, retry_after, split_version};
+use crate::http::Http;
+use crate::wire::{Refusal, error};
+
+/// The proportions a picture can have, widest first.
+const RATIOS: [(u32, u32); 10] =
+    [(21, 9), (16, 9), (3, 2), (4, 3), (5, 4), (1, 1), (4, 5), (3, 4), (2, 3), (9, 16)];
+
+/// Makes an image model of Gemini. `version` is that of the API, unless the base URL ends with one.
+#[must_use]
+pub fn gemini_images(
+    model: String,
+    endpoint: Endpoint,
+    http: Http,
+    version: Option<String>,
+) -> Arc<dyn ImageModel> {
+    let (base_url, own) = split_version(&endpoint.base_url);
+    let format = GenerateContent { version: version.unwrap_or(own) };
+    Painter::shared(format, model, Endpoint { base_url, key: endpoint.key }, http)
+}
+
+struct GenerateContent {
+    version: String,
+}
+
+impl Format for GenerateContent {
+    fn provider(&self) -> Provider {
+        Provider::Gemini
+    }
+
+    fn path(&self, model: &str) -> String {
+        format!("/{}/models/{model}:generateContent", self.version)
+    }
+
+    fn key_header(&self, key: &str) -> (&'static str, String) {
+        ("x-goog-api-key", key.to_owned())
+    }
+
+    fn body(&self, model: &str, request: &ImageRequest) -> Result<Asked, String> {
+        let mut warnings = Vec::new();
+        if request.quality != ImageQuality::Auto {
+            warnings.push(format!("`{model}` knows no quality; pass `image_size` in `provider_params`"));
+        }
+        if request.format != ImageFormat::Auto {
+            warnings.push(format!("`{model}` chooses the format itself"));
+        }
+        let mut config = json!({ "responseModalities": ["TEXT", "IMAGE"] });
+        let image = image_config(request, &mut warnings);
+        if !image.is_empty() {
+            config["imageConfig"] = Value::Object(image);
+        }
+        let mut parts: Vec<_> = request.sources.iter().chain(&request.references).map(part).collect();
+        parts.push(json!({ "text": request.prompt }));
+        let json = json!({ "contents": [{ "role": "user", "parts": parts }], "generationConfig": config });
+        Ok(Asked { json, warnings })
+    }
+
+    fn read(&self, answer: &Value) -> Result<Drawn, ModelError> {
+        if let Some(reason) = answer["promptFeedback"]["blockReason"].as_str() {
+            return Err(failure(
+                ModelErrorKind::ContentFilter,
+                &format!("the prompt was blocked ({reason})"),
+            ));
+        }
+        let candidates = answer["candidates"].as_array();
+        let candidates = candidates.ok_or_else(|| malformed("`candidates` is no list"))?;
+        let Some(first) = candidates.first() else { return Ok(Drawn::default()) };
+        let mut drawn = Drawn { metadata: without(answer, &["candidates"]), ..Drawn::default() };
+        let mut texts = Vec::new();
+        // What the model tried while it thought is not its answer.
+        let parts = first["content"]["parts"].as_array().into_iter().flatten();
+        for part in parts.filter(|part| part["thought"] != true) {
+            drawn.pictures.extend(part["inlineData"]["data"].as_str().map(str::to_owned));
+            texts.extend(part["text"].as_str());
+        }
+        drawn.text = (!texts.is_empty()).then(|| texts.concat());
+        let reason = first["finishReason"].as_str().unwrap_or_default();
+        if drawn.pictures.is_empty() && is_filtered(reason) {
+            let message = first["finishMessage"].as_str().unwrap_or("the provider gives no reason");
+            return Err(failure(ModelErrorKind::ContentFilter, &format!("{reason}: {message}")));
+        }
+        Ok(drawn)
+    }
+
+    fn refusal(&self, status: u16, body: &Value) -> (Refusal, Option<Duration>) {
+        (refusal(status, body), retry_after(body))
+    }
+}
+
+fn part(picture: &Picture) -> Value {
+    let data = STANDARD.encode(&picture.data);
+    json!({ "inlineData": { "mimeType": picture.media_type, "data": data } })
+}
+
+/// Says how large the picture shall be in Gemini's words: a proportion and one of three sizes.
+fn image_config(request: &ImageRequest, warnings: &mut Vec<String>) -> Map<String, Value> {
+    let mut config = Map::new();
+    if let ImageSize::Pixels { width, height } = request.size {
+        let (across, down) = nearest(width, height);
+        if u64::from(width) * u64::from(down) != u64::from(height) * u64::from(across) {
+            warnings.push(format!("{width}x{height} is made as {across}:{down}"));
+        }
+        config.insert("aspectRatio".to_owned(), json!(format!("{across}:{down}")));
+    }
+    for (key, value) in request.params.iter().filter(|(_, value)| !value.is_null()) {
+        let name = match key.as_str() {
+            "aspect_ratio" => "aspectRatio",
+            "image_size" => "imageSize",
+            other => {
+                warnings.push(format!("`provider_params.{other}` is not known for pictures of Gemini"));
+                continue;
+            }
+        };
+        config.insert(name.to_owned(), value.clone());
+    }
+    config
+}
+
+/// Finds the proportion that is nearest, by the ratio of the two.
+fn nearest(width: u32, height: u32) -> (u32, u32) {
+    let distance = |(across, down): &(u32, u32)| {
+        let (own, wanted) = (f64::from(*across) / f64::from(*down), f64::from(width) / f64::from(height));
+        (own / wanted).ln().abs()
+    };
+    RATIOS.into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or((1, 1))
+}
+
+fn failure(kind: ModelErrorKind, message: &str) -> ModelError {
+    error(Provider::Gemini, kind, message)
+}
+
+fn malformed(what: &str) -> ModelError {
+    failure(ModelErrorKind::Malformed, &format!("the answer cannot be read: {what}"))
+}

@@ -1,0 +1,199 @@
+//! OpenAI: the newest model through the image tool of Responses, which also changes pictures; the others
+//! through the images API.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use meerkat_core::{
+    ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, ModelError, ModelErrorKind, Picture,
+    Provider,
+};
+use serde_json::{Map, Value, json};
+
+use super::{Asked, Drawn, Format, Painter, data_url, without};
+use crate::endpoint::Endpoint;
+use crate::http::Http;
+use crate::responses::{refusal, refused_in_answer, without_version};
+use crate::wire::{Refusal, error};
+
+/// The model that calls the image tool.
+const CALLER: &str = "gpt-5.4";
+/// What a caller's parameters may not replace.
+const OURS: [&str; 8] = ["model", "prompt", "n", "type", "stream", "input", "tools", "response_format"];
+
+/// Makes an image model of OpenAI. The base URL may end with `/v1` or not.
+#[must_use]
+pub fn openai_images(model: String, mut endpoint: Endpoint, http: Http) -> Arc<dyn ImageModel> {
+    endpoint.base_url = without_version(&endpoint.base_url).to_owned();
+    if model.starts_with("gpt-image-2") {
+        Painter::shared(ImageTool, model, endpoint, http)
+    } else {
+        Painter::shared(ImagesApi, model, endpoint, http)
+    }
+}
+
+/// The image tool of Responses.
+struct ImageTool;
+
+/// The images API.
+struct ImagesApi;
+
+fn bearer(key: &str) -> (&'static str, String) {
+    ("authorization", format!("Bearer {key}"))
+}
+
+impl Format for ImageTool {
+    fn provider(&self) -> Provider {
+        Provider::OpenAi
+    }
+
+    fn path(&self, _: &str) -> String {
+        "/v1/responses".to_owned()
+    }
+
+    fn key_header(&self, key: &str) -> (&'static str, String) {
+        bearer(key)
+    }
+
+    fn body(&self, model: &str, request: &ImageRequest) -> Result<Asked, String> {
+        let mut tool = wishes(request);
+        tool.insert("type".to_owned(), json!("image_generation"));
+        tool.insert("model".to_owned(), json!(model));
+        let action = if request.sources.is_empty() { "generate" } else { "edit" };
+        tool.entry("action").or_insert_with(|| json!(action));
+        let picture = |picture: &Picture| json!({ "type": "input_image", "detail": "auto", "image_url": data_url(picture) });
+        let pictures = request.sources.iter().chain(&request.references).map(picture);
+        let mut content = vec![json!({ "type": "input_text", "text": request.prompt })];
+        content.extend(pictures);
+        let json = json!({
+            "model": CALLER,
+            "input": [{ "type": "message", "role": "user", "content": content }],
+            "tools": [tool],
+            "tool_choice": { "type": "image_generation" },
+            "store": false,
+        });
+        Ok(Asked { json, warnings: Vec::new() })
+    }
+
+    fn read(&self, answer: &Value) -> Result<Drawn, ModelError> {
+        if answer["status"] == "failed" || answer.get("error").is_some_and(|error| !error.is_null()) {
+            return Err(refused_in_answer(Provider::OpenAi, answer));
+        }
+        let items = answer["output"].as_array().ok_or_else(|| malformed("`output` is no list"))?;
+        let mut drawn = Drawn::default();
+        for item in items {
+            match item["type"].as_str() {
+                Some("image_generation_call") => {
+                    drawn.pictures.extend(item["result"].as_str().map(str::to_owned));
+                    drawn.revised_prompt = text(&item["revised_prompt"]).or(drawn.revised_prompt);
+                    drawn.metadata = without(item, &["result", "revised_prompt", "type"]);
+                }
+                Some("message") => drawn.text = said(item).or(drawn.text),
+                _ => {}
+            }
+        }
+        if drawn.pictures.is_empty() && answer["incomplete_details"]["reason"] == "content_filter" {
+            return Err(error(
+                Provider::OpenAi,
+                ModelErrorKind::ContentFilter,
+                "the filter stopped the picture",
+            ));
+        }
+        Ok(drawn)
+    }
+
+    fn refusal(&self, status: u16, body: &Value) -> (Refusal, Option<Duration>) {
+        (refusal(status, body), None)
+    }
+}
+
+impl Format for ImagesApi {
+    fn provider(&self) -> Provider {
+        Provider::OpenAi
+    }
+
+    fn path(&self, _: &str) -> String {
+        "/v1/images/generations".to_owned()
+    }
+
+    fn key_header(&self, key: &str) -> (&'static str, String) {
+        bearer(key)
+    }
+
+    fn body(&self, model: &str, request: &ImageRequest) -> Result<Asked, String> {
+        if !request.sources.is_empty() || !request.references.is_empty() {
+            return Err(format!("`{model}` takes no pictures; use `gpt-image-2` to change one"));
+        }
+        let mut body = wishes(request);
+        let mut warnings = Vec::new();
+        if model.starts_with("dall-e") {
+            older(&mut body, model, request, &mut warnings);
+        }
+        body.insert("model".to_owned(), json!(model));
+        body.insert("prompt".to_owned(), json!(request.prompt));
+        body.insert("n".to_owned(), json!(1));
+        Ok(Asked { json: Value::Object(body), warnings })
+    }
+
+    fn read(&self, answer: &Value) -> Result<Drawn, ModelError> {
+        let data = answer["data"].as_array().ok_or_else(|| malformed("`data` is no list"))?;
+        if data.iter().any(|item| item["url"].is_string() && !item["b64_json"].is_string()) {
+            return Err(malformed("an address came instead of a picture"));
+        }
+        Ok(Drawn {
+            pictures: data.iter().filter_map(|item| text(&item["b64_json"])).collect(),
+            text: None,
+            revised_prompt: data.iter().find_map(|item| text(&item["revised_prompt"])),
+            metadata: without(answer, &["data"]),
+        })
+    }
+
+    fn refusal(&self, status: u16, body: &Value) -> (Refusal, Option<Duration>) {
+        (refusal(status, body), None)
+    }
+}
+
+/// Returns what the caller wants, in OpenAI's words; what is left to the provider is left out.
+fn wishes(request: &ImageRequest) -> Map<String, Value> {
+    let mut wishes = Map::new();
+    if let ImageSize::Pixels { width, height } = request.size {
+        wishes.insert("size".to_owned(), json!(format!("{width}x{height}")));
+    }
+    if request.quality != ImageQuality::Auto {
+        wishes.insert("quality".to_owned(), json!(request.quality.as_str()));
+    }
+    if request.format != ImageFormat::Auto {
+        wishes.insert("output_format".to_owned(), json!(request.format.as_str()));
+    }
+    let params =
+        request.params.iter().filter(|(key, value)| !OURS.contains(&key.as_str()) && !value.is_null());
+    wishes.extend(params.map(|(key, value)| (key.clone(), value.clone())));
+    wishes
+}
+
+/// Older models give addresses unless told not to, know two qualities, and one format.
+fn older(body: &mut Map<String, Value>, model: &str, request: &ImageRequest, warnings: &mut Vec<String>) {
+    body.insert("response_format".to_owned(), json!("b64_json"));
+    body.shift_remove("quality");
+    if request.quality == ImageQuality::High && model == "dall-e-3" {
+        body.insert("quality".to_owned(), json!("hd"));
+    }
+    if body.shift_remove("output_format").is_some() && request.format != ImageFormat::Png {
+        warnings.push(format!("`{model}` gives PNG only"));
+    }
+}
+
+fn said(message: &Value) -> Option<String> {
+    let parts = message["content"].as_array()?;
+    let texts: Vec<_> =
+        parts.iter().filter_map(|part| part["text"].as_str().or_else(|| part["refusal"].as_str())).collect();
+    (!texts.is_empty()).then(|| texts.join(""))
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn malformed(what: &str) -> ModelError {
+    error(Provider::OpenAi, ModelErrorKind::Malformed, format!("the answer cannot be read: {what}"))
+}

@@ -1,0 +1,84 @@
+//! Reading the events that most of an answer is made of without building a value of them.
+//!
+//! Each wire format describes its commonest event as a type that borrows from the stream. Whatever does not
+//! fit that type exactly is read again in full, so that only one place decides what is right and what is wrong.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+
+/// A value that is written as an object; a list of its fields will not do.
+pub(crate) struct Object<T>(pub(crate) T);
+
+/// Reads an object; `None` if the text is anything else.
+pub(crate) fn read<'a, T: Deserialize<'a>>(data: &'a str) -> Option<T> {
+    serde_json::from_str(data).ok().map(|Object(value)| value)
+}
+
+/// A text that may be absent or null, borrowed where it can be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Text<'a>(pub(crate) Option<Cow<'a, str>>);
+
+impl Text<'_> {
+    /// Returns the text; empty where there is none.
+    pub(crate) fn as_str(&self) -> &str {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    /// Says whether there is no text at all, not even an empty one.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text or null")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(Text(None))
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Text(Some(Cow::Borrowed(text))))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Text(Some(Cow::Owned(text.to_owned()))))
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+}

@@ -1,0 +1,33 @@
+//! `rkat blob`.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::{call, open_known, print_json};
+use crate::args::{BlobCommand, ScopeArgs};
+use crate::env;
+use crate::error::CliError;
+use crate::out;
+
+pub(super) async fn blob(scope: &ScopeArgs, command: BlobCommand) -> Result<ExitCode, CliError> {
+    let BlobCommand::Get { id, output, json } = command;
+    let runtime = open_known(scope)?;
+    if json {
+        print_json(&call(&runtime, "meerkat_blob_get", json!({ "blob_id": id })).await?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let blob = runtime.blob(&id.parse::<meerkat::BlobId>()?).await?;
+    let is_text = blob.media_type.starts_with("text/") || blob.media_type == "application/json";
+    match output {
+        Some(file) => std::fs::write(&file, &blob.data).map_err(|error| {
+            CliError::Io(format!("the blob cannot be written to `{}`", file.display()), error)
+        })?,
+        None if !is_text && env::stdout_is_terminal() => {
+            let message = format!("this is {}, which a terminal cannot show: add -o FILE", blob.media_type);
+            return Err(CliError::Usage(message));
+        }
+        None => out::bytes(&blob.data),
+    }
+    Ok(ExitCode::SUCCESS)
+}

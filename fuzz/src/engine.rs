@@ -1,0 +1,181 @@
+//! The loop: an input of the corpus is changed, run and judged; what shows something new joins the corpus.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::mutate::{self, Style};
+use crate::random::Random;
+use crate::watch::Watch;
+
+/// Inputs are cut at this size.
+const MAX_INPUT: usize = 64 * 1024;
+/// The corpus does not grow beyond this.
+const MAX_CORPUS: usize = 1000;
+/// After so many findings a target is known to be broken.
+const MAX_FINDINGS: usize = 5;
+/// An input with more brackets is kept in a file while it runs.
+const MANY_BRACKETS: usize = 300;
+/// The stack that production threads have.
+const STACK: usize = 2 * 1024 * 1024;
+
+/// Something that takes input from outside.
+pub(crate) struct Target {
+    /// Its name on the command line.
+    pub(crate) name: &'static str,
+    /// How its inputs are best changed.
+    pub(crate) style: Style,
+    /// Good inputs to begin with.
+    pub(crate) corpus: fn() -> Vec<Vec<u8>>,
+    /// Runs one input, with a source of chance that belongs to it.
+    pub(crate) run: fn(&[u8], &mut Random) -> Verdict,
+}
+
+/// What came of an input: a short word for what it showed, or what is wrong with the code.
+pub(crate) type Verdict = Result<String, String>;
+
+/// How much to do.
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) time: Duration,
+}
+
+thread_local! {
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Keeps what a panic says instead of printing it.
+pub(crate) fn quiet_panics() {
+    panic::set_hook(Box::new(|info| PANIC.with(|kept| *kept.borrow_mut() = Some(info.to_string()))));
+}
+
+/// Runs one input; returns the number of findings.
+pub(crate) fn replay(target: &Target, input: &[u8]) -> usize {
+    match judge(target, input) {
+        Ok(shown) => {
+            println!("{}: {shown}", target.name);
+            0
+        }
+        Err(what) => {
+            println!("{}: FOUND {what}", target.name);
+            1
+        }
+    }
+}
+
+/// Fuzzes a target; returns the number of findings.
+pub(crate) fn fuzz(target: &'static Target, plan: &Plan) -> Result<usize, String> {
+    let (seed, time) = (plan.seed, plan.time);
+    let work = move || Session::new(target, seed)?.run(time);
+    let thread = std::thread::Builder::new().name(target.name.to_owned()).stack_size(STACK).spawn(work);
+    let thread = thread.map_err(|error| format!("no thread for `{}`: {error}", target.name))?;
+    thread.join().map_err(|_| format!("the fuzzer itself failed on `{}`", target.name))?
+}
+
+fn judge(target: &Target, input: &[u8]) -> Verdict {
+    let run = || (target.run)(input, &mut Random::of(input));
+    panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+        let said = PANIC.with(|kept| kept.borrow_mut().take());
+        Err(said.unwrap_or_else(|| "a panic without words".to_owned()))
+    })
+}
+
+struct Session {
+    target: &'static Target,
+    seed: u64,
+    random: Random,
+    corpus: Vec<Vec<u8>>,
+    shown: HashSet<String>,
+    found: HashSet<String>,
+    folder: PathBuf,
+    watch: Watch,
+}
+
+impl Session {
+    fn new(target: &'static Target, seed: u64) -> Result<Self, String> {
+        let folder = PathBuf::from("target").join("fuzz").join(target.name);
+        std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let watch = Watch::start(target.name, folder.join("stuck"));
+        Ok(Self {
+            target,
+            seed,
+            random: Random::seeded(seed),
+            corpus: Vec::new(),
+            shown: HashSet::new(),
+            found: HashSet::new(),
+            folder,
+            watch,
+        })
+    }
+
+    fn run(mut self, time: Duration) -> Result<usize, String> {
+        let start = Instant::now();
+        let mut iteration: u64 = 0;
+        for input in (self.target.corpus)() {
+            self.take(input, iteration)?;
+        }
+        if self.corpus.is_empty() {
+            return Err(format!("`{}` has nothing to begin with", self.target.name));
+        }
+        while start.elapsed() < time && self.found.len() < MAX_FINDINGS {
+            iteration += 1;
+            let input = self.next_input();
+            self.take(input, iteration)?;
+        }
+        let (name, kept, found) = (self.target.name, self.corpus.len(), self.found.len());
+        println!("{name:<12} {iteration:>9} inputs, {kept:>4} kept, {found} findings (seed {})", self.seed);
+        Ok(found)
+    }
+
+    fn next_input(&mut self) -> Vec<u8> {
+        let mut input = self.random.pick(&self.corpus).cloned().unwrap_or_default();
+        for _ in 0..=self.random.below(4) {
+            let other = self.corpus.get(self.random.below(self.corpus.len())).map_or(&[][..], Vec::as_slice);
+            mutate::mutate(&mut input, other, self.target.style, &mut self.random);
+        }
+        input.truncate(MAX_INPUT);
+        input
+    }
+
+    /// Runs an input; keeps it if it shows something new, and writes it down if it breaks something.
+    fn take(&mut self, input: Vec<u8>, iteration: u64) -> Result<(), String> {
+        let running = self.folder.join("running");
+        let is_deep = input.iter().filter(|byte| matches!(byte, b'[' | b'{')).count() > MANY_BRACKETS;
+        if is_deep {
+            std::fs::write(&running, &input).map_err(|error| format!("{}: {error}", running.display()))?;
+        }
+        self.watch.begin(&input);
+        let verdict = judge(self.target, &input);
+        self.watch.end();
+        if is_deep {
+            std::fs::remove_file(&running).map_err(|error| format!("{}: {error}", running.display()))?;
+        }
+        match verdict {
+            Ok(shown) => {
+                if (iteration == 0 || self.corpus.len() < MAX_CORPUS) && self.shown.insert(shown)
+                    || iteration == 0
+                {
+                    self.corpus.push(input);
+                }
+                Ok(())
+            }
+            Err(what) => self.report(&what, &input, iteration),
+        }
+    }
+
+    fn report(&mut self, what: &str, input: &[u8], iteration: u64) -> Result<(), String> {
+        // One fault shows in many inputs; its first words tell it from others.
+        if !self.found.insert(what.chars().filter(|c| !c.is_ascii_digit()).take(60).collect()) {
+            return Ok(());
+        }
+        let path = self.folder.join(format!("finding-{}-{iteration}", self.seed));
+        std::fs::write(&path, input).map_err(|error| format!("{}: {error}", path.display()))?;
+        let what: String = what.chars().take(2000).collect();
+        let (name, seed, path) = (self.target.name, self.seed, path.display());
+        println!("{name}: FOUND at seed {seed}, iteration {iteration}: {what}");
+        println!("  cargo xtask fuzz {name} --input {path}");
+        Ok(())
+    }
+}

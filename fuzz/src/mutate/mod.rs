@@ -1,0 +1,59 @@
+//! Changing inputs: bytes, tokens of JSON, lines and events of a stream.
+
+mod bytes;
+mod json;
+mod sse;
+
+use crate::random::Random;
+
+/// How inputs are best changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// A stream of events with JSON in them.
+    Stream,
+    /// A JSON document, which mostly has to stay one.
+    Json,
+    /// Lines of text, with JSON here and there.
+    Text,
+}
+
+/// One change; the second input is there to take from.
+type Edit = fn(&mut Vec<u8>, &[u8], &mut Random);
+
+/// Changes an input once.
+pub(crate) fn mutate(input: &mut Vec<u8>, other: &[u8], style: Style, random: &mut Random) {
+    let families: &[&[Edit]] = match style {
+        Style::Stream => &[&bytes::EDITS, &json::EDITS, &json::EDITS, &sse::EDITS, &sse::EDITS],
+        Style::Json => &[&json::EDITS, &json::EDITS, &json::EDITS, &json::EDITS, &bytes::EDITS],
+        Style::Text => &[&bytes::EDITS, &json::EDITS, &sse::EDITS],
+    };
+    if let Some(edit) = random.pick(families).copied().and_then(|family| random.pick(family)) {
+        edit(input, other, random);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_bytes_can_be_changed_and_the_same_chance_makes_the_same_change() {
+        let seeds: [&[u8]; 5] =
+            [b"", b"{", b"data: {\"a\":[1,\"b\"]}\r\n\r\n", b"\xff\"\\", b"[[]]]}\"a\\\":"];
+        for style in [Style::Stream, Style::Json, Style::Text] {
+            let run = |seed: u64| {
+                let mut random = Random::seeded(seed);
+                let mut input = seeds[random.below(seeds.len())].to_vec();
+                for _ in 0..20 {
+                    let other = seeds[random.below(seeds.len())];
+                    mutate(&mut input, other, style, &mut random);
+                    input.truncate(4096);
+                }
+                input
+            };
+            for seed in 0..300 {
+                assert_eq!(run(seed), run(seed));
+            }
+        }
+    }
+}

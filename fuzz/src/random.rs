@@ -1,0 +1,73 @@
+//! Numbers that look random and are the same for the same seed.
+
+/// A generator (SplitMix64).
+#[derive(Debug, Clone)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// Makes one from a number.
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Makes one from bytes, so that it belongs to them.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        Self(bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix))
+    }
+
+    /// Returns the next number.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Returns a number below a bound; zero where the bound is.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        let bound = bound as u64;
+        // What is below a `usize` is a `usize`.
+        if bound == 0 { 0 } else { usize::try_from(self.next() % bound).unwrap_or(0) }
+    }
+
+    /// Chooses one of a list; `None` where there is nothing to choose from.
+    pub(crate) fn pick<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
+        list.get(self.below(list.len()))
+    }
+
+    /// Chooses a stretch of some length, not longer than `longest`.
+    pub(crate) fn stretch(&mut self, length: usize, longest: usize) -> std::ops::Range<usize> {
+        let start = self.below(length + 1);
+        let end = start + self.below((length - start).min(longest) + 1);
+        start..end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Random;
+
+    #[test]
+    fn the_same_seed_gives_the_same_numbers() {
+        let numbers = |mut random: Random| [random.next(), random.next(), random.next()];
+        assert_eq!(numbers(Random::seeded(3)), numbers(Random::seeded(3)));
+        assert_ne!(numbers(Random::seeded(3)), numbers(Random::seeded(4)));
+        assert_ne!(numbers(Random::of(b"a")), numbers(Random::of(b"b")));
+    }
+
+    #[test]
+    fn stretches_stay_inside() {
+        let mut random = Random::seeded(1);
+        for length in 0..50 {
+            let stretch = random.stretch(length, 7);
+            assert!(
+                stretch.start <= stretch.end && stretch.end <= length && stretch.len() <= 7,
+                "{stretch:?}"
+            );
+        }
+        assert_eq!(random.below(0), 0);
+        assert_eq!(random.pick::<u8>(&[]), None);
+    }
+}

@@ -1,0 +1,59 @@
+//! The commands that the offline model obeys.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use meerkat_core::{Content, Message, Model as _, ModelRequest, Timestamp};
+use meerkat_providers::OfflineModel;
+use meerkat_providers::fuzzing::commands;
+
+use super::{kind_of, streams, texts};
+use crate::engine::{Target, Verdict};
+use crate::mutate::Style;
+use crate::random::Random;
+
+pub(super) const TARGET: Target = Target { name: "commands", style: Style::Text, corpus, run };
+
+fn corpus() -> Vec<Vec<u8>> {
+    texts(&[
+        "say hello\nthink hm\ncall look {\"x\": 1}\ncall look{}\nthen\nsay done",
+        "> SAY quoted\nfail rate_limited 2\nfail nothing\nfail\nwait 10\nwait long",
+        "json {\"a\": [1, 2]}\njson not json\ncall a b\ncall \ncall x [1]",
+        "what tools do you have?",
+        "then\nthen\nsay a\nthen\ncall x {\"a\":{\"b\":null}}\n",
+    ])
+}
+
+fn run(input: &[u8], _: &mut Random) -> Verdict {
+    let prompt = String::from_utf8_lossy(input).into_owned();
+    let understood = commands(&prompt);
+    if understood != commands(&prompt) {
+        return Err("read twice, the commands are others".to_owned());
+    }
+    // Waiting is left to the tests.
+    if understood.contains("Wait(") {
+        return Ok("waits".to_owned());
+    }
+    let message = Message::User { content: Content::text(prompt), created_at: Timestamp::UNIX_EPOCH };
+    let request = ModelRequest {
+        system: String::new(),
+        messages: vec![Arc::new(message)],
+        tools: Arc::default(),
+        max_tokens: 1000,
+        temperature: None,
+        output_schema: None,
+        provider_params: None,
+    };
+    let model = OfflineModel::new();
+    let mut asked = model.ask(&request, &|_| {});
+    match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Pending => Err("it waits without having been told to".to_owned()),
+        Poll::Ready(Ok(answer)) => {
+            let shown = streams::shape(&answer);
+            streams::follow(answer)?;
+            Ok(shown)
+        }
+        Poll::Ready(Err(error)) if error.message.is_empty() => Err(format!("{error:?} says nothing")),
+        Poll::Ready(Err(error)) => Ok(format!("{:?} {}", error.kind, kind_of(&error.message))),
+    }
+}

@@ -1,0 +1,59 @@
+//! The targets, one file each. A new one is a file and a line in the table.
+
+mod anthropic;
+mod chat;
+mod commands;
+mod config;
+mod gemini;
+mod histories;
+mod refusals;
+mod responses;
+mod schemas;
+mod sse;
+mod streams;
+
+use crate::engine::Target;
+
+/// Every target, in the order in which they run.
+pub(crate) static TARGETS: [Target; 10] = [
+    sse::TARGET,
+    anthropic::TARGET,
+    responses::TARGET,
+    chat::TARGET,
+    gemini::TARGET,
+    refusals::TARGET,
+    schemas::TARGET,
+    histories::TARGET,
+    commands::TARGET,
+    config::TARGET,
+];
+
+/// Makes a corpus of texts.
+fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+/// Takes what varies out of a message, so that messages of one kind are alike.
+fn kind_of(message: &str) -> String {
+    let outside = message.split('`').step_by(2).collect::<Vec<_>>().join("`");
+    outside.chars().filter(|c| !c.is_ascii_digit()).take(60).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TARGETS;
+    use crate::random::Random;
+
+    #[test]
+    fn every_target_has_a_name_of_its_own_and_stands_its_own_corpus() {
+        for (place, target) in TARGETS.iter().enumerate() {
+            assert!(TARGETS[..place].iter().all(|other| other.name != target.name), "{}", target.name);
+            let corpus = (target.corpus)();
+            assert!(!corpus.is_empty(), "{}", target.name);
+            for input in corpus {
+                let verdict = (target.run)(&input, &mut Random::of(&input));
+                assert_eq!(verdict.err(), None, "{}: {}", target.name, String::from_utf8_lossy(&input));
+            }
+        }
+    }
+}

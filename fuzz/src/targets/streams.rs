@@ -1,0 +1,219 @@
+//! What the readers of streamed answers have in common.
+//!
+//! An answer must not depend on how its bytes were cut, nor on which of its two ways through a reader an
+//! event takes: the quick one for common events, or the full one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use meerkat_core::{
+    Answer, AssistantBlock, Content, Delta, Message, ModelError, ModelRequest, Timestamp, ToolOutput,
+};
+use meerkat_providers::fuzzing::{AnswerReader, Format, events};
+use serde_json::{Value, json};
+
+use super::kind_of;
+use crate::engine::Verdict;
+use crate::random::Random;
+
+/// What came of a stream.
+type Outcome = (Result<Answer, ModelError>, Vec<Delta>);
+
+/// Writes events that carry their names.
+pub(super) fn named(events: &[Value]) -> Vec<u8> {
+    let event =
+        |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default());
+    events.iter().map(event).collect::<String>().into_bytes()
+}
+
+/// Writes events without names.
+pub(super) fn plain(events: &[Value]) -> Vec<u8> {
+    events.iter().map(|event| format!("data: {event}\n\n")).collect::<String>().into_bytes()
+}
+
+/// Cuts an input: into single bytes, and anywhere, with an empty piece now and then.
+pub(super) fn cuts<'a>(input: &'a [u8], random: &mut Random) -> [Vec<&'a [u8]>; 2] {
+    let mut pieces = Vec::new();
+    let mut rest = input;
+    let longest = [3, 20, 200, 4000][random.below(4)];
+    while !rest.is_empty() {
+        let (piece, next) = rest.split_at(random.below(longest.min(rest.len()) + 1));
+        pieces.push(piece);
+        rest = next;
+    }
+    [input.chunks(1).collect(), pieces]
+}
+
+/// Runs a reader on an input.
+pub(super) fn run(format: Format, input: &[u8], random: &mut Random) -> Verdict {
+    let whole = read(format, [input]);
+    for pieces in cuts(input, random) {
+        let cut = read(format, pieces);
+        if cut != whole {
+            return Err(format!("cut, the stream is another: {cut:?} instead of {whole:?}"));
+        }
+    }
+    if let Some(slow) = slowly(format, input) {
+        let slow = read(format, [slow.as_slice()]);
+        if without_ids(slow.clone()) != without_ids(whole.clone()) {
+            return Err(format!("read in full, the stream is another: {slow:?} instead of {whole:?}"));
+        }
+    }
+    match whole.0 {
+        Ok(answer) => {
+            let shown = shape(&answer);
+            follow(answer)?;
+            Ok(shown)
+        }
+        Err(error) if error.provider != format.provider() => Err(format!("{error:?} names another provider")),
+        Err(error) if error.message.trim().is_empty() => Err(format!("{error:?} says nothing")),
+        Err(error) => Ok(format!("{:?} {}", error.kind, kind_of(&error.message))),
+    }
+}
+
+fn read<'a>(format: Format, pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+    let deltas = Mutex::new(Vec::new());
+    let sink = |delta| deltas.lock().unwrap_or_else(PoisonError::into_inner).push(delta);
+    let mut reader = AnswerReader::new(format);
+    let fed = pieces.into_iter().try_for_each(|piece| reader.feed(piece, &sink));
+    let answer = fed.and_then(|()| reader.finish());
+    (answer, deltas.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Writes the stream again so that no event takes the quick way; `None` where that would change its meaning.
+fn slowly(format: Format, input: &[u8]) -> Option<Vec<u8>> {
+    let read = events([input]);
+    if read.fault.is_some() {
+        return None;
+    }
+    let mut out = String::new();
+    for (name, data) in &read.events {
+        let data = match serde_json::from_str(data) {
+            Ok(Value::Object(object)) => twice(format, &Value::Object(object))?,
+            // What is broken is read in full anyway, and what is not an object is never common.
+            _ => data.clone(),
+        };
+        if !name.is_empty() {
+            out.push_str(&format!("event: {name}\n"));
+        }
+        data.split('\n').for_each(|line| out.push_str(&format!("data: {line}\n")));
+        out.push('\n');
+    }
+    Some(out.into_bytes())
+}
+
+/// Says a field twice that means nothing, which only the full way takes.
+fn twice(format: Format, event: &Value) -> Option<String> {
+    let (place, key) = match format {
+        Format::Anthropic if event["delta"].is_object() => ("/delta", "thinking"),
+        Format::Anthropic => return Some(event.to_string()),
+        Format::Responses => ("", "summary_index"),
+        Format::Chat => ("", "usage"),
+        Format::Gemini => ("", "promptFeedback"),
+    };
+    let object = event.pointer(place)?.as_object()?;
+    if object.contains_key(key) {
+        return None;
+    }
+    if object.is_empty() {
+        return Some(event.to_string());
+    }
+    let text = Value::Object(object.clone()).to_string();
+    let said = format!("{{\"{key}\":null,\"{key}\":null,{}", &text[1..]);
+    if place.is_empty() {
+        return Some(said);
+    }
+    let fields = event.as_object()?.iter().map(|(name, value)| {
+        let value = if name == "delta" { said.clone() } else { value.to_string() };
+        format!("{}:{value}", Value::from(name.as_str()))
+    });
+    Some(format!("{{{}}}", fields.collect::<Vec<_>>().join(",")))
+}
+
+/// Takes out the ids of calls, which may come from the bytes of the stream.
+fn without_ids(mut outcome: Outcome) -> Outcome {
+    if let Ok(answer) = &mut outcome.0 {
+        for block in &mut answer.blocks {
+            if let AssistantBlock::ToolUse { id, .. } = block {
+                id.clear();
+            }
+        }
+    }
+    // Where in a text a reader stopped is not what it says.
+    if let Err(error) = &mut outcome.0 {
+        error.message = kind_of(&error.message);
+    }
+    outcome
+}
+
+/// Says what an answer consists of.
+pub(super) fn shape(answer: &Answer) -> String {
+    let kind = |block: &AssistantBlock| match block {
+        AssistantBlock::Text { meta, .. } => {
+            if meta.is_some() {
+                "T"
+            } else {
+                "t"
+            }
+        }
+        AssistantBlock::Reasoning { meta, .. } => {
+            if meta.is_some() {
+                "R"
+            } else {
+                "r"
+            }
+        }
+        AssistantBlock::ToolUse { args, .. } => {
+            if args.is_object() {
+                "c"
+            } else {
+                "x"
+            }
+        }
+        AssistantBlock::ServerToolContent { .. } => "s",
+        AssistantBlock::Image(_) => "i",
+    };
+    let kinds: String = answer.blocks.iter().take(8).map(kind).collect();
+    format!("{kinds} {:?}", answer.stop_reason)
+}
+
+/// Puts an answer into a conversation, which every format must be able to send, and which must be storable.
+pub(super) fn follow(answer: Answer) -> Result<(), String> {
+    let now = Timestamp::UNIX_EPOCH;
+    let said = |text: &str| Message::User { content: Content::text(text), created_at: now };
+    let answered =
+        Message::Assistant { blocks: answer.blocks, stop_reason: answer.stop_reason, created_at: now };
+    let stored = serde_json::to_vec(&answered).map_err(|error| format!("cannot be stored: {error}"))?;
+    let restored: Message =
+        serde_json::from_slice(&stored).map_err(|error| format!("cannot be read from the store: {error}"))?;
+    let calls = answered.tool_calls();
+    if restored.tool_calls().len() != calls.len() {
+        return Err("a call is lost in the store".to_owned());
+    }
+    let results = calls.iter().map(|call| ToolOutput::text("done").answering(call.id.clone())).collect();
+    let mut messages = vec![said("a question"), answered];
+    if !calls.is_empty() {
+        messages.push(Message::ToolResults { results, created_at: now });
+    }
+    messages.push(said("another"));
+    bodies(messages.into_iter().map(Arc::new).collect())
+}
+
+/// Makes the request of every format.
+pub(super) fn bodies(messages: Vec<Arc<Message>>) -> Result<(), String> {
+    let request = ModelRequest {
+        system: "Be brief.".to_owned(),
+        messages,
+        tools: Arc::default(),
+        max_tokens: 1000,
+        temperature: None,
+        output_schema: None,
+        provider_params: Some(Arc::new(json!({}))),
+    };
+    for format in Format::ALL {
+        let body = format.body(&request);
+        if !body.is_object() {
+            return Err(format!("{format:?} makes no object of a request"));
+        }
+    }
+    Ok(())
+}
