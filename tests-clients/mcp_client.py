@@ -28,6 +28,14 @@ async def connect(
             yield client
 
 
+@asynccontextmanager
+async def connect_http(place: Place, mode: str = "legacy") -> AsyncIterator[Client]:
+    """A client on a server over HTTP, both of which end with the block."""
+    with place.http() as url:
+        async with Client(url, mode=mode, read_timeout_seconds=REQUEST_TIMEOUT_SECONDS) as client:
+            yield client
+
+
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     """Calls a tool; gives back the result as it was on the wire."""
     result = await client.call_tool(tool, arguments)

@@ -11,19 +11,25 @@ import asyncio
 import inspect
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 # Shorter than the runs that only end when they are stopped, so that such a test cannot pass by waiting.
 TEST_TIMEOUT_SECONDS = 45
+
+# How long a server may take to end when it is asked to.
+STOP_TIMEOUT_SECONDS = 5
 
 # How much of a line of a log is shown.
 LOG_LINE = 400
@@ -69,6 +75,44 @@ class Place:
     def server(self) -> list[str]:
         """The command line of a server on this place."""
         return [os.environ["RKAT_MCP"], "--state-root", str(self.state), "--realm", "test"]
+
+    @contextmanager
+    def http(self) -> Iterator[str]:
+        """A server on this place over HTTP, as its URL; it ends with the block, and cleanly."""
+        environment = {"HOME": str(self.home), "PATH": os.environ["PATH"]}
+        command = [*self.server(), "--http", "127.0.0.1:0"]
+        with listening(command, self.log, cwd=self.work, env=environment) as url:
+            yield url
+
+
+@contextmanager
+def listening(command: list[str], log: Path, **options: Any) -> Iterator[str]:
+    """A program that says on stderr which URL it listens on. Asked to end, it must, and with success."""
+    with log.open("a") as errors:
+        start = errors.tell()
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=errors, **options)
+    try:
+        yield announced(process, log, start)
+    finally:
+        process.terminate()
+        try:
+            code = process.wait(STOP_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise Failure(f"{command[0]} did not end within {STOP_TIMEOUT_SECONDS} s") from None
+    expect(code, 0, f"exit code of {command[0]}")
+
+
+def announced(process: subprocess.Popen[bytes], log: Path, start: int) -> str:
+    """Waits for the URL in the log, from `start` on."""
+    while True:
+        ended = process.poll() is not None
+        found = re.findall(r"listening on (http://\S+)", log.read_bytes()[start:].decode(errors="replace"))
+        if found:
+            return found[0]
+        if ended:
+            raise Failure(f"the server ended with {process.returncode} before it listened")
+        time.sleep(0.02)
 
 
 def expect(actual: Any, wanted: Any, what: str) -> None:

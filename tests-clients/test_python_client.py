@@ -1,4 +1,4 @@
-"""The server as the Python MCP SDK sees it, over standard input and output.
+"""The server as the Python MCP SDK sees it, over standard input and output and over HTTP.
 
 Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
 `RKAT=… RKAT_MCP=… .clients/venv/bin/python tests-clients/test_python_client.py [PART OF A NAME]`
@@ -13,7 +13,7 @@ from typing import Any
 
 from mcp import Client
 
-from mcp_client import call, connect
+from mcp_client import call, connect, connect_http
 from support import (
     CALL_READ_FILE,
     READ_FILE,
@@ -197,6 +197,53 @@ async def _(place: Place) -> None:
         refusal(again, "SESSION_NOT_RUNNING", "interrupt of an idle session")
         resumed = await call(client, "meerkat_resume", session_id=session_id, prompt="say back")
         expect_answer(payload(resumed, "resume"), "back", "resume")
+
+
+async def progress_is_told(client: Client) -> None:
+    told: list[tuple[float, str | None]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, message))
+
+    result = await client.call_tool("meerkat_run", {"prompt": "wait 300\nsay hello"}, progress_callback=note)
+    expect_answer(payload(result.model_dump(mode="json", by_alias=True), "run"), "hello", "run")
+    numbers = [number for number, _ in told]
+    if len(told) < 2 or numbers != sorted(set(numbers)) or not all(message for _, message in told):
+        raise Failure(f"progress should grow and have words: {told}")
+
+
+@test("the progress of a run is told")
+async def _(place: Place) -> None:
+    async with connect(place) as client:
+        await progress_is_told(client)
+
+
+for mode in ["legacy", "auto"]:
+
+    @test(f"over HTTP a run answers and tells its progress ({mode})")
+    async def _(place: Place, mode: str = mode) -> None:
+        async with connect_http(place, mode) as client:
+            expect_hello(payload(await call(client, "meerkat_run", prompt="say hello"), "run"))
+            await progress_is_told(client)
+
+    @test(f"over HTTP a cancelled run leaves a session that can be resumed ({mode})")
+    async def _(place: Place, mode: str = mode) -> None:
+        async with connect_http(place, mode) as client:
+            async with long_run(client) as (session_id, waiting):
+                waiting.cancel()
+                await asyncio.wait({waiting})
+                await until_idle(client, session_id)
+            resumed = await call(client, "meerkat_resume", session_id=session_id, prompt="say back")
+            expect_answer(payload(resumed, "resume"), "back", "resume")
+
+    @test(f"over HTTP a callback tool is carried out and the session outlives the server ({mode})")
+    async def _(place: Place, mode: str = mode) -> None:
+        async with connect_http(place, mode) as client:
+            run = await call(client, "meerkat_run", prompt=CALL_READ_FILE, tools=[READ_FILE])
+            session_id, tool_use_id = expect_pending(payload(run, "run"))
+        async with connect_http(place, mode) as client:
+            resumed = await call(client, "meerkat_resume", **answer_call(session_id, tool_use_id))
+            expect(expect_answer(payload(resumed, "resume"), "got it", "resume"), session_id, "resume: session_id")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,8 @@ fn run_steps(tally: &mut Tally) -> Result<(), Error> {
     counted(tally, |_| clients::install())?;
     // The client tests, and tests that start our programs, find them in the target folder.
     counted(tally, |_| process::run(&mut cargo(["build", "--workspace"])))?;
+    let fixtures = ["build", "--workspace", "--example", "conformance_server"];
+    counted(tally, |_| process::run(&mut cargo(fixtures)))?;
     counted(tally, |_| process::run(&mut cargo(WIRE_MATRIX)))?;
     cargo_tests(tally, &["--workspace", "--all-features"])?;
     for profile in PROFILES.iter().filter(|profile| !profile.is_default()) {

@@ -4,11 +4,15 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use meerkat::{Backend, RealmScope};
+use meerkat_mcp_server::http::{Listen, ListenError};
 
 /// Meerkat as an MCP server: durable agent sessions as tools.
 ///
 /// Speaks MCP on stdin and stdout; logs go to stderr. Point your MCP client at this command, with no
-/// arguments for a realm of its own, or with --realm NAME to keep sessions across restarts.
+/// arguments for a realm of its own, or with --realm NAME to keep sessions across restarts. It ends when
+/// its client closes stdin or dies; runs that are still going are interrupted and kept.
+///
+/// With --http it serves any number of clients at /mcp instead, until it gets a signal.
 #[derive(Debug, Parser)]
 #[command(name = "rkat-mcp", version, max_term_width = 100)]
 pub(crate) struct Args {
@@ -33,12 +37,39 @@ pub(crate) struct Args {
     /// The folder of the user's own files; nothing is read from it yet.
     #[arg(long, value_name = "DIR")]
     user_config_root: Option<PathBuf>,
+    /// Serve HTTP on this address, such as 127.0.0.1:8000, instead of stdio; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<String>,
+    /// Read the bearer token that clients must show from this file; else from RKAT_TOKEN. An address that
+    /// other machines can reach needs one.
+    #[arg(long, value_name = "FILE", requires = "http")]
+    token_file: Option<PathBuf>,
+    /// Accept requests for this host name too; may be repeated.
+    #[arg(long, value_name = "HOST", requires = "http")]
+    allow_host: Vec<String>,
+    /// Accept pages of this origin too, such as https://app.example.com; may be repeated.
+    #[arg(long, value_name = "ORIGIN", requires = "http")]
+    allow_origin: Vec<String>,
     /// Accepted for older set-ups: paths are always shown.
     #[arg(long)]
     expose_paths: bool,
 }
 
 impl Args {
+    /// Where to serve HTTP, if that is wanted.
+    pub(crate) fn listen(&self, token: Option<String>) -> Option<Result<Listen, ListenError>> {
+        let listen = Listen {
+            address: self.http.clone()?,
+            token,
+            hosts: self.allow_host.clone(),
+            origins: self.allow_origin.clone(),
+        };
+        Some(match &self.token_file {
+            Some(path) => listen.with_token_file(path),
+            None => Ok(listen),
+        })
+    }
+
     pub(crate) fn scope(self) -> RealmScope {
         RealmScope {
             realm: self.realm,

@@ -1,6 +1,7 @@
 //! What `rkat-mcp` reads from its surroundings, and nothing else does.
 //!
 //! - `XDG_DATA_HOME`, `HOME`, `APPDATA`: where realms are kept.
+//! - `RKAT_TOKEN`: the bearer token that HTTP clients must show.
 
 #![expect(clippy::disallowed_methods, reason = "this is the program's one file that reads the environment")]
 
@@ -23,4 +24,9 @@ pub(crate) fn surroundings() -> Surroundings {
 /// Looks a key or token up by the name of its variable.
 pub(crate) fn secret(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// The token that HTTP clients must show.
+pub(crate) fn token() -> Option<String> {
+    std::env::var("RKAT_TOKEN").ok().filter(|token| !token.is_empty())
 }

@@ -1,15 +1,17 @@
 //! Meerkat as an MCP server.
 //!
 //! The tools are the operations of [`meerkat::ops`], projected: nothing is declared here twice. A host of your
-//! own uses [`tools_list`] and [`handle_tools_call`]; the bundled `rkat-mcp` is [`Server`] over [`Stdio`].
+//! own uses [`tools_list`] and [`handle_tools_call`]; the bundled `rkat-mcp` is a [`Server`] over [`Stdio`] or
+//! [`http`]. The protocol itself is the [`layer`].
 
-mod host;
+pub mod http;
+pub mod layer;
+mod product;
 mod server;
+mod signals;
 mod stdio;
-mod stream;
-mod tools;
 
-pub use host::Host;
-pub use server::{ServeError, Server, serve};
+pub use product::{Host, Product, UnknownTool, handle_tools_call, handle_tools_call_with, tools_list};
+pub use server::Server;
+pub use signals::terminated;
 pub use stdio::Stdio;
-pub use tools::{UnknownTool, handle_tools_call, handle_tools_call_with, tools_list};

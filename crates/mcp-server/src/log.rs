@@ -7,7 +7,7 @@ use std::time::Duration;
 /// How many lines wait for a slow reader; what comes on top is lost.
 const WAITING: usize = 4096;
 /// How long the last lines may take.
-const LAST_LINES: Duration = Duration::from_millis(200);
+const LAST_LINES: Duration = Duration::from_millis(100);
 
 /// Takes lines from anywhere and writes them from a thread of its own.
 #[derive(Clone)]

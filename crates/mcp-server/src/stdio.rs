@@ -3,18 +3,18 @@
 //! The SDK's own transport is silent about lines it cannot read; this one answers them, so that a client
 //! always learns what was wrong. Reading and writing have a thread each, because both may block for ever.
 
-use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{ClientNotification, JsonRpcMessage, RequestId};
+use rmcp::model::JsonRpcMessage;
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::layer::InFlight;
 
 /// The longest line that is read.
 const MAX_LINE: usize = 32 * 1024 * 1024;
@@ -23,7 +23,7 @@ const WAITING: usize = 64;
 /// How long requests in flight may still take when the client has closed its side.
 pub(crate) const FAREWELL: Duration = Duration::from_millis(1000);
 /// How long interrupted runs may take to commit their end.
-pub(crate) const LAST_COMMITS: Duration = Duration::from_millis(700);
+pub(crate) const LAST_COMMITS: Duration = Duration::from_millis(500);
 
 /// A transport over a pair of blocking streams.
 pub struct Stdio {
@@ -41,13 +41,6 @@ pub struct Stdio {
 enum Line {
     Text(Vec<u8>),
     TooLong,
-}
-
-/// The requests that are not answered yet.
-#[derive(Clone, Default)]
-pub(crate) struct InFlight {
-    ids: Arc<Mutex<HashSet<RequestId>>>,
-    changed: Arc<Notify>,
 }
 
 /// The other side cannot be written to any more.
@@ -77,6 +70,22 @@ impl Stdio {
         }
     }
 
+    /// Takes the stdin and the stdout of this process. From here on, whatever else is printed goes to stderr:
+    /// a stray line would spoil the protocol.
+    ///
+    /// # Errors
+    /// Fails when they cannot be taken.
+    pub fn of_process() -> std::io::Result<Self> {
+        #[cfg(unix)]
+        {
+            let output = rustix::io::dup(std::io::stdout())?;
+            rustix::stdio::dup2_stdout(std::io::stderr())?;
+            Ok(Self::new(std::io::stdin(), std::fs::File::from(output)))
+        }
+        #[cfg(not(unix))]
+        Ok(Self::new(std::io::stdin(), std::io::stdout()))
+    }
+
     /// Is cancelled when the client has closed its side.
     pub(crate) fn closed(&self) -> CancellationToken {
         self.closed.clone()
@@ -99,12 +108,12 @@ impl Stdio {
     }
 
     /// Reads a line as a message; one that is none is answered and passed over.
-    async fn decode(&mut self, line: Line) -> Option<RxJsonRpcMessage<RoleServer>> {
+    fn decode(&mut self, line: Line) -> Option<RxJsonRpcMessage<RoleServer>> {
         let text = match line {
             Line::Text(text) => text,
             Line::TooLong => {
                 let message = format!("the line is longer than {MAX_LINE} bytes");
-                self.refuse(Value::Null, -32600, &message).await;
+                self.refuse(&Value::Null, -32600, &message);
                 return None;
             }
         };
@@ -113,41 +122,35 @@ impl Stdio {
         }
         let Ok(message) = serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(&text) else {
             let (id, code, reason) = fault(&text);
-            self.refuse(id, code, &reason).await;
+            self.refuse(&id, code, &reason);
             return None;
         };
-        self.admit(message).await
+        self.admit(message)
     }
 
-    async fn admit(&mut self, message: RxJsonRpcMessage<RoleServer>) -> Option<RxJsonRpcMessage<RoleServer>> {
-        match &message {
-            JsonRpcMessage::Request(request) => {
-                self.opened = true;
-                if !self.in_flight.add(request.id.clone()) {
-                    let id = serde_json::to_value(&request.id).unwrap_or_default();
-                    self.refuse(id, -32600, "a request with this id is in flight").await;
-                    return None;
-                }
-            }
-            JsonRpcMessage::Notification(notification) => {
-                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
-                    && let Some(id) = &cancelled.params.request_id
-                {
-                    self.in_flight.remove(id);
-                }
-                // Before the first request there is nothing a notification could be about.
-                if !self.opened {
-                    return None;
-                }
-            }
-            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+    fn admit(&mut self, message: RxJsonRpcMessage<RoleServer>) -> Option<RxJsonRpcMessage<RoleServer>> {
+        if let Err((id, refusal)) = self.in_flight.received(&message) {
+            let id = serde_json::to_value(&id).unwrap_or_default();
+            self.refuse(&id, refusal.code.0, &refusal.message);
+            return None;
         }
-        Some(message)
+        if matches!(message, JsonRpcMessage::Request(_)) {
+            self.opened = true;
+        }
+        // Before the first request there is nothing that anything else could be about.
+        self.opened.then_some(message)
     }
 
-    async fn refuse(&self, id: Value, code: i32, message: &str) {
+    fn refuse(&self, id: &Value, code: i32, message: &str) {
         let reply = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } });
-        let _ = self.output.send(reply.to_string().into_bytes()).await;
+        let reply = reply.to_string().into_bytes();
+        if let Err(mpsc::error::TrySendError::Full(reply)) = self.output.try_send(reply) {
+            // Nobody reads. Waiting here would keep us from seeing that the client is gone.
+            let output = self.output.clone();
+            tokio::spawn(async move {
+                let _ = output.send(reply).await;
+            });
+        }
     }
 }
 
@@ -164,15 +167,7 @@ impl Transport<RoleServer> for Stdio {
             let line = serde_json::to_vec(&item).unwrap_or_default();
             let room = output.reserve().await;
             // Before the client can read the answer: it may use the id again at once.
-            match &item {
-                JsonRpcMessage::Response(response) => in_flight.remove(&response.id),
-                JsonRpcMessage::Error(error) => {
-                    if let Some(id) = &error.id {
-                        in_flight.remove(id);
-                    }
-                }
-                JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
-            }
+            in_flight.sent(&item);
             room.map_err(|_| Closed)?.send(line);
             Ok(())
         }
@@ -190,7 +185,7 @@ impl Transport<RoleServer> for Stdio {
                 self.ending = Some(Instant::now() + FAREWELL + LAST_COMMITS);
                 continue;
             };
-            if let Some(message) = self.decode(line).await {
+            if let Some(message) = self.decode(line) {
                 return Some(message);
             }
         }
@@ -198,32 +193,6 @@ impl Transport<RoleServer> for Stdio {
 
     async fn close(&mut self) -> Result<(), Closed> {
         Ok(())
-    }
-}
-
-impl InFlight {
-    fn add(&self, id: RequestId) -> bool {
-        self.ids().insert(id)
-    }
-
-    fn remove(&self, id: &RequestId) {
-        self.ids().remove(id);
-        self.changed.notify_waiters();
-    }
-
-    /// Waits until every request is answered.
-    pub(crate) async fn wait(&self) {
-        loop {
-            let changed = self.changed.notified();
-            if self.ids().is_empty() {
-                return;
-            }
-            changed.await;
-        }
-    }
-
-    fn ids(&self) -> std::sync::MutexGuard<'_, HashSet<RequestId>> {
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

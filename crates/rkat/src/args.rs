@@ -61,6 +61,8 @@ pub(crate) enum Command {
     /// List, show, create and delete realms.
     #[command(subcommand)]
     Realm(RealmCommand),
+    /// Serve the realm to MCP clients over HTTP, at /mcp, until a signal ends it.
+    Serve(ServeArgs),
     /// Fetch blobs: pictures, and what was too long for a reply.
     #[command(subcommand)]
     Blob(BlobCommand),
@@ -110,6 +112,24 @@ pub(crate) struct ImageArgs {
     /// Print everything that is known of the picture, as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Serve MCP clients.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The address; port 0 takes a free one, and stderr says which.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    pub(crate) listen: String,
+    /// Read the bearer token that clients must show from this file; else from RKAT_TOKEN. An address that
+    /// other machines can reach needs one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Accept requests for this host name too; may be repeated.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
+    /// Accept pages of this origin too, such as https://app.example.com; may be repeated.
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<String>,
 }
 
 /// Run a prompt.
@@ -400,7 +420,7 @@ impl Command {
             | Self::Blob(BlobCommand::Get { json, .. })
             | Self::Models { json } => *json,
             Self::Image(args) => args.json,
-            Self::Config(_) | Self::Realm(_) | Self::Completions { .. } => false,
+            Self::Config(_) | Self::Realm(_) | Self::Serve(_) | Self::Completions { .. } => false,
             Self::Capabilities => true,
         };
         if json { ErrorFormat::Json } else { ErrorFormat::Text }

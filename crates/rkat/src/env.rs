@@ -21,6 +21,7 @@ pub const VARIABLES: &[(&str, &str)] = &[
         "RKAT_GEMINI_API_KEY, GEMINI_API_KEY, RKAT_GOOGLE_API_KEY, GOOGLE_API_KEY",
         "The key for Gemini; the first that is set is used.",
     ),
+    ("RKAT_TOKEN", "The bearer token that clients of `rkat serve` and `rkat-mcp --http` must show."),
     ("NO_COLOR", "Set to anything, it turns colours off."),
     ("COLUMNS", "How wide tables may be; without it, 100 columns on a terminal and any width elsewhere."),
 ];
@@ -66,4 +67,9 @@ pub(crate) fn columns() -> usize {
 /// Looks a key or token up by the name of its variable.
 pub(crate) fn secret(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// The token that clients of `rkat serve` must show.
+pub(crate) fn token() -> Option<String> {
+    set("RKAT_TOKEN").and_then(|token| token.into_string().ok())
 }

@@ -15,6 +15,8 @@ pub(crate) enum CliError {
     Meerkat(meerkat::Error),
     /// The command line or its input is wrong.
     Usage(String),
+    /// Nothing could be served.
+    Listen(meerkat_mcp_server::http::ListenError),
     /// There is no such session.
     NoSession(String),
     /// A file or stream could not be read or written.
@@ -44,6 +46,7 @@ impl CliError {
         match self {
             Self::Meerkat(error) => error.body(),
             Self::Usage(message) => of(ErrorKind::InvalidParams, message.clone()),
+            Self::Listen(error) => of(ErrorKind::InvalidParams, error.to_string()),
             Self::NoSession(message) => of(ErrorKind::SessionNotFound, message.clone()),
             Self::Io(what, error) => of(io_kind(error), format!("{what}: {error}")),
         }
@@ -58,6 +61,7 @@ impl CliError {
             }
             Self::Meerkat(error) => error_row(error.kind()).exit,
             Self::Usage(_) => 2,
+            Self::Listen(_) => 1,
             Self::NoSession(_) => error_row(ErrorKind::SessionNotFound).exit,
             Self::Io(_, error) => error_row(io_kind(error)).exit,
         }

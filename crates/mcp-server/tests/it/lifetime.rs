@@ -188,10 +188,12 @@ fn many_long_runs_are_ended_together_and_none_is_lost() {
 #[test]
 fn a_client_that_does_not_read_cannot_keep_the_server() {
     let place = Place::new();
-    // More than the pipe holds waits to be written when the input ends.
+    // More than the pipe and the queues hold waits to be written when the input ends.
     let list = json!({ "jsonrpc": "2.0", "method": "tools/list" });
-    let lines: String = (0..30).map(|id| format!("{}\n", with_id(&list, id))).collect();
-    for output in [Output::Unread, Output::Closed] {
+    let lists: String = (0..200).map(|id| format!("{}\n", with_id(&list, id))).collect();
+    let nonsense = "nonsense\n".repeat(2000);
+    let cases = [(Output::Unread, &lists), (Output::Closed, &lists), (Output::Unread, &nonsense)];
+    for (output, lines) in cases {
         let mut child = place
             .command(&["--realm", "test"])
             .stdin(Stdio::piped())
@@ -217,6 +219,48 @@ fn a_client_that_does_not_read_cannot_keep_the_server() {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
+}
+
+#[test]
+fn a_server_ends_with_the_process_that_started_it() {
+    let place = Place::new();
+    let server = place.command(&["--realm", "test"]);
+    // The shell dies and leaves its end of the server's input to somebody who never closes it.
+    let fifo = place.beside("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let holder = std::thread::spawn({
+        let fifo = fifo.clone();
+        move || std::fs::File::options().write(true).open(fifo).unwrap()
+    });
+    let script = format!(
+        "'{}' {} < '{}' > /dev/null & echo $!; wait",
+        server.get_program().to_str().unwrap(),
+        server
+            .get_args()
+            .map(|argument| format!("'{}'", argument.to_str().unwrap()))
+            .collect::<Vec<_>>()
+            .join(" "),
+        fifo.display(),
+    );
+    let mut shell = Command::new("sh")
+        .args(["-c", &script])
+        .envs(server.get_envs().filter_map(|(key, value)| Some((key, value?))))
+        .current_dir(server.get_current_dir().unwrap())
+        .stdout(Stdio::piped())
+        .stderr(std::fs::File::options().append(true).create(true).open(place.beside("stderr")).unwrap())
+        .spawn()
+        .unwrap();
+    let _input = holder.join().unwrap();
+    let mut pid = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(shell.stdout.take().unwrap()), &mut pid)
+        .unwrap();
+    eventually("the server has started", || place.log().contains("rkat-mcp"));
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    let process = std::path::PathBuf::from(format!("/proc/{}/stat", pid.trim()));
+    // A process that nobody waits for stays as a zombie, which does nothing any more.
+    let ended = || !std::fs::read_to_string(&process).is_ok_and(|stat| !stat.contains(") Z "));
+    eventually("the server has ended", ended);
 }
 
 #[test]

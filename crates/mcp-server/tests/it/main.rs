@@ -5,6 +5,10 @@ mod bad_input;
 #[cfg(test)]
 mod damage;
 #[cfg(test)]
+mod guarded;
+#[cfg(test)]
+mod http;
+#[cfg(test)]
 mod lifetime;
 #[cfg(test)]
 mod processes;
@@ -13,11 +17,15 @@ mod protocol;
 #[cfg(test)]
 mod realms;
 #[cfg(test)]
+mod resources;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod settings;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod web;
 #[cfg(test)]
 mod wrong_types;
 

@@ -10,6 +10,9 @@ use crate::support::{
 
 const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
+/// What every client is told when there is a new session.
+const NEW_SESSION: &str = "notifications/resources/list_changed";
+
 #[test]
 fn every_version_we_support_is_echoed() {
     let place = Place::new();
@@ -83,6 +86,124 @@ fn a_client_of_the_newest_revision_needs_no_handshake() {
     let params = json!({ "name": "meerkat_run", "arguments": arguments, "_meta": meta });
     let ran = client.request("tools/call", params);
     assert_eq!(text_of(&ran["result"]["structuredContent"]), "hi", "{ran}");
+}
+
+#[test]
+fn a_client_may_shake_hands_after_requests_that_stand_for_themselves() {
+    let place = Place::new();
+    let mut client = place.silent_server();
+    let first = crate::web::modern("tools/list", json!({}), json!({}));
+    assert_eq!(client.request("tools/list", first["params"].clone())["result"]["resultType"], "complete");
+    let greeting = client.request("initialize", hello("2026-07-28"));
+    assert_eq!(greeting["result"]["protocolVersion"], "2025-11-25");
+    let listed = client.request("tools/list", json!({}));
+    assert!(listed["result"]["tools"].is_array() && listed["result"]["resultType"].is_null(), "{listed}");
+    let again = client.request("tools/list", first["params"].clone());
+    assert_eq!(again["result"]["resultType"], "complete");
+}
+
+#[test]
+fn an_answer_to_nothing_is_no_reason_to_end() {
+    let place = Place::new();
+    let mut client = place.silent_server();
+    client.send(&json!({ "jsonrpc": "2.0", "id": 9, "result": {} }));
+    client.send(&json!({ "jsonrpc": "2.0", "id": 9, "error": { "code": 1, "message": "no" } }));
+    assert!(client.request("initialize", hello("2025-11-25"))["result"].is_object());
+    client.send(&json!({ "jsonrpc": "2.0", "id": 9, "result": {} }));
+    assert_answers(&mut client);
+}
+
+#[test]
+fn a_client_of_an_old_revision_runs_and_resumes() {
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
+        let place = Place::new();
+        let mut client = place.silent_server();
+        assert_eq!(client.request("initialize", hello(version))["result"]["protocolVersion"], version);
+        client.notify("notifications/initialized", json!({}));
+        let session = new_session(&mut client, "say one");
+        let resumed =
+            client.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say two" }));
+        assert_eq!(crate::support::text_of(&resumed), "two");
+    }
+}
+
+#[test]
+fn progress_is_told_in_words_to_who_asks_for_it() {
+    let place = Place::new();
+    let mut client = place.server();
+    let prompt = "wait 300\nsay a b";
+    let params =
+        json!({ "name": "meerkat_run", "arguments": { "prompt": prompt }, "_meta": { "progressToken": 5 } });
+    client.request("tools/call", params);
+    let told: Vec<_> = client
+        .notifications()
+        .iter()
+        .filter(|notice| notice["method"] == "notifications/progress")
+        .map(|notice| &notice["params"])
+        .collect();
+    assert!(told.len() >= 2, "{told:?}");
+    assert!(
+        told.iter().all(|notice| notice["progressToken"] == 5 && notice["message"].is_string()),
+        "{told:?}"
+    );
+    let numbers: Vec<_> = told.iter().map(|notice| notice["progress"].as_f64().unwrap()).collect();
+    assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+    let before = client.notifications().len();
+    client.expect_tool("meerkat_run", json!({ "prompt": "say quiet" }));
+    let later = &client.notifications()[before..];
+    assert!(later.iter().all(|notice| notice["method"] == NEW_SESSION), "{later:?}");
+}
+
+#[test]
+fn a_client_says_how_much_of_the_log_it_wants() {
+    let place = Place::new();
+    let mut client = place.server();
+    let streamed = || json!({ "prompt": "say hi", "stream": true });
+    let logged = |client: &McpClient| {
+        client.notifications().iter().filter(|notice| notice["method"] == "notifications/message").count()
+    };
+    assert_eq!(client.request("logging/setLevel", json!({ "level": "error" }))["result"], json!({}));
+    client.expect_tool("meerkat_run", streamed());
+    assert_eq!(logged(&client), 0);
+    client.request("logging/setLevel", json!({ "level": "debug" }));
+    client.expect_tool("meerkat_run", streamed());
+    assert!(logged(&client) > 0);
+    assert_eq!(client.request("logging/setLevel", json!({ "level": "loud" }))["error"]["code"], -32602);
+}
+
+#[test]
+fn a_request_that_stands_for_itself_is_logged_only_if_it_says_so() {
+    let place = Place::new();
+    let mut client = place.silent_server();
+    let run = json!({ "name": "meerkat_run", "arguments": { "prompt": "say hi", "stream": true } });
+    let mut request = crate::web::modern("tools/call", run, json!({}))["params"].clone();
+    client.request("tools/call", request.clone());
+    assert!(client.notifications().is_empty(), "{:?}", client.notifications());
+    request["_meta"]["io.modelcontextprotocol/logLevel"] = "info".into();
+    client.request("tools/call", request);
+    assert!(client.notifications().iter().all(|notice| notice["method"] == "notifications/message"));
+    assert!(!client.notifications().is_empty());
+}
+
+#[test]
+fn lists_say_how_long_they_may_be_kept_where_the_revision_has_it() {
+    let place = Place::new();
+    let mut client = place.silent_server();
+    for (method, fresh) in [
+        ("tools/list", 60_000),
+        ("prompts/list", 60_000),
+        ("resources/templates/list", 60_000),
+        ("resources/list", 0),
+    ] {
+        let params = crate::web::modern(method, json!({}), json!({}))["params"].clone();
+        let result = client.request(method, params)["result"].clone();
+        assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(fresh), &json!("private")), "{method}");
+    }
+    client.request("initialize", hello("2025-11-25"));
+    let listed = client.request("tools/list", json!({}))["result"].clone();
+    assert!(listed.get("ttlMs").is_none() && listed.get("cacheScope").is_none());
+    assert_eq!(client.request("tools/list", json!({ "cursor": "nonsense" }))["error"]["code"], -32602);
+    assert_eq!(client.request("tools/list", json!({ "cursor": "" }))["result"], listed);
 }
 
 #[test]
@@ -271,7 +392,9 @@ fn a_streamed_run_sends_its_events_before_its_reply() {
         if message["id"] == request {
             break message;
         }
-        events.push(message);
+        if message["method"] != NEW_SESSION {
+            events.push(message);
+        }
     };
     let session = id_of(&reply["result"]["structuredContent"]);
     for (seq, event) in events.iter().enumerate() {
@@ -301,7 +424,12 @@ fn a_run_that_is_not_streamed_sends_no_events() {
         [json!({ "prompt": "say hi" }), json!({ "prompt": "say hi", "stream": false, "verbose": true })]
     {
         let request = client.begin_tool("meerkat_run", arguments.clone());
-        let first = client.receive();
+        let first = loop {
+            let message = client.receive();
+            if message["method"] != NEW_SESSION {
+                break message;
+            }
+        };
         assert_eq!(first["id"], request, "{arguments}: something came before the reply: {first}");
     }
 }

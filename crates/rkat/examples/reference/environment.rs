@@ -8,7 +8,7 @@ pub(crate) fn page() -> String {
     format!(
         "# Environment variables\n\n\
          `rkat` reads these variables. An empty variable counts as not set. `rkat-mcp` reads those \
-         that say where realms are kept.\n\n{}",
+         that say where realms are kept, the keys, and `RKAT_TOKEN`.\n\n{}",
         table(&["Variable", "Meaning"], &rows)
     )
 }

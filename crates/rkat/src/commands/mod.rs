@@ -6,6 +6,7 @@ mod image;
 mod models;
 mod realm;
 mod run;
+mod serve;
 mod session;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Session(command) => session::session(scope, command).await,
         Command::Config(command) => config::config(&scope, command).await,
         Command::Realm(command) => realm::realm(&scope, command),
+        Command::Serve(args) => serve::serve(&scope, args).await,
         Command::Blob(command) => blob::blob(&scope, command).await,
         Command::Models { json } => models::models(&scope, json).await,
         Command::Image(args) => image::image(&scope, *args).await,

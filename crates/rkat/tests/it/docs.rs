@@ -97,13 +97,28 @@ fn client_configurations_name_our_server() {
             };
             for key in ["mcpServers", "mcp_servers"] {
                 for server in value[key].as_object().into_iter().flat_map(|servers| servers.values()) {
-                    assert_eq!(server["command"], "rkat-mcp", "{page}: {}", block.text);
-                    found.push(format!("{page} {}", block.language));
+                    let by = match server["url"].as_str() {
+                        Some(url) => {
+                            assert!(url.ends_with("/mcp"), "{page}: {}", block.text);
+                            "url"
+                        }
+                        None => {
+                            assert_eq!(server["command"], "rkat-mcp", "{page}: {}", block.text);
+                            "command"
+                        }
+                    };
+                    found.push(format!("{page} {} {by}", block.language));
                 }
             }
         }
     }
-    let expected = ["README.md json", "docs/mcp-clients.md json", "docs/mcp-clients.md toml"];
+    let expected = [
+        "README.md json command",
+        "docs/mcp-clients.md json command",
+        "docs/mcp-clients.md toml command",
+        "docs/mcp-clients.md json url",
+        "docs/mcp-clients.md toml url",
+    ];
     for page in expected {
         assert!(found.iter().any(|place| place == page), "{page} is missing in {found:?}");
     }

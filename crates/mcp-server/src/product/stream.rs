@@ -9,28 +9,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use meerkat::{AgentEvent, EventEnvelope, EventSink};
-use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam};
-use rmcp::service::{Peer, RoleServer};
-use serde_json::json;
+use rmcp::model::LoggingLevel;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+
+use crate::layer::Request;
 
 /// How many events wait for a slow client.
 const WAITING: usize = 1024;
 
-/// Sends events as notifications, in order and apart from the run.
+/// Sends events as log messages, in order and apart from the run.
 pub(crate) struct EventStream {
     sender: mpsc::Sender<EventEnvelope>,
     forwarder: JoinHandle<()>,
 }
 
 impl EventStream {
-    pub(crate) fn start(peer: Peer<RoleServer>) -> Self {
+    pub(crate) fn start(request: Request) -> Self {
         let (sender, mut receiver) = mpsc::channel::<EventEnvelope>(WAITING);
         let forwarder = tokio::spawn(async move {
             while let Some(event) = receiver.recv().await {
-                // A client that is gone needs no events.
-                let _ = peer.notify_logging_message(notification(&event)).await;
+                request.log(LoggingLevel::Info, data(&event)).await;
             }
         });
         Self { sender, forwarder }
@@ -65,8 +65,7 @@ fn pass_on(sender: &mpsc::Sender<EventEnvelope>, lost: &AtomicU64, event: EventE
     }
 }
 
-fn notification(event: &EventEnvelope) -> LoggingMessageNotificationParam {
-    let session_id = event.source_id.strip_prefix("session:").unwrap_or(&event.source_id).to_owned();
-    let data = json!({ "source": "meerkat", "session_id": session_id, "event": event });
-    LoggingMessageNotificationParam::new(LoggingLevel::Info, data)
+fn data(event: &EventEnvelope) -> Value {
+    let session_id = event.source_id.strip_prefix("session:").unwrap_or(&event.source_id);
+    json!({ "source": "meerkat", "session_id": session_id, "event": event })
 }

@@ -1,0 +1,220 @@
+//! Who may come in: the right `Host` and `Origin`, and the right token.
+//!
+//! A page in a browser can reach a server on this machine, by name or by a name that is made to point here. It
+//! cannot choose its `Origin`, nor send a `Host` that is not its own; so both are checked on every request.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Uri, header};
+use sha2::{Digest as _, Sha256};
+
+use super::is_local;
+
+/// A secret that clients must show. It is kept as a digest: it can be compared, and not be read.
+#[derive(Clone)]
+pub struct Token([u8; 32]);
+
+/// Who may come in.
+#[derive(Clone)]
+pub struct Access {
+    token: Option<Token>,
+    /// Whether the server listens to this machine only.
+    local: bool,
+    hosts: Vec<String>,
+    origins: Vec<String>,
+}
+
+/// The server would be open to strangers.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AccessError {
+    /// Others can reach the address, and nothing keeps them out.
+    #[error("`{0}` can be reached from other machines and needs a token; listen on 127.0.0.1, or set one")]
+    TokenNeeded(SocketAddr),
+    /// There is nothing in it to compare.
+    #[error("the token is empty")]
+    EmptyToken,
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Host,
+    Origin,
+    NoToken,
+    WrongToken,
+}
+
+impl Token {
+    /// Takes a secret; white space around it does not count.
+    ///
+    /// # Errors
+    /// Fails when nothing is left.
+    pub fn new(secret: &str) -> Result<Self, AccessError> {
+        let secret = secret.trim();
+        if secret.is_empty() { Err(AccessError::EmptyToken) } else { Ok(Self(Sha256::digest(secret).into())) }
+    }
+
+    /// Compares in a time that does not tell how much was right.
+    fn fits(&self, shown: &str) -> bool {
+        let shown: [u8; 32] = Sha256::digest(shown.trim()).into();
+        self.0.iter().zip(shown).fold(0, |differences, (ours, theirs)| differences | (ours ^ theirs)) == 0
+    }
+}
+
+impl Access {
+    /// Lets in who can reach `address` and, if there is one, shows the token.
+    ///
+    /// # Errors
+    /// An address that other machines can reach needs a token.
+    pub fn new(address: SocketAddr, token: Option<Token>) -> Result<Self, AccessError> {
+        let local = is_local(&address);
+        if !local && token.is_none() {
+            return Err(AccessError::TokenNeeded(address));
+        }
+        Ok(Self { token, local, hosts: Vec::new(), origins: Vec::new() })
+    }
+
+    /// Accepts these values of `Host` too, with or without a port. Beyond this machine, they are the only ones.
+    #[must_use]
+    pub fn with_hosts(mut self, hosts: Vec<String>) -> Self {
+        self.hosts = hosts;
+        self
+    }
+
+    /// Accepts pages of these origins too, such as `https://app.example.com`.
+    #[must_use]
+    pub fn with_origins(mut self, origins: Vec<String>) -> Self {
+        self.origins = origins;
+        self
+    }
+
+    /// Checks where a request comes from.
+    pub(super) fn check_source(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        if !self.allows_host(uri, headers) {
+            return Err(Refusal::Host);
+        }
+        if !self.allows_origin(headers) {
+            return Err(Refusal::Origin);
+        }
+        Ok(())
+    }
+
+    /// Checks the token.
+    pub(super) fn check_token(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let Some(token) = &self.token else { return Ok(()) };
+        let shown = headers.get(header::AUTHORIZATION).ok_or(Refusal::NoToken)?;
+        let shown = shown.to_str().map_err(|_| Refusal::WrongToken)?;
+        let (scheme, secret) = shown.split_once(' ').ok_or(Refusal::WrongToken)?;
+        if scheme.eq_ignore_ascii_case("bearer") && token.fits(secret) {
+            Ok(())
+        } else {
+            Err(Refusal::WrongToken)
+        }
+    }
+
+    fn allows_host(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+        let named = match headers.get(header::HOST) {
+            Some(host) => host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()),
+            None => uri.authority().cloned(),
+        };
+        let Some(authority) = named else { return false };
+        let listed = self.hosts.iter().any(|allowed| {
+            allowed.eq_ignore_ascii_case(authority.as_str()) || allowed.eq_ignore_ascii_case(authority.host())
+        });
+        // Where a token is needed anyway, a name that points here proves nothing.
+        listed || is_this_machine(authority.host()) || (!self.local && self.hosts.is_empty())
+    }
+
+    fn allows_origin(&self, headers: &HeaderMap) -> bool {
+        let mut shown = headers.get_all(header::ORIGIN).iter().peekable();
+        if shown.peek().is_none() {
+            return true;
+        }
+        shown.all(|origin| {
+            let Ok(origin) = origin.to_str() else { return false };
+            let local = || origin.parse::<Uri>().ok()?.host().map(is_this_machine);
+            self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
+                || (self.local && local().unwrap_or(false))
+        })
+    }
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    bare.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Access, AccessError, Refusal, Token};
+    use axum::http::{HeaderMap, HeaderValue, Uri, header};
+
+    const LOCAL: &str = "127.0.0.1:8000";
+    const OPEN: &str = "0.0.0.0:8000";
+
+    fn access(address: &str, token: Option<&str>) -> Result<Access, AccessError> {
+        Access::new(address.parse().unwrap(), token.map(|token| Token::new(token).unwrap()))
+    }
+
+    fn headers(fields: &[(header::HeaderName, &str)]) -> HeaderMap {
+        let fields = fields.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap()));
+        fields.collect()
+    }
+
+    fn source(access: &Access, host: &str, origin: Option<&str>) -> Result<(), Refusal> {
+        let mut fields = vec![(header::HOST, host)];
+        fields.extend(origin.map(|origin| (header::ORIGIN, origin)));
+        access.check_source(&Uri::from_static("/mcp"), &headers(&fields))
+    }
+
+    #[test]
+    fn a_server_that_others_can_reach_needs_a_token() {
+        let refused = AccessError::TokenNeeded(OPEN.parse().unwrap());
+        assert_eq!(access(OPEN, None).err(), Some(refused));
+        assert!(access(OPEN, Some("s3cret")).is_ok());
+        assert!(access(LOCAL, None).is_ok());
+        assert!(access("[::1]:0", None).is_ok());
+        assert_eq!(Token::new(" \n").err(), Some(AccessError::EmptyToken));
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_its_hosts() {
+        let access = access(LOCAL, None).unwrap();
+        for host in ["127.0.0.1:8000", "localhost", "LOCALHOST:1", "[::1]:8000", "127.8.8.8"] {
+            assert_eq!(source(&access, host, None), Ok(()), "{host}");
+        }
+        for host in ["evil.example.com", "localhost.evil.example.com", "10.0.0.1:8000", ""] {
+            assert_eq!(source(&access, host, None), Err(Refusal::Host), "{host}");
+        }
+        let named = access.with_hosts(vec!["box.example.com".to_owned()]);
+        assert_eq!(source(&named, "box.example.com:8000", None), Ok(()));
+    }
+
+    #[test]
+    fn a_page_from_elsewhere_is_refused() {
+        let access = access(LOCAL, None).unwrap();
+        for origin in ["http://localhost:3000", "http://127.0.0.1", "https://[::1]:1"] {
+            assert_eq!(source(&access, LOCAL, Some(origin)), Ok(()), "{origin}");
+        }
+        for origin in ["http://evil.example.com", "null", "http://localhost.evil.example.com", "file://"] {
+            assert_eq!(source(&access, LOCAL, Some(origin)), Err(Refusal::Origin), "{origin}");
+        }
+        let named = access.with_origins(vec!["https://app.example.com".to_owned()]);
+        assert_eq!(source(&named, LOCAL, Some("https://app.example.com")), Ok(()));
+        assert_eq!(source(&named, LOCAL, Some("https://app.example.com:444")), Err(Refusal::Origin));
+    }
+
+    #[test]
+    fn a_token_is_compared_whole() {
+        let access = access(OPEN, Some("s3cret\n")).unwrap();
+        let shown = |value: &str| access.check_token(&headers(&[(header::AUTHORIZATION, value)]));
+        assert_eq!(shown("Bearer s3cret"), Ok(()));
+        assert_eq!(shown("bearer s3cret"), Ok(()));
+        for wrong in ["Bearer s3cre", "Bearer s3crets", "Basic s3cret", "s3cret", "Bearer "] {
+            assert_eq!(shown(wrong), Err(Refusal::WrongToken), "{wrong}");
+        }
+        assert_eq!(access.check_token(&HeaderMap::new()), Err(Refusal::NoToken));
+    }
+}

@@ -1,0 +1,395 @@
+//! One client: the protocol on one side, the service on the other.
+
+#![expect(deprecated, reason = "clients of older revisions subscribe, and set a level for log messages")]
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::ErrorData;
+use rmcp::ServerHandler;
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+    CompleteResult, CompletionInfo, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
+    GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
+    InitializeRequestParams, InitializeResult, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig,
+    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+    UpdateTaskParams,
+};
+use rmcp::service::{
+    NotificationContext, Peer, RequestContext, RoleServer, ServiceError, SubscriptionContext,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::lists::{cursor, page, start};
+use super::notices::{Membership, Wanted};
+use super::request::{AsSeal, Era, Level, Surroundings, era};
+use super::state::Seal;
+use super::{Notice, Request, Service, Shared};
+
+/// How long a list that changes only with a notice may be kept, in milliseconds.
+const FRESH: u64 = 60_000;
+/// How long what the server is may be kept.
+const LASTING: u64 = 3_600_000;
+
+/// Methods of older revisions only.
+const LEGACY_METHODS: [&str; 5] =
+    ["initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"];
+/// Other methods whose parameters are checked before they come here.
+const METHODS: [&str; 13] = [
+    "completion/complete",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+    "server/discover",
+    "subscriptions/listen",
+    "tasks/cancel",
+    "tasks/get",
+    "tasks/update",
+    "tools/call",
+    "tools/list",
+];
+
+/// Serves one client. When it is dropped, the client is told nothing more.
+pub struct Connection<S> {
+    layer: Arc<Shared<S>>,
+    level: Arc<Level>,
+    /// The place among those who are told what changes, of a client that shook hands.
+    told: Mutex<Option<(Arc<Membership>, DropGuard)>>,
+}
+
+impl<S: Service> AsSeal for Shared<S> {
+    fn seal(&self) -> &Seal {
+        &self.seal
+    }
+}
+
+impl<S: Service> Connection<S> {
+    pub(super) fn new(layer: Arc<Shared<S>>) -> Self {
+        Self { layer, level: Arc::new(Level::new()), told: Mutex::new(None) }
+    }
+
+    fn request(&self, context: RequestContext<RoleServer>, binding: Vec<u8>) -> Request {
+        let around = Surroundings {
+            notices: self.layer.notices.clone(),
+            tasks: self.layer.tasks.clone(),
+            seal: Arc::clone(&self.layer) as Arc<dyn AsSeal>,
+            level: Arc::clone(&self.level),
+        };
+        Request::new(context, around, binding)
+    }
+
+    /// Returns the client's place among those who are told what changes.
+    fn membership(&self, peer: &Peer<RoleServer>) -> Arc<Membership> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((membership, _)) = told.as_ref() {
+            return Arc::clone(membership);
+        }
+        let membership = Arc::new(self.layer.notices.join(Wanted::lists()));
+        let gone = CancellationToken::new();
+        tokio::spawn(gone.clone().run_until_cancelled_owned(pass_on(Arc::clone(&membership), peer.clone())));
+        *told = Some((Arc::clone(&membership), gone.drop_guard()));
+        membership
+    }
+}
+
+/// Tells a client of an older revision what changes, until it is gone.
+async fn pass_on(membership: Arc<Membership>, peer: Peer<RoleServer>) {
+    loop {
+        let told = match membership.next().await {
+            Notice::Tools => peer.notify_tool_list_changed().await,
+            Notice::Prompts => peer.notify_prompt_list_changed().await,
+            Notice::Resources => peer.notify_resource_list_changed().await,
+            Notice::Updated(uri) => {
+                peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await
+            }
+        };
+        if matches!(told, Err(ServiceError::TransportClosed)) {
+            return;
+        }
+    }
+}
+
+/// What a sealed state is bound to.
+fn binding(method: &str, name: &str, arguments: Option<&JsonObject>) -> Vec<u8> {
+    serde_json::to_vec(&(method, name, arguments)).unwrap_or_default()
+}
+
+/// Sets the hints for caches on a list; clients of older revisions know none.
+macro_rules! listed {
+    ($result:ident, $items:expr, $next:expr, $context:expr, $fresh:expr) => {{
+        let mut result = $result::with_all_items($items);
+        result.next_cursor = $next.as_deref().map(cursor);
+        if era($context.protocol_version().as_ref()) == Era::Modern {
+            result = result.with_ttl_ms($fresh).with_cache_scope(CacheScope::Private);
+        }
+        Ok(result)
+    }};
+}
+
+impl<S: Service> ServerHandler for Connection<S> {
+    fn get_info(&self) -> ServerConfig {
+        let about = self.layer.service.about();
+        let capabilities = ServerCapabilities::builder()
+            .enable_logging()
+            .enable_completions()
+            .enable_prompts()
+            .enable_prompts_list_changed()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_tasks()
+            .build();
+        let mut info = ServerConfig::new(capabilities).with_instructions(about.instructions);
+        info.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
+        info.server_info = Implementation::new(about.name, about.version).with_title(about.title);
+        info
+    }
+
+    async fn initialize(
+        &self,
+        mut request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let answer = self.negotiate_initialize(&request)?;
+        // What was agreed on counts from here, not what the client asked for.
+        request.protocol_version = answer.protocol_version.clone();
+        context.peer.set_peer_info(request);
+        Ok(answer)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.membership(&context.peer);
+    }
+
+    async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let versions = self.supported_protocol_versions().into_owned();
+        Ok(DiscoverResult::from_server_info(versions, self.get_info())
+            .with_ttl_ms(LASTING)
+            .with_cache_scope(CacheScope::Private))
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let found = page(&self.layer.service.tools(), start(request)?.as_deref(), |tool| &tool.name)?;
+        listed!(ListToolsResult, found.items, found.next, context, FRESH)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        if !self.layer.service.tools().iter().any(|tool| tool.name == request.name) {
+            let message = format!("unknown tool `{}`; tools/list has the names", request.name);
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let bound = binding("tools/call", &request.name, request.arguments.as_ref());
+        let asked = self.request(context, bound);
+        Box::pin(self.layer.service.call(request, asked)).await
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.layer.service.tools().iter().find(|tool| tool.name == name).cloned()
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let found = self.layer.service.resources(start(request)?).await?;
+        listed!(ListResourcesResult, found.items, found.next, context, 0)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let templates = self.layer.service.templates();
+        let found = page(&templates, start(request)?.as_deref(), |template| &template.uri_template)?;
+        listed!(ListResourceTemplatesResult, found.items, found.next, context, FRESH)
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let asked = self.request(context, binding("resources/read", &request.uri, None));
+        Box::pin(self.layer.service.read(request, asked)).await
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let found = page(&self.layer.service.prompts(), start(request)?.as_deref(), |prompt| &prompt.name)?;
+        listed!(ListPromptsResult, found.items, found.next, context, FRESH)
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        if !self.layer.service.prompts().iter().any(|prompt| prompt.name == request.name) {
+            let message = format!("unknown prompt `{}`; prompts/list has the names", request.name);
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let bound = binding("prompts/get", &request.name, request.arguments.as_ref());
+        let asked = self.request(context, bound);
+        Box::pin(self.layer.service.prompt(request, asked)).await
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let mut values = self.layer.service.complete(request).await?;
+        let total = u32::try_from(values.len()).ok();
+        let has_more = values.len() > CompletionInfo::MAX_VALUES;
+        values.truncate(CompletionInfo::MAX_VALUES);
+        let completion = CompletionInfo::with_pagination(values, total, has_more)
+            .map_err(|error| ErrorData::internal_error(error, None))?;
+        Ok(CompleteResult::new(completion))
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if era(context.protocol_version().as_ref()) == Era::Modern {
+            return Err(unknown_method("logging/setLevel"));
+        }
+        self.level.set(request.level);
+        Ok(())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if self.membership(&context.peer).watch(request.uri) {
+            return Ok(());
+        }
+        Err(ErrorData::invalid_params("too many subscriptions; unsubscribe from some first", None))
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.membership(&context.peer).unwatch(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let accepted = context.accepted();
+        let mut wanted = Wanted::default();
+        for (kind, asked) in [
+            (Notice::Tools, accepted.tools_list_changed),
+            (Notice::Prompts, accepted.prompts_list_changed),
+            (Notice::Resources, accepted.resources_list_changed),
+        ] {
+            if asked == Some(true) {
+                wanted.kinds.insert(kind);
+            }
+        }
+        let membership = self.layer.notices.join(wanted);
+        for uri in accepted.resource_subscriptions.iter().flatten() {
+            membership.watch(uri.clone());
+        }
+        loop {
+            let notice = tokio::select! {
+                notice = membership.next() => notice,
+                () = context.cancelled() => return Ok(()),
+            };
+            let sink = context.sink();
+            let told = match notice {
+                Notice::Tools => sink.notify_tool_list_changed().await,
+                Notice::Prompts => sink.notify_prompt_list_changed().await,
+                Notice::Resources => sink.notify_resource_list_changed().await,
+                Notice::Updated(uri) => sink.notify_resource_updated(uri).await,
+            };
+            if told.is_err() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let found = match self.layer.tasks.get(&request.task_id) {
+            Some(known) => Some(known),
+            None => self.layer.service.forgotten_task(&request.task_id).await,
+        };
+        found.map(GetTaskResult::new).ok_or_else(|| unknown_task(&request.task_id))
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let known = self.layer.tasks.update(&request.task_id, request.input_responses);
+        if known { Ok(()) } else { Err(unknown_task(&request.task_id)) }
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if self.layer.tasks.cancel(&request.task_id) { Ok(()) } else { Err(unknown_task(&request.task_id)) }
+    }
+
+    /// A request of a known method comes here when its parameters do not fit.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let legacy = era(context.protocol_version().as_ref()) == Era::Legacy;
+        Err(match request.method.as_str() {
+            "tools/call" => ErrorData::invalid_params(
+                "tools/call needs params with a `name` and, if any, an object of `arguments`",
+                None,
+            ),
+            known if METHODS.contains(&known) || (legacy && LEGACY_METHODS.contains(&known)) => {
+                ErrorData::invalid_params(format!("the params of {known} do not fit"), None)
+            }
+            unknown => unknown_method(unknown),
+        })
+    }
+}
+
+fn unknown_method(method: &str) -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method `{method}`"), None)
+}
+
+fn unknown_task(id: &str) -> ErrorData {
+    let message: Cow<'static, str> = format!("unknown task `{id}`; it may have ended long ago").into();
+    ErrorData::invalid_params(message, None)
+}

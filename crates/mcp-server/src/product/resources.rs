@@ -1,0 +1,214 @@
+//! Sessions and their transcripts as resources.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use meerkat::ops::{Call, find};
+use meerkat::{Archived, Error, ErrorKind, RunControl, SessionQuery, SessionView};
+use rmcp::ErrorData;
+use rmcp::model::{
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents,
+    ResourceTemplate,
+};
+use serde_json::{Value, json};
+
+use super::Product;
+use crate::layer::{Notice, Notices, Page, Request, Resources};
+
+const SCHEME: &str = "meerkat://session/";
+const JSON: &str = "application/json";
+/// How many sessions a page of the list has.
+const PAGE: u64 = 50;
+/// How many messages come with a session, and with a page of its history that names no limit.
+const MESSAGES: u64 = 50;
+/// How many sessions are looked through to complete an id.
+const CANDIDATES: u64 = 1000;
+
+static TEMPLATES: LazyLock<Vec<ResourceTemplate>> = LazyLock::new(|| {
+    vec![
+        ResourceTemplate::new(format!("{SCHEME}{{id}}"), "session")
+            .with_title("A session")
+            .with_description("A session's state and the first page of its history.")
+            .with_mime_type(JSON),
+        ResourceTemplate::new(format!("{SCHEME}{{id}}/history{{?offset,limit}}"), "history")
+            .with_title("A page of a session's history")
+            .with_description("Committed messages of a session, the oldest first, from `offset` on.")
+            .with_mime_type(JSON),
+    ]
+});
+
+/// What a URI names.
+#[derive(Debug, PartialEq, Eq)]
+enum Named {
+    Session(String),
+    History { session: String, offset: u64, limit: u64 },
+}
+
+/// Tells those who watch a session that it reads differently.
+pub(super) fn publish_update(notices: &Notices, session: &str) {
+    notices.publish(&Notice::Updated(format!("{SCHEME}{session}")));
+    notices.publish(&Notice::Updated(format!("{SCHEME}{session}/history")));
+}
+
+impl Resources for Product {
+    async fn resources(&self, after: Option<String>) -> Result<Page<Resource>, ErrorData> {
+        let offset = match after {
+            None => 0,
+            Some(after) => after.parse().map_err(|_| {
+                ErrorData::invalid_params("the cursor is unknown; start again without one", None)
+            })?,
+        };
+        if self.host.is_fresh() {
+            return Ok(Page { items: Vec::new(), next: None });
+        }
+        let mut views = self.sessions(offset, PAGE + 1).await.map_err(|error| internal(&error))?;
+        let more = views.len() as u64 > PAGE;
+        views.truncate(usize::try_from(PAGE).unwrap_or(usize::MAX));
+        let next = more.then(|| (offset + PAGE).to_string());
+        Ok(Page { items: views.iter().map(resource).collect(), next })
+    }
+
+    fn templates(&self) -> Cow<'_, [ResourceTemplate]> {
+        Cow::Borrowed(&TEMPLATES)
+    }
+
+    async fn read(
+        &self,
+        read: ReadResourceRequestParams,
+        _: Request,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let uri = read.uri;
+        let Some(named) = parse(&uri).filter(|_| !self.host.is_fresh()) else { return Err(not_found(&uri)) };
+        let document = self.document(named).await.map_err(|error| match error.kind() {
+            ErrorKind::SessionNotFound | ErrorKind::InvalidParams => not_found(&uri),
+            _ => internal(&error),
+        })?;
+        let contents = ResourceContents::text(document.to_string(), uri).with_mime_type(JSON);
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+}
+
+impl Product {
+    async fn sessions(&self, offset: u64, limit: u64) -> Result<Vec<SessionView>, Error> {
+        let query = SessionQuery {
+            archived: Archived::Hidden,
+            offset,
+            limit: Some(limit),
+            ..SessionQuery::default()
+        };
+        self.runtime().await?.sessions().list(query).await
+    }
+
+    async fn document(&self, named: Named) -> Result<Value, Error> {
+        match named {
+            Named::Session(session) => {
+                let state = self.ask("meerkat_read", json!({ "session_id": session })).await?;
+                let history = json!({ "session_id": session, "offset": 0, "limit": MESSAGES });
+                let history = self.ask("meerkat_history", history).await?;
+                Ok(json!({ "session": state, "history": history }))
+            }
+            Named::History { session, offset, limit } => {
+                let page = json!({ "session_id": session, "offset": offset, "limit": limit });
+                self.ask("meerkat_history", page).await
+            }
+        }
+    }
+
+    async fn ask(&self, operation: &str, arguments: Value) -> Result<Value, Error> {
+        let found = find(operation).ok_or_else(|| Error::Internal(format!("no operation `{operation}`")))?;
+        let call = Call { runtime: self.runtime().await?, control: RunControl::default() };
+        found.call(call, arguments).await
+    }
+
+    /// Completes the id in one of our templates.
+    pub(super) async fn session_ids(
+        &self,
+        template: &str,
+        argument: &str,
+        value: &str,
+    ) -> Result<Vec<String>, ErrorData> {
+        if !TEMPLATES.iter().any(|known| known.uri_template == template) {
+            return Err(ErrorData::invalid_params(format!("unknown template `{template}`"), None));
+        }
+        if argument != "id" || self.host.is_fresh() {
+            return Ok(Vec::new());
+        }
+        let views = self.sessions(0, CANDIDATES).await.map_err(|error| internal(&error))?;
+        let ids = views.iter().map(|view| view.id.to_string());
+        Ok(ids.filter(|id| id.starts_with(value)).collect())
+    }
+}
+
+fn resource(view: &SessionView) -> Resource {
+    let labels: Vec<_> = view.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let mut description =
+        format!("{} messages, {}, changed {}", view.message_count, view.model, view.updated_at);
+    if !labels.is_empty() {
+        description = format!("{description}; {}", labels.join(", "));
+    }
+    Resource::new(format!("{SCHEME}{}", view.id), view.id.to_string())
+        .with_title(format!("Session {}", view.id))
+        .with_description(description)
+        .with_mime_type(JSON)
+}
+
+fn parse(uri: &str) -> Option<Named> {
+    let rest = uri.strip_prefix(SCHEME)?;
+    let Some((session, path)) = rest.split_once('/') else {
+        return (!rest.contains('?')).then(|| Named::Session(rest.to_owned()));
+    };
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    if path != "history" {
+        return None;
+    }
+    let (mut offset, mut limit) = (0, MESSAGES);
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=')? {
+            ("offset", number) => offset = number.parse().ok()?,
+            ("limit", number) => limit = number.parse().ok()?,
+            _ => return None,
+        }
+    }
+    Some(Named::History { session: session.to_owned(), offset, limit })
+}
+
+fn not_found(uri: &str) -> ErrorData {
+    ErrorData::resource_not_found(format!("there is no resource `{uri}`"), Some(json!({ "uri": uri })))
+}
+
+fn internal(error: &Error) -> ErrorData {
+    let body = serde_json::to_value(error.body()).unwrap_or_default();
+    ErrorData::internal_error(error.to_string(), Some(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MESSAGES, Named, parse};
+
+    fn history(offset: u64, limit: u64) -> Option<Named> {
+        Some(Named::History { session: "x".to_owned(), offset, limit })
+    }
+
+    #[test]
+    fn uris_name_sessions_and_pages() {
+        assert_eq!(parse("meerkat://session/x"), Some(Named::Session("x".to_owned())));
+        assert_eq!(parse("meerkat://session/x/history"), history(0, MESSAGES));
+        assert_eq!(parse("meerkat://session/x/history?offset=7"), history(7, MESSAGES));
+        assert_eq!(parse("meerkat://session/x/history?limit=3&offset=7"), history(7, 3));
+    }
+
+    #[test]
+    fn other_uris_name_nothing() {
+        for uri in [
+            "meerkat://sessions/x",
+            "file:///etc/passwd",
+            "meerkat://session/x/blobs",
+            "meerkat://session/x?offset=1",
+            "meerkat://session/x/history?offset=-1",
+            "meerkat://session/x/history?page=1",
+            "meerkat://session/x/history?offset",
+        ] {
+            assert_eq!(parse(uri), None, "{uri}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Bad input over HTTP: each is refused with a reason, and everybody else is still served.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::support::{LONG, Place, text_of};
+use crate::web::{Web, call, legacy, payload};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+const BOTH: (&str, &str) = ("accept", "application/json, text/event-stream");
+
+/// Fails unless the server still serves.
+fn assert_serves(web: &Web) {
+    let run = json!({ "name": "meerkat_run", "arguments": { "prompt": "say hello" } });
+    assert_eq!(text_of(&payload(&web.modern("tools/call", run, json!({})))), "hello");
+}
+
+#[test]
+fn pages_and_names_from_elsewhere_are_refused() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    for (headers, reason) in [
+        ([("host", "evil.example.com")], "this Host is not served here"),
+        ([("origin", "http://evil.example.com")], "pages of this Origin may not come in"),
+        ([("origin", "null")], "pages of this Origin may not come in"),
+    ] {
+        assert_eq!(web.post(&headers, &ping).error(), (403, -32600, reason.to_owned()));
+        assert_eq!(web.send("GET", "/", &headers, b"").status, 403);
+    }
+    assert_serves(&web);
+}
+
+#[test]
+fn a_token_is_asked_for_when_there_is_one() {
+    let place = Place::new();
+    let file = place.beside("token");
+    std::fs::write(&file, "s3cret\n").unwrap();
+    let web = Web::start_with(&place, &["--token-file", file.to_str().unwrap()]);
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    let none = web.post(&[], &ping);
+    assert_eq!(none.error(), (401, -32600, "a bearer token is needed".to_owned()));
+    assert_eq!(none.header("www-authenticate"), Some("Bearer realm=\"meerkat\""));
+    let wrong = web.post(&[("authorization", "Bearer wrong")], &ping);
+    assert_eq!(wrong.error(), (401, -32600, "this is not the bearer token".to_owned()));
+    assert_eq!(wrong.header("www-authenticate"), Some("Bearer realm=\"meerkat\", error=\"invalid_token\""));
+    let right = web.post(&[("authorization", "Bearer s3cret")], &ping);
+    assert_eq!(right.error(), (400, -32600, "Bad Request: Session ID is required".to_owned()));
+    assert!(!place.log().contains("s3cret"));
+}
+
+#[test]
+fn a_server_that_others_can_reach_does_not_start_without_a_token() {
+    let place = Place::new();
+    let mut child = place.command(&["--http", "0.0.0.0:0"]).stdin(Stdio::null()).spawn().unwrap();
+    assert!(!child.wait().unwrap().success());
+    assert!(place.log().contains("can be reached from other machines and needs a token"), "{}", place.log());
+}
+
+#[test]
+fn an_address_that_is_taken_is_named() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    let mut child = place.command(&["--http", web.address()]).stdin(Stdio::null()).spawn().unwrap();
+    assert!(!child.wait().unwrap().success());
+    assert!(place.log().contains(&format!("cannot listen on `{}`", web.address())), "{}", place.log());
+}
+
+#[test]
+fn what_is_no_message_is_answered_with_a_reason() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    let post = |headers: &[(&str, &str)], body: &[u8]| web.send("POST", "/mcp", headers, body).error();
+    let (status, code, reason) = post(&[JSON, BOTH], b"{ \"jsonrpc\": ");
+    assert_eq!((status, code), (400, -32700));
+    assert!(reason.starts_with("not JSON: "), "{reason}");
+    for body in ["[]", "7", "\"x\"", "{}", "{\"id\":1}", "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"ping\"}"]
+    {
+        let (status, code, reason) = post(&[JSON, BOTH], body.as_bytes());
+        assert_eq!((status, code), (400, -32600), "{body}");
+        assert!(reason.starts_with("not a JSON-RPC 2.0 request or notification"), "{reason}");
+    }
+    let ping = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    assert_eq!(post(&[BOTH, ("content-type", "text/plain")], ping).0, 415);
+    assert_eq!(post(&[JSON, ("accept", "text/html")], ping).0, 406);
+    assert_eq!(post(&[JSON, BOTH, ("mcp-session-id", "nobody")], ping).0, 404);
+    assert_eq!(web.send("PUT", "/mcp", &[], b"").error().0, 405);
+    assert_eq!(web.send("GET", "/else", &[], b"").error().0, 404);
+    assert_eq!(web.send("GET", "/mcp", &[("accept", "text/event-stream")], b"").error().0, 400);
+    assert_serves(&web);
+}
+
+#[test]
+fn a_body_over_the_limit_is_refused() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    let big = vec![b' '; 16 * 1024 * 1024 + 1];
+    let reply = web.send("POST", "/mcp", &[JSON, BOTH], &big);
+    assert_eq!((reply.status, reply.error().1), (413, -32600));
+    assert_serves(&web);
+}
+
+#[test]
+fn a_prompt_of_ten_megabytes_is_served() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    let prompt = format!("say ok\nthen\n{}", "x".repeat(10 * 1024 * 1024));
+    let reply = web.modern(
+        "tools/call",
+        json!({ "name": "meerkat_run", "arguments": { "prompt": prompt } }),
+        json!({}),
+    );
+    assert!(payload(&reply)["session_id"].is_string());
+}
+
+#[test]
+fn unknown_methods_and_tools_have_their_own_errors() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    let unknown = web.open_modern("no/such", json!({}), json!({})).rest();
+    assert_eq!(unknown.error(), (404, -32601, "unknown method `no/such`".to_owned()));
+    let tool = web.modern("tools/call", json!({ "name": "nope", "arguments": {} }), json!({}));
+    assert_eq!(tool["error"]["code"], -32602);
+    let session = web.session();
+    let tool = web.post(&legacy(&session), &call(1, "nope", json!({}))).message();
+    assert_eq!(tool["error"]["code"], -32602);
+}
+
+#[test]
+fn thousands_of_idle_connections_keep_nobody_out() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    let mut idle: Vec<_> = (0..2000).map(|_| web.connect()).collect();
+    // Some have begun to say something.
+    for stream in idle.iter_mut().step_by(3) {
+        stream.write_all(b"POST /mcp HTTP/1.1\r\nhost: ").unwrap();
+    }
+    assert_serves(&web);
+    drop(idle);
+    assert_serves(&web);
+}
+
+#[test]
+fn a_connection_too_many_is_told_so() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap();
+    let host =
+        meerkat_mcp_server::Host::new(|| meerkat::Runtime::ephemeral(meerkat::RuntimeOptions::default()));
+    let server = meerkat_mcp_server::Server::new(host, |_| {});
+    let access = meerkat_mcp_server::http::Access::new(address, None).unwrap();
+    let limits = meerkat_mcp_server::http::Limits { connections: 2, ..Default::default() };
+    let closing = tokio_util::sync::CancellationToken::new();
+    let token = closing.clone();
+    let serving = runtime.spawn(async move { server.serve_http(listener, access, limits, token).await });
+    let held: Vec<_> = (0..2).map(|_| answered(address)).collect();
+    let mut refused = String::new();
+    let mut third = TcpStream::connect(address).unwrap();
+    third.read_to_string(&mut refused).unwrap();
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    let (head, body) = refused.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(&format!("content-length: {}", body.len())), "{refused}");
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(body).unwrap()["error"]["message"],
+        "too many connections; try later"
+    );
+    drop(held);
+    closing.cancel();
+    runtime.block_on(serving).unwrap();
+}
+
+/// A connection that was answered and is kept open.
+fn answered(address: std::net::SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(format!("GET / HTTP/1.1\r\nhost: {address}\r\n\r\n").as_bytes()).unwrap();
+    let mut first = [0; 12];
+    stream.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    stream
+}
+
+#[test]
+fn clients_that_never_read_keep_nobody_waiting() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    let session = web.session();
+    let standing = [("accept", "text/event-stream"), ("mcp-session-id", session.as_str())];
+    let deaf = web.open("GET", "/mcp", &standing, b"");
+    let streamed = json!({ "prompt": format!("say {}", "x".repeat(100_000)), "stream": true });
+    let unread: Vec<_> = (0..30)
+        .map(|id| web.open_post(&legacy(&session), &call(id, "meerkat_run", streamed.clone())))
+        .collect();
+    let waiting = web.open_post(&legacy(&session), &call(99, "meerkat_run", json!({ "prompt": LONG })));
+    assert_serves(&web);
+    let other = web.session();
+    assert!(web.tool(&other, 1, "meerkat_sessions", json!({}))["sessions"].is_array());
+    drop((deaf, unread, waiting));
+    assert_serves(&web);
+}

@@ -1,0 +1,238 @@
+//! A server over HTTP and a client for it that is as plain as can be: one connection for each request, and
+//! every byte as it is on the wire.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, eventually, hello};
+
+/// The revision of requests that stand for themselves.
+pub(crate) const MODERN: &str = "2026-07-28";
+/// The revision of handshakes.
+pub(crate) const LEGACY: &str = "2025-11-25";
+
+/// A running server.
+pub(crate) struct Web {
+    child: Child,
+    address: String,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    head: String,
+    pub(crate) body: String,
+}
+
+/// An answer that is still being read.
+pub(crate) struct Stream {
+    reader: BufReader<TcpStream>,
+    pub(crate) status: u16,
+    head: String,
+}
+
+impl Web {
+    /// Starts a server on the realm `test`.
+    pub(crate) fn start(place: &Place) -> Self {
+        Self::start_with(place, &[])
+    }
+
+    pub(crate) fn start_with(place: &Place, arguments: &[&str]) -> Self {
+        let before = if place.beside("stderr").exists() { place.log().len() } else { 0 };
+        let mut all = vec!["--realm", "test", "--http", "127.0.0.1:0"];
+        all.extend(arguments);
+        let child = place.command(&all).stdin(Stdio::null()).spawn().expect("the server starts");
+        let mut address = None;
+        eventually("the server listens", || {
+            let log = place.log();
+            let line = log[before..].lines().find_map(|line| line.split_once("listening on http://"));
+            address = line.and_then(|(_, rest)| rest.strip_suffix("/mcp")).map(str::to_owned);
+            address.is_some()
+        });
+        Self { child, address: address.expect("it was found") }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).expect("the server takes connections");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout can be set");
+        stream
+    }
+
+    /// Sends a request and returns what can be read of the answer, from its head on.
+    pub(crate) fn open(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Stream {
+        let mut stream = self.connect();
+        // Without chunks, a body is what comes until the end.
+        let mut head = format!("{method} {path} HTTP/1.0\r\ncontent-length: {}\r\n", body.len());
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            head.push_str(&format!("host: {}\r\n", self.address));
+        }
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        stream.write_all(format!("{head}\r\n").as_bytes()).expect("the head can be sent");
+        // A server that refuses a body need not read it.
+        let _ = stream.write_all(body);
+        Stream::read(stream)
+    }
+
+    pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+        self.open(method, path, headers, body).rest()
+    }
+
+    /// Posts a message, with the headers that every client sends.
+    pub(crate) fn open_post(&self, headers: &[(&str, &str)], message: &Value) -> Stream {
+        let mut all =
+            vec![("accept", "application/json, text/event-stream"), ("content-type", "application/json")];
+        all.extend(headers);
+        self.open("POST", "/mcp", &all, message.to_string().as_bytes())
+    }
+
+    pub(crate) fn post(&self, headers: &[(&str, &str)], message: &Value) -> Reply {
+        self.open_post(headers, message).rest()
+    }
+
+    /// Shakes hands and returns the id of the session.
+    pub(crate) fn session(&self) -> String {
+        let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello(LEGACY) });
+        let reply = self.post(&[], &message);
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let session = reply.header("mcp-session-id").expect("a session id").to_owned();
+        let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        assert_eq!(self.post(&legacy(&session), &ready).status, 202);
+        session
+    }
+
+    /// Calls a tool in a session and returns its payload.
+    pub(crate) fn tool(&self, session: &str, id: u64, name: &str, arguments: Value) -> Value {
+        let reply = self.post(&legacy(session), &call(id, name, arguments)).message();
+        payload(&reply)
+    }
+
+    /// Makes a request that stands for itself.
+    pub(crate) fn open_modern(&self, method: &str, params: Value, capabilities: Value) -> Stream {
+        let name = params.get("name").or(params.get("uri")).or(params.get("taskId"));
+        let name = name.and_then(Value::as_str).map(str::to_owned);
+        let message = modern(method, params, capabilities);
+        let mut headers = vec![("mcp-protocol-version", MODERN), ("mcp-method", method)];
+        headers.extend(name.as_deref().map(|name| ("mcp-name", name)));
+        self.open_post(&headers, &message)
+    }
+
+    pub(crate) fn modern(&self, method: &str, params: Value, capabilities: Value) -> Value {
+        self.open_modern(method, params, capabilities).rest().message()
+    }
+
+    /// Asks the server to end and waits until it has.
+    pub(crate) fn stop(&mut self) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        let sent = std::process::Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(sent.expect("the signal can be sent").success());
+        self.child.wait().expect("the server ends")
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Stream {
+    fn read(stream: TcpStream) -> Self {
+        let mut reader = BufReader::new(stream);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if reader.read_line(&mut head).expect("a head can be read") == 0 {
+                break;
+            }
+        }
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        Self { reader, status: status.unwrap_or_else(|| panic!("no status: {head}")), head }
+    }
+
+    /// Waits for the next line of the body.
+    pub(crate) fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.reader.read_line(&mut line).expect("a line can be read");
+        (read > 0).then(|| line.trim_end().to_owned())
+    }
+
+    /// Waits for the next message in the stream, and the id of its event.
+    pub(crate) fn event(&mut self) -> Option<(Option<String>, Value)> {
+        let mut id = None;
+        loop {
+            let line = self.line()?;
+            if let Some(found) = line.strip_prefix("id:") {
+                id = Some(found.trim().to_owned());
+            } else if let Some(data) = line.strip_prefix("data:").filter(|data| !data.trim().is_empty()) {
+                return Some((id, serde_json::from_str(data).expect("an event is JSON")));
+            }
+        }
+    }
+
+    pub(crate) fn rest(mut self) -> Reply {
+        let mut body = String::new();
+        // A refusal may close the connection before all of the request is read.
+        let _ = self.reader.read_to_string(&mut body);
+        Reply { status: self.status, head: self.head, body }
+    }
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let fields = self.head.lines().filter_map(|line| line.split_once(": "));
+        fields.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// Returns the last message of the answer.
+    pub(crate) fn message(&self) -> Value {
+        let last = self.body.lines().filter_map(|line| line.strip_prefix("data:")).next_back();
+        let text = last.unwrap_or(&self.body);
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {self:?}"))
+    }
+
+    /// Returns status, code and reason of an error.
+    pub(crate) fn error(&self) -> (u16, i64, String) {
+        assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
+        let error = &self.message()["error"];
+        let reason = error["message"].as_str().unwrap_or_default().to_owned();
+        (self.status, error["code"].as_i64().unwrap_or_default(), reason)
+    }
+}
+
+/// The headers of a request in a session.
+pub(crate) fn legacy(session: &str) -> [(&'static str, &str); 2] {
+    [("mcp-session-id", session), ("mcp-protocol-version", LEGACY)]
+}
+
+pub(crate) fn call(id: u64, name: &str, arguments: Value) -> Value {
+    let mut message =
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": name } });
+    message["params"]["arguments"] = arguments;
+    message
+}
+
+/// A request that says everything about itself.
+pub(crate) fn modern(method: &str, mut params: Value, capabilities: Value) -> Value {
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+    params["_meta"]["io.modelcontextprotocol/clientInfo"] = json!({ "name": "it", "version": "0" });
+    json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
+}
+
+/// The payload of a tool's reply.
+pub(crate) fn payload(reply: &Value) -> Value {
+    let payload = &reply["result"]["structuredContent"];
+    assert!(payload.is_object(), "no payload: {reply}");
+    payload.clone()
+}

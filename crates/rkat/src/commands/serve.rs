@@ -1,0 +1,39 @@
+//! `rkat serve`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use meerkat::RuntimeOptions;
+use meerkat_mcp_server::http::Listen;
+use meerkat_mcp_server::{Host, Server};
+
+use crate::args::{ScopeArgs, ServeArgs};
+use crate::env;
+use crate::error::CliError;
+use crate::out;
+
+pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode, CliError> {
+    let (scope, unnamed) = args.scope();
+    let options = scope.options(unnamed, &env::surroundings(), "rkat")?;
+    let realm = options.realm.clone();
+    let secrets: meerkat::SecretSource = Arc::new(env::secret);
+    let instance = scope.instance;
+    let runtime_options = move || RuntimeOptions {
+        instance: instance.clone(),
+        secrets: Some(Arc::clone(&secrets)),
+        ..RuntimeOptions::default()
+    };
+    let host = Host::on_realm(options, runtime_options, |warning| out::say(&format!("warning: {warning}")));
+    let mut listen = Listen {
+        address: serve.listen,
+        token: env::token(),
+        hosts: serve.allow_host,
+        origins: serve.allow_origin,
+    };
+    if let Some(path) = &serve.token_file {
+        listen = listen.with_token_file(path).map_err(CliError::Listen)?;
+    }
+    let announce = |address| out::say(&format!("rkat: realm `{realm}`, listening on http://{address}/mcp"));
+    Server::new(host, out::say).listen(listen, announce).await.map_err(CliError::Listen)?;
+    Ok(ExitCode::SUCCESS)
+}
