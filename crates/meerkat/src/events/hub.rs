@@ -175,10 +175,12 @@ impl EventHub {
     /// Starts the task that lets go of what nobody needs, unless there is one.
     fn tend(&self) {
         let Ok(runtime) = Handle::try_current() else { return };
-        let mut channels = self.inner.channels();
-        if !std::mem::replace(&mut channels.tended, true) {
+        // The lock is free again before the task is spawned: on a runtime that shuts down the task is dropped at
+        // once, and takes the lock itself.
+        let tended = std::mem::replace(&mut self.inner.channels().tended, true);
+        if !tended {
             let (inner, clock) = (Arc::downgrade(&self.inner), Arc::clone(&self.inner.clock));
-            runtime.spawn(tend(Tending { inner }, clock));
+            runtime.spawn(tend(Tending { inner, left: false }, clock));
         }
     }
 }
@@ -255,25 +257,26 @@ fn is_over(since: Timestamp, span: Duration, now: Timestamp) -> bool {
 /// The tending task's place, which is free again however the task ends.
 struct Tending {
     inner: Weak<Inner>,
+    left: bool,
 }
 
 impl Drop for Tending {
     fn drop(&mut self) {
-        if let Some(inner) = self.inner.upgrade() {
+        if let Some(inner) = self.inner.upgrade().filter(|_| !self.left) {
             inner.channels().tended = false;
         }
     }
 }
 
-async fn tend(place: Tending, clock: Arc<dyn Clock>) {
-    loop {
+async fn tend(mut place: Tending, clock: Arc<dyn Clock>) {
+    while !place.left {
         clock.sleep(ROUND).await;
         let Some(inner) = place.inner.upgrade() else { return };
         inner.drop_unread();
         inner.drop_idle();
-        if inner.channels().open.is_empty() {
-            return;
-        }
+        let mut channels = inner.channels();
+        channels.tended = !channels.open.is_empty();
+        place.left = !channels.tended;
     }
 }
 

@@ -202,3 +202,22 @@ impl EventHub {
         (load.channels.load(Ordering::Relaxed), load.bytes.load(Ordering::Relaxed))
     }
 }
+
+#[test]
+fn a_run_that_ends_with_its_tokio_runtime_does_not_hang() {
+    let (hub, held) = {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let hub = runtime.block_on(async { hub().0 });
+        let run = hub.run(session(1), Past::None);
+        run.publish(delta("a"));
+        runtime.spawn(async move {
+            let _run = run;
+            std::future::pending::<()>().await;
+        });
+        drop(runtime);
+        let held = hub.held();
+        (hub, held)
+    };
+    assert_eq!(held.0, 1);
+    drop(hub.run(session(1), Past::Unknown));
+}
