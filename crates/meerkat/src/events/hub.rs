@@ -15,7 +15,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::channel::{Channel, Load, TOTAL_BYTES, Watchers};
+use super::channel::{Channel, Load, Room, TOTAL_BYTES, Watchers};
 use super::stream::{MAX_STREAMS, PATIENCE, Reading, Stream, StreamId};
 use crate::Error;
 
@@ -111,7 +111,7 @@ impl EventHub {
     pub(crate) async fn read(
         &self,
         id: StreamId,
-        limit: usize,
+        room: Room,
         patience: Duration,
         cancel: &CancellationToken,
     ) -> Result<Reading, Error> {
@@ -125,7 +125,7 @@ impl EventHub {
             if cancel.is_cancelled() {
                 return Ok(Reading::Timeout);
             }
-            if let Some(reading) = stream.take(limit, inner.clock.now()) {
+            if let Some(reading) = stream.take(room, inner.clock.now()) {
                 if reading == Reading::Closed {
                     self.close(id);
                 }
