@@ -114,6 +114,7 @@ fn the_tools_are_these_in_this_order() {
     meerkat_config         Read or change the config - - idempotent -
     meerkat_capabilities   List capabilities         readOnly - idempotent -
     meerkat_models_catalog List models               readOnly - idempotent -
+    meerkat_generate_image Make a picture            - - - openWorld
     ");
 }
 

@@ -10,6 +10,10 @@ mod config;
 #[cfg(test)]
 mod events;
 #[cfg(test)]
+#[cfg(all(feature = "anthropic", feature = "openai", feature = "gemini"))]
+mod hosted;
+#[cfg(test)]
+#[cfg(all(feature = "anthropic", feature = "openai", feature = "gemini"))]
 mod images;
 #[cfg(test)]
 #[cfg(feature = "session-store")]
