@@ -10,7 +10,8 @@ use crate::http::{Post, chunk};
 use crate::sse::Parser;
 use crate::wire::{Decode, Wire, error};
 
-#[cfg(all(test, feature = "anthropic", feature = "chat", feature = "gemini", feature = "responses"))]
+#[cfg(test)]
+#[cfg(all(feature = "anthropic", feature = "chat", feature = "gemini", feature = "responses"))]
 mod tests;
 
 /// A model behind a wire format.

@@ -181,7 +181,8 @@ mod tests {
 
     #[test]
     fn waits_are_read_as_seconds_milliseconds_and_moments() {
-        let asked = |pairs: &[(&'static str, &'static str)]| {
+        type Pairs = &'static [(&'static str, &'static str)];
+        let asked = |pairs: Pairs| {
             let headers = pairs.iter().map(|(name, value)| {
                 (
                     reqwest::header::HeaderName::from_static(name),
@@ -190,14 +191,14 @@ mod tests {
             });
             retry_after(&headers.collect())
         };
-        let date = ("date", "Mon, 16 Nov 2026 03:00:00 GMT");
-        let cases: [(&[(&str, &str)], Option<Duration>); 7] = [
+        const DATE: (&str, &str) = ("date", "Mon, 16 Nov 2026 03:00:00 GMT");
+        let cases: [(Pairs, Option<Duration>); 7] = [
             (&[("retry-after", "7")], Some(Duration::from_secs(7))),
             (&[("retry-after-ms", "250"), ("retry-after", "7")], Some(Duration::from_millis(250))),
-            (&[("retry-after", "Mon, 16 Nov 2026 03:01:30 GMT"), date], Some(Duration::from_secs(90))),
-            (&[("retry-after", "Mon, 16 Nov 2026 02:00:00 GMT"), date], None),
+            (&[("retry-after", "Mon, 16 Nov 2026 03:01:30 GMT"), DATE], Some(Duration::from_secs(90))),
+            (&[("retry-after", "Mon, 16 Nov 2026 02:00:00 GMT"), DATE], None),
             (&[("retry-after", "Mon, 16 Nov 2026 03:01:30 GMT")], None),
-            (&[("retry-after", "soon"), date], None),
+            (&[("retry-after", "soon"), DATE], None),
             (&[], None),
         ];
         for (pairs, expected) in cases {
