@@ -7,7 +7,8 @@
 mod gemini;
 #[cfg(feature = "responses")]
 mod openai;
-#[cfg(all(test, feature = "gemini", feature = "responses"))]
+#[cfg(test)]
+#[cfg(all(feature = "gemini", feature = "responses"))]
 mod tests;
 
 use std::sync::Arc;
