@@ -29,8 +29,8 @@ NOWHERE = "http://127.0.0.1:9"
 
 SCHEMA = {
     "type": "object",
-    "properties": {"sea": {"enum": ["calm", "rough"]}, "boats": {"type": "integer", "minimum": 0, "maximum": 9}},
-    "required": ["sea", "boats"],
+    "properties": {"sea": {"enum": ["calm", "rough"]}},
+    "required": ["sea"],
     "additionalProperties": False,
 }
 
@@ -60,14 +60,14 @@ def expect_usage(usage: dict[str, Any]) -> None:
 @test("an answer streams in pieces, is counted, and the session goes on")
 def _(place: Place) -> None:
     set_up(place)
-    first = run(place, SELF_HOSTED, "Name three fish.", "--max-tokens", "24", seconds=RUN_SECONDS)
+    first = run(place, SELF_HOSTED, "Name three fish.", "--max-tokens", "12", seconds=RUN_SECONDS)
     pieces = [event["delta"] for event in first.of("text_delta")]
     if len(pieces) < 3:
         raise Failure(f"the answer came in {len(pieces)} pieces: {show(pieces)}")
     expect(first.answer("first run"), "".join(pieces), "the answer and its pieces")
     expect_usage(first.reply["usage"])
 
-    arguments = ["--stream", "--verbose", "--max-tokens", "8", "--resume=last", "Name one more."]
+    arguments = ["--stream", "--verbose", "--max-tokens", "6", "--resume=last", "Name one more."]
     second = rkat(place, "run", *arguments, seconds=RUN_SECONDS)
     expect(second.returncode, 0, f"exit code of the second run: {second.stderr}")
     events = [json.loads(line) for line in second.stderr.splitlines() if line.startswith("{")]
@@ -83,14 +83,12 @@ def _(place: Place) -> None:
 @test("a structured output fits its schema")
 def _(place: Place) -> None:
     set_up(place)
-    arguments = ["--max-tokens", "24", "--schema", json.dumps(SCHEMA)]
+    arguments = ["--max-tokens", "16", "--schema", json.dumps(SCHEMA)]
     done = run(place, SELF_HOSTED, "How is the sea?", *arguments, seconds=RUN_SECONDS)
     done.answer("run")
     output = done.reply["structured_output"]
-    if not isinstance(output, dict) or sorted(output) != ["boats", "sea"]:
+    if output not in ({"sea": "calm"}, {"sea": "rough"}):
         raise Failure(f"not what the schema asks for: {show(done.reply)}")
-    expect(output["sea"] in ("calm", "rough"), True, f"sea: {show(output)}")
-    expect(isinstance(output["boats"], int) and 0 <= output["boats"] <= 9, True, f"boats: {show(output)}")
     expect_usage(done.reply["usage"])
 
 

@@ -7,6 +7,7 @@ mod config;
 mod error;
 mod event;
 mod help;
+mod image;
 mod session;
 mod version;
 mod wish;
@@ -21,6 +22,10 @@ pub use event::{
     StreamReadRequest, StreamStatus,
 };
 pub use help::{HelpMode, HelpRequest};
+pub use image::{
+    ImageEnd, ImageInput, ImageIntent, ImageProvider, ImageRef, ImageReply, ImageTarget, ImageTerminal,
+    ImageView,
+};
 pub use session::{
     ArchiveReply, Billing, BuiltinConfig, CompletedReply, HistoryReply, HistoryRequest, InterruptReply,
     PendingCall, PendingReply, ReadReply, ResumeRequest, RunReply, RunRequest, SessionEntry, SessionRequest,

@@ -1,8 +1,8 @@
 //! What can go wrong, in the words of the facade.
 
-use meerkat_contracts::ErrorBody;
+use meerkat_contracts::{ErrorBody, ImageEnd};
 use meerkat_core::run::{Failure, OpeningError};
-use meerkat_core::{BlobId, ErrorKind, IdError, SchemaError, SessionId};
+use meerkat_core::{BlobId, ErrorKind, IdError, ModelError, SchemaError, SessionId};
 use serde_json::{Value, json};
 
 /// Why a request failed.
@@ -76,6 +76,17 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// There is no picture.
+    #[error("no picture was made: {source}")]
+    Image {
+        /// How the request ended.
+        end: ImageEnd,
+        /// What happened.
+        source: ModelError,
+    },
+    /// The caller did not wait for the answer.
+    #[error("the request was cancelled")]
+    Abandoned,
     /// The run ended in failure.
     #[error("{}", failure.message)]
     Failed {
@@ -155,9 +166,9 @@ impl Error {
             Self::NotCompiled { .. } | Self::TooManyStreams { .. } | Self::TooManySessions { .. } => {
                 ErrorKind::CapabilityUnavailable
             }
-            Self::Model { .. } => ErrorKind::ProviderError,
+            Self::Model { .. } | Self::Image { .. } => ErrorKind::ProviderError,
             Self::Failed { .. } | Self::NoStructuredOutput(_) => ErrorKind::AgentError,
-            Self::Cancelled { .. } => ErrorKind::RequestCancelled,
+            Self::Cancelled { .. } | Self::Abandoned => ErrorKind::RequestCancelled,
             Self::Record { .. } => ErrorKind::StoreError,
             Self::BrokenOff { .. } | Self::Encode(_) | Self::Internal(_) => ErrorKind::Internal,
         }
@@ -176,6 +187,12 @@ impl Error {
             Self::Cancelled { session }
             | Self::Unstored { session, .. }
             | Self::BrokenOff { session, .. } => Some(session.data()),
+            Self::Image { end, source } => Some(json!({
+                "terminal": { "terminal": end },
+                "provider": source.provider,
+                "kind": source.kind,
+                "status": source.status,
+            })),
             Self::Store(meerkat_store::Error::Generation { expected, current }) => Some(json!({
                 "type": "generation_conflict",
                 "expected_generation": expected,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meerkat_capabilities::{CapabilityId, Declaration, Presence};
-use meerkat_core::{Model, ModelInfo, Provider};
+use meerkat_core::{ImageModel, Model, ModelInfo, Provider};
 use meerkat_providers::Endpoint;
 
 use crate::Error;
@@ -25,7 +25,7 @@ pub(crate) fn declarations() -> Vec<Declaration> {
         CapabilityId::SessionStore => built(SESSION_STORE, "session-store"),
         CapabilityId::SessionCompaction => built(COMPACTION, "session-compaction"),
         CapabilityId::Hooks => Presence::Absent("hooks"),
-        CapabilityId::Builtins => Presence::Absent("builtins"),
+        CapabilityId::Builtins => Presence::Gated("tools.builtins_enabled"),
         CapabilityId::Shell => Presence::Absent("shell"),
         CapabilityId::Comms => Presence::Absent("comms"),
         CapabilityId::MemoryStore => Presence::Absent("memory-store-session"),
@@ -54,6 +54,52 @@ pub(crate) use meerkat_providers::schema_warnings;
 #[cfg(not(any(feature = "anthropic", feature = "openai", feature = "gemini")))]
 pub(crate) fn schema_warnings(_: Provider, _: &serde_json::Value) -> Vec<meerkat_core::SchemaWarning> {
     Vec::new()
+}
+
+/// Lists the image models of a provider, its default first.
+#[cfg(any(feature = "anthropic", feature = "openai", feature = "gemini"))]
+pub(crate) use meerkat_providers::image_models;
+
+/// A build without providers has nobody to make pictures.
+#[cfg(not(any(feature = "anthropic", feature = "openai", feature = "gemini")))]
+pub(crate) const fn image_models(_: Provider) -> &'static [&'static str] {
+    &[]
+}
+
+/// Says whether this build can ask a provider for pictures.
+pub(crate) const fn makes_images(provider: Provider) -> bool {
+    match provider {
+        Provider::OpenAi => cfg!(feature = "openai"),
+        Provider::Gemini => cfg!(feature = "gemini"),
+        Provider::Anthropic | Provider::SelfHosted | Provider::Other => false,
+    }
+}
+
+/// Makes an image model of a hosted provider.
+#[cfg_attr(
+    not(any(feature = "openai", feature = "gemini")),
+    expect(
+        unused_variables,
+        clippy::needless_pass_by_value,
+        reason = "a build without them needs none of it"
+    )
+)]
+pub(crate) fn image_model(
+    provider: Provider,
+    id: &str,
+    endpoint: Endpoint,
+    reach: &Reach,
+    version: Option<String>,
+) -> Result<Arc<dyn ImageModel>, Error> {
+    match provider {
+        #[cfg(feature = "openai")]
+        Provider::OpenAi => Ok(meerkat_providers::openai_images(id.to_owned(), endpoint, reach.clone())),
+        #[cfg(feature = "gemini")]
+        Provider::Gemini => {
+            Ok(meerkat_providers::gemini_images(id.to_owned(), endpoint, reach.clone(), version))
+        }
+        _ => Err(absent(provider)),
+    }
 }
 
 /// Makes a model of a hosted provider.

@@ -13,6 +13,7 @@ mod error;
 mod events;
 mod features;
 mod help;
+mod images;
 mod models;
 pub mod ops;
 mod params;
@@ -32,6 +33,7 @@ pub use config::{
 };
 pub use error::{Error, SessionRef};
 pub use events::progress;
+pub use meerkat_contracts::{ImageInput, ImageReply};
 pub use meerkat_core::run::{Completion, Outcome, Report, RunInput};
 pub use meerkat_core::{
     AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Message, Model, OutputSchema,

@@ -26,6 +26,11 @@ impl Models {
         Self { own: all.map(|model| (model.info().id.clone(), model)).collect(), providers }
     }
 
+    /// Returns who reaches the providers.
+    pub(crate) fn providers(&self) -> &Providers {
+        &self.providers
+    }
+
     /// Finds the model of a request, or the one to use when it names none.
     pub(crate) fn resolve(
         &self,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat_core::{Model, ModelInfo, ModelProfile, Provider};
+use meerkat_core::{ImageModel, Model, ModelInfo, ModelProfile, Provider};
 use meerkat_providers::{Catalogue, Endpoint, Secret};
 
 use crate::config::{Config, ProviderConfig, SelfHostedModel};
@@ -108,23 +108,57 @@ impl Providers {
         if Catalogue::built_in().find(&info.id).is_some_and(|entry| !entry.serves_runs()) {
             return Err(unusable("it is for live channels only".to_owned()));
         }
-        let key = self.key(info.provider).ok_or_else(|| {
-            let names: Vec<_> = at
-                .keys
-                .iter()
-                .filter(|key| !key.starts_with("RKAT_"))
-                .map(|key| format!("`{key}`"))
-                .collect();
-            unusable(format!(
-                "there is no API key for it; set {}, or use model `offline`",
-                names.join(" or ")
-            ))
+        let endpoint = self.endpoint(info.provider, &at, config).map_err(|variables| {
+            unusable(format!("there is no API key for it; set {variables}, or use model `offline`"))
         })?;
-        let own = provider_config(info.provider, config);
-        let base_url = own.base_url.as_deref().unwrap_or(at.base_url);
-        let endpoint =
-            Endpoint { base_url: base_url.trim_end_matches('/').to_owned(), key: Secret::new(key) };
-        features::hosted_model(info, &endpoint, &self.reach, own.api_version.as_deref())
+        let version = provider_config(info.provider, config).api_version;
+        features::hosted_model(info, &endpoint, &self.reach, version.as_deref())
+    }
+
+    /// Returns the first provider that makes pictures and that there is a key for.
+    pub(crate) fn image_provider(&self) -> Option<Provider> {
+        let makes = |provider: &Provider| !features::image_models(*provider).is_empty();
+        let all = [Provider::OpenAi, Provider::Gemini].into_iter().filter(makes);
+        all.filter(|provider| self.key(*provider).is_some())
+            .find(|provider| features::makes_images(*provider))
+    }
+
+    /// Finds an image model: of the provider that is named, or that its name belongs to, or that there is a key
+    /// for.
+    pub(crate) fn image_model(
+        &self,
+        provider: Option<Provider>,
+        id: Option<&str>,
+        config: &Config,
+    ) -> Result<Arc<dyn ImageModel>, Error> {
+        let unusable = |model: &str, reason: String| Error::Model { model: model.to_owned(), reason };
+        let provider = match provider.or_else(|| id.and_then(image_provider_of)) {
+            Some(provider) => provider,
+            None => self.image_provider().ok_or_else(|| {
+                let reason = "there is no API key of a provider that makes pictures; set `OPENAI_API_KEY` or \
+                    `GEMINI_API_KEY`";
+                unusable(id.unwrap_or("gpt-image-2"), reason.to_owned())
+            })?,
+        };
+        let default = || features::image_models(provider).first().copied();
+        let id = id.or_else(default).unwrap_or("image");
+        let at = hosted(provider).ok_or_else(|| unusable(id, "nobody serves it".to_owned()))?;
+        let endpoint = self
+            .endpoint(provider, &at, config)
+            .map_err(|variables| unusable(id, format!("there is no API key for it; set {variables}")))?;
+        let version = provider_config(provider, config).api_version;
+        features::image_model(provider, id, endpoint, &self.reach, version)
+    }
+
+    /// Returns where a provider is, with its key; without one, the variables that may hold it.
+    fn endpoint(&self, provider: Provider, at: &Hosted, config: &Config) -> Result<Endpoint, String> {
+        let key = self.key(provider).ok_or_else(|| {
+            let names = at.keys.iter().filter(|key| !key.starts_with("RKAT_"));
+            names.map(|key| format!("`{key}`")).collect::<Vec<_>>().join(" or ")
+        })?;
+        let own = provider_config(provider, config).base_url;
+        let base_url = own.as_deref().unwrap_or(at.base_url).trim_end_matches('/').to_owned();
+        Ok(Endpoint { base_url, key: Secret::new(key) })
     }
 
     fn self_hosted(
@@ -174,6 +208,12 @@ pub(crate) fn default_model(provider: Provider, config: &Config) -> String {
     };
     let default = || Catalogue::built_in().default_model(provider).map(|entry| entry.info().id);
     own.clone().or_else(default).unwrap_or_default()
+}
+
+/// Says whose image model has that name.
+fn image_provider_of(id: &str) -> Option<Provider> {
+    let all = [("gpt-image", Provider::OpenAi), ("dall-e", Provider::OpenAi), ("gemini-", Provider::Gemini)];
+    all.into_iter().find(|(prefix, _)| id.starts_with(prefix)).map(|(_, provider)| provider)
 }
 
 fn provider_config(provider: Provider, config: &Config) -> ProviderConfig {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_capabilities::{CapabilityStatus, Declaration};
-use meerkat_contracts::{CONTRACT_VERSION, CapabilityEntry, CapabilityReport};
+use meerkat_contracts::{CONTRACT_VERSION, CapabilityEntry, CapabilityReport, ImageInput, ImageReply};
 use meerkat_core::{BlobId, Clock, EventEnvelope, Model, RealmId, SessionId, Timestamp, ToolSource};
 use meerkat_store::{Blob, Realm, Store};
 use tokio::sync::broadcast;
@@ -15,7 +15,7 @@ use crate::events::EventHub;
 use crate::models::Models;
 use crate::providers::{Providers, SecretSource};
 use crate::session::{LiveRuns, SessionService};
-use crate::{Error, features};
+use crate::{Error, features, images};
 
 /// What a runtime is built from, besides the realm.
 #[derive(Default)]
@@ -156,6 +156,15 @@ impl Runtime {
     #[must_use]
     pub fn reference(&self, session: SessionId) -> String {
         self.shared.reference(session)
+    }
+
+    /// Makes a picture; it becomes a blob of the realm.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMS` when the request makes no sense, `PROVIDER_ERROR` when nobody can or will make it.
+    pub async fn generate_image(&self, input: ImageInput) -> Result<ImageReply, Error> {
+        let config = self.shared.config.get().await?.config;
+        Ok(images::make(&self.shared, &config, input, None).await?.reply)
     }
 
     /// Says what this build can do under the realm's config.

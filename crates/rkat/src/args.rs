@@ -72,6 +72,8 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Make a picture with an image model of OpenAI or Gemini.
+    Image(Box<ImageArgs>),
     /// Say what this build can do, as JSON.
     Capabilities,
     /// Print a completion script for your shell.
@@ -97,6 +99,37 @@ pub(crate) struct ServeArgs {
     /// Accept pages of this origin too, such as https://app.example.com; may be repeated.
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
+}
+
+/// Make a picture.
+#[derive(Debug, Args)]
+pub(crate) struct ImageArgs {
+    /// What the picture shall show.
+    pub(crate) prompt: String,
+    /// Write the picture to this file; without it, the picture stays in the realm's store and its id is printed.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// The image model.
+    #[arg(short, long)]
+    pub(crate) model: Option<String>,
+    /// Who makes it: openai or gemini.
+    #[arg(short, long, value_name = "PROVIDER")]
+    pub(crate) provider: Option<String>,
+    /// How large it shall be: auto, or pixels such as 1024x1536.
+    #[arg(long, value_name = "WxH")]
+    pub(crate) size: Option<String>,
+    /// How well it shall be done: auto, low, medium or high.
+    #[arg(long)]
+    pub(crate) quality: Option<String>,
+    /// How it shall be encoded: auto, png, jpeg or webp.
+    #[arg(long)]
+    pub(crate) format: Option<String>,
+    /// A parameter for the provider; the value is JSON or a string; may be repeated.
+    #[arg(long = "param", value_name = "KEY=VALUE")]
+    pub(crate) params: Vec<String>,
+    /// Print everything that is known of the picture, as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Run a prompt.
@@ -386,6 +419,7 @@ impl Command {
             | Self::Config(ConfigCommand::Get { json, .. })
             | Self::Blob(BlobCommand::Get { json, .. })
             | Self::Models { json } => *json,
+            Self::Image(args) => args.json,
             Self::Config(_) | Self::Realm(_) | Self::Serve(_) | Self::Completions { .. } => false,
             Self::Capabilities => true,
         };

@@ -16,6 +16,7 @@ mod model;
 mod recorder;
 mod redact;
 mod scratch;
+mod server;
 mod tools;
 
 pub use clock::TestClock;
@@ -24,4 +25,5 @@ pub use model::{Script, ScriptedModel, SeenRequest, message_line};
 pub use recorder::Recorder;
 pub use redact::redact;
 pub use scratch::Scratch;
+pub use server::{SeenCall, Server};
 pub use tools::{FnTool, Tools};

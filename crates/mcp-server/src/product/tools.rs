@@ -80,6 +80,7 @@ fn tool(operation: &Operation) -> Tool {
         Impact::Reads => (true, false, true, false),
         Impact::Settles => (false, false, true, false),
         Impact::Removes => (false, true, true, false),
+        Impact::Makes => (false, false, false, true),
         Impact::Runs => (false, true, false, true),
     };
     let annotations = ToolAnnotations::with_title(operation.title)

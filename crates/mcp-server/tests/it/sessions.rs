@@ -443,7 +443,6 @@ fn what_this_build_lacks_is_refused_and_leaves_no_session() {
     let place = Place::new();
     let mut client = place.server();
     let cases = [
-        (json!({ "enable_builtins": true }), "CAPABILITY_UNAVAILABLE"),
         (json!({ "keep_alive": true, "comms_name": "bob" }), "CAPABILITY_UNAVAILABLE"),
         (json!({ "keep_alive": true }), "INVALID_PARAMS"),
         (json!({ "keep_alive": true, "comms_name": " " }), "INVALID_PARAMS"),

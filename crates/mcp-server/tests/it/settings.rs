@@ -43,7 +43,9 @@ fn the_config_is_read_with_the_documented_envelope() {
     let sections: Vec<_> = config.as_object().expect("a document").keys().collect();
     let expected = [
         "agent",
+        "max_tokens",
         "budget",
+        "limits",
         "retry",
         "tools",
         "compaction",

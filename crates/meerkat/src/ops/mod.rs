@@ -8,6 +8,7 @@ mod config;
 mod event_close;
 mod event_open;
 mod event_read;
+mod generate_image;
 mod help;
 mod history;
 mod interrupt;
@@ -33,7 +34,7 @@ use crate::config::at_path;
 use crate::{Error, RunControl, Runtime};
 
 /// Every operation, in the order of the reference page.
-pub static TABLE: [Operation; 15] = [
+pub static TABLE: [Operation; 16] = [
     Operation::of::<run::Run>(),
     Operation::of::<resume::Resume>(),
     Operation::of::<help::Help>(),
@@ -49,6 +50,7 @@ pub static TABLE: [Operation; 15] = [
     Operation::of::<event_open::EventOpen>(),
     Operation::of::<event_read::EventRead>(),
     Operation::of::<event_close::EventClose>(),
+    Operation::of::<generate_image::GenerateImage>(),
 ];
 
 /// An operation, ready to be called by name.
@@ -79,6 +81,8 @@ pub enum Impact {
     Settles,
     /// It takes something away; doing it again takes no more.
     Removes,
+    /// It asks somebody outside to make something; doing it again makes another.
+    Makes,
     /// It runs an agent, which may do anything its tools can.
     Runs,
 }
@@ -188,13 +192,13 @@ fn dotted(pointer: &str) -> String {
     if path.is_empty() { ".".to_owned() } else { path }
 }
 
-fn decode<T: DeserializeOwned>(arguments: Value) -> Result<T, Error> {
+pub(crate) fn decode<T: DeserializeOwned>(arguments: Value) -> Result<T, Error> {
     serde_path_to_error::deserialize(arguments)
         .map_err(|error| Error::Arguments(at_path(&error.path().to_string(), &error.inner().to_string())))
 }
 
 /// Makes a self-contained schema: clients do not follow references.
-fn schema<T: JsonSchema>(contract: Contract) -> Value {
+pub(crate) fn schema<T: JsonSchema>(contract: Contract) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.contract = contract;
         settings.inline_subschemas = true;

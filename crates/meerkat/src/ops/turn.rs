@@ -25,6 +25,7 @@ macro_rules! turn_options {
             max_tokens: $request.max_tokens,
             provider_params: $request.provider_params,
             tools: $request.tools,
+            builtins: $request.enable_builtins,
             output_schema: $schema,
             structured_output_retries: $request.structured_output_retries,
             overlay: $overlay,
@@ -37,7 +38,6 @@ macro_rules! turn_options {
 macro_rules! wishes {
     ($request:ident) => {
         $crate::ops::turn::Wishes {
-            builtins: $request.enable_builtins,
             keep_alive: $request.keep_alive,
             comms_name: $request.comms_name.as_deref(),
             hooks: $request.hooks_override.as_ref(),
@@ -55,7 +55,6 @@ pub(super) use {turn_options, wishes};
 
 /// What a request wishes for besides its prompt.
 pub(super) struct Wishes<'a> {
-    pub(super) builtins: Option<bool>,
     pub(super) keep_alive: Option<bool>,
     pub(super) comms_name: Option<&'a str>,
     pub(super) hooks: Option<&'a HookOverrides>,
@@ -104,9 +103,6 @@ impl Wishes<'_> {
     }
 
     fn check_built(&self) -> Result<(), Error> {
-        if self.builtins == Some(true) {
-            return Err(Error::NotCompiled { what: "the set of built-in tools", feature: "builtins" });
-        }
         let asks = |hooks: &HookOverrides| {
             let entries = hooks.entries.as_ref().is_some_and(|entries| !entries.is_empty());
             entries || hooks.disable.as_ref().is_some_and(|ids| !ids.is_empty())

@@ -9,7 +9,7 @@ use std::time::Duration;
 use meerkat_core::run::{Ask, CallChange, Commit, Effect, Input, Outcome, Report, Run, ToolTable};
 use meerkat_core::{
     BudgetLimits, ErrorClass, Invocation, Model, ModelRequest, RunId, SessionId, Tool, ToolCall, ToolDef,
-    ToolRoute,
+    ToolRoute, ToolSource,
 };
 use meerkat_store::{Change, Guard, NewCall, Transaction};
 use tokio_util::sync::CancellationToken;
@@ -35,6 +35,8 @@ pub(super) struct Driver {
     pub(super) model: Arc<dyn Model>,
     pub(super) request: ModelRequest,
     pub(super) judge: Option<OutputJudge>,
+    /// The runtime's own tools that this run may use.
+    pub(super) built_in: Vec<Arc<dyn ToolSource>>,
     pub(super) client_tools: Vec<(ToolDef, Option<ToolRoute>)>,
     pub(super) overlay: ToolOverlay,
     pub(super) budget: BudgetLimits,
@@ -168,7 +170,7 @@ impl Driver {
     /// Settles which tools the next step has. A caller's tool comes before one of a source with its name.
     fn gather(&mut self) -> BTreeMap<String, Arc<dyn Tool>> {
         let mut tools = BTreeMap::new();
-        for tool in self.shared.sources.iter().flat_map(|source| source.tools()) {
+        for tool in self.shared.sources.iter().chain(&self.built_in).flat_map(|source| source.tools()) {
             tools.entry(tool.def().name.clone()).or_insert(tool);
         }
         for (def, _) in &self.client_tools {

@@ -12,6 +12,7 @@ mod stops;
 mod streams;
 
 pub(crate) use live::LiveRuns;
+pub(crate) use record::message;
 
 pub use events::EventSink;
 pub use service::{HistoryPage, SessionService, SessionView};

@@ -35,6 +35,9 @@ pub(crate) struct SessionSettings {
     /// The caller's tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tools: Vec<ToolHandler>,
+    /// Whether it has built-in tools; the config decides if not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) builtins: Option<bool>,
     /// The process that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) instance_id: Option<String>,

@@ -7,7 +7,7 @@ use meerkat_contracts::ToolHandler;
 use meerkat_core::run::{Opening, Outcome, Progress, Report, Run, RunInput, RunSettings, open};
 use meerkat_core::{
     BudgetLimits, CompactionPolicy, Model, ModelInfo, ModelRequest, OutputSchema, Provider, RunId,
-    SchemaCompat, SchemaWarning, SessionId, ToolDef, ToolRoute, Transcript,
+    SchemaCompat, SchemaWarning, SessionId, ToolDef, ToolRoute, ToolSource, Transcript,
 };
 use meerkat_store::{Change, Guard, NewSession, SessionRow, Transaction};
 use serde_json::{Map, Value};
@@ -27,7 +27,7 @@ use crate::prompt::SystemPrompt;
 use crate::providers::Served;
 use crate::runtime::Shared;
 use crate::structured::OutputJudge;
-use crate::{Error, features};
+use crate::{Error, features, images};
 
 /// What a new session is like.
 #[derive(Debug, Clone, Default)]
@@ -55,6 +55,8 @@ pub struct TurnOptions {
     pub provider_params: Option<Map<String, Value>>,
     /// Other tools of the caller from now on.
     pub tools: Option<Vec<ToolHandler>>,
+    /// Built-in tools on or off from now on; the config decides where nobody ever said.
+    pub builtins: Option<bool>,
     /// What the structured output of this run must fit.
     pub output_schema: Option<OutputSchema>,
     /// How often to ask again for it, from now on.
@@ -139,6 +141,7 @@ impl Shared {
             provider_params: None,
             structured_output_retries: None,
             tools: Vec::new(),
+            builtins: None,
             instance_id: self.instance.clone(),
             config_generation: current.generation,
         };
@@ -285,6 +288,12 @@ impl Shared {
         }
     }
 
+    /// Returns the runtime's own tools, where the session or else the config wants them.
+    fn built_in(self: &Arc<Self>, settings: &SessionSettings, config: &Config) -> Vec<Arc<dyn ToolSource>> {
+        let wanted = settings.builtins.unwrap_or(config.tools.builtins_enabled);
+        if wanted { images::source(self, config).into_iter().collect() } else { Vec::new() }
+    }
+
     fn prepare(
         self: &Arc<Self>,
         found: Found,
@@ -331,6 +340,7 @@ impl Shared {
             session: id,
             run_id,
             request: settings.request(&config, model.info()),
+            built_in: self.built_in(&settings, &config),
             client_tools: settings.tools.iter().map(client_tool).collect(),
             config,
             model,
@@ -365,6 +375,7 @@ impl SessionSettings {
         if turn.structured_output_retries.is_some() {
             self.structured_output_retries = turn.structured_output_retries;
         }
+        self.builtins = turn.builtins.or(self.builtins);
         if let Some(tools) = turn.tools.as_ref().filter(|tools| !tools.is_empty()) {
             self.tools.clone_from(tools);
         }

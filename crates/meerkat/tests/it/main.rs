@@ -16,6 +16,8 @@ mod examples;
 #[cfg(test)]
 mod help;
 #[cfg(test)]
+mod images;
+#[cfg(test)]
 #[cfg(feature = "session-store")]
 mod kill;
 #[cfg(test)]

@@ -220,7 +220,6 @@ async fn what_this_build_does_not_have_is_refused_and_not_left_out() {
     let world = World::new([]);
     let id = run(&world, json!({"prompt": "hi"})).await.unwrap()["session_id"].clone();
     let wishes = [
-        json!({"enable_builtins": true}),
         json!({"keep_alive": true, "comms_name": "a"}),
         json!({"hooks_override": {"entries": [{"id": "h"}]}}),
     ];
@@ -296,7 +295,7 @@ async fn capabilities_are_those_of_the_build() {
         ("streaming", json!("Available")),
         ("structured_output", json!("Available")),
         ("hooks", built(false, "hooks")),
-        ("builtins", built(false, "builtins")),
+        ("builtins", json!({"DisabledByPolicy": {"description": "Disabled by config"}})),
         ("shell", built(false, "shell")),
         ("comms", built(false, "comms")),
         ("memory_store", built(false, "memory-store-session")),

@@ -94,7 +94,6 @@ async fn what_asks_for_nothing_is_taken_and_what_cannot_be_had_is_named() {
         (json!({"comms_name": "a"}), "comms"),
         (json!({"keep_alive": true, "comms_name": "a"}), "comms"),
         (json!({"host_mode": true, "comms_name": "a"}), "comms"),
-        (json!({"enable_builtins": true}), "builtins"),
     ];
     for (wish, feature) in wishes {
         let error = run(&world, wish.clone()).await.unwrap_err();
@@ -112,7 +111,7 @@ async fn what_is_wrong_is_refused_in_a_fixed_order() {
         "keep_alive": true,
         "skill_references": ["old"],
         "output_schema": {"type": "nothing"},
-        "enable_builtins": true,
+        "hooks_override": {"disable": ["h"]},
         "additional_instructions": ["x".repeat(40_000)],
         "tools": [{"name": "", "description": "", "input_schema": {}}],
     });
@@ -121,7 +120,7 @@ async fn what_is_wrong_is_refused_in_a_fixed_order() {
         ("keep_alive", "`keep_alive` needs a `comms_name`"),
         ("skill_references", "`skill_references` is no longer taken"),
         ("output_schema", "`output_schema` is not a valid JSON Schema"),
-        ("enable_builtins", "the set of built-in tools is not available"),
+        ("hooks_override", "running hooks is not available"),
         ("additional_instructions", "`additional_instructions[0]` is longer than"),
         ("tools", "`tools[0].name`: `` must have 1 to 64"),
     ];

@@ -155,7 +155,7 @@ impl Call {
                 self.args = Args::Whole(Value::Object(whole.clone()));
                 Ok(())
             }
-            (Args::Whole(_), Some(Said::Text(more))) if more.is_empty() => Ok(()),
+            (Args::Whole(_), Some(Said::Text(""))) => Ok(()),
             _ => Err("arguments of a tool call that do not fit together".to_owned()),
         }
     }

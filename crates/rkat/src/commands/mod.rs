@@ -2,6 +2,7 @@
 
 mod blob;
 mod config;
+mod image;
 mod models;
 mod realm;
 mod run;
@@ -31,6 +32,7 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Serve(args) => serve::serve(&scope, args).await,
         Command::Blob(command) => blob::blob(&scope, command).await,
         Command::Models { json } => models::models(&scope, json).await,
+        Command::Image(args) => image::image(&scope, *args).await,
         Command::Capabilities => {
             let runtime = open_known(&scope)?;
             print_json(&call(&runtime, "meerkat_capabilities", json!({})).await?);

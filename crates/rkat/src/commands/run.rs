@@ -93,6 +93,7 @@ fn turn(args: &RunArgs, prompt: String) -> Result<TurnOptions, CliError> {
         max_tokens: args.max_tokens,
         provider_params: params(args)?,
         tools: None,
+        builtins: None,
         output_schema: args.schema.as_deref().map(schema).transpose()?,
         structured_output_retries: None,
         overlay: ToolOverlay {

@@ -15,7 +15,7 @@ fn the_build_says_what_it_can_do() {
     streaming "Available"
     structured_output "Available"
     hooks {"NotCompiled":{"feature":"hooks"}}
-    builtins {"NotCompiled":{"feature":"builtins"}}
+    builtins {"DisabledByPolicy":{"description":"Disabled by config"}}
     shell {"NotCompiled":{"feature":"shell"}}
     comms {"NotCompiled":{"feature":"comms"}}
     memory_store {"NotCompiled":{"feature":"memory-store-session"}}

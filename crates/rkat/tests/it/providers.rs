@@ -104,3 +104,44 @@ fn the_models_are_listed() {
     assert_eq!(catalogue["contract_version"], "0.6.6");
     assert_eq!(catalogue["providers"][0]["default_model_id"], "claude-opus-4-7");
 }
+
+#[test]
+fn a_picture_is_written_to_a_file() {
+    let rkat = Rkat::new();
+    let answer = r#"{"data":[{"b64_json":"iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAY="}]}"#;
+    let (address, served) = server("200 OK", answer);
+    let patch = format!(r#"{{"providers": {{"openai": {{"base_url": "{address}"}}}}}}"#);
+    rkat.args(["config", "patch", "--json", &patch]).run();
+    let file = rkat.work().join("meerkat.webp");
+    let words = [
+        "image",
+        "a meerkat",
+        "-o",
+        "meerkat.webp",
+        "-m",
+        "gpt-image-1",
+        "--size",
+        "1024x1024",
+        "--param",
+        "moderation=low",
+    ];
+    let done = rkat.args(words).env("OPENAI_API_KEY", "key-of-the-user").run();
+    let (head, body) = served.join().unwrap();
+    assert_eq!(format!("{done}"), "--- stderr\nimage/png · 3x2 · gpt-image-1\n--- exit 0");
+    assert!(head.starts_with("POST /v1/images/generations HTTP/1.1"), "{head}");
+    let expected = serde_json::json!({
+        "size": "1024x1024", "output_format": "webp", "moderation": "low", "model": "gpt-image-1",
+        "prompt": "a meerkat", "n": 1,
+    });
+    assert_eq!(body, expected);
+    assert_eq!(std::fs::read(file).unwrap().len(), 26);
+}
+
+#[test]
+fn without_a_key_there_is_no_picture() {
+    let rkat = Rkat::new();
+    let done = rkat.args(["image", "a meerkat"]).run();
+    let expected = "--- stderr\nerror: no model `gpt-image-2` can be used: there is no API key of a provider that makes \
+        pictures; set `OPENAI_API_KEY` or `GEMINI_API_KEY` [PROVIDER_ERROR]\n--- exit 1";
+    assert_eq!(format!("{done}"), expected);
+}

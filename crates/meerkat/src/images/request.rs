@@ -1,0 +1,109 @@
+//! What is asked for, checked and with its pictures at hand.
+
+use meerkat_contracts::{ImageInput, ImageIntent, ImageRef};
+use meerkat_core::{AssistantBlock, BlobId, ImageRequest, ImageSize, Message, Picture, SessionId};
+
+use crate::Error;
+use crate::runtime::Shared;
+use crate::session::message;
+
+/// Reads a request; what it names is looked up.
+pub(super) async fn read(
+    shared: &Shared,
+    input: ImageInput,
+    session: Option<SessionId>,
+) -> Result<ImageRequest, Error> {
+    check(&input)?;
+    let size = input.size.as_deref().unwrap_or("auto");
+    let size = ImageSize::parse(size).ok_or_else(|| {
+        let shown: String = size.chars().take(40).collect();
+        wrong(format!("`size`: `{shown}` must be `auto` or pixels such as `1024x1024`"))
+    })?;
+    let prompt = match input.intent.unwrap_or_default() {
+        ImageIntent::Generate => input.prompt,
+        ImageIntent::Edit => input.instruction,
+    };
+    let look_up = |refs: Option<Vec<ImageRef>>| pictures(shared, refs.unwrap_or_default(), session);
+    Ok(ImageRequest {
+        prompt: prompt.unwrap_or_default(),
+        sources: look_up(input.source_images).await?,
+        references: look_up(input.reference_images).await?,
+        size,
+        quality: input.quality.unwrap_or_default(),
+        format: input.format.unwrap_or_default(),
+        params: input.provider_params.unwrap_or_default(),
+    })
+}
+
+fn check(input: &ImageInput) -> Result<(), Error> {
+    let is_blank = |text: &Option<String>| text.as_deref().unwrap_or_default().trim().is_empty();
+    let has_sources = input.source_images.as_ref().is_some_and(|list| !list.is_empty());
+    let rule = match input.intent.unwrap_or_default() {
+        ImageIntent::Generate if is_blank(&input.prompt) => {
+            "`prompt` is missing: say what the picture shall show"
+        }
+        ImageIntent::Generate if has_sources => {
+            "`source_images` are for `intent: \"edit\"`; use `reference_images`"
+        }
+        ImageIntent::Edit if is_blank(&input.instruction) => {
+            "`instruction` is missing: say what shall be changed"
+        }
+        ImageIntent::Edit if !has_sources => "`source_images` is missing: name the picture to change",
+        _ if input.count.is_some_and(|count| count != 1) => {
+            "`count` must be 1; ask again for another picture"
+        }
+        _ => return Ok(()),
+    };
+    Err(wrong(rule))
+}
+
+async fn pictures(
+    shared: &Shared,
+    refs: Vec<ImageRef>,
+    session: Option<SessionId>,
+) -> Result<Vec<Picture>, Error> {
+    let mut pictures = Vec::with_capacity(refs.len());
+    for image in refs {
+        let id = match image {
+            ImageRef::Blob { blob_ref } => blob_ref.blob_id,
+            ImageRef::AssistantImage { image_id } => made_before(shared, &image_id, session).await?,
+        };
+        let blob = shared.store.blob(id.clone()).await?;
+        let blob = blob.ok_or_else(|| wrong(format!("there is no blob `{id}` in this realm")))?;
+        let picture = Picture::read(blob.data);
+        pictures.push(
+            picture.ok_or_else(|| wrong(format!("the blob `{id}` is no PNG, JPEG, GIF or WebP picture")))?,
+        );
+    }
+    Ok(pictures)
+}
+
+/// Finds a picture of the session, the latest messages first.
+async fn made_before(shared: &Shared, image_id: &str, session: Option<SessionId>) -> Result<BlobId, Error> {
+    const PAGE: u64 = 64;
+    let unknown = || {
+        let shown: String = image_id.chars().take(80).collect();
+        wrong(format!("no picture of this session has the id `{shown}`; name it by its blob"))
+    };
+    let session = session.ok_or_else(unknown)?;
+    let mut end = shared.store.session(session).await?.map_or(0, |row| row.message_count);
+    while end > 0 {
+        let start = end.saturating_sub(PAGE);
+        for row in shared.store.messages(session, start, end - start).await?.iter().rev() {
+            let Message::Assistant { blocks, .. } = message(row)? else { continue };
+            let found = blocks.into_iter().find_map(|block| match block {
+                AssistantBlock::Image(image) if image.image_id == image_id => Some(image.blob_ref.blob_id),
+                _ => None,
+            });
+            if let Some(id) = found {
+                return Ok(id);
+            }
+        }
+        end = start;
+    }
+    Err(unknown())
+}
+
+fn wrong(what: impl Into<String>) -> Error {
+    Error::Arguments(what.into())
+}

@@ -1,0 +1,105 @@
+//! The tool `generate_image`.
+
+use std::sync::Arc;
+
+use meerkat_contracts::ImageInput;
+use meerkat_core::{
+    BoxFuture, Content, ContentBlock, Invocation, MediaSource, Tool, ToolDef, ToolFailure, ToolOutput,
+    ToolSource,
+};
+use schemars::JsonSchema;
+use schemars::generate::Contract;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Made, make};
+use crate::Error;
+use crate::config::Config;
+use crate::ops::{decode, schema};
+use crate::runtime::Shared;
+
+/// The arguments of the tool.
+#[derive(Deserialize, JsonSchema)]
+struct Arguments {
+    /// The picture to make.
+    request: ImageInput,
+}
+
+/// Offers the tool, if there is anybody to make pictures.
+pub(crate) fn source(shared: &Arc<Shared>, config: &Config) -> Option<Arc<dyn ToolSource>> {
+    shared.models.providers().image_provider()?;
+    let def = ToolDef {
+        name: "generate_image".to_owned(),
+        description:
+            "Make a picture from a description, or change one. The result names the picture by a blob id; \
+            the picture itself becomes part of the conversation."
+                .to_owned(),
+        input_schema: schema::<Arguments>(Contract::Deserialize),
+    };
+    let tool = GenerateImage { def, shared: Arc::clone(shared), config: config.clone() };
+    Some(Arc::new(Offer(Arc::new(tool))))
+}
+
+struct Offer(Arc<GenerateImage>);
+
+impl ToolSource for Offer {
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        vec![Arc::clone(&self.0) as _]
+    }
+}
+
+struct GenerateImage {
+    def: ToolDef,
+    shared: Arc<Shared>,
+    config: Config,
+}
+
+impl Tool for GenerateImage {
+    fn def(&self) -> &ToolDef {
+        &self.def
+    }
+
+    fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {
+        Box::pin(async move {
+            let session = Some(invocation.session_id);
+            let input = match arguments(invocation.call.args) {
+                Ok(input) => input,
+                Err(error) => return failed(&error),
+            };
+            match make(&self.shared, &self.config, input, session).await {
+                Ok(made) => done(made),
+                Err(error) => failed(&error),
+            }
+        })
+    }
+}
+
+/// Reads the arguments; models that leave the outer object out are understood.
+fn arguments(args: Value) -> Result<ImageInput, Error> {
+    if args.get("request").is_some() {
+        return decode::<Arguments>(args).map(|arguments| arguments.request);
+    }
+    decode(args)
+}
+
+fn done(made: Made) -> ToolOutput {
+    let mut blocks = vec![ContentBlock::Text { text: json!(made.reply).to_string() }];
+    blocks.extend(made.images.iter().map(|image| ContentBlock::Image {
+        media_type: image.media_type.clone(),
+        source: MediaSource::Blob { blob_id: image.blob_ref.blob_id.clone() },
+    }));
+    ToolOutput { content: Content::from(blocks), is_error: false, images: made.images }
+}
+
+fn failed(error: &Error) -> ToolOutput {
+    let failure = match error {
+        Error::Arguments(_) => ToolFailure::InvalidArguments,
+        Error::Model { .. } => ToolFailure::Unavailable,
+        _ => ToolFailure::ExecutionFailed,
+    };
+    let mut said = json!({ "error": failure.code(), "message": error.body().message });
+    if let Error::Image { end, .. } = error {
+        said["terminal"] = json!({ "terminal": end });
+    }
+    ToolOutput { is_error: true, ..ToolOutput::text(said.to_string()) }
+}

@@ -1,0 +1,220 @@
+//! Pictures that agents and callers have made.
+
+use std::sync::Arc;
+
+use meerkat::{
+    AgentEvent, ConfigChange, Error, Message, Runtime, RuntimeOptions, SessionId, TurnOptions, ops,
+};
+use meerkat_core::{AssistantBlock, BlobId, ContentBlock, MediaSource};
+use meerkat_testkit::{Recorder, Server};
+use serde_json::{Value, json};
+
+use crate::world::{object, then, watch};
+
+const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAY=";
+
+fn drawn() -> (&'static str, String) {
+    let call = json!({"type": "image_generation_call", "id": "ig", "result": PNG, "revised_prompt": "so"});
+    ("200 OK", json!({"status": "completed", "output": [call]}).to_string())
+}
+
+fn blocked() -> (&'static str, String) {
+    let error = json!({"code": "moderation_blocked", "message": "rejected by the safety system"});
+    ("400 Bad Request", json!({"error": error}).to_string())
+}
+
+/// A runtime with a key for OpenAI, which is this server, and with the built-in tools on.
+async fn runtime(server: &Server) -> Runtime {
+    with_key("OPENAI_API_KEY", json!({"providers": {"openai": {"base_url": server.address()}}})).await
+}
+
+async fn with_key(variable: &'static str, config: Value) -> Runtime {
+    let secrets = move |name: &str| (name == variable).then(|| "key-of-the-user".to_owned());
+    let options = RuntimeOptions { secrets: Some(Arc::new(secrets)), ..RuntimeOptions::default() };
+    let runtime = Runtime::ephemeral(options).unwrap();
+    let mut config = object(config);
+    config.insert("tools".to_owned(), json!({"builtins_enabled": true}));
+    runtime.config().change(ConfigChange::Patch(config), None).await.unwrap();
+    runtime
+}
+
+fn offline(prompt: &str) -> TurnOptions {
+    TurnOptions { model: Some("offline".to_owned()), ..then(prompt) }
+}
+
+async fn run(runtime: &Runtime, prompt: &str, recorder: &Recorder) -> SessionId {
+    let sessions = runtime.sessions();
+    sessions.create(Default::default(), offline(prompt), watch(recorder)).await.unwrap().session_id
+}
+
+async fn messages(runtime: &Runtime, id: SessionId) -> Vec<Message> {
+    runtime.sessions().history(id, 0, None).await.unwrap().messages
+}
+
+/// The text of the result of the only call, and whether it failed.
+fn result(messages: &[Message]) -> (Value, bool) {
+    let Message::ToolResults { results, .. } = &messages[2] else { panic!("{messages:?}") };
+    let ContentBlock::Text { text } = &results[0].content.blocks()[0] else { panic!("{results:?}") };
+    (serde_json::from_str(text).unwrap(), results[0].is_error)
+}
+
+#[tokio::test]
+async fn an_agent_makes_a_picture_and_it_becomes_part_of_the_conversation() {
+    let server = Server::new([drawn(), drawn()]);
+    let runtime = runtime(&server).await;
+    let recorder = Recorder::default();
+    let call = r#"call generate_image {"request": {"intent": "generate", "prompt": "a meerkat", "size": "1024x1024"}}"#;
+    let id = run(&runtime, call, &recorder).await;
+    let history = messages(&runtime, id).await;
+    let (reply, is_error) = result(&history);
+    assert!(!is_error);
+    let image = &reply["images"][0];
+    let view = json!({
+        "image_id": image["image_id"], "blob_ref": {"blob_id": image["blob_ref"]["blob_id"], "media_type": "image/png"},
+        "media_type": "image/png", "width": 3, "height": 2,
+    });
+    let expected = json!({
+        "operation_id": reply["operation_id"], "terminal": {"terminal": "generated"}, "images": [view],
+        "provider_text": null, "revised_prompt": "so", "native_metadata": {"id": "ig"}, "warnings": [],
+        "provider": "openai", "model": "gpt-image-2",
+    });
+    assert_eq!(reply, expected);
+
+    let Message::ToolResults { results, .. } = &history[2] else { panic!("{history:?}") };
+    let shown = &results[0].content.blocks()[1];
+    assert!(matches!(shown, ContentBlock::Image { source: MediaSource::Blob { .. }, .. }), "{shown:?}");
+    let Message::Assistant { blocks, .. } = &history[3] else { panic!("{history:?}") };
+    let [AssistantBlock::Image(appended)] = blocks.as_slice() else { panic!("{blocks:?}") };
+    assert_eq!(json!(appended.image_id), image["image_id"]);
+    let events = recorder.of_type("assistant_image_appended");
+    assert_eq!(events, [json!(AgentEvent::AssistantImageAppended { image: appended.clone() })]);
+    let blob = runtime.blob(&appended.blob_ref.blob_id).await.unwrap();
+    assert_eq!((blob.media_type.as_str(), blob.data.len()), ("image/png", 26));
+
+    let edit = json!({"request": {
+        "intent": "edit", "instruction": "add a hat",
+        "source_images": [{"kind": "assistant_image", "image_id": appended.image_id}],
+    }});
+    let turn = then(&format!("call generate_image {edit}"));
+    runtime.sessions().start_turn(id, turn, Default::default()).await.unwrap();
+    let sent = &server.seen()[1].body;
+    assert_eq!(sent["tools"][0]["action"], "edit");
+    assert_eq!(sent["input"][0]["content"][1]["image_url"], format!("data:image/png;base64,{PNG}"));
+}
+
+#[tokio::test]
+async fn the_tool_is_there_only_where_somebody_can_serve_it_and_it_is_wanted() {
+    let offered = async |runtime: &Runtime, turn: TurnOptions| {
+        let recorder = Recorder::default();
+        runtime.sessions().create(Default::default(), turn, watch(&recorder)).await.unwrap();
+        !recorder.of_type("tool_execution_started").is_empty()
+    };
+    let server = Server::new([drawn(), drawn(), drawn()]);
+    let call = || offline(r#"call generate_image {"prompt": "x"}"#);
+    let keyed = runtime(&server).await;
+    assert!(offered(&keyed, call()).await, "arguments without the outer object are understood");
+    assert!(!offered(&keyed, TurnOptions { builtins: Some(false), ..call() }).await);
+    let off = json!({"tools": {"builtins_enabled": false}});
+    keyed.config().change(ConfigChange::Patch(object(off)), None).await.unwrap();
+    assert!(!offered(&keyed, call()).await);
+    assert!(offered(&keyed, TurnOptions { builtins: Some(true), ..call() }).await);
+    let keyless = with_key("ANTHROPIC_API_KEY", json!({})).await;
+    assert!(!offered(&keyless, call()).await, "nobody there makes pictures");
+}
+
+#[tokio::test]
+async fn a_session_remembers_whether_it_has_the_tool() {
+    let server = Server::new([drawn()]);
+    let runtime = runtime(&server).await;
+    let turn = TurnOptions { builtins: Some(false), ..offline("say hi") };
+    let id =
+        runtime.sessions().create(Default::default(), turn, Default::default()).await.unwrap().session_id;
+    let call = then(r#"call generate_image {"prompt": "x"}"#);
+    runtime.sessions().start_turn(id, call, Default::default()).await.unwrap();
+    assert_eq!(server.seen(), []);
+}
+
+#[tokio::test]
+async fn what_goes_wrong_is_told_to_the_agent() {
+    let server = Server::new([blocked()]);
+    let runtime = runtime(&server).await;
+    let gone = format!("sha256:{}", "0".repeat(64));
+    let cases = [
+        (
+            json!({"prompt": "something bad"}),
+            json!({
+                "error": "execution_failed",
+                "message": "no picture was made: openai: HTTP 400: rejected by the safety system",
+                "terminal": {"terminal": "safety_filtered"},
+            }),
+        ),
+        (
+            json!({"prompt": " "}),
+            json!({"error": "invalid_arguments", "message": "`prompt` is missing: say what the picture shall show"}),
+        ),
+        (
+            json!({"prompt": "x", "count": 2}),
+            json!({"error": "invalid_arguments", "message": "`count` must be 1; ask again for another picture"}),
+        ),
+        (
+            json!({"prompt": "x", "size": "huge"}),
+            json!({"error": "invalid_arguments", "message": "`size`: `huge` must be `auto` or pixels such as `1024x1024`"}),
+        ),
+        (
+            json!({"intent": "edit", "instruction": "x", "source_images": [{"kind": "assistant_image", "image_id": "none"}]}),
+            json!({"error": "invalid_arguments", "message": "no picture of this session has the id `none`; name it by its blob"}),
+        ),
+        (
+            json!({"prompt": "x", "reference_images": [{"kind": "blob", "blob_ref": {"blob_id": gone, "media_type": "image/png"}}]}),
+            json!({"error": "invalid_arguments", "message": format!("there is no blob `{gone}` in this realm")}),
+        ),
+        (
+            json!({"prompt": "x", "provider": "google"}),
+            json!({
+                "error": "tool_unavailable",
+                "message": "no model `gemini-3.1-flash-image-preview` can be used: there is no API key for it; set `GEMINI_API_KEY` or `GOOGLE_API_KEY`",
+            }),
+        ),
+    ];
+    for (request, expected) in cases {
+        let prompt = format!("call generate_image {}", json!({"request": request}));
+        let id = run(&runtime, &prompt, &Recorder::default()).await;
+        assert_eq!(result(&messages(&runtime, id).await), (expected, true), "{request}");
+    }
+}
+
+async fn operation(runtime: &Runtime, input: Value) -> Result<Value, Error> {
+    let call = ops::Call { runtime: runtime.clone(), control: Default::default() };
+    ops::find("meerkat_generate_image").unwrap().call(call, input).await
+}
+
+#[tokio::test]
+async fn the_operation_makes_a_blob_without_a_session() {
+    let candidate = json!({"content": {"parts": [{"inlineData": {"mimeType": "image/png", "data": PNG}}]}});
+    let answer = json!({"candidates": [candidate]}).to_string();
+    let server = Server::new([("200 OK", answer)]);
+    let config = json!({"providers": {"gemini": {"base_url": server.address(), "api_version": "v1"}}});
+    let runtime = with_key("GEMINI_API_KEY", config).await;
+    let reply = operation(&runtime, json!({"prompt": "a meerkat"})).await.unwrap();
+    assert_eq!(reply["model"], "gemini-3.1-flash-image-preview");
+    let head = server.seen()[0].head.clone();
+    assert!(head.starts_with("POST /v1/models/gemini-3.1-flash-image-preview:generateContent"), "{head}");
+    let id: BlobId = reply["images"][0]["blob_ref"]["blob_id"].as_str().unwrap().parse().unwrap();
+    assert_eq!(runtime.blob(&id).await.unwrap().id, id);
+    assert_eq!(runtime.sessions().list(Default::default()).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn the_operation_fails_with_what_the_provider_said() {
+    let server = Server::new([blocked()]);
+    let runtime = runtime(&server).await;
+    let error = operation(&runtime, json!({"prompt": "bad"})).await.unwrap_err().body();
+    assert_eq!(error.code, "PROVIDER_ERROR");
+    let data = json!({
+        "terminal": {"terminal": "safety_filtered"}, "provider": "openai", "kind": "content_filter", "status": 400,
+    });
+    assert_eq!(error.data, Some(data));
+    assert!(!error.message.contains("key-of-the-user"));
+    let refused = operation(&runtime, json!({"prompt": "x", "colour": "red"})).await.unwrap_err().body();
+    assert_eq!(refused.code, "INVALID_PARAMS");
+}
