@@ -178,6 +178,8 @@ def settings(body: dict[str, Any]) -> list[str]:
     choice, thinking = body.get("tool_choice") or {}, body.get("thinking") or {}
     if choice and not body.get("tools"):
         findings.append("body.tool_choice: there are no tools")
+    if choice.get("type") == "tool" and choice["name"] not in [tool.get("name") for tool in body.get("tools") or []]:
+        findings.append(f"body.tool_choice.name: no tool is called {choice['name']!r}")
     if thinking.get("type") == "enabled":
         budget = thinking["budget_tokens"]
         if not LEAST_BUDGET <= budget < body["max_tokens"]:

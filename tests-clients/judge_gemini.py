@@ -22,6 +22,9 @@ KINDS = (
     "toolCall", "toolResponse",
 )  # fmt: skip
 
+# What is inside these is not the provider's to spell.
+FREE = ("args", "response", "parametersJsonSchema", "responseJsonSchema")
+
 IMAGES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 
 # From this generation on a call must come with a signature.
@@ -53,11 +56,21 @@ def judge(body: dict[str, Any], _headers: Mapping[str, str]) -> list[str]:
     model = body.pop("model")
     if findings := judge_types(Body, body) or converted(body):
         return findings
+    body = spelled(body)
     findings = conversation(body["contents"], model) + tools(body)
     findings += generation(body.get("generationConfig") or {})
     for at, part in enumerate((body.get("systemInstruction") or {}).get("parts") or []):
         findings += rules.text(part.get("text", ""), f"body.systemInstruction.parts[{at}]")
     return findings
+
+
+def spelled(value: Any) -> Any:
+    """The body with its keys in one spelling: both `inlineData` and `inline_data` are taken."""
+    if isinstance(value, list):
+        return [spelled(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {to_camel(key): one if to_camel(key) in FREE else spelled(one) for key, one in value.items()}
 
 
 def converted(body: dict[str, Any]) -> list[str]:
@@ -118,7 +131,8 @@ def part_findings(part: dict[str, Any], role: str | None, place: str) -> list[st
     if kind == "text":
         findings += rules.text(part["text"], f"{place}.text")
     if kind == "inlineData":
-        findings += rules.encoded(part["inlineData"].get("data", ""), f"{place}.inlineData.data")
+        data = part["inlineData"].get("data", "").replace("-", "+").replace("_", "/")
+        findings += rules.encoded(data, f"{place}.inlineData.data")
         if "/" not in part["inlineData"].get("mimeType", ""):
             findings.append(f"{place}.inlineData.mimeType: missing")
         kind_of_picture = part["inlineData"].get("mimeType", "")

@@ -34,9 +34,11 @@ def judge(body: dict[str, Any], _headers: Mapping[str, str]) -> list[str]:
     if findings := judge_types(response_create_params.ResponseCreateParamsStreaming, body):
         return findings
     is_openai = bool(OPENAI_MODEL.match(str(body.get("model"))))
-    if not isinstance(body.get("input"), list):
-        return ["body.input: not a list"]
-    findings = conversation(body["input"]) + (marks(body["input"]) if is_openai else [])
+    said = body.get("input", "")
+    if isinstance(said, str):
+        findings = rules.text(said, "body.input")
+    else:
+        findings = conversation(said) + (marks(said) if is_openai else [])
     findings += function_tools(body.get("tools") or [], "body.tools")
     findings += sampling(body)
     wanted = (body.get("text") or {}).get("format") or {}

@@ -1,7 +1,7 @@
 """What we send to providers, judged: the whole matrix of `wire_matrix`, and the programs as people use them.
 
-Run by `cargo xtask test`, or by hand with the variables set to the built programs:
-`RKAT=… RKAT_MCP=… WIRE_MATRIX=target/debug/examples/wire_matrix .clients/venv/bin/python tests-clients/test_wire.py`
+Run by `cargo xtask test`, or by hand with RKAT, RKAT_MCP and WIRE_MATRIX set to the built programs:
+`… .clients/venv/bin/python tests-clients/test_wire.py [PART OF A NAME]`
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ async def callbacks(place: Place, server: Judge, version: str) -> None:
         async with Client(stdio_client(parameters, errlog=log), mode="legacy") as client:
             # Each model but the first answers the results of the calls that the one before made, and is then asked.
             models = [CLAUDE, GPT, GEMINI, LOCAL, CLAUDE]
-            session_id, document = "", await call(client, "meerkat_run", prompt="look", tools=[READ_FILE], model=models[0])
+            document = await call(client, "meerkat_run", prompt="look", tools=[READ_FILE], model=models[0])
             for before, model in zip(models, models[1:], strict=False):
                 session_id = field(document, "session_id", before)
                 calls = field(document, "pending_tool_calls", before)

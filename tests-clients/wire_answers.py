@@ -86,7 +86,8 @@ def responses(body: dict[str, Any]) -> str:
     cited = []
     if any(tool["type"] == "web_search" for tool in tools) and not answered:
         action = {"type": "search", "query": "a page", "queries": ["a page"]}
-        output.append({"type": "web_search_call", "id": f"ws_{next(_numbers)}", "status": "completed", "action": action})
+        search = {"type": "web_search_call", "id": f"ws_{next(_numbers)}", "status": "completed", "action": action}
+        output.append(search)
         cited = [{"type": "url_citation", "start_index": 0, "end_index": 1, "title": "A", "url": "https://example.com"}]
     text = {"type": "output_text", "text": "I shall look." if calls else ANSWER, "annotations": cited, "logprobs": []}
     output.append({"type": "message", "id": f"msg_{next(_numbers)}", "role": "assistant", "status": "completed",
@@ -110,8 +111,10 @@ def responses_events(body: dict[str, Any], output: list[dict[str, Any]]) -> list
         for kind, piece in pieces(item):
             items.append({"type": kind, "output_index": at, "item_id": item["id"], **piece})
         items.append({"type": "response.output_item.done", "output_index": at, "item": item})
-    usage = {"input_tokens": 5, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0}, "output_tokens": 9,
-             "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 14}  # fmt: skip
+    usage = {
+        "input_tokens": 5, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": 9, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 14,
+    }  # fmt: skip
     whole = {**response, "status": "completed", "output": output, "usage": usage}
     items.append({"type": "response.completed", "response": whole})
     return [{**item, "sequence_number": at} for at, item in enumerate(items)]

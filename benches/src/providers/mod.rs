@@ -34,8 +34,8 @@ fn reading(name: &str, format: Format, effort: Effort) -> Result<(), Failure> {
     let stream = streams::stream(format, EVENTS);
     let (mut ours, mut floor) = (Times::default(), Times::default());
     for _ in 0..effort.rounds(30) {
-        ours.time(|| read(format, &stream))?;
-        floor.time(|| lines(&stream))?;
+        ours.time_busy(|| read(format, &stream))?;
+        floor.time_busy(|| lines(&stream))?;
     }
     let what = format!("reading {EVENTS} events of {name}, to splitting lines");
     compare(&what, (&ours, &floor), 5.0, effort)
@@ -78,7 +78,6 @@ impl Read for Pieces<'_> {
 
 impl BufRead for Pieces<'_> {
     fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
-        // Pieces end where those of `chunks` do: at multiples of their size, counted from the end of the rest.
         Ok(&self.rest[..self.rest.len().min(PIECE)])
     }
 

@@ -83,24 +83,6 @@ pub(crate) enum Command {
     },
 }
 
-/// Serve MCP clients.
-#[derive(Debug, Args)]
-pub(crate) struct ServeArgs {
-    /// The address; port 0 takes a free one, and stderr says which.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
-    pub(crate) listen: String,
-    /// Read the bearer token that clients must show from this file; else from RKAT_TOKEN. An address that
-    /// other machines can reach needs one.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) token_file: Option<PathBuf>,
-    /// Accept requests for this host name too; may be repeated.
-    #[arg(long, value_name = "HOST")]
-    pub(crate) allow_host: Vec<String>,
-    /// Accept pages of this origin too, such as https://app.example.com; may be repeated.
-    #[arg(long, value_name = "ORIGIN")]
-    pub(crate) allow_origin: Vec<String>,
-}
-
 /// Make a picture.
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
@@ -130,6 +112,24 @@ pub(crate) struct ImageArgs {
     /// Print everything that is known of the picture, as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Serve MCP clients.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The address; port 0 takes a free one, and stderr says which.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    pub(crate) listen: String,
+    /// Read the bearer token that clients must show from this file; else from RKAT_TOKEN. An address that
+    /// other machines can reach needs one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Accept requests for this host name too; may be repeated.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
+    /// Accept pages of this origin too, such as https://app.example.com; may be repeated.
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<String>,
 }
 
 /// Run a prompt.

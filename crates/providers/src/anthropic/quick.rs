@@ -46,3 +46,24 @@ pub(super) fn read(data: &str) -> Option<(u64, Piece<'_>)> {
     };
     Some((event.index, piece))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Piece, read};
+
+    #[test]
+    fn common_events_are_read_in_place_and_others_are_left() {
+        let event = r#"{"type":"content_block_delta","index":3,"delta":{"type":"text_delta","text":"a\nb"}}"#;
+        assert!(matches!(read(event), Some((3, Piece::Text(text))) if text == "a\nb"));
+        let event = r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{"}}"#;
+        assert!(matches!(read(event), Some((0, Piece::Json(text))) if text == "{"));
+        for event in [
+            r#"{"type":"content_block_stop","index":0}"#,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta"}}"#,
+            r#"{"type":"content_block_delta","index":0,"delta":["text_delta","a"]}"#,
+            r#"["content_block_delta",0,{"type":"text_delta","text":"a"}]"#,
+        ] {
+            assert!(read(event).is_none(), "{event}");
+        }
+    }
+}

@@ -69,3 +69,25 @@ pub(super) fn read(data: &str) -> Option<Delta<'_>> {
         && delta.refusal.is_none();
     is_plain.then_some(delta)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn common_chunks_are_read_in_place_and_others_are_left() {
+        let chunk = r#"{"id":"c","object":"chat.completion.chunk","created":1,"choices":[{"index":0,"delta":{"content":"a","refusal":null},"logprobs":null,"finish_reason":null}]}"#;
+        assert_eq!(read(chunk).unwrap().content.as_str(), "a");
+        let chunk = r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]},"finish_reason":null}]}"#;
+        assert!(read(chunk).unwrap().tool_calls.is_some());
+        for chunk in [
+            r#"{"choices":[]}"#,
+            r#"{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}"#,
+            r#"{"choices":[{"index":0,"delta":{"content":1},"finish_reason":null}]}"#,
+            r#"{"error":{},"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}"#,
+            r#"{"usage":{},"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}"#,
+        ] {
+            assert!(read(chunk).is_none(), "{chunk}");
+        }
+    }
+}

@@ -71,3 +71,23 @@ pub(super) fn read(data: &str) -> Option<Piece<'_>> {
         usage: chunk.usage_metadata.map(|Object(usage)| usage),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn common_chunks_are_read_in_place_and_others_are_left() {
+        let chunk = r#"{"candidates":[{"content":{"parts":[{"text":"a"}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":3},"responseId":"r"}"#;
+        let piece = read(chunk).unwrap();
+        assert_eq!((piece.text.as_str(), piece.response_id.as_str(), piece.is_thought), ("a", "r", false));
+        for chunk in [
+            r#"{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}]}"#,
+            r#"{"candidates":[{"content":{"parts":[{"text":"a","inlineData":{}}]}}]}"#,
+            r#"{"candidates":[{"content":{"parts":[{"text":null}]}}]}"#,
+            r#"{"promptFeedback":{},"candidates":[{"content":{"parts":[{"text":"a"}]}}]}"#,
+        ] {
+            assert!(read(chunk).is_none(), "{chunk}");
+        }
+    }
+}

@@ -48,3 +48,22 @@ impl Piece<'_> {
         Some((place, piece))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Piece;
+
+    #[test]
+    fn common_events_are_read_in_place_and_others_are_left() {
+        let event = r#"{"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"a","logprobs":[]}"#;
+        let (_, piece) = Piece::read(event).unwrap();
+        assert_eq!((piece.output_index, piece.item_id.as_str(), piece.delta.as_str()), (Some(0), "m", "a"));
+        for event in [
+            r#"{"type":"response.output_text.delta","delta":null}"#,
+            r#"{"type":"response.output_text.done","delta":"a"}"#,
+            r#"{"type":"response.output_text.delta","output_index":"0","delta":"a"}"#,
+        ] {
+            assert!(Piece::read(event).is_none(), "{event}");
+        }
+    }
+}

@@ -65,7 +65,6 @@ fn format_of(path: &Path) -> Option<&'static str> {
 
 async fn write(runtime: &Runtime, id: &BlobId, path: &Path) -> Result<(), CliError> {
     let blob = runtime.blob(id).await?;
-    let blob = blob.ok_or_else(|| meerkat::Error::Internal(format!("the picture `{id}` is gone")))?;
     std::fs::write(path, blob.data)
         .map_err(|error| CliError::Io(format!("`{}` cannot be written", path.display()), error))
 }
