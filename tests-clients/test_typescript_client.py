@@ -107,6 +107,14 @@ def callback(place: Place, reach: dict[str, Any], client: dict[str, Any]) -> Non
     expect(expect_answer(payload(found["resumed"], "resume"), "got it", "resume"), session, "resume: session_id")
 
 
+def events(place: Place, reach: dict[str, Any], client: dict[str, Any]) -> None:
+    found = converse(place, reach, talk="events", **client)
+    kinds = [event["payload"]["type"] for event in found["seen"]]
+    expect((kinds[0], kinds[-1]), ("run_started", "run_completed"), "first and last event")
+    expect(found["again"], found["seen"][1:], "what is replayed after the first event")
+    expect(field(found["closed"], "closed", "close"), True, "close: closed")
+
+
 def resource(place: Place, reach: dict[str, Any], client: dict[str, Any]) -> None:
     found = converse(place, reach, talk="resource", **client)
     expect_hello(found["run"])
@@ -121,6 +129,7 @@ TALKS = [
     ("is told the progress of a run", progress),
     ("cancels a run, and its session goes on", cancellation),
     ("carries out a callback tool", callback),
+    ("follows the events of a session and has them replayed", events),
     ("reads a session as a resource", resource),
 ]
 

@@ -107,6 +107,26 @@ const talks = {
     return { resumed: await call(client, "meerkat_resume", { session_id, prompt }) };
   },
 
+  async events(client) {
+    const { session_id } = payload(await call(client, "meerkat_run", { prompt: "say one" }));
+    const open = async (after) =>
+      payload(await call(client, "meerkat_event_stream_open", after === undefined ? { session_id } : { session_id, after }));
+    const read = async ({ stream_id }) => {
+      const seen = [];
+      for (;;) {
+        const next = payload(await call(client, "meerkat_event_stream_read", { stream_id, timeout_ms: 300, limit: 100 }));
+        if (next.status !== "event") return seen;
+        seen.push(...next.events);
+      }
+    };
+    const live = await open();
+    await call(client, "meerkat_resume", { session_id, prompt: "say two" });
+    const seen = await read(live);
+    const closed = payload(await call(client, "meerkat_event_stream_close", live));
+    const again = await read(await open(seen[0].seq));
+    return { seen, again, closed };
+  },
+
   async resource(client) {
     const run = payload(await call(client, "meerkat_run", { prompt: "say hello" }));
     const read = await client.readResource({ uri: `meerkat://session/${run.session_id}` });

@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints what it found")]
 
 mod floor;
+mod mcp;
 mod measure;
 mod providers;
 mod spine;
@@ -18,7 +19,7 @@ use measure::{Effort, Failure};
 type Bench = (&'static str, fn(Effort) -> Result<(), Failure>);
 
 /// Every benchmark, in the order in which they run.
-const BENCHES: [Bench; 2] = [("spine", spine::run), ("providers", providers::run)];
+const BENCHES: [Bench; 3] = [("spine", spine::run), ("mcp", mcp::run), ("providers", providers::run)];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

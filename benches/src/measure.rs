@@ -51,9 +51,14 @@ impl Times {
 
     /// Returns the time that half of the measurements stay under.
     pub(crate) fn median(&self) -> Duration {
+        self.percentile(50)
+    }
+
+    /// Returns the time that so many of a hundred measurements stay under.
+    pub(crate) fn percentile(&self, share: usize) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
-        sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+        sorted.get(sorted.len() * share / 100).copied().unwrap_or_default()
     }
 }
 

@@ -1,10 +1,7 @@
-//! The spine: one run with its commits, a step on a long session, the start of the MCP server, many sessions.
+//! The spine: one run with its commits, a step on a long session, many sessions.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use meerkat::{Content, NewSessionOptions, RunControl, RunInput, Runtime, RuntimeOptions, TurnOptions};
 use meerkat_core::{RunId, SessionId, Timestamp};
@@ -19,7 +16,6 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     one_run(&tokio, effort)?;
     long_session(&tokio, effort)?;
-    server_start(effort)?;
     many_sessions(&tokio, effort)?;
     Ok(())
 }
@@ -98,48 +94,6 @@ async fn step(store: &Arc<dyn Store>, session: SessionId) -> Result<(), meerkat_
     ];
     store.commit(Transaction { guards: vec![Guard::Holds { session, fence: 1 }], changes }).await?;
     Ok(())
-}
-
-/// From the start of the server to its first answer, against the smallest server of the same SDK.
-fn server_start(effort: Effort) -> Result<(), Failure> {
-    let ours = program("rkat-mcp")?;
-    let bare = program("bare-mcp")?;
-    let folder = folder()?;
-    let (mut our_times, mut bare_times) = (Times::default(), Times::default());
-    let (mut our_memory, mut bare_memory) = (0, 0);
-    for _ in 0..effort.rounds(60) {
-        let state_root = folder.path().to_str().ok_or("an odd folder")?;
-        our_memory = first_answer(Command::new(&ours).args(["--state-root", state_root]), &mut our_times)?;
-        bare_memory = first_answer(&mut Command::new(&bare), &mut bare_times)?;
-    }
-    compare("rkat-mcp to its first answer, to a bare server", (&our_times, &bare_times), 2.0, effort)?;
-    tell("memory of rkat-mcp at rest", &format!("{:.1} MB", our_memory as f64 / 1024.0));
-    tell("memory of a bare server at rest", &format!("{:.1} MB", bare_memory as f64 / 1024.0));
-    Ok(())
-}
-
-fn program(name: &str) -> Result<PathBuf, Failure> {
-    let path = std::env::current_exe()?.with_file_name(name);
-    if path.is_file() { Ok(path) } else { Err(format!("`{}` is not built", path.display()).into()) }
-}
-
-/// Starts a server, waits for the answer to `initialize`, and returns its memory in KiB.
-fn first_answer(command: &mut Command, times: &mut Times) -> Result<u64, Failure> {
-    const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"0"}}}"#;
-    let start = Instant::now();
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-    let mut stdin = child.stdin.take().ok_or("no stdin")?;
-    writeln!(stdin, "{INITIALIZE}")?;
-    let mut answer = String::new();
-    BufReader::new(child.stdout.take().ok_or("no stdout")?).read_line(&mut answer)?;
-    times.push(start.elapsed());
-    if !answer.contains("serverInfo") {
-        return Err(format!("no answer to initialize: {answer}").into());
-    }
-    let memory = resident(child.id()).unwrap_or(0);
-    child.kill()?;
-    child.wait()?;
-    Ok(memory)
 }
 
 /// Many sessions at once in one process.

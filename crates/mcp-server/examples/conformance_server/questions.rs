@@ -46,7 +46,8 @@ pub(crate) fn sampling(prompt: &str, max_tokens: u32) -> Value {
 }
 
 pub(crate) fn elicitation(message: &str, properties: Value, required: &[&str]) -> Value {
-    let mut schema = json!({ "type": "object", "properties": properties });
+    let mut schema = json!({ "type": "object" });
+    schema["properties"] = properties;
     if !required.is_empty() {
         schema["required"] = json!(required);
     }

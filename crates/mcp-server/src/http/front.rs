@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use axum::routing::any;
+use rmcp::model::ProtocolVersion;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -102,12 +103,21 @@ async fn serve<S: Service>(State(front): State<Arc<Front<S>>>, request: Request)
         full.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("30"));
         return full;
     }
+    let is_slow = may_be_slow(&parts.headers, envelope.method.as_deref());
     let request = Request::from_parts(parts, Body::from(bytes));
-    early::answer(Box::pin(async move {
+    let answer = Box::pin(async move {
         let answer = front.mcp.handle(request).await.map(Body::new);
         explained(answer, &envelope.id).await
-    }))
-    .await
+    });
+    if is_slow { early::answer(answer).await } else { answer.await }
+}
+
+/// Says whether nothing may come for long, and whether the answer needs no head of its own: in a session the SDK
+/// answers at once, and its status and headers count.
+fn may_be_slow(headers: &HeaderMap, method: Option<&str>) -> bool {
+    let version = headers.get("mcp-protocol-version").map(HeaderValue::as_bytes);
+    version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str().as_bytes())
+        && matches!(method, Some("tools/call" | "prompts/get" | "resources/read"))
 }
 
 /// Says to a person what this is.

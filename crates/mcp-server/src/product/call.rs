@@ -99,7 +99,7 @@ impl Product {
         let mut running = tokio::spawn(operation.call(Call { runtime, control }, arguments));
         loop {
             tokio::select! {
-                Ok(event) = &mut started => {
+                Ok(event) = &mut started, if !started.is_terminated() => {
                     let id = format!("{}.{}", session_of(&event), event.event_id);
                     let task = tasks.start(id, |work| follow(work, running, said, stop));
                     return CreateTaskResult::new(task).into();

@@ -3,10 +3,14 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Stdio;
+use std::time::Duration;
 
+use meerkat_mcp_server::http::{Access, Limits};
+use meerkat_mcp_server::{Host, Server};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
-use crate::support::{LONG, Place, text_of};
+use crate::support::{LONG, Place, eventually, text_of};
 use crate::web::{Web, call, legacy, payload};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
@@ -145,31 +149,88 @@ fn thousands_of_idle_connections_keep_nobody_out() {
 
 #[test]
 fn a_connection_too_many_is_told_so() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
-    let address = listener.local_addr().unwrap();
-    let host =
-        meerkat_mcp_server::Host::new(|| meerkat::Runtime::ephemeral(meerkat::RuntimeOptions::default()));
-    let server = meerkat_mcp_server::Server::new(host, |_| {});
-    let access = meerkat_mcp_server::http::Access::new(address, None).unwrap();
-    let limits = meerkat_mcp_server::http::Limits { connections: 2, ..Default::default() };
-    let closing = tokio_util::sync::CancellationToken::new();
-    let token = closing.clone();
-    let serving = runtime.spawn(async move { server.serve_http(listener, access, limits, token).await });
-    let held: Vec<_> = (0..2).map(|_| answered(address)).collect();
+    let serving = Serving::start(Limits { connections: 2, ..Limits::default() });
+    let held: Vec<_> = (0..2).map(|_| answered(serving.address)).collect();
     let mut refused = String::new();
-    let mut third = TcpStream::connect(address).unwrap();
+    let mut third = TcpStream::connect(serving.address).unwrap();
     third.read_to_string(&mut refused).unwrap();
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     let (head, body) = refused.split_once("\r\n\r\n").unwrap();
     assert!(head.contains(&format!("content-length: {}", body.len())), "{refused}");
-    assert_eq!(
-        serde_json::from_str::<serde_json::Value>(body).unwrap()["error"]["message"],
-        "too many connections; try later"
-    );
+    let body: serde_json::Value = serde_json::from_str(body).unwrap();
+    assert_eq!(body["error"]["message"], "too many connections; try later");
     drop(held);
-    closing.cancel();
-    runtime.block_on(serving).unwrap();
+    assert_eq!(eventually_greeted(&Web::at(serving.address)), 200);
+}
+
+#[test]
+fn a_session_too_many_is_told_so_and_others_go_on() {
+    let serving = Serving::start(Limits { sessions: 1, ..Limits::default() });
+    let web = Web::at(serving.address);
+    let first = web.session();
+    let second = web.initialize();
+    assert_eq!(second.error(), (503, -32000, "too many sessions; try later".to_owned()));
+    assert_eq!(second.header("retry-after"), Some("30"));
+    assert!(web.tool(&first, 1, "meerkat_sessions", json!({}))["sessions"].is_array());
+    assert_eq!(web.send("DELETE", "/mcp", &legacy(&first), b"").status, 204);
+    web.session();
+}
+
+#[test]
+fn a_session_that_nobody_uses_expires_and_one_that_is_listened_to_does_not() {
+    let idle = Duration::from_millis(200);
+    let serving = Serving::start(Limits { idle, sessions: 2, ..Limits::default() });
+    let web = Web::at(serving.address);
+    let (quiet, heard) = (web.session(), web.session());
+    let _stream =
+        web.open("GET", "/mcp", &[("accept", "text/event-stream"), ("mcp-session-id", &heard)], b"");
+    // Asking for it would be using it; another one finds room when it is gone.
+    eventually("there is room for another session", || web.initialize().status == 200);
+    let gone = web.post(&legacy(&quiet), &call(1, "meerkat_sessions", json!({})));
+    assert_eq!(gone.error(), (404, -32600, "Not Found: Session not found".to_owned()));
+    assert!(web.tool(&heard, 1, "meerkat_sessions", json!({}))["sessions"].is_array());
+}
+
+/// A server in this process, with limits of its own.
+struct Serving {
+    runtime: tokio::runtime::Runtime,
+    address: std::net::SocketAddr,
+    closing: CancellationToken,
+    task: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl Serving {
+    fn start(limits: Limits) -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let host = Host::new(|| meerkat::Runtime::ephemeral(meerkat::RuntimeOptions::default()));
+        let server = Server::new(host, |_| {});
+        let access = Access::new(address, None).unwrap();
+        let closing = CancellationToken::new();
+        let token = closing.clone();
+        let task = runtime.spawn(async move { server.serve_http(listener, access, limits, token).await });
+        Self { runtime, address, closing, task: Some(task) }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.closing.cancel();
+        if let Some(task) = self.task.take() {
+            let _ = self.runtime.block_on(task);
+        }
+    }
+}
+
+/// Asks until there is room for the question.
+fn eventually_greeted(web: &Web) -> u16 {
+    let mut status = 0;
+    eventually("the server greets", || {
+        status = web.send("GET", "/", &[], b"").status;
+        status != 503
+    });
+    status
 }
 
 /// A connection that was answered and is kept open.

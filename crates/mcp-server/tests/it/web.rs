@@ -17,7 +17,7 @@ pub(crate) const LEGACY: &str = "2025-11-25";
 
 /// A running server.
 pub(crate) struct Web {
-    child: Child,
+    child: Option<Child>,
     address: String,
 }
 
@@ -54,7 +54,12 @@ impl Web {
             address = line.and_then(|(_, rest)| rest.strip_suffix("/mcp")).map(str::to_owned);
             address.is_some()
         });
-        Self { child, address: address.expect("it was found") }
+        Self { child: Some(child), address: address.expect("it was found") }
+    }
+
+    /// A server that somebody else has started.
+    pub(crate) fn at(address: std::net::SocketAddr) -> Self {
+        Self { child: None, address: address.to_string() }
     }
 
     pub(crate) fn address(&self) -> &str {
@@ -100,10 +105,15 @@ impl Web {
         self.open_post(headers, message).rest()
     }
 
+    /// Begins to shake hands.
+    pub(crate) fn initialize(&self) -> Reply {
+        let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello(LEGACY) });
+        self.post(&[], &message)
+    }
+
     /// Shakes hands and returns the id of the session.
     pub(crate) fn session(&self) -> String {
-        let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello(LEGACY) });
-        let reply = self.post(&[], &message);
+        let reply = self.initialize();
         assert_eq!(reply.status, 200, "{reply:?}");
         let session = reply.header("mcp-session-id").expect("a session id").to_owned();
         let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
@@ -133,17 +143,19 @@ impl Web {
 
     /// Asks the server to end and waits until it has.
     pub(crate) fn stop(&mut self) -> ExitStatus {
-        let pid = self.child.id().to_string();
-        let sent = std::process::Command::new("kill").args(["-TERM", &pid]).status();
+        let child = self.child.as_mut().expect("the server is ours");
+        let sent = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
         assert!(sent.expect("the signal can be sent").success());
-        self.child.wait().expect("the server ends")
+        child.wait().expect("the server ends")
     }
 }
 
 impl Drop for Web {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

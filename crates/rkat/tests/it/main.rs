@@ -30,6 +30,8 @@ mod runs;
 #[cfg(test)]
 mod schemas;
 #[cfg(test)]
+mod serve;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod support;

@@ -1,0 +1,202 @@
+//! The MCP server: its start, a list of its tools, its memory, and many clients over HTTP.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::floor::{Floor, folder};
+use crate::measure::{Effort, Failure, Times, compare, resident, tell};
+
+/// How many clients call at once, and how many runs each makes.
+const CLIENTS: usize = 200;
+const RUNS: usize = 5;
+/// What a run commits: the opening, and the answer with the end.
+const COMMITS: usize = 2;
+/// What a list of all tools may take.
+const LIST: Duration = Duration::from_millis(2);
+
+pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
+    println!("mcp");
+    start(effort)?;
+    tools(effort)?;
+    many_clients(effort)
+}
+
+/// From the start of the server to its first answer, against the smallest server of the same SDK.
+fn start(effort: Effort) -> Result<(), Failure> {
+    let (ours, bare) = (program("rkat-mcp")?, program("bare-mcp")?);
+    let folder = folder()?;
+    let (mut our_times, mut bare_times) = (Times::default(), Times::default());
+    let (mut our_memory, mut bare_memory) = (0, 0);
+    for _ in 0..effort.rounds(60) {
+        let mut command = Command::new(&ours);
+        command.arg("--state-root").arg(folder.path());
+        our_memory = our_times.time(|| Server::start(&mut command))?.memory();
+        bare_memory = bare_times.time(|| Server::start(&mut Command::new(&bare)))?.memory();
+    }
+    compare("rkat-mcp to its first answer, to a bare server", (&our_times, &bare_times), 2.0, effort)?;
+    tell("memory of rkat-mcp at rest (aim 15 MB)", &format!("{:.1} MB", our_memory as f64 / 1024.0));
+    tell("memory of a bare server at rest", &format!("{:.1} MB", bare_memory as f64 / 1024.0));
+    Ok(())
+}
+
+/// A list of all tools, over stdio.
+fn tools(effort: Effort) -> Result<(), Failure> {
+    let folder = folder()?;
+    let mut server =
+        Server::start(Command::new(program("rkat-mcp")?).arg("--state-root").arg(folder.path()))?;
+    let mut times = Times::default();
+    let mut count = 0;
+    for id in 0..effort.rounds(500) {
+        let list = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list" });
+        let listed = times.time(|| server.ask(&list))?;
+        count = listed["result"]["tools"].as_array().map_or(0, Vec::len);
+    }
+    let median = times.median();
+    tell(&format!("tools/list of {count} tools (aim {LIST:?})"), &format!("{median:?}"));
+    if median > LIST && effort == Effort::Full {
+        return Err(format!("tools/list takes {median:?}").into());
+    }
+    Ok(())
+}
+
+/// Many clients over HTTP, each with runs on the offline model, against as many bare commits.
+fn many_clients(effort: Effort) -> Result<(), Failure> {
+    let folder = folder()?;
+    let floor = Floor::open(&folder.path().join("floor.sqlite3"))?;
+    let mut bare = Times::default();
+    for _ in 0..effort.rounds(400) {
+        bare.time(|| (0..COMMITS).try_for_each(|_| floor.commit()))?;
+    }
+    let server = Http::start(Command::new(program("rkat-mcp")?).arg("--state-root").arg(folder.path()))?;
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runs = effort.rounds(RUNS);
+    let begin = Instant::now();
+    let times = tokio.block_on(async {
+        let mut clients = tokio::task::JoinSet::new();
+        for _ in 0..CLIENTS {
+            clients.spawn(client(server.address.clone(), runs));
+        }
+        let mut all = Times::default();
+        while let Some(times) = clients.join_next().await {
+            times??.into_iter().for_each(|time| all.push(time));
+        }
+        Ok::<_, Failure>(all)
+    })?;
+    let count = CLIENTS * runs;
+    let each = begin.elapsed().as_secs_f64() / count as f64;
+    let ratio = bare.median().as_secs_f64() / each;
+    tell(&format!("{count} runs of {CLIENTS} clients over HTTP"), "no error");
+    tell("the slowest hundredth of them took at least", &format!("{:?}", times.percentile(99)));
+    tell("their throughput, to their commits alone", &format!("{ratio:.2} x ({:.0} runs/s)", 1.0 / each));
+    tell("memory of rkat-mcp after it", &format!("{:.1} MB", server.memory() as f64 / 1024.0));
+    Ok(())
+}
+
+/// Makes runs one after the other, and returns how long each took.
+async fn client(address: String, runs: usize) -> Result<Vec<Duration>, std::io::Error> {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({ "name": "meerkat_run", "arguments": { "prompt": "say hello" }, "_meta": meta });
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string();
+    let request = format!(
+        "POST /mcp HTTP/1.0\r\nhost: {address}\r\naccept: application/json, text/event-stream\r\n\
+         content-type: application/json\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\n\
+         mcp-name: meerkat_run\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut times = Vec::with_capacity(runs);
+    for _ in 0..runs {
+        let begin = Instant::now();
+        let mut stream = tokio::net::TcpStream::connect(&address).await?;
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        times.push(begin.elapsed());
+        if !answer.contains("\"structuredContent\"") {
+            return Err(std::io::Error::other(format!("a run was not answered: {answer}")));
+        }
+    }
+    Ok(times)
+}
+
+fn program(name: &str) -> Result<PathBuf, Failure> {
+    let path = std::env::current_exe()?.with_file_name(name);
+    if path.is_file() { Ok(path) } else { Err(format!("`{}` is not built", path.display()).into()) }
+}
+
+/// A server over stdio, after the handshake.
+struct Server {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Server {
+    fn start(command: &mut Command) -> Result<Self, Failure> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let stdin = child.stdin.take().ok_or("no stdin")?;
+        let stdout = BufReader::new(child.stdout.take().ok_or("no stdout")?);
+        let mut server = Self { child, stdin, stdout };
+        let client = json!({ "name": "bench", "version": "0" });
+        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
+        let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+        let answer = server.ask(&hello)?;
+        if answer["result"]["serverInfo"].is_null() {
+            return Err(format!("no answer to initialize: {answer}").into());
+        }
+        Ok(server)
+    }
+
+    fn ask(&mut self, request: &Value) -> Result<Value, Failure> {
+        writeln!(self.stdin, "{request}")?;
+        let mut answer = String::new();
+        self.stdout.read_line(&mut answer)?;
+        Ok(serde_json::from_str(&answer)?)
+    }
+
+    fn memory(&self) -> u64 {
+        resident(self.child.id()).unwrap_or(0)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server over HTTP.
+struct Http {
+    child: Child,
+    address: String,
+}
+
+impl Http {
+    fn start(command: &mut Command) -> Result<Self, Failure> {
+        let mut child = command.args(["--http", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().ok_or("no stderr")?).read_line(&mut line)?;
+        let address = line.split("http://").nth(1).and_then(|rest| rest.trim().strip_suffix("/mcp"));
+        let address = address.ok_or_else(|| format!("it does not say where it listens: {line}"))?.to_owned();
+        Ok(Self { child, address })
+    }
+
+    fn memory(&self) -> u64 {
+        resident(self.child.id()).unwrap_or(0)
+    }
+}
+
+impl Drop for Http {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
