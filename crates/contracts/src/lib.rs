@@ -13,8 +13,8 @@ pub use config::{
 };
 pub use error::{ErrorBody, ErrorRow, error_row};
 pub use image::{
-    ImageEnd, ImageInput, ImageIntent, ImageProvider, ImageRef, ImageReply, ImageTarget, ImageTerminal,
-    ImageView,
+    ImageEncoding, ImageEnd, ImageInput, ImageIntent, ImageProvider, ImageRef, ImageReply, ImageTarget,
+    ImageTerminal, ImageView,
 };
 pub use session::{
     ArchiveReply, Billing, BuiltinConfig, CompletedReply, HistoryReply, HistoryRequest, InterruptReply,
