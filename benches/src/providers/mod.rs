@@ -56,11 +56,8 @@ fn read(format: Format, stream: &[u8]) -> Result<(), Failure> {
 }
 
 fn lines(stream: &[u8]) -> Result<(), Failure> {
-    let mut pieces = Pieces { rest: stream };
-    let mut line = Vec::new();
-    while pieces.read_until(b'\n', &mut line)? > 0 {
-        std::hint::black_box(&line);
-        line.clear();
+    for line in (Pieces { rest: stream }).lines() {
+        std::hint::black_box(line?);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Event streams on the wire.
 
-use meerkat_core::{EventEnvelope, SessionId};
+use meerkat_core::SessionId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -57,14 +57,15 @@ pub struct StreamReadReply {
     pub session_id: SessionId,
     /// `event`, `timeout` or `closed`.
     pub status: StreamStatus,
-    /// The event: `event_id`, `source`, `source_id`, `seq`, `timestamp_ms` and the `payload` with its `type`.
+    /// The event: `event_id`, `source`, `source_id`, `seq`, `timestamp_ms` and the `payload` with its `type`. One
+    /// that is too long is shown in part, and its `blob_id` leads to the whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Map<String, Value>>")]
-    pub event: Option<EventEnvelope>,
+    pub event: Option<Value>,
     /// The events, if a `limit` was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<Map<String, Value>>>")]
-    pub events: Option<Vec<EventEnvelope>>,
+    pub events: Option<Vec<Value>>,
 }
 
 /// Closes a stream.

@@ -4,6 +4,7 @@
 //! goes back to its default, whatever that is by then.
 
 mod document;
+mod limits;
 mod providers;
 mod span;
 
@@ -14,9 +15,8 @@ use meerkat_store::{Change, ConfigRow, Guard, Store, Transaction};
 use serde_json::{Map, Value};
 
 pub(crate) use document::DEFAULT_MODEL;
-pub use document::{
-    AgentConfig, BudgetConfig, CompactionConfig, Config, LimitsConfig, RetryConfig, ToolsConfig,
-};
+pub use document::{AgentConfig, BudgetConfig, CompactionConfig, Config, RetryConfig, ToolsConfig};
+pub use limits::LimitsConfig;
 pub use providers::{
     ApiStyle, GoogleSearchConfig, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig,
     SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport, WebSearchConfig,

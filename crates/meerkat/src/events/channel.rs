@@ -52,6 +52,13 @@ struct State {
     idle_since: Timestamp,
 }
 
+/// How much a reader takes at once; one event is always taken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) events: usize,
+    pub(crate) bytes: usize,
+}
+
 /// What a reader finds.
 pub(super) enum Found {
     /// Events, and the number to read from next.
@@ -103,7 +110,7 @@ impl Channel {
     }
 
     /// Reads from a number on. What is no longer kept is made up for by one event that says so.
-    pub(super) fn read(&self, from: u64, limit: usize, now: Timestamp) -> Found {
+    pub(super) fn read(&self, from: u64, room: Room, now: Timestamp) -> Found {
         let state = self.state();
         let oldest = state.next - state.kept.len() as u64;
         let mut events = Vec::new();
@@ -118,9 +125,15 @@ impl Channel {
         }
         let start = from.max(oldest);
         let skip = usize::try_from(start - oldest).unwrap_or(usize::MAX);
-        let room = limit.saturating_sub(events.len());
         let before = events.len();
-        events.extend(state.kept.iter().skip(skip).take(room).map(|(event, _)| Arc::clone(event)));
+        let mut bytes = 0;
+        for (event, weight) in state.kept.iter().skip(skip).take(room.events.saturating_sub(before)) {
+            bytes += weight;
+            if bytes > room.bytes && !events.is_empty() {
+                break;
+            }
+            events.push(Arc::clone(event));
+        }
         match (events.is_empty(), state.ended) {
             (false, _) => {
                 let next = start + (events.len() - before) as u64;

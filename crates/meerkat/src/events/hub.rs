@@ -15,7 +15,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::channel::{Channel, Load, TOTAL_BYTES, Watchers};
+use super::channel::{Channel, Load, Room, TOTAL_BYTES, Watchers};
 use super::stream::{MAX_STREAMS, PATIENCE, Reading, Stream, StreamId};
 use crate::Error;
 
@@ -111,7 +111,7 @@ impl EventHub {
     pub(crate) async fn read(
         &self,
         id: StreamId,
-        limit: usize,
+        room: Room,
         patience: Duration,
         cancel: &CancellationToken,
     ) -> Result<Reading, Error> {
@@ -125,7 +125,7 @@ impl EventHub {
             if cancel.is_cancelled() {
                 return Ok(Reading::Timeout);
             }
-            if let Some(reading) = stream.take(limit, inner.clock.now()) {
+            if let Some(reading) = stream.take(room, inner.clock.now()) {
                 if reading == Reading::Closed {
                     self.close(id);
                 }
@@ -175,10 +175,12 @@ impl EventHub {
     /// Starts the task that lets go of what nobody needs, unless there is one.
     fn tend(&self) {
         let Ok(runtime) = Handle::try_current() else { return };
-        let mut channels = self.inner.channels();
-        if !std::mem::replace(&mut channels.tended, true) {
+        // The lock is free again before the task is spawned: on a runtime that shuts down the task is dropped at
+        // once, and takes the lock itself.
+        let tended = std::mem::replace(&mut self.inner.channels().tended, true);
+        if !tended {
             let (inner, clock) = (Arc::downgrade(&self.inner), Arc::clone(&self.inner.clock));
-            runtime.spawn(tend(Tending { inner }, clock));
+            runtime.spawn(tend(Tending { inner, left: false }, clock));
         }
     }
 }
@@ -255,25 +257,26 @@ fn is_over(since: Timestamp, span: Duration, now: Timestamp) -> bool {
 /// The tending task's place, which is free again however the task ends.
 struct Tending {
     inner: Weak<Inner>,
+    left: bool,
 }
 
 impl Drop for Tending {
     fn drop(&mut self) {
-        if let Some(inner) = self.inner.upgrade() {
+        if let Some(inner) = self.inner.upgrade().filter(|_| !self.left) {
             inner.channels().tended = false;
         }
     }
 }
 
-async fn tend(place: Tending, clock: Arc<dyn Clock>) {
-    loop {
+async fn tend(mut place: Tending, clock: Arc<dyn Clock>) {
+    while !place.left {
         clock.sleep(ROUND).await;
         let Some(inner) = place.inner.upgrade() else { return };
         inner.drop_unread();
         inner.drop_idle();
-        if inner.channels().open.is_empty() {
-            return;
-        }
+        let mut channels = inner.channels();
+        channels.tended = !channels.open.is_empty();
+        place.left = !channels.tended;
     }
 }
 

@@ -10,6 +10,7 @@ mod stream;
 mod tests;
 mod weight;
 
+pub(crate) use channel::Room;
 pub(crate) use hub::{EventHub, Past, RunChannel};
 pub(crate) use stream::{Reading, StreamId};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use meerkat_core::{EventEnvelope, Timestamp};
 use uuid::Uuid;
 
-use super::channel::{Channel, Found};
+use super::channel::{Channel, Found, Room};
 
 /// Names a stream.
 pub(crate) type StreamId = Uuid;
@@ -57,10 +57,10 @@ impl Stream {
     }
 
     /// Takes what there is; the place moves on only with what is given out.
-    pub(super) fn take(&self, limit: usize, now: Timestamp) -> Option<Reading> {
+    pub(super) fn take(&self, room: Room, now: Timestamp) -> Option<Reading> {
         let mut place = self.place();
         place.read_at = now;
-        match self.channel.read(place.next, limit, now) {
+        match self.channel.read(place.next, room, now) {
             Found::Nothing => None,
             Found::End => Some(Reading::Closed),
             Found::Events(events, next) => {

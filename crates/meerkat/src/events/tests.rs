@@ -7,7 +7,7 @@ use meerkat_testkit::TestClock;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::channel::TOTAL_BYTES;
+use super::channel::{Room, TOTAL_BYTES};
 use super::hub::{EventHub, Past};
 use super::stream::{MAX_STREAMS, Reading, StreamId};
 use crate::Error;
@@ -25,8 +25,12 @@ fn delta(text: &str) -> AgentEvent {
     AgentEvent::TextDelta { delta: text.to_owned() }
 }
 
+fn room(events: usize) -> Room {
+    Room { events, bytes: usize::MAX }
+}
+
 async fn read(hub: &EventHub, stream: StreamId, limit: usize) -> Result<Reading, Error> {
-    hub.read(stream, limit, Duration::ZERO, &CancellationToken::new()).await
+    hub.read(stream, room(limit), Duration::ZERO, &CancellationToken::new()).await
 }
 
 /// What was read: the number of each event and its text.
@@ -62,6 +66,24 @@ async fn a_slow_reader_is_told_once_how_many_it_lost() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_read_takes_no_more_than_there_is_room_for_and_always_one() {
+    let (hub, _) = hub();
+    let run = hub.run(session(1), Past::None);
+    let stream = hub.open(session(1), None).unwrap();
+    for _ in 0..3 {
+        run.publish(delta(&"x".repeat(2000)));
+    }
+    let mut numbers = Vec::new();
+    for bytes in [6000, 10] {
+        let room = Room { events: 9, bytes };
+        let reading = hub.read(stream, room, Duration::ZERO, &CancellationToken::new()).await.unwrap();
+        let Reading::Events(events) = reading else { panic!("{reading:?}") };
+        numbers.push(events.iter().map(|event| event.seq).collect::<Vec<_>>());
+    }
+    assert_eq!(numbers, [vec![0, 1], vec![2]]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reader_catches_up_from_any_number() {
     let (hub, _) = hub();
     let run = hub.run(session(1), Past::None);
@@ -83,7 +105,7 @@ async fn a_read_that_is_given_up_takes_nothing() {
     let stream = hub.open(session(1), None).unwrap();
     let cancel = CancellationToken::new();
     {
-        let mut dropped = Box::pin(hub.read(stream, 1, Duration::from_secs(9), &cancel));
+        let mut dropped = Box::pin(hub.read(stream, room(1), Duration::from_secs(9), &cancel));
         tokio::select! {
             biased;
             reading = &mut dropped => panic!("{reading:?}"),
@@ -92,7 +114,7 @@ async fn a_read_that_is_given_up_takes_nothing() {
         run.publish(delta("a"));
     }
     cancel.cancel();
-    let cancelled = hub.read(stream, 1, Duration::from_secs(9), &cancel).await.unwrap();
+    let cancelled = hub.read(stream, room(1), Duration::from_secs(9), &cancel).await.unwrap();
     assert_eq!(cancelled, Reading::Timeout);
     assert_eq!(lines(&hub, stream, 9).await, ["0 a"]);
 }
@@ -117,7 +139,7 @@ async fn a_waiting_reader_hears_that_all_is_over() {
     let stream = hub.open(session(1), None).unwrap();
     let other = hub.clone();
     let waiting = tokio::spawn(async move {
-        other.read(stream, 1, Duration::from_secs(600), &CancellationToken::new()).await
+        other.read(stream, room(1), Duration::from_secs(600), &CancellationToken::new()).await
     });
     tokio::task::yield_now().await;
     hub.shut();
@@ -201,4 +223,23 @@ impl EventHub {
         let load = self.load();
         (load.channels.load(Ordering::Relaxed), load.bytes.load(Ordering::Relaxed))
     }
+}
+
+#[test]
+fn a_run_that_ends_with_its_tokio_runtime_does_not_hang() {
+    let (hub, held) = {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let hub = runtime.block_on(async { hub().0 });
+        let run = hub.run(session(1), Past::None);
+        run.publish(delta("a"));
+        runtime.spawn(async move {
+            let _run = run;
+            std::future::pending::<()>().await;
+        });
+        drop(runtime);
+        let held = hub.held();
+        (hub, held)
+    };
+    assert_eq!(held.0, 1);
+    drop(hub.run(session(1), Past::Unknown));
 }

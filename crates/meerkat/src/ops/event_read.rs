@@ -1,13 +1,13 @@
 //! `meerkat_event_stream_read`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_contracts::{StreamReadReply, StreamReadRequest, StreamStatus};
 
 use super::{Call, Handle, Impact};
 use crate::Error;
-use crate::events::{Reading, StreamId};
+use crate::bound::Bounds;
+use crate::events::{Reading, Room, StreamId};
 
 pub(super) struct EventRead;
 
@@ -31,15 +31,23 @@ impl Handle for EventRead {
         let limit = limit(input.limit)?;
         let sessions = call.runtime.sessions();
         let session_id = sessions.stream_session(id)?;
-        let reading = sessions.read_stream(id, limit, patience, &call.control.cancel).await?;
-        let (status, mut events) = match reading {
+        let bounds = Bounds::of(&call.runtime).await;
+        let room = Room { events: limit, bytes: bounds.limit() };
+        let reading = sessions.read_stream(id, room, patience, &call.control.cancel).await?;
+        let (status, events) = match reading {
             Reading::Events(events) => (StreamStatus::Event, events),
             Reading::Timeout => (StreamStatus::Timeout, Vec::new()),
             Reading::Closed => (StreamStatus::Closed, Vec::new()),
         };
+        let mut shown = Vec::new();
+        for event in events {
+            let event = serde_json::to_value(&*event).map_err(Error::Encode)?;
+            let size = event.to_string().len();
+            shown.push(bounds.message(event, size).await);
+        }
         let (event, events) = match input.limit {
-            None => (events.pop().map(Arc::unwrap_or_clone), None),
-            Some(_) => (None, Some(events.into_iter().map(Arc::unwrap_or_clone).collect())),
+            None => (shown.pop(), None),
+            Some(_) => (None, Some(shown)),
         };
         Ok(StreamReadReply { stream_id: input.stream_id, session_id, status, event, events })
     }

@@ -256,7 +256,10 @@ impl Shared {
             Ok(Driven::Ended(report)) => report,
             Ok(Driven::Refused(error)) => return Err(error),
             Ok(Driven::Unstored(Error::Store(source))) => return Err(Error::Unstored { session, source }),
-            Ok(Driven::Unstored(error)) => return Err(error),
+            Ok(Driven::Unstored(error)) => {
+                let SessionRef { id, reference, .. } = session;
+                return Err(Error::OfSession { id, reference, source: Box::new(error) });
+            }
             Err(source) => return Err(Error::BrokenOff { session, source }),
         };
         match report.outcome {

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::service::SessionService;
 use crate::Error;
-use crate::events::{Reading, StreamId};
+use crate::events::{Reading, Room, StreamId};
 
 /// How long to wait at most before looking whether another process archived the session.
 const LOOK: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ impl SessionService {
     pub(crate) async fn read_stream(
         &self,
         stream: StreamId,
-        limit: usize,
+        room: Room,
         patience: Option<Duration>,
         cancel: &CancellationToken,
     ) -> Result<Reading, Error> {
@@ -38,7 +38,7 @@ impl SessionService {
         let mut left = patience;
         loop {
             let slice = left.map_or(LOOK, |left| left.min(LOOK));
-            let reading = self.shared.events.read(stream, limit, slice, cancel).await?;
+            let reading = self.shared.events.read(stream, room, slice, cancel).await?;
             if reading != Reading::Timeout {
                 return Ok(reading);
             }

@@ -130,3 +130,27 @@ async fn what_does_not_fit_is_refused() {
         assert!(error.to_string().starts_with(message), "{name} {arguments}: {error}");
     }
 }
+
+#[tokio::test]
+async fn an_event_that_is_too_long_is_shown_in_part() {
+    let text = "word ".repeat(2000);
+    let world = World::new([Script::say("one"), Script::say(&text)]);
+    world.configure(json!({"limits": {"max_reply_bytes": 1024}})).await;
+    let id = world.session("hi").await;
+    let stream = open(&world, json!({"session_id": id})).await;
+    world.resume(id, then("more")).await.unwrap();
+    let mut longest = 0;
+    loop {
+        let reply = call(&world, "read", json!({"stream_id": stream, "limit": 9})).await.unwrap();
+        fits("meerkat_event_stream_read", &reply);
+        longest = longest.max(reply.to_string().len());
+        let last = reply["events"].as_array().unwrap().last().unwrap().clone();
+        if last["payload"]["type"] == "run_completed" {
+            let id = last["blob_id"].as_str().unwrap().parse().unwrap();
+            let whole: Value = serde_json::from_slice(&world.runtime.blob(&id).await.unwrap().data).unwrap();
+            assert_eq!(whole["payload"]["result"], json!(text));
+            break;
+        }
+    }
+    assert!(longest < 4096, "{longest}");
+}
