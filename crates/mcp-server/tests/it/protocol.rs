@@ -13,6 +13,16 @@ const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-
 /// What every client is told when there is a new session.
 const NEW_SESSION: &str = "notifications/resources/list_changed";
 
+/// Waits for the next message that is not about a new session.
+fn next_but_news(client: &mut McpClient) -> Value {
+    loop {
+        let message = client.receive();
+        if message["method"] != NEW_SESSION {
+            return message;
+        }
+    }
+}
+
 #[test]
 fn every_version_we_support_is_echoed() {
     let place = Place::new();
@@ -348,7 +358,7 @@ fn a_quick_read_is_answered_before_a_slow_run() {
     let session = new_session(&mut client, "say hi");
     let slow = client.begin_tool("meerkat_run", json!({ "prompt": "wait 1000\nsay slow" }));
     let quick = client.begin_tool("meerkat_read", json!({ "session_id": session }));
-    let first = client.receive();
+    let first = next_but_news(&mut client);
     assert_eq!(first["id"], quick, "the slow run held up the read: {first}");
     assert_eq!(text_of(&client.finish_tool(slow).payload), "slow");
 }
@@ -389,13 +399,11 @@ fn a_streamed_run_sends_its_events_before_its_reply() {
     let request = client.begin_tool("meerkat_run", json!({ "prompt": "say a b", "stream": true }));
     let mut events = Vec::new();
     let reply = loop {
-        let message = client.receive();
+        let message = next_but_news(&mut client);
         if message["id"] == request {
             break message;
         }
-        if message["method"] != NEW_SESSION {
-            events.push(message);
-        }
+        events.push(message);
     };
     let session = id_of(&reply["result"]["structuredContent"]);
     for (seq, event) in events.iter().enumerate() {
@@ -425,12 +433,7 @@ fn a_run_that_is_not_streamed_sends_no_events() {
         [json!({ "prompt": "say hi" }), json!({ "prompt": "say hi", "stream": false, "verbose": true })]
     {
         let request = client.begin_tool("meerkat_run", arguments.clone());
-        let first = loop {
-            let message = client.receive();
-            if message["method"] != NEW_SESSION {
-                break message;
-            }
-        };
+        let first = next_but_news(&mut client);
         assert_eq!(first["id"], request, "{arguments}: something came before the reply: {first}");
     }
 }
