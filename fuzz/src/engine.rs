@@ -154,9 +154,8 @@ impl Session {
         }
         match verdict {
             Ok(shown) => {
-                if (iteration == 0 || self.corpus.len() < MAX_CORPUS) && self.shown.insert(shown)
-                    || iteration == 0
-                {
+                let is_new = self.shown.insert(shown);
+                if iteration == 0 || (is_new && self.corpus.len() < MAX_CORPUS) {
                     self.corpus.push(input);
                 }
                 Ok(())

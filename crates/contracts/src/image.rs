@@ -21,13 +21,14 @@ pub struct ImageInput {
     pub reference_images: Option<Vec<ImageRef>>,
     /// `auto`, or pixels such as `1024x1024`, `1024x1536` and `1536x1024`.
     pub size: Option<String>,
-    /// `auto`, `low`, `medium` or `high`.
+    /// How well it shall be done.
     pub quality: Option<ImageQuality>,
-    /// `auto`, `png`, `jpeg` or `webp`.
-    pub format: Option<ImageFormat>,
+    /// How it shall be encoded.
+    pub format: Option<ImageEncoding>,
     /// How many pictures; only 1 is possible.
-    #[serde(alias = "n")]
     pub count: Option<u32>,
+    /// The same as `count`.
+    pub n: Option<u32>,
     /// Always `auto`.
     pub target: Option<ImageTarget>,
     /// Who makes it: `openai` or `gemini`; whoever there is a key for if left out.
@@ -66,15 +67,44 @@ pub enum ImageProvider {
     #[serde(rename = "openai")]
     OpenAi,
     /// Google Gemini.
-    #[serde(alias = "google")]
     Gemini,
+    /// Google Gemini, by its other name.
+    Google,
 }
 
 impl From<ImageProvider> for Provider {
     fn from(provider: ImageProvider) -> Self {
         match provider {
             ImageProvider::OpenAi => Self::OpenAi,
-            ImageProvider::Gemini => Self::Gemini,
+            ImageProvider::Gemini | ImageProvider::Google => Self::Gemini,
+        }
+    }
+}
+
+/// How a picture shall be encoded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ImageEncoding {
+    /// As the provider likes.
+    #[default]
+    Auto,
+    /// PNG.
+    Png,
+    /// JPEG.
+    Jpeg,
+    /// JPEG, by its other name.
+    Jpg,
+    /// WebP.
+    Webp,
+}
+
+impl From<ImageEncoding> for ImageFormat {
+    fn from(encoding: ImageEncoding) -> Self {
+        match encoding {
+            ImageEncoding::Auto => Self::Auto,
+            ImageEncoding::Png => Self::Png,
+            ImageEncoding::Jpeg | ImageEncoding::Jpg => Self::Jpeg,
+            ImageEncoding::Webp => Self::Webp,
         }
     }
 }

@@ -23,8 +23,8 @@ pub use event::{
 };
 pub use help::{HelpMode, HelpRequest};
 pub use image::{
-    ImageEnd, ImageInput, ImageIntent, ImageProvider, ImageRef, ImageReply, ImageTarget, ImageTerminal,
-    ImageView,
+    ImageEncoding, ImageEnd, ImageInput, ImageIntent, ImageProvider, ImageRef, ImageReply, ImageTarget,
+    ImageTerminal, ImageView,
 };
 pub use session::{
     ArchiveReply, Billing, BuiltinConfig, CompletedReply, HistoryReply, HistoryRequest, InterruptReply,

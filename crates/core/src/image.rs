@@ -84,8 +84,7 @@ pub enum ImageQuality {
 }
 
 /// How a picture shall be encoded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ImageFormat {
     /// As the provider likes.
     #[default]
@@ -93,7 +92,6 @@ pub enum ImageFormat {
     /// PNG.
     Png,
     /// JPEG.
-    #[serde(alias = "jpg")]
     Jpeg,
     /// WebP.
     Webp,

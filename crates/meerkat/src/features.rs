@@ -56,16 +56,6 @@ pub(crate) fn schema_warnings(_: Provider, _: &serde_json::Value) -> Vec<meerkat
     Vec::new()
 }
 
-/// Lists the image models of a provider, its default first.
-#[cfg(any(feature = "anthropic", feature = "openai", feature = "gemini"))]
-pub(crate) use meerkat_providers::image_models;
-
-/// A build without providers has nobody to make pictures.
-#[cfg(not(any(feature = "anthropic", feature = "openai", feature = "gemini")))]
-pub(crate) const fn image_models(_: Provider) -> &'static [&'static str] {
-    &[]
-}
-
 /// Says whether this build can ask a provider for pictures.
 pub(crate) const fn makes_images(provider: Provider) -> bool {
     match provider {
@@ -77,12 +67,8 @@ pub(crate) const fn makes_images(provider: Provider) -> bool {
 
 /// Makes an image model of a hosted provider.
 #[cfg_attr(
-    not(any(feature = "openai", feature = "gemini")),
-    expect(
-        unused_variables,
-        clippy::needless_pass_by_value,
-        reason = "a build without them needs none of it"
-    )
+    not(feature = "gemini"),
+    expect(unused_variables, clippy::needless_pass_by_value, reason = "only Gemini needs all of it")
 )]
 pub(crate) fn image_model(
     provider: Provider,
@@ -104,8 +90,11 @@ pub(crate) fn image_model(
 
 /// Makes a model of a hosted provider.
 #[cfg_attr(
-    not(any(feature = "anthropic", feature = "openai", feature = "gemini")),
-    expect(unused_variables, reason = "a build without providers needs none of it")
+    not(any(feature = "anthropic", feature = "gemini")),
+    expect(
+        unused_variables,
+        reason = "only these two have versions, and a build without providers needs nothing"
+    )
 )]
 pub(crate) fn hosted_model(
     info: &ModelInfo,

@@ -32,6 +32,17 @@ pub(crate) fn effective(
     params
 }
 
+/// Names the parameters of the caller that this model does not take, and that are not sent.
+pub(crate) fn left_out(info: &ModelInfo, own: Option<&Map<String, Value>>) -> Vec<String> {
+    const UNKNOWN_TO_OPENAI: [&str; 3] = ["seed", "frequency_penalty", "presence_penalty"];
+    let is_left_out = |key: &str| {
+        (key == "temperature" && !info.profile.supports_temperature)
+            || (info.provider == Provider::OpenAi && UNKNOWN_TO_OPENAI.contains(&key))
+    };
+    let given = own.into_iter().flatten().filter(|(key, value)| !value.is_null() && is_left_out(key));
+    given.map(|(key, _)| format!("`{}` takes no `{key}`; it is left out", info.id)).collect()
+}
+
 /// Takes out what would let the model use a tool.
 pub(crate) fn without_search(params: &Value) -> Value {
     let mut params = params.clone();
@@ -102,5 +113,17 @@ mod tests {
         let params = Value::Object(params);
         assert_eq!(params, json!({"web_search": search, "effort": "high", "top_k": 5}));
         assert_eq!(without_search(&params), json!({"effort": "high", "top_k": 5}));
+    }
+
+    #[test]
+    fn what_a_model_does_not_take_is_named() {
+        let own = json!({"seed": 1, "presence_penalty": null, "temperature": 0.5, "effort": "low"});
+        let named = |provider| left_out(&info(provider, true), own.as_object());
+        let temperature = "`m` takes no `temperature`; it is left out";
+        assert_eq!(named(Provider::OpenAi), ["`m` takes no `seed`; it is left out", temperature]);
+        assert_eq!(named(Provider::Gemini), [temperature]);
+        let mut warm = info(Provider::SelfHosted, false);
+        warm.profile.supports_temperature = true;
+        assert!(left_out(&warm, own.as_object()).is_empty());
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_core::{ImageModel, Model, ModelInfo, ModelProfile, Provider};
-use meerkat_providers::{Catalogue, Endpoint, Secret};
+use meerkat_providers::{Catalogue, Endpoint, Secret, image_models};
 
 use crate::config::{Config, ProviderConfig, SelfHostedModel};
 use crate::features::Reach;
@@ -117,10 +117,8 @@ impl Providers {
 
     /// Returns the first provider that makes pictures and that there is a key for.
     pub(crate) fn image_provider(&self) -> Option<Provider> {
-        let makes = |provider: &Provider| !features::image_models(*provider).is_empty();
-        let all = [Provider::OpenAi, Provider::Gemini].into_iter().filter(makes);
-        all.filter(|provider| self.key(*provider).is_some())
-            .find(|provider| features::makes_images(*provider))
+        let can = |provider: &Provider| features::makes_images(*provider) && self.key(*provider).is_some();
+        [Provider::OpenAi, Provider::Gemini].into_iter().find(can)
     }
 
     /// Finds an image model: of the provider that is named, or that its name belongs to, or that there is a key
@@ -140,7 +138,7 @@ impl Providers {
                 unusable(id.unwrap_or("gpt-image-2"), reason.to_owned())
             })?,
         };
-        let default = || features::image_models(provider).first().copied();
+        let default = || image_models(provider).first().copied();
         let id = id.or_else(default).unwrap_or("image");
         let at = hosted(provider).ok_or_else(|| unusable(id, "nobody serves it".to_owned()))?;
         let endpoint = self

@@ -8,7 +8,8 @@ use crate::http::{Post, chunk};
 use crate::reader::Reader;
 use crate::wire::Wire;
 
-#[cfg(all(test, feature = "anthropic", feature = "chat", feature = "gemini", feature = "responses"))]
+#[cfg(test)]
+#[cfg(all(feature = "anthropic", feature = "chat", feature = "gemini", feature = "responses"))]
 mod tests;
 
 /// A model behind a wire format.

@@ -112,7 +112,7 @@ fn broken(provider: Provider, endpoint: &Endpoint, failure: &reqwest::Error) -> 
     } else {
         ModelErrorKind::Connection
     };
-    error(provider, kind, format!("{} cannot be reached: {}", endpoint.base_url, root(failure)))
+    error(provider, kind, format!("{} cannot be reached: {}", endpoint.shown(), root(failure)))
 }
 
 /// Returns the innermost cause; the outer ones repeat the URL, which may hold what is not ours to show.
@@ -128,6 +128,47 @@ fn root(failure: &reqwest::Error) -> String {
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let millis = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()).map(|ms| ms / 1000.0);
-    let seconds = millis.or_else(|| text("retry-after").and_then(|text| text.parse::<f64>().ok()))?;
+    let seconds = || text("retry-after").and_then(|text| text.parse::<f64>().ok());
+    // A moment is counted from the server's own clock, which need not agree with ours.
+    let moment = || Some(moment(text("retry-after")?)? - moment(text("date")?)?);
+    let seconds = millis.or_else(seconds).or_else(moment)?;
     (seconds.is_finite() && (0.0..86_400.0).contains(&seconds)).then(|| Duration::from_secs_f64(seconds))
+}
+
+/// Reads a moment as HTTP writes it, in seconds.
+fn moment(text: &str) -> Option<f64> {
+    let moment = jiff::fmt::rfc2822::parse(text).ok()?;
+    Some(moment.timestamp().as_second() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_read_as_seconds_milliseconds_and_moments() {
+        type Pairs = &'static [(&'static str, &'static str)];
+        let asked = |pairs: Pairs| {
+            let headers = pairs.iter().map(|(name, value)| {
+                (
+                    reqwest::header::HeaderName::from_static(name),
+                    reqwest::header::HeaderValue::from_static(value),
+                )
+            });
+            retry_after(&headers.collect())
+        };
+        const DATE: (&str, &str) = ("date", "Mon, 16 Nov 2026 03:00:00 GMT");
+        let cases: [(Pairs, Option<Duration>); 7] = [
+            (&[("retry-after", "7")], Some(Duration::from_secs(7))),
+            (&[("retry-after-ms", "250"), ("retry-after", "7")], Some(Duration::from_millis(250))),
+            (&[("retry-after", "Mon, 16 Nov 2026 03:01:30 GMT"), DATE], Some(Duration::from_secs(90))),
+            (&[("retry-after", "Mon, 16 Nov 2026 02:00:00 GMT"), DATE], None),
+            (&[("retry-after", "Mon, 16 Nov 2026 03:01:30 GMT")], None),
+            (&[("retry-after", "soon"), DATE], None),
+            (&[], None),
+        ];
+        for (pairs, expected) in cases {
+            assert_eq!(asked(pairs), expected, "{pairs:?}");
+        }
+    }
 }

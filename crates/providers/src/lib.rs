@@ -21,7 +21,7 @@ mod gemini;
 mod history;
 #[cfg(feature = "http")]
 mod http;
-#[cfg(feature = "http")]
+#[cfg(any(feature = "gemini", feature = "responses"))]
 mod images;
 mod offline;
 #[cfg(feature = "http")]
@@ -44,7 +44,7 @@ pub use alias::aliased;
 pub use anthropic::{AnthropicOptions, anthropic, anthropic_with};
 pub use catalog::{
     BetaHeader, Catalogue, CatalogueEntry, ModelEntry, ModelTier, ProfileEntry, ProviderGroup, ThinkingMode,
-    params_schema,
+    image_models, params_schema,
 };
 #[cfg(feature = "chat")]
 pub use chat::chat;
@@ -55,8 +55,6 @@ pub use endpoint::{Endpoint, Secret};
 pub use gemini::{GeminiOptions, gemini, gemini_with};
 #[cfg(feature = "gemini")]
 pub use images::gemini_images;
-#[cfg(feature = "http")]
-pub use images::image_models;
 #[cfg(feature = "responses")]
 pub use images::openai_images;
 pub use offline::{OFFLINE_MODEL_ID, OfflineModel};

@@ -1,5 +1,7 @@
 //! Changes that know nothing of what the bytes mean.
 
+#![expect(clippy::ptr_arg, reason = "all edits have one type, and most change the length")]
+
 use super::Edit;
 use crate::random::Random;
 

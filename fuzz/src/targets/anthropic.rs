@@ -22,7 +22,7 @@ fn corpus() -> Vec<Vec<u8>> {
         answer(
             vec![block(
                 0,
-                json!({ "type": "text", "text": "" }),
+                &json!({ "type": "text", "text": "" }),
                 &[
                     json!({ "type": "text_delta", "text": "It \"rains\" ☔\n" }),
                     json!({ "type": "citations_delta", "citation": { "type": "page", "url": "u" } }),
@@ -35,22 +35,22 @@ fn corpus() -> Vec<Vec<u8>> {
             vec![
                 block(
                     0,
-                    json!({ "type": "thinking", "thinking": "", "signature": "" }),
+                    &json!({ "type": "thinking", "thinking": "", "signature": "" }),
                     &[
                         json!({ "type": "thinking_delta", "thinking": "Hm." }),
                         json!({ "type": "signature_delta", "signature": "c2ln" }),
                     ],
                 ),
-                block(1, json!({ "type": "redacted_thinking", "data": "eHg=" }), &[]),
+                block(1, &json!({ "type": "redacted_thinking", "data": "eHg=" }), &[]),
                 block(
                     2,
-                    json!({ "type": "tool_use", "id": "toolu_1", "name": "look", "input": {} }),
+                    &json!({ "type": "tool_use", "id": "toolu_1", "name": "look", "input": {} }),
                     &[
                         json!({ "type": "input_json_delta", "partial_json": "{\"where\":" }),
                         json!({ "type": "input_json_delta", "partial_json": " \"here\"}" }),
                     ],
                 ),
-                block(3, json!({ "type": "tool_use", "id": "toolu_2", "name": "look", "input": {} }), &[]),
+                block(3, &json!({ "type": "tool_use", "id": "toolu_2", "name": "look", "input": {} }), &[]),
             ],
             "tool_use",
         ),
@@ -58,17 +58,17 @@ fn corpus() -> Vec<Vec<u8>> {
             vec![
                 block(
                     0,
-                    json!({ "type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {} }),
+                    &json!({ "type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {} }),
                     &[json!({ "type": "input_json_delta", "partial_json": "{\"query\":\"x\"}" })],
                 ),
                 block(
                     1,
-                    json!({ "type": "web_search_tool_result", "tool_use_id": "srv_1", "content": [{ "url": "u" }] }),
+                    &json!({ "type": "web_search_tool_result", "tool_use_id": "srv_1", "content": [{ "url": "u" }] }),
                     &[],
                 ),
                 block(
                     2,
-                    json!({ "type": "compaction", "content": null }),
+                    &json!({ "type": "compaction", "content": null }),
                     &[json!({ "type": "compaction_delta", "content": "so far" })],
                 ),
             ],
@@ -84,7 +84,7 @@ fn start() -> Value {
     json!({ "type": "message_start", "message": { "id": "m", "usage": usage } })
 }
 
-fn block(index: u64, content: Value, deltas: &[Value]) -> Vec<Value> {
+fn block(index: u64, content: &Value, deltas: &[Value]) -> Vec<Value> {
     let mut events = vec![json!({ "type": "content_block_start", "index": index, "content_block": content })];
     let delta = |delta: &Value| json!({ "type": "content_block_delta", "index": index, "delta": delta });
     events.extend(deltas.iter().map(delta));

@@ -31,7 +31,7 @@ fn corpus() -> Vec<Vec<u8>> {
             grounded,
         ]),
         plain(&[
-            part(call.clone()),
+            part(call),
             chunk(&[json!({ "functionCall": { "id": "a", "name": "look", "args": "{}" } })], Some("STOP")),
         ]),
         plain(&[bare]),

@@ -19,11 +19,11 @@ fn corpus() -> Vec<Vec<u8>> {
     thought.extend(message(1));
     thought.push(end(
         "completed",
-        json!({ "status": "completed", "usage": { "input_tokens": 3, "output_tokens": 4 } }),
+        &json!({ "status": "completed", "usage": { "input_tokens": 3, "output_tokens": 4 } }),
     ));
     let mut calls = call(0, "{\"where\":\"here\"}");
     calls.extend(call(1, ""));
-    calls.push(end("incomplete", json!({ "incomplete_details": { "reason": "max_output_tokens" } })));
+    calls.push(end("incomplete", &json!({ "incomplete_details": { "reason": "max_output_tokens" } })));
     let whole = json!({ "output": [
         { "type": "message", "id": "m", "content": [{ "type": "output_text", "text": "at once" }] },
         { "type": "web_search_call", "id": "ws_1", "status": "completed", "action": { "query": "x" } },
@@ -33,21 +33,21 @@ fn corpus() -> Vec<Vec<u8>> {
     vec![
         named(&thought),
         named(&calls),
-        named(&[end("completed", whole)]),
-        named(&[end("failed", failure)]),
+        named(&[end("completed", &whole)]),
+        named(&[end("failed", &failure)]),
         plain(&[json!({ "error": { "message": "loading model", "code": 503 } })]),
     ]
 }
 
-fn end(kind: &str, response: Value) -> Value {
+fn end(kind: &str, response: &Value) -> Value {
     json!({ "type": format!("response.{kind}"), "response": response })
 }
 
-fn added(index: u64, item: Value) -> Value {
+fn added(index: u64, item: &Value) -> Value {
     json!({ "type": "response.output_item.added", "output_index": index, "item": item })
 }
 
-fn done(index: u64, item: Value) -> Value {
+fn done(index: u64, item: &Value) -> Value {
     json!({ "type": "response.output_item.done", "output_index": index, "item": item })
 }
 
@@ -59,11 +59,11 @@ fn thought() -> Vec<Value> {
     let summary =
         json!([{ "type": "summary_text", "text": "Hm." }, { "type": "summary_text", "text": "Ah." }]);
     vec![
-        added(0, json!({ "type": "reasoning", "id": "rs", "summary": [] })),
+        added(0, &json!({ "type": "reasoning", "id": "rs", "summary": [] })),
         delta(0, "Hm."),
         delta(1, "A"),
         delta(1, "h."),
-        done(0, json!({ "type": "reasoning", "id": "rs", "encrypted_content": "eHg=", "summary": summary })),
+        done(0, &json!({ "type": "reasoning", "id": "rs", "encrypted_content": "eHg=", "summary": summary })),
     ]
 }
 
@@ -74,14 +74,14 @@ fn message(index: u64) -> Vec<Value> {
     };
     let part = json!({ "type": "output_text", "text": "It\nrains ☔" });
     vec![
-        added(index, json!({ "type": "message", "id": "m", "role": "assistant", "content": [] })),
+        added(index, &json!({ "type": "message", "id": "m", "role": "assistant", "content": [] })),
         json!({ "type": "response.content_part.added", "output_index": index, "content_index": 0,
             "part": { "type": "output_text", "text": "" } }),
         delta("It\n"),
         delta("rains ☔"),
         json!({ "type": "response.output_text.done", "output_index": index, "content_index": 0, "text": "It\nrains ☔" }),
         json!({ "type": "response.refusal.delta", "output_index": index, "content_index": 1, "delta": "no" }),
-        done(index, json!({ "type": "message", "id": "m", "phase": "final", "content": [part] })),
+        done(index, &json!({ "type": "message", "id": "m", "phase": "final", "content": [part] })),
     ]
 }
 
@@ -91,11 +91,11 @@ fn call(index: u64, arguments: &str) -> Vec<Value> {
         json!({ "type": "function_call", "id": format!("fc_{index}"), "call_id": id,
         "name": "look", "arguments": arguments })
     };
-    let mut events = vec![added(index, item(""))];
+    let mut events = vec![added(index, &item(""))];
     for piece in arguments.split_inclusive(':') {
         events.push(json!({ "type": "response.function_call_arguments.delta", "output_index": index, "delta": piece }));
     }
     events.push(json!({ "type": "response.function_call_arguments.done", "output_index": index, "arguments": arguments }));
-    events.push(done(index, item(arguments)));
+    events.push(done(index, &item(arguments)));
     events
 }

@@ -140,8 +140,10 @@ fn right(name: &str, schema: &Value) -> Value {
         json!(UNKNOWN_SESSION)
     } else if name == "action" {
         json!("get")
-    } else if let Some(only) = schema["oneOf"][0].get("const").or_else(|| schema.get("const")) {
+    } else if let Some(only) = schema.get("const").or_else(|| schema["enum"].get(0)) {
         only.clone()
+    } else if let Some(first) = schema["oneOf"].get(0).and_then(|one| one.get("const")) {
+        first.clone()
     } else if types.contains("object") {
         Value::Object(required(schema))
     } else if types.contains("array") {

@@ -30,7 +30,7 @@ pub(super) async fn read(
         references: look_up(input.reference_images).await?,
         size,
         quality: input.quality.unwrap_or_default(),
-        format: input.format.unwrap_or_default(),
+        format: input.format.unwrap_or_default().into(),
         params: input.provider_params.unwrap_or_default(),
     })
 }
@@ -49,7 +49,7 @@ fn check(input: &ImageInput) -> Result<(), Error> {
             "`instruction` is missing: say what shall be changed"
         }
         ImageIntent::Edit if !has_sources => "`source_images` is missing: name the picture to change",
-        _ if input.count.is_some_and(|count| count != 1) => {
+        _ if input.count.or(input.n).is_some_and(|count| count != 1) => {
             "`count` must be 1; ask again for another picture"
         }
         _ => return Ok(()),

@@ -240,7 +240,9 @@ impl Shared {
         let session =
             SessionRef { id: found.id, reference: self.reference(found.id), created: found.created };
         let model_id = found.settings.model.clone();
-        let warnings: Vec<_> = found.served.warning.iter().cloned().collect();
+        let info = found.served.model.info();
+        let mut warnings: Vec<_> = found.served.warning.iter().cloned().collect();
+        warnings.extend(params::left_out(info, found.settings.provider_params.as_ref()));
         let schema_warnings = found.schema_warnings.clone();
         let interrupt = CancellationToken::new();
         let (driver, run) = self.prepare(found, turn, config, control.events, interrupt.clone())?;

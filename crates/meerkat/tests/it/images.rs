@@ -195,7 +195,11 @@ async fn the_operation_makes_a_blob_without_a_session() {
     let server = Server::new([("200 OK", answer)]);
     let config = json!({"providers": {"gemini": {"base_url": server.address(), "api_version": "v1"}}});
     let runtime = with_key("GEMINI_API_KEY", config).await;
-    let reply = operation(&runtime, json!({"prompt": "a meerkat"})).await.unwrap();
+    let reply =
+        operation(&runtime, json!({"prompt": "a meerkat", "provider": "google", "format": "jpg", "n": 1}))
+            .await
+            .unwrap();
+    assert_eq!(reply["warnings"], json!(["`gemini-3.1-flash-image-preview` chooses the format itself"]));
     assert_eq!(reply["model"], "gemini-3.1-flash-image-preview");
     let head = server.seen()[0].head.clone();
     assert!(head.starts_with("POST /v1/models/gemini-3.1-flash-image-preview:generateContent"), "{head}");

@@ -16,6 +16,10 @@ mod examples;
 #[cfg(test)]
 mod help;
 #[cfg(test)]
+#[cfg(all(feature = "anthropic", feature = "openai", feature = "gemini"))]
+mod hosted;
+#[cfg(test)]
+#[cfg(all(feature = "anthropic", feature = "openai", feature = "gemini"))]
 mod images;
 #[cfg(test)]
 #[cfg(feature = "session-store")]

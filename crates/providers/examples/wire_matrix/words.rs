@@ -51,7 +51,7 @@ pub(crate) fn gave(id: &str, text: &str) -> ToolResult {
 }
 
 pub(crate) fn showed(id: &str, blocks: Vec<ContentBlock>) -> ToolResult {
-    ToolOutput { content: blocks.into(), is_error: false }.answering(id)
+    ToolOutput { content: blocks.into(), is_error: false, images: Vec::new() }.answering(id)
 }
 
 pub(crate) fn failed(result: ToolResult) -> ToolResult {

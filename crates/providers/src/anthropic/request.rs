@@ -35,7 +35,8 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest, sampling: Sampling)
         thinking = None;
     }
     let max_tokens = limit(info, request, &mut params, &mut thinking);
-    let sampling = if is_on(thinking.as_ref()) { Sampling::Refused } else { sampling };
+    let is_fixed = is_on(thinking.as_ref()) || !info.profile.supports_temperature;
+    let sampling = if is_fixed { Sampling::Refused } else { sampling };
     let mut body = Map::new();
     body.insert("model".to_owned(), info.id.clone().into());
     body.insert("max_tokens".to_owned(), max_tokens.into());
@@ -43,7 +44,7 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest, sampling: Sampling)
     if !request.system.trim().is_empty() {
         body.insert("system".to_owned(), json!([cached(json!({ "type": "text", "text": request.system }))]));
     }
-    body.extend(sample(&mut params, info, request, sampling));
+    body.extend(sample(&mut params, request, sampling));
     body.extend(thinking.map(|thinking| ("thinking".to_owned(), thinking)));
     body.extend(output(&mut params, request).map(|output| ("output_config".to_owned(), output)));
     body.extend(context(&mut params).map(|context| ("context_management".to_owned(), context)));
@@ -190,12 +191,7 @@ fn limit(
 }
 
 /// Reads how freely words may be chosen, where that can be told.
-fn sample(
-    params: &mut Map<String, Value>,
-    info: &ModelInfo,
-    request: &ModelRequest,
-    sampling: Sampling,
-) -> Map<String, Value> {
+fn sample(params: &mut Map<String, Value>, request: &ModelRequest, sampling: Sampling) -> Map<String, Value> {
     let own = ["temperature", "top_p", "top_k"].map(|key| (key, params.shift_remove(key)));
     if sampling == Sampling::Refused {
         return Map::new();
@@ -203,7 +199,7 @@ fn sample(
     let own =
         own.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.filter(Value::is_number)?)));
     let mut sample: Map<_, _> = own.collect();
-    let asked = request.temperature.filter(|_| info.profile.supports_temperature).and_then(number);
+    let asked = request.temperature.and_then(number);
     // Newer models refuse the two together.
     if let (Some(temperature), false) = (asked, sample.contains_key("top_p")) {
         sample.entry("temperature").or_insert(temperature);

@@ -5,6 +5,7 @@
 //! user's own servers, whose models come from the config, and a model that is not here can still be used: it is
 //! taken to be like its provider's default.
 
+mod images;
 mod params;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use meerkat_core::{ModelInfo, ModelProfile, Provider};
 use serde::Deserialize;
 
+pub use images::image_models;
 pub use params::params_schema;
 pub use view::{BetaHeader, ModelEntry, ModelTier, ProfileEntry, ProviderGroup};
 

@@ -86,6 +86,7 @@ fn merge(body: &mut Map<String, Value>, params: &Map<String, Value>, info: &Mode
             key if OURS.contains(&key) || is_for_others(info.provider, key) => {}
             "web_search" => search(body, value, info),
             "google_search" => {}
+            "temperature" if !info.profile.supports_temperature => {}
             MAX_TOKENS | MAX_COMPLETION_TOKENS => limit(body, key, value),
             "max_output_tokens" => limit(body, limit_key(info), value),
             key if value.is_null() => {

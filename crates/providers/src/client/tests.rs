@@ -25,12 +25,11 @@ fn request() -> ModelRequest {
     }
 }
 
+/// Makes a model of a provider.
+type Make = fn(ModelInfo, Endpoint, Http) -> Arc<dyn Model>;
+
 /// Asks a model of a server that answers every request with this stream.
-async fn ask(
-    make: fn(ModelInfo, Endpoint, Http) -> Arc<dyn Model>,
-    provider: Provider,
-    stream: &[u8],
-) -> (Vec<Delta>, ModelError) {
+async fn ask(make: Make, provider: Provider, stream: &[u8]) -> (Vec<Delta>, ModelError) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}", listener.local_addr().unwrap());
     let model =
@@ -46,7 +45,7 @@ async fn ask(
     };
     let deltas = Mutex::new(Vec::new());
     let sink = |delta| deltas.lock().unwrap().push(delta);
-    let (request, ()) = (request(), ());
+    let request = request();
     let (answer, ()) = tokio::join!(model.ask(&request, &sink), serve);
     (deltas.into_inner().unwrap(), answer.unwrap_err())
 }
@@ -61,7 +60,7 @@ async fn a_line_without_end_is_an_error_of_its_provider() {
     line.resize(10 * 1024 * 1024, b'x');
     let message = "an event of the stream is longer than 8388608 bytes".to_owned();
     let (kind, status, retry_after) = (ModelErrorKind::Malformed, None, None);
-    let makers: [(Provider, fn(ModelInfo, Endpoint, Http) -> Arc<dyn Model>); 4] = [
+    let makers: [(Provider, Make); 4] = [
         (Provider::Anthropic, crate::anthropic),
         (Provider::OpenAi, crate::responses),
         (Provider::Gemini, crate::gemini),

@@ -7,7 +7,8 @@
 mod gemini;
 #[cfg(feature = "responses")]
 mod openai;
-#[cfg(all(test, feature = "gemini", feature = "responses"))]
+#[cfg(test)]
+#[cfg(all(feature = "gemini", feature = "responses"))]
 mod tests;
 
 use std::sync::Arc;
@@ -152,19 +153,8 @@ impl<F: Format> ImageModel for Painter<F> {
     }
 }
 
-/// Returns the image models of a provider, its default first; none where it has none.
-#[must_use]
-pub const fn image_models(provider: Provider) -> &'static [&'static str] {
-    match provider {
-        Provider::OpenAi => &["gpt-image-2", "gpt-image-1", "dall-e-3", "dall-e-2"],
-        Provider::Gemini => {
-            &["gemini-3.1-flash-image-preview", "gemini-3-pro-image-preview", "gemini-2.5-flash-image"]
-        }
-        Provider::Anthropic | Provider::SelfHosted | Provider::Other => &[],
-    }
-}
-
 /// Writes a picture as a data URL.
+#[cfg(feature = "responses")]
 fn data_url(picture: &Picture) -> String {
     format!("data:{};base64,{}", picture.media_type, STANDARD.encode(&picture.data))
 }

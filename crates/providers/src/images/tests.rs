@@ -68,7 +68,7 @@ async fn draw(
     (seen, drawn)
 }
 
-fn ok(answer: Value) -> (&'static str, String) {
+fn ok(answer: &Value) -> (&'static str, String) {
     ("200 OK", answer.to_string())
 }
 
@@ -97,7 +97,7 @@ async fn the_newest_model_of_openai_is_asked_through_its_tool() {
         "revised_prompt": "a meerkat on a mound", "size": "1536x1024",
     });
     let said = json!({"type": "message", "content": [{"type": "output_text", "text": "Here."}]});
-    let answer = ok(json!({"status": "completed", "error": null, "output": [call, said]}));
+    let answer = ok(&json!({"status": "completed", "error": null, "output": [call, said]}));
     let request = ImageRequest { sources: vec![picture()], ..wanted() };
     let ((line, key, body), drawn) = draw(openai("gpt-image-2"), &request, answer).await;
     assert_eq!(
@@ -130,7 +130,7 @@ async fn the_newest_model_of_openai_is_asked_through_its_tool() {
 
 #[tokio::test]
 async fn other_models_of_openai_are_asked_through_the_images_api() {
-    let answer = || ok(json!({"created": 1, "data": [{"b64_json": encoded(), "revised_prompt": "so"}]}));
+    let answer = || ok(&json!({"created": 1, "data": [{"b64_json": encoded(), "revised_prompt": "so"}]}));
     let ((line, _, body), drawn) = draw(openai("gpt-image-1"), &wanted(), answer()).await;
     assert_eq!(line, "POST /v1/images/generations HTTP/1.1");
     let expected = json!({
@@ -164,7 +164,7 @@ async fn gemini_is_asked_for_pictures_among_words() {
         {"inlineData": {"mimeType": "image/png", "data": encoded()}},
     ]);
     let candidate = json!({"content": {"parts": parts}, "finishReason": "STOP"});
-    let answer = ok(json!({"candidates": [candidate], "modelVersion": "g"}));
+    let answer = ok(&json!({"candidates": [candidate], "modelVersion": "g"}));
     let params = Map::from_iter([("image_size".to_owned(), json!("2K")), ("top_k".to_owned(), json!(3))]);
     let size = ImageSize::Pixels { width: 1000, height: 600 };
     let request = ImageRequest { references: vec![picture()], size, params, ..plain() };
@@ -208,7 +208,7 @@ async fn every_way_to_get_no_picture_has_its_kind() {
     use ModelErrorKind as Kind;
     let refused =
         |code: &str, message: &str| json!({"error": {"code": code, "message": message}}).to_string();
-    let item = |result: &str| ok(json!({"output": [{"type": "image_generation_call", "result": result}]}));
+    let item = |result: &str| ok(&json!({"output": [{"type": "image_generation_call", "result": result}]}));
     let sorry =
         json!({"type": "message", "content": [{"type": "refusal", "refusal": "I would rather not."}]});
     let openai_faults = [
@@ -238,22 +238,22 @@ async fn every_way_to_get_no_picture_has_its_kind() {
             "openai: HTTP 502: Bad Gateway",
         ),
         (
-            ok(json!({"output": [sorry]})),
+            ok(&json!({"output": [sorry]})),
             Kind::Incomplete,
             "openai: no picture came; the model said: I would rather not.",
         ),
-        (ok(json!({"output": []})), Kind::Incomplete, "openai: no picture came"),
+        (ok(&json!({"output": []})), Kind::Incomplete, "openai: no picture came"),
         (
-            ok(json!({"output": [], "incomplete_details": {"reason": "content_filter"}})),
+            ok(&json!({"output": [], "incomplete_details": {"reason": "content_filter"}})),
             Kind::ContentFilter,
             "openai: the filter stopped the picture",
         ),
         (
-            ok(json!({"status": "failed", "error": {"code": "server_error", "message": "broken"}})),
+            ok(&json!({"status": "failed", "error": {"code": "server_error", "message": "broken"}})),
             Kind::Server,
             "openai: broken",
         ),
-        (ok(json!({})), Kind::Malformed, "openai: the answer cannot be read: `output` is no list"),
+        (ok(&json!({})), Kind::Malformed, "openai: the answer cannot be read: `output` is no list"),
         (item("%%%"), Kind::Malformed, "openai: the picture is not base64"),
         (item("PGh0bWw+"), Kind::Malformed, "openai: what came is no PNG, JPEG, GIF or WebP picture"),
         (
@@ -265,23 +265,23 @@ async fn every_way_to_get_no_picture_has_its_kind() {
     for (answer, kind, message) in openai_faults {
         assert_eq!(fault(openai("gpt-image-2"), answer).await, (kind, message.to_owned()));
     }
-    let address = ok(json!({"data": [{"url": "https://e.org/a.png"}]}));
+    let address = ok(&json!({"data": [{"url": "https://e.org/a.png"}]}));
     let message = "openai: the answer cannot be read: an address came instead of a picture".to_owned();
     assert_eq!(fault(openai("gpt-image-1"), address).await, (Kind::Malformed, message));
     let gemini_faults = [
         (
-            ok(json!({"promptFeedback": {"blockReason": "SAFETY"}})),
+            ok(&json!({"promptFeedback": {"blockReason": "SAFETY"}})),
             Kind::ContentFilter,
             "gemini: the prompt was blocked (SAFETY)",
         ),
         (
-            ok(json!({"candidates": [{"finishReason": "IMAGE_SAFETY"}]})),
+            ok(&json!({"candidates": [{"finishReason": "IMAGE_SAFETY"}]})),
             Kind::ContentFilter,
             "gemini: IMAGE_SAFETY: the provider gives no reason",
         ),
-        (ok(json!({"candidates": []})), Kind::Incomplete, "gemini: no picture came"),
+        (ok(&json!({"candidates": []})), Kind::Incomplete, "gemini: no picture came"),
         (
-            ok(json!({"candidates": 1})),
+            ok(&json!({"candidates": 1})),
             Kind::Malformed,
             "gemini: the answer cannot be read: `candidates` is no list",
         ),
@@ -295,7 +295,7 @@ async fn every_way_to_get_no_picture_has_its_kind() {
 async fn a_picture_larger_than_any_event_of_a_stream_is_read() {
     let mut large = PNG.to_vec();
     large.resize(12 * 1024 * 1024, 0);
-    let answer = ok(json!({"data": [{"b64_json": STANDARD.encode(&large)}]}));
+    let answer = ok(&json!({"data": [{"b64_json": STANDARD.encode(&large)}]}));
     let (_, drawn) = draw(openai("gpt-image-1"), &plain(), answer).await;
     assert_eq!(drawn.unwrap().pictures[0].data.len(), large.len());
 }

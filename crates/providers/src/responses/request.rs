@@ -1,6 +1,6 @@
 //! The body of a call.
 
-use meerkat_core::{ModelInfo, ModelRequest, OutputSchema, ToolDef};
+use meerkat_core::{ModelInfo, ModelRequest, OutputSchema, Provider, ToolDef};
 use serde_json::{Map, Value, json};
 
 use super::input;
@@ -45,9 +45,18 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Body {
     }
     body.insert("store".to_owned(), json!(false));
     body.insert("stream".to_owned(), json!(true));
-    let for_us = params.iter().filter(|(key, _)| !is_for_others(info.provider, key));
-    pass_through(&mut body, for_us);
+    pass_through(&mut body, params, info);
     Body { json: Value::Object(body), left_out }
+}
+
+/// Says whether a model takes a parameter in this format. OpenAI refuses the whole request for one that it does
+/// not know; other servers are more lenient, and know more.
+pub(super) fn is_taken(info: &ModelInfo, key: &str) -> bool {
+    match key {
+        "seed" | "frequency_penalty" | "presence_penalty" => info.provider != Provider::OpenAi,
+        "temperature" => info.profile.supports_temperature,
+        _ => true,
+    }
 }
 
 fn limit(info: &ModelInfo, asked: u32) -> u32 {
@@ -103,9 +112,10 @@ fn reasoning(info: &ModelInfo, effort: Option<&Value>) -> Option<Value> {
 }
 
 /// Adds what the caller wants passed on; `null` takes away what would be sent by default.
-fn pass_through<'a>(body: &mut Map<String, Value>, params: impl Iterator<Item = (&'a String, &'a Value)>) {
+fn pass_through(body: &mut Map<String, Value>, params: &Map<String, Value>, info: &ModelInfo) {
     for (key, value) in params {
-        if OURS.contains(&key.as_str()) || MAPPED.contains(&key.as_str()) {
+        let ours = OURS.contains(&key.as_str()) || MAPPED.contains(&key.as_str());
+        if ours || !is_taken(info, key) || is_for_others(info.provider, key) {
             continue;
         }
         match (body.get_mut(key), value) {

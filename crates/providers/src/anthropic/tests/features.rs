@@ -31,7 +31,7 @@ fn temperature_is_sent_where_it_is_taken() {
     let hot = ModelRequest { temperature: Some(1.5), ..with_params(json!({})) };
     assert_eq!(json_of(&hot)["temperature"], json!(1.0));
     let cases = [
-        (wire().body(&fixed, &warm(json!({}))), "a model without"),
+        (wire().body(&fixed, &warm(json!({ "top_k": 3, "temperature": 1 }))), "a model without"),
         (
             newer().body(&info(), &warm(json!({ "top_p": 0.5, "top_k": 3, "temperature": 1 }))),
             "a newer version",

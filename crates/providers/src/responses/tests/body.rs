@@ -142,9 +142,15 @@ fn what_is_not_known_is_passed_on_and_what_is_ours_stays() {
             "include": ["reasoning.encrypted_content", "web_search_call.action.sources"],
             "store": false,
             "stream": true,
-            "seed": 7, "frequency_penalty": 0.5, "presence_penalty": 0.25, "top_p": 0.9, "metadata": {"k": "v"},
-        })
+            "top_p": 0.9, "metadata": {"k": "v"},
+        }),
+        "what OpenAI would refuse the request for is left out"
     );
+    let params = json!({"seed": 7, "temperature": 0.5});
+    let sent = body(&own_model(), &with_params(params.clone()));
+    assert_eq!((&sent["seed"], &sent["temperature"]), (&json!(7), &json!(0.5)));
+    let sent = body(&model(), &with_params(params));
+    assert_eq!((sent.get("seed"), sent.get("temperature")), (None, None));
     assert_eq!(body(&model(), &with_params(json!("odd"))), body(&model(), &asking(vec![user("hi")])));
 }
 
