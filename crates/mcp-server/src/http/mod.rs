@@ -47,7 +47,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body: 16 * 1024 * 1024,
-            connections: 10_000,
+            connections: 16_000,
             sessions: 10_000,
             idle: Duration::from_secs(30 * 60),
             head: Duration::from_secs(15),

@@ -135,10 +135,12 @@ impl Request {
         self.around.seal.seal().open(sealed, &self.binding)
     }
 
-    /// Returns where tasks are kept, if the client can deal with one as an answer.
+    /// Returns where tasks are kept, if the client can deal with one as an answer. In older revisions a result has
+    /// no type, and clients that declare the extension take a task for a broken result.
     #[must_use]
     pub fn tasks(&self) -> Option<&Tasks> {
-        self.client().supports_tasks().then_some(&self.around.tasks)
+        let can = self.era() == Era::Modern && self.client().supports_tasks();
+        can.then_some(&self.around.tasks)
     }
 
     /// Tells other clients what changed.

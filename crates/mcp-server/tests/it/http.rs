@@ -274,6 +274,16 @@ fn tasks_are_given_to_clients_that_know_them() {
 }
 
 #[test]
+fn a_client_of_an_older_revision_is_answered_directly_even_if_it_knows_tasks() {
+    let place = Place::new();
+    let mut client = place.silent_server();
+    let mut greeting = crate::support::hello("2025-11-25");
+    greeting["capabilities"] = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    client.request("initialize", greeting);
+    assert_eq!(text_of(&client.expect_tool("meerkat_run", json!({ "prompt": "say hello" }))), "hello");
+}
+
+#[test]
 fn a_client_that_knows_no_tasks_is_answered_directly() {
     let place = Place::new();
     let web = Web::start(&place);
