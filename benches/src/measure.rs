@@ -35,16 +35,6 @@ impl Times {
         done
     }
 
-    /// Takes the time that the work has the processor for, where the system tells it: what other programs do
-    /// meanwhile does not count. For work of this thread alone.
-    pub(crate) fn time_busy<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        let (before, start) = (on_processor(), Instant::now());
-        let done = work();
-        let busy = on_processor().zip(before).map(|(after, before)| after.saturating_sub(before));
-        self.0.push(busy.unwrap_or_else(|| start.elapsed()));
-        done
-    }
-
     pub(crate) fn push(&mut self, time: Duration) {
         self.0.push(time);
     }
@@ -60,12 +50,6 @@ impl Times {
         sorted.sort_unstable();
         sorted.get(sorted.len() * share / 100).copied().unwrap_or_default()
     }
-}
-
-/// Returns how long this thread has had a processor.
-fn on_processor() -> Option<Duration> {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    told.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// Prints how one thing compares to its floor, and what it should reach. Over the aim, a full measurement fails;

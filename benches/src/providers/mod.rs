@@ -4,10 +4,13 @@ mod overhead;
 mod server;
 mod streams;
 
-use std::io::{BufRead, Read};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
 
 use meerkat_providers::fuzzing::{AnswerReader, Format};
 
+use crate::floor::folder;
 use crate::measure::{Effort, Failure, Times, compare};
 
 /// How many bytes arrive at once.
@@ -29,22 +32,30 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
     outcome.and(overhead::run(effort))
 }
 
-/// Reading an answer, against splitting the same bytes into lines.
+/// Reading a stream as an answer, against reading it as lines.
 fn reading(name: &str, format: Format, effort: Effort) -> Result<(), Failure> {
-    let stream = streams::stream(format, EVENTS);
+    let folder = folder()?;
+    let stream = folder.path().join("stream");
+    std::fs::write(&stream, streams::stream(format, EVENTS))?;
     let (mut ours, mut floor) = (Times::default(), Times::default());
     for _ in 0..effort.rounds(30) {
-        ours.time_busy(|| read(format, &stream))?;
-        floor.time_busy(|| lines(&stream))?;
+        ours.time(|| answer(format, &stream))?;
+        floor.time(|| lines(&stream))?;
     }
     let what = format!("reading {EVENTS} events of {name}, to splitting lines");
     compare(&what, (&ours, &floor), 5.0, effort)
 }
 
-fn read(format: Format, stream: &[u8]) -> Result<(), Failure> {
+fn answer(format: Format, stream: &Path) -> Result<(), Failure> {
+    let mut stream = File::open(stream)?;
+    let mut piece = vec![0; PIECE];
     let mut reader = AnswerReader::new(format);
-    for piece in stream.chunks(PIECE) {
-        reader.feed(piece, &|delta| {
+    loop {
+        let length = stream.read(&mut piece)?;
+        if length == 0 {
+            break;
+        }
+        reader.feed(&piece[..length], &|delta| {
             std::hint::black_box(delta);
         })?;
     }
@@ -55,30 +66,9 @@ fn read(format: Format, stream: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn lines(stream: &[u8]) -> Result<(), Failure> {
-    for line in (Pieces { rest: stream }).lines() {
+fn lines(stream: &Path) -> Result<(), Failure> {
+    for line in BufReader::with_capacity(PIECE, File::open(stream)?).lines() {
         std::hint::black_box(line?);
     }
     Ok(())
-}
-
-/// Bytes that arrive in pieces.
-struct Pieces<'a> {
-    rest: &'a [u8],
-}
-
-impl Read for Pieces<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.rest.read(buffer)
-    }
-}
-
-impl BufRead for Pieces<'_> {
-    fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
-        Ok(&self.rest[..self.rest.len().min(PIECE)])
-    }
-
-    fn consume(&mut self, amount: usize) {
-        self.rest = &self.rest[amount..];
-    }
 }

@@ -149,6 +149,36 @@ pub struct Answer {
     pub usage: Usage,
 }
 
+/// How deep the values of an answer may nest: what is stored must be readable again with all that is around it.
+const MAX_NESTING: usize = 96;
+
+impl Answer {
+    /// Says whether its values nest deeper than what is stored may.
+    #[must_use]
+    pub fn nests_too_deep(&self) -> bool {
+        let is_deep = |value: &Value| is_deeper(value, MAX_NESTING);
+        self.blocks.iter().any(|block| match block {
+            AssistantBlock::Text { meta, .. } | AssistantBlock::Reasoning { meta, .. } => {
+                meta.as_ref().is_some_and(is_deep)
+            }
+            AssistantBlock::ToolUse { args: value, meta, .. }
+            | AssistantBlock::ServerToolContent { content: value, meta, .. } => {
+                is_deep(value) || meta.as_ref().is_some_and(is_deep)
+            }
+            AssistantBlock::Image(_) => false,
+        })
+    }
+}
+
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let deeper = |value: &Value| levels == 0 || is_deeper(value, levels - 1);
+    match value {
+        Value::Array(list) => list.iter().any(deeper),
+        Value::Object(object) => object.values().any(deeper),
+        _ => false,
+    }
+}
+
 /// Whether an answer is all the provider has to say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Extent {

@@ -34,6 +34,8 @@ mod reader;
 mod responses;
 #[cfg(feature = "http")]
 mod schema;
+#[cfg(any(feature = "chat", feature = "gemini"))]
+mod shape;
 #[cfg(feature = "http")]
 mod sse;
 #[cfg(feature = "http")]

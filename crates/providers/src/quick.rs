@@ -23,7 +23,15 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(data: &'a str) -> Option<T> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Text<'a>(pub(crate) Option<Cow<'a, str>>);
 
-impl Text<'_> {
+impl<'a> Text<'a> {
+    /// Returns the text where it could be borrowed.
+    pub(crate) fn borrowed(&self) -> Option<&'a str> {
+        match self.0 {
+            Some(Cow::Borrowed(text)) => Some(text),
+            Some(Cow::Owned(_)) | None => None,
+        }
+    }
+
     /// Returns the text; empty where there is none.
     pub(crate) fn as_str(&self) -> &str {
         self.0.as_deref().unwrap_or_default()

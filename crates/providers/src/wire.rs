@@ -97,9 +97,13 @@ pub(crate) fn is_for_others(provider: Provider, key: &str) -> bool {
     is_known && takers.is_some_and(|takers| !takers.contains(&provider))
 }
 
-/// Makes an error of a provider.
+/// Makes an error of a provider, which may have left its reason blank.
 pub(crate) fn error(provider: Provider, kind: ModelErrorKind, message: impl Into<String>) -> ModelError {
-    ModelError { kind, provider, status: None, retry_after: None, message: message.into() }
+    let mut message = message.into();
+    if message.trim().is_empty() {
+        message = "the provider gave no reason".to_owned();
+    }
+    ModelError { kind, provider, status: None, retry_after: None, message }
 }
 
 /// Sorts an HTTP status; a wire format refines it by what the body says.

@@ -182,6 +182,7 @@ impl ModelCall {
             }
         };
         let answer = match tokio::time::timeout(self.timeout, self.model.ask(&self.request, &sink)).await {
+            Ok(Ok(answer)) if answer.nests_too_deep() => return Input::Failed(self.too_deep()),
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => return Input::Failed(error),
             Err(_) => return Input::Failed(self.timed_out()),
@@ -200,6 +201,16 @@ impl ModelCall {
                 let verdict = judge.judge(&text);
                 Input::Extracted { text, usage: answer.usage, verdict }
             }
+        }
+    }
+
+    fn too_deep(&self) -> ModelError {
+        ModelError {
+            kind: ModelErrorKind::Malformed,
+            provider: self.model.info().provider,
+            status: None,
+            retry_after: None,
+            message: "the answer has arguments or content that nest too deep to be kept".to_owned(),
         }
     }
 

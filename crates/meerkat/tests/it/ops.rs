@@ -321,3 +321,18 @@ async fn a_realm_in_memory_has_no_durable_sessions_whatever_the_build() {
     let entry = entries.iter().find(|entry| entry["id"] == "session_store").unwrap();
     assert_ne!(entry["status"], json!("Available"));
 }
+
+#[tokio::test]
+async fn an_answer_that_nests_too_deep_to_be_kept_fails_and_the_session_goes_on() {
+    let world = World::new([]);
+    let id =
+        call(&world, "meerkat_run", json!({"prompt": "say hi", "model": "offline"})).await.unwrap()["session_id"].clone();
+    let deep = format!("{{\"a\":{}{}}}", "[".repeat(120), "]".repeat(120));
+    let call_deep = json!({"session_id": id, "prompt": format!("call f {deep}")});
+    let error = call(&world, "meerkat_resume", call_deep).await.unwrap_err();
+    assert!(error.to_string().contains("nest too deep"), "{error}");
+    let next = call(&world, "meerkat_resume", json!({"session_id": id, "prompt": "say on"})).await.unwrap();
+    assert_eq!(next["content"][0]["text"], "on");
+    let history = call(&world, "meerkat_history", json!({"session_id": id})).await.unwrap();
+    assert_eq!(history["messages"].as_array().unwrap().len(), 5);
+}

@@ -37,6 +37,16 @@ pub(super) struct Delta<'a> {
     pub(super) tool_calls: Option<(Object<Call<'a>>,)>,
 }
 
+impl<'a> Delta<'a> {
+    /// Returns the text where nothing else is added and it is written without escapes.
+    pub(super) fn only_text(&self) -> Option<&'a str> {
+        let is_alone = self.reasoning_content.as_str().is_empty()
+            && self.reasoning.as_str().is_empty()
+            && self.tool_calls.is_none();
+        self.content.borrowed().filter(|_| is_alone)
+    }
+}
+
 /// A piece of a call.
 #[derive(Deserialize)]
 pub(super) struct Call<'a> {

@@ -13,6 +13,7 @@ use super::spoken::{CallsRead, Gate};
 use super::think::{Piece, Splitter};
 use super::{errors, quick};
 use crate::quick::Object;
+use crate::shape::Shape;
 use crate::sse::Event;
 use crate::wire::{Decode, error};
 
@@ -29,6 +30,7 @@ pub(super) struct Decoder {
     refusal: String,
     calls: Calls,
     usage: Usage,
+    shape: Shape,
     end: End,
 }
 
@@ -56,6 +58,7 @@ impl Decoder {
             refusal: String::new(),
             calls: Calls::default(),
             usage: Usage::default(),
+            shape: Shape::default(),
             end: End::Open,
         }
     }
@@ -247,10 +250,17 @@ impl Decode for Decoder {
             _ if data.is_empty() => return Ok(()),
             _ => {}
         }
-        if event.name.is_empty()
-            && let Some(delta) = quick::read(data)
-        {
-            return self.extend(&delta, deltas);
+        if event.name.is_empty() {
+            if let Some(text) = self.shape.read(data, |_, _| {}) {
+                self.say(text, deltas);
+                return Ok(());
+            }
+            if let Some(delta) = quick::read(data) {
+                if let Some(text) = delta.only_text() {
+                    self.shape.learn(data, text, &["created"]);
+                }
+                return self.extend(&delta, deltas);
+            }
         }
         let chunk: Value = serde_json::from_str(data).map_err(|_| self.malformed("a chunk is no JSON"))?;
         if event.name == "error" {

@@ -11,8 +11,19 @@ use serde_json::{Map, Value, json};
 use super::fields::{count, flag, list, malformed, object, text};
 use super::{SERVER_PARTS, SIGNATURE, errors, quick};
 use crate::history::{META_PROVIDER, tag};
+use crate::shape::Shape;
 use crate::sse::Event;
 use crate::wire::{Decode, error};
+
+/// What a chunk counts; all but the last are read.
+const COUNTS: [&str; 6] = [
+    "promptTokenCount",
+    "toolUsePromptTokenCount",
+    "candidatesTokenCount",
+    "thoughtsTokenCount",
+    "cachedContentTokenCount",
+    "totalTokenCount",
+];
 
 /// Reads one answer.
 #[derive(Default)]
@@ -26,6 +37,9 @@ pub(super) struct Decoder {
     finish: Option<Finish>,
     blocked: Option<String>,
     usage: Counts,
+    /// What the last plain chunk looked like, and in which voice it spoke.
+    shape: Shape,
+    voice: Voice,
 }
 
 /// Why the model stopped.
@@ -58,8 +72,13 @@ impl Decode for Decoder {
         if self.response_id.is_none() {
             event.data.hash(&mut self.digest);
         }
+        let Self { shape, usage, .. } = self;
+        if let Some(text) = shape.read(event.data, |key, count| usage.set(key, count)) {
+            self.say(text, None, self.voice, deltas);
+            return Ok(());
+        }
         if let Some(piece) = quick::read(event.data) {
-            self.extend(&piece, deltas);
+            self.extend(event.data, &piece, deltas);
             return Ok(());
         }
         let data: Value = serde_json::from_str(event.data)
@@ -77,7 +96,7 @@ impl Decode for Decoder {
 
 impl Decoder {
     /// Takes a chunk that adds to the answer and does nothing else.
-    fn extend(&mut self, piece: &quick::Piece<'_>, deltas: DeltaSink<'_>) {
+    fn extend(&mut self, data: &str, piece: &quick::Piece<'_>, deltas: DeltaSink<'_>) {
         let id = piece.response_id.as_str();
         if self.response_id.is_none() && !id.is_empty() {
             self.response_id = Some(id.to_owned());
@@ -88,6 +107,10 @@ impl Decoder {
         let signature = Some(piece.signature.as_str()).filter(|signature| !signature.is_empty());
         let voice = if piece.is_thought { Voice::Reasoning } else { Voice::Text };
         self.say(piece.text.as_str(), signature, voice, deltas);
+        if let Some(text) = piece.text.borrowed().filter(|_| signature.is_none()) {
+            self.shape.learn(data, text, &COUNTS);
+            self.voice = voice;
+        }
     }
 
     fn chunk(&mut self, chunk: &Value, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
@@ -260,8 +283,9 @@ pub(crate) fn is_filtered(reason: &str) -> bool {
 }
 
 /// Who a text comes from: the answer or the thought before it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 enum Voice {
+    #[default]
     Text,
     Reasoning,
 }
@@ -301,6 +325,19 @@ impl Counts {
             thoughts: count(usage, "thoughtsTokenCount")?,
             cached: count(usage, "cachedContentTokenCount")?,
         })
+    }
+
+    /// Takes the newer count of one of `COUNTS`.
+    fn set(&mut self, key: &str, count: u64) {
+        let own = match key {
+            "promptTokenCount" => &mut self.prompt,
+            "toolUsePromptTokenCount" => &mut self.tool_prompt,
+            "candidatesTokenCount" => &mut self.candidates,
+            "thoughtsTokenCount" => &mut self.thoughts,
+            "cachedContentTokenCount" => &mut self.cached,
+            _ => return,
+        };
+        *own = Some(count);
     }
 
     /// Takes the newer of two counts where there is one.

@@ -164,3 +164,18 @@ fn what_is_not_known_is_passed_over() {
     );
     assert_eq!(read(&stream).0.blocks, [text("x")]);
 }
+
+#[test]
+fn chunks_of_one_shape_are_told_from_those_that_look_alike() {
+    let chunks = [
+        delta(json!({ "content": "one" })),
+        delta(json!({ "content": " two" })),
+        delta(json!({ "reasoning_content": " two" })),
+        delta(json!({ "content": " three", "reasoning_content": "aside" })),
+        delta(json!({ "content": " four" })),
+        delta(json!({ "content": "\n\"five\"" })),
+        delta(json!({ "content": " six" })),
+    ];
+    let (_, text, reasoning) = read(&whole(&chunks, "stop"));
+    assert_eq!((text.as_str(), reasoning.as_str()), ("one two three four\n\"five\" six", " twoaside"));
+}

@@ -225,3 +225,44 @@ fn a_blocked_prompt_is_a_filtered_one() {
     let stream = sse(&[harmless, parts(json!([{ "text": "ok" }])), end("STOP")]);
     assert_eq!(read(&[stream.as_bytes()]).0.unwrap().stop_reason, StopReason::EndTurn);
 }
+
+#[test]
+fn chunks_of_one_shape_keep_their_voice_and_their_counts() {
+    let say = |text: &str, is_thought: bool, at: u64| {
+        let part =
+            if is_thought { json!({ "text": text, "thought": true }) } else { json!({ "text": text }) };
+        let mut chunk = parts(json!([part]));
+        chunk["usageMetadata"] =
+            json!({ "promptTokenCount": 9, "candidatesTokenCount": at, "totalTokenCount": at + 9 });
+        chunk
+    };
+    let chunks = [
+        say("Hm", true, 1),
+        say(", well", true, 2),
+        say("One", false, 3),
+        say(" two", false, 4),
+        // A thought that is not written plainly, between texts of a known shape.
+        say("\nbut \"why\"?", true, 5),
+        say(" three", false, 6),
+        say("\n\n", false, 7),
+        say(" four", false, 8),
+        end("STOP"),
+    ];
+    let (answer, deltas) = read(&[sse(&chunks).as_bytes()]);
+    let reasoning = |text: &str| AssistantBlock::Reasoning { text: text.to_owned(), meta: None };
+    assert_eq!(
+        answer.unwrap(),
+        Answer {
+            blocks: vec![
+                reasoning("Hm, well"),
+                text("One two", None),
+                reasoning("\nbut \"why\"?"),
+                text(" three\n\n four", None),
+            ],
+            stop_reason: StopReason::EndTurn,
+            extent: Extent::Whole,
+            usage: Usage { input_tokens: 9, output_tokens: 8, ..Usage::default() },
+        }
+    );
+    assert_eq!(deltas[5], Delta::Text(" three".to_owned()));
+}
