@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Accept requests for this host name too; may be repeated.
     #[arg(long, value_name = "HOST", requires = "http")]
     allow_host: Vec<String>,
-    /// Accept pages of this origin too, such as https://app.example.com; may be repeated.
+    /// Accept pages of this origin too, such as `https://app.example.com`; may be repeated.
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     allow_origin: Vec<String>,
     /// Accepted for older set-ups: paths are always shown.

@@ -127,7 +127,7 @@ pub(crate) struct ServeArgs {
     /// Accept requests for this host name too; may be repeated.
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
-    /// Accept pages of this origin too, such as https://app.example.com; may be repeated.
+    /// Accept pages of this origin too, such as `https://app.example.com`; may be repeated.
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
 }
