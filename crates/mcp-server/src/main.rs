@@ -76,11 +76,12 @@ fn greeting(options: &RealmOptions) -> String {
 }
 
 async fn over_stdio(server: &Server, greeting: &str) -> Result<(), Failure> {
+    let terminated = terminated();
     log::write(greeting);
     let stdio = Stdio::of_process()?;
     tokio::select! {
         () = server.serve(stdio) => {}
-        () = terminated() => server.shutdown().await,
+        () = terminated => server.shutdown().await,
         () = parent::gone() => server.shutdown().await,
     }
     Ok(())

@@ -45,9 +45,9 @@ impl Server {
         let (closed, in_flight, written) = (stdio.closed(), stdio.in_flight(), stdio.written());
         let ending = async {
             closed.cancelled().await;
-            if tokio::time::timeout(FAREWELL, in_flight.wait()).await.is_err() {
-                self.shutdown().await;
-            }
+            let _ = tokio::time::timeout(FAREWELL, in_flight.wait()).await;
+            // Runs that nobody waits for, such as those of tasks, end cleanly too.
+            self.shutdown().await;
             // The answers of what was just ended still go out, if anybody reads them.
             let _ = tokio::time::timeout(LAST_WORDS, in_flight.wait()).await;
         };

@@ -140,6 +140,10 @@ impl Providers {
         };
         let default = || image_models(provider).first().copied();
         let id = id.or_else(default).unwrap_or("image");
+        if Catalogue::built_in().find(id).is_some() || config.self_hosted.models.contains_key(id) {
+            let reason = format!("it makes no pictures; `{}` does", default().unwrap_or("gpt-image-2"));
+            return Err(unusable(id, reason));
+        }
         let at = hosted(provider).ok_or_else(|| unusable(id, "nobody serves it".to_owned()))?;
         let endpoint = self
             .endpoint(provider, &at, config)

@@ -48,6 +48,13 @@ impl Http {
         read: ReadRefusal<'_>,
     ) -> Result<reqwest::Response, ModelError> {
         let provider = post.provider;
+        if !is_below(&post.path) {
+            return Err(error(
+                provider,
+                ModelErrorKind::BadRequest,
+                "the name of the model cannot be used in an address",
+            ));
+        }
         let client = self.get().map_err(|reason| error(provider, ModelErrorKind::Connection, reason))?;
         let url = format!("{}{}", post.endpoint.base_url, post.path);
         let mut call = client.post(url).header("content-type", "application/json");
@@ -60,7 +67,7 @@ impl Http {
         if response.status().is_success() {
             Ok(response)
         } else {
-            Err(refused(provider, response, read).await)
+            Err(refused(provider, response, post.endpoint, read).await)
         }
     }
 
@@ -91,7 +98,19 @@ pub(crate) async fn chunk(
     })
 }
 
-async fn refused(provider: Provider, mut response: reqwest::Response, read: ReadRefusal<'_>) -> ModelError {
+/// Says whether a path stays below the base URL: it may hold the name of a model, which anybody may have chosen.
+fn is_below(path: &str) -> bool {
+    let path = path.strip_suffix("?alt=sse").unwrap_or(path);
+    path.split('/').all(|segment| segment != ".." && segment != ".")
+        && path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:/@~-".contains(&byte))
+}
+
+async fn refused(
+    provider: Provider,
+    mut response: reqwest::Response,
+    endpoint: &Endpoint,
+    read: ReadRefusal<'_>,
+) -> ModelError {
     let status = response.status().as_u16();
     let wait = retry_after(response.headers());
     let mut text = Vec::new();
@@ -101,7 +120,13 @@ async fn refused(provider: Provider, mut response: reqwest::Response, read: Read
             Ok(None) | Err(_) => break,
         }
     }
-    refusal(&Refused { provider, status, wait, text: &String::from_utf8_lossy(&text) }, read)
+    let text = without(&String::from_utf8_lossy(&text), endpoint.key.expose());
+    refusal(&Refused { provider, status, wait, text: &text }, read)
+}
+
+/// Takes the key out of what a server says: some repeat the request that they refuse.
+fn without(text: &str, key: &str) -> String {
+    if key.is_empty() { text.to_owned() } else { text.replace(key, "[key]") }
 }
 
 fn broken(provider: Provider, endpoint: &Endpoint, failure: &reqwest::Error) -> ModelError {
@@ -170,5 +195,20 @@ mod tests {
         for (pairs, expected) in cases {
             assert_eq!(asked(pairs), expected, "{pairs:?}");
         }
+    }
+
+    #[test]
+    fn a_name_of_a_model_leads_nowhere_else() {
+        let good =
+            ["/v1/messages", "/v1beta/models/gemini-3:streamGenerateContent?alt=sse", "/v1/tuned/a_b~1@2:x"];
+        let bad =
+            ["/v1/../x", "/v1/./x", "/v1/a?b=:c", "/v1/a#b", "/v1/a%2e", "/v1/a b", "/v1/a\\b", "/v1/ä"];
+        assert_eq!((good.map(is_below), bad.map(is_below)), ([true; 3], [false; 8]));
+    }
+
+    #[test]
+    fn a_key_that_is_repeated_is_not_shown() {
+        assert_eq!(without("bad key sk-1: sk-1", "sk-1"), "bad key [key]: [key]");
+        assert_eq!(without("nothing", ""), "nothing");
     }
 }

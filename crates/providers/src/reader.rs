@@ -11,9 +11,13 @@ use crate::wire::{Decode, Refusal, error};
 /// How much of an error is shown.
 const MAX_MESSAGE: usize = 600;
 
+/// The longest answer that is read; no model writes that much.
+const MAX_ANSWER: usize = 64 * 1024 * 1024;
+
 /// An answer on its way.
 pub(crate) struct Reader {
     provider: Provider,
+    length: usize,
     parser: Parser,
     decoder: Box<dyn Decode>,
 }
@@ -33,12 +37,17 @@ impl From<SseError> for Stop {
 impl Reader {
     /// Begins to read a provider's answer in the format of the decoder.
     pub(crate) fn new(provider: Provider, decoder: Box<dyn Decode>) -> Self {
-        Self { provider, parser: Parser::default(), decoder }
+        Self { provider, length: 0, parser: Parser::default(), decoder }
     }
 
     /// Takes more of the stream, cut anywhere. An error ends the reading.
     pub(crate) fn feed(&mut self, bytes: &[u8], deltas: DeltaSink<'_>) -> Result<(), ModelError> {
-        let Self { parser, decoder, provider } = self;
+        self.length = self.length.saturating_add(bytes.len());
+        if self.length > MAX_ANSWER {
+            let message = format!("the answer is longer than {MAX_ANSWER} bytes");
+            return Err(error(self.provider, ModelErrorKind::Malformed, message));
+        }
+        let Self { parser, decoder, provider, .. } = self;
         let fed = parser.feed(bytes, |event| decoder.event(event, deltas).map_err(Stop::Failed));
         fed.map_err(|stop| match stop {
             Stop::NoStream(reason) => error(*provider, ModelErrorKind::Malformed, reason.to_string()),

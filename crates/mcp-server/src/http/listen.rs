@@ -71,13 +71,14 @@ impl Server {
         let (listener, address) =
             bound.map_err(|source| ListenError::Bind { address: listen.address.clone(), source })?;
         let access = Access::new(address, token)?.with_hosts(listen.hosts).with_origins(listen.origins);
+        let terminated = terminated();
         announce(address);
         let closing = CancellationToken::new();
         let serving = self.serve_http(listener, access, Limits::default(), closing.clone());
         tokio::pin!(serving);
         tokio::select! {
             () = &mut serving => return Ok(()),
-            () = terminated() => closing.cancel(),
+            () = terminated => closing.cancel(),
         }
         serving.await;
         Ok(())

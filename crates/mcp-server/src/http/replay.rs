@@ -171,7 +171,7 @@ impl EventStore for Replay {
     {
         let found = parse(last).filter(|(stream, _)| self.kept().streams.contains_key(*stream));
         let stream: Result<EventStream, EventStoreError> = match found {
-            Some((stream, number)) => Ok(Box::pin(self.follow(stream, number + 1))),
+            Some((stream, number)) => Ok(Box::pin(self.follow(stream, number.saturating_add(1)))),
             None => Err(Unknown.into()),
         };
         Box::pin(std::future::ready(stream))

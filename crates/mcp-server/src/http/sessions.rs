@@ -194,7 +194,9 @@ impl SessionManager for Sessions {
         match parse(&last) {
             // The first event of such a stream has no number of its own.
             None => Ok(self.common(id, self.session(id).delivered.load(Ordering::Relaxed))),
-            Some((stream, number)) if stream == common_stream(id) => Ok(self.common(id, number + 1)),
+            Some((stream, number)) if stream == common_stream(id) => {
+                Ok(self.common(id, number.saturating_add(1)))
+            }
             Some(_) => {
                 let inner = Box::pin(self.inner.resume(id, last).await?);
                 Ok(Watched { inner, session: self.session(id), place: None })

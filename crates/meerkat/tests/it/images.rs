@@ -222,3 +222,15 @@ async fn the_operation_fails_with_what_the_provider_said() {
     let refused = operation(&runtime, json!({"prompt": "x", "colour": "red"})).await.unwrap_err().body();
     assert_eq!(refused.code, "INVALID_PARAMS");
 }
+
+#[tokio::test]
+async fn a_model_that_makes_no_pictures_is_not_asked_for_one() {
+    let runtime = with_key("OPENAI_API_KEY", json!({})).await;
+    let asked = json!({"prompt": "a meerkat", "model": "claude-opus-4-7"});
+    let error = operation(&runtime, asked).await.unwrap_err();
+    assert_eq!(error.kind(), meerkat::ErrorKind::ProviderError);
+    assert_eq!(
+        error.to_string(),
+        "no model `claude-opus-4-7` can be used: it makes no pictures; `gpt-image-2` does"
+    );
+}
