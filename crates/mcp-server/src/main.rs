@@ -76,13 +76,13 @@ fn greeting(options: &RealmOptions) -> String {
 }
 
 async fn over_stdio(server: &Server, greeting: &str) -> Result<(), Failure> {
-    let terminated = terminated();
+    let (terminated, orphaned) = (terminated(), parent::gone());
     log::write(greeting);
     let stdio = Stdio::of_process()?;
     tokio::select! {
         () = server.serve(stdio) => {}
         () = terminated => server.shutdown().await,
-        () = parent::gone() => server.shutdown().await,
+        () = orphaned => server.shutdown().await,
     }
     Ok(())
 }

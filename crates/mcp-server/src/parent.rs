@@ -8,16 +8,20 @@ use std::time::Duration;
 #[cfg(unix)]
 const ROUND: Duration = Duration::from_millis(500);
 
-/// Returns when the process that started this one is gone.
+/// Remembers the process that started this one; the future returns when it is gone.
+///
+/// Call it before anybody is told that the server is there: once the parent has died, it cannot be found out.
 #[cfg(unix)]
-pub(crate) async fn gone() {
+pub(crate) fn gone() -> impl Future<Output = ()> {
     let parent = rustix::process::getppid();
-    // Started by init, or by nobody we can see: there is none to wait for.
-    if parent.is_none_or(rustix::process::Pid::is_init) {
-        std::future::pending::<()>().await;
-    }
-    while rustix::process::getppid() == parent {
-        tokio::time::sleep(ROUND).await;
+    async move {
+        // Started by init, or by nobody we can see: there is none to wait for.
+        if parent.is_none_or(rustix::process::Pid::is_init) {
+            std::future::pending::<()>().await;
+        }
+        while rustix::process::getppid() == parent {
+            tokio::time::sleep(ROUND).await;
+        }
     }
 }
 

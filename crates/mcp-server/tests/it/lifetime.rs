@@ -1,6 +1,6 @@
 //! How the process begins and ends.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -318,4 +318,20 @@ fn assert_resumes(place: &Place, session: &str) {
     let resumed =
         client.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say back" }));
     assert_eq!(text_of(&resumed), "back");
+}
+
+#[test]
+fn a_signal_right_after_the_first_line_ends_the_server_cleanly() {
+    let place = Place::new();
+    for signal in ["TERM", "INT", "HUP"].repeat(4) {
+        let mut command = place.command(&["--realm", "test", "--http", "127.0.0.1:0"]);
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        let mut log = BufReader::new(child.stderr.take().expect("a pipe"));
+        log.read_line(&mut line).expect("a line");
+        assert!(line.contains("listening on"), "{line}");
+        let sent = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success(), "{signal} could not be sent");
+        assert_eq!(child.wait().expect("it ends").code(), Some(0), "after {signal}");
+    }
 }

@@ -80,3 +80,12 @@ async fn what_came_before_a_broken_line_is_shown() {
     assert_eq!(deltas, [Delta::Text("so far".to_owned())]);
     assert_eq!(error.to_string(), "self_hosted: a line of the stream is not UTF-8");
 }
+
+#[tokio::test]
+async fn an_answer_without_end_is_given_up() {
+    // Comments are passed over, so that nothing but their length can be wrong with them.
+    let stream = format!(": {}\n", "x".repeat(1 << 20)).repeat(65);
+    let (deltas, error) = ask(chat, Provider::SelfHosted, stream.as_bytes()).await;
+    assert_eq!(deltas, []);
+    assert_eq!(error.to_string(), "self_hosted: the answer is longer than 67108864 bytes");
+}
