@@ -1,4 +1,4 @@
-"""The Python MCP SDK as a client of the server, over standard input and output."""
+"""The Python MCP SDK as a client of the server, over standard input and output and over HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REQUEST_TIMEOUT_SECONDS = 30
 
 @asynccontextmanager
 async def connect(
-    place: Place, mode: str = "legacy", environment: dict[str, str] | None = None
+    place: Place, mode: str = "legacy", environment: dict[str, str] | None = None, **options: Any
 ) -> AsyncIterator[Client]:
     """A client on a server process of its own, which ends with the block."""
     command, *arguments = place.server()
@@ -24,15 +24,15 @@ async def connect(
     parameters = StdioServerParameters(command=command, args=arguments, env=environment, cwd=place.work)
     with place.log.open("a") as log:
         transport = stdio_client(parameters, errlog=log)
-        async with Client(transport, mode=mode, read_timeout_seconds=REQUEST_TIMEOUT_SECONDS) as client:
+        async with Client(transport, mode=mode, read_timeout_seconds=REQUEST_TIMEOUT_SECONDS, **options) as client:
             yield client
 
 
 @asynccontextmanager
-async def connect_http(place: Place, mode: str = "legacy") -> AsyncIterator[Client]:
+async def connect_http(place: Place, mode: str = "legacy", **options: Any) -> AsyncIterator[Client]:
     """A client on a server over HTTP, both of which end with the block."""
     with place.http() as url:
-        async with Client(url, mode=mode, read_timeout_seconds=REQUEST_TIMEOUT_SECONDS) as client:
+        async with Client(url, mode=mode, read_timeout_seconds=REQUEST_TIMEOUT_SECONDS, **options) as client:
             yield client
 
 

@@ -44,6 +44,9 @@ TOOLS = [
     "meerkat_archive",
 ]
 
+# The skills that come with the server, which are resources and prompts too.
+COMPANIONS = ["mcp-server-setup", "meerkat-cli-reference", "meerkat-platform", "session-management"]
+
 HINTS = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"]
 
 # A tool that the client itself carries out, and a prompt that makes the offline model call it.

@@ -1,4 +1,6 @@
-"""The server as the command line of the MCP Inspector sees it: one server process per request.
+"""The server as the command line of the MCP Inspector sees it: one connection per request.
+
+It shows no progress, cancels nothing, and speaks no older revision than 2025-11-25.
 
 Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
 `RKAT=… RKAT_MCP=… python3 tests-clients/test_inspector.py [PART OF A NAME]`
@@ -8,7 +10,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import time
 from typing import Any
 
 from children import MODULES, NODE
@@ -35,14 +39,20 @@ from support import (
 INSPECTOR = MODULES / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build" / "index.js"
 
 PROCESS_TIMEOUT_SECONDS = 90
+POLL_SECONDS = 0.2
+
+# A run with this prompt ends only when it is stopped.
+LONG_WAIT = "wait 60000"
+
+ERAS = ["legacy", "modern"]
 
 # Exit codes of the Inspector.
 OK = 0
 TOOL_ERROR = 5
 
 
-def inspect(place: Place, *arguments: str, exit_code: int = OK, url: str | None = None) -> dict[str, Any]:
-    """Makes one request through the Inspector, to a new server or to the one at `url`; gives back the JSON it prints."""
+def command_of(place: Place, *arguments: str, url: str | None = None) -> tuple[list[str], dict[str, str]]:
+    """The Inspector with these arguments, on a new server or on the one at `url`, and its environment."""
     command = [str(NODE), str(INSPECTOR), "--cli", "--cwd", str(place.work), *arguments]
     command += ["--format", "json", "--connect-timeout", "30000"]
     if url:
@@ -50,7 +60,12 @@ def inspect(place: Place, *arguments: str, exit_code: int = OK, url: str | None 
     else:
         server, *server_arguments = place.server()
         command += [server, "--", *server_arguments]
-    environment = {"HOME": str(place.home), "PATH": f"{NODE.parent}:{os.environ['PATH']}"}
+    return command, {"HOME": str(place.home), "PATH": f"{NODE.parent}:{os.environ['PATH']}"}
+
+
+def inspect(place: Place, *arguments: str, exit_code: int = OK, url: str | None = None) -> dict[str, Any]:
+    """Makes one request through the Inspector; gives back the JSON it prints."""
+    command, environment = command_of(place, *arguments, url=url)
     done = subprocess.run(
         command, env=environment, cwd=place.work, capture_output=True, text=True, timeout=PROCESS_TIMEOUT_SECONDS
     )
@@ -66,10 +81,41 @@ def inspect(place: Place, *arguments: str, exit_code: int = OK, url: str | None 
         raise Failure(f"the Inspector printed no JSON ({problem}): {done.stdout!r}") from None
 
 
+def tool_call(tool: str, arguments: dict[str, Any]) -> list[str]:
+    return ["--method", "tools/call", "--tool-name", tool, "--tool-args-json", json.dumps(arguments)]
+
+
 def call(place: Place, tool: str, exit_code: int = OK, **arguments: Any) -> dict[str, Any]:
     """Calls a tool; gives back the result as it was on the wire."""
-    request = ["--method", "tools/call", "--tool-name", tool, "--tool-args-json", json.dumps(arguments)]
-    return inspect(place, *request, exit_code=exit_code)
+    return inspect(place, *tool_call(tool, arguments), exit_code=exit_code)
+
+
+def call_at(place: Place, url: str, era: str, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Calls a tool of the server at `url`; gives back what the tool says."""
+    result = inspect(place, *tool_call(tool, arguments), "--protocol-era", era, url=url)
+    return payload(result, tool)
+
+
+def ended_while_it_waits(place: Place, *arguments: str, url: str | None = None, running: Any) -> None:
+    """Starts a run that waits, and ends the Inspector when `running` says that it does."""
+    command, environment = command_of(place, *tool_call("meerkat_run", {"prompt": LONG_WAIT}), *arguments, url=url)
+    with place.log.open("a") as log:
+        options = {"cwd": place.work, "stdout": log, "stderr": log, "start_new_session": True}
+        process = subprocess.Popen(command, env=environment, **options)
+    try:
+        until(running)
+    finally:
+        # The program may have started others of its own.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def until(is_so: Any) -> None:
+    deadline = time.monotonic() + PROCESS_TIMEOUT_SECONDS
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise Failure("it never came about")
+        time.sleep(POLL_SECONDS)
 
 
 @test("the Inspector shakes hands")
@@ -121,7 +167,7 @@ def _(place: Place) -> None:
 @test("over HTTP the session tools are listed and a run answers, in both eras")
 def _(place: Place) -> None:
     with place.http() as url:
-        for era in ["legacy", "modern"]:
+        for era in ERAS:
             listed = inspect(place, "--method", "tools/list", "--strict", "--protocol-era", era, url=url)
             expect_tools(listed["tools"])
             arguments = ["--method", "tools/call", "--tool-name", "meerkat_run", "--protocol-era", era]
@@ -129,12 +175,74 @@ def _(place: Place) -> None:
             expect_hello(payload(run, "run"))
 
 
+for era in ERAS:
+
+    @test(f"over HTTP a callback tool is carried out and the session outlives the server ({era})")
+    def _(place: Place, era: str = era) -> None:
+        with place.http() as url:
+            run = call_at(place, url, era, "meerkat_run", prompt=CALL_READ_FILE, tools=[READ_FILE])
+            session_id, tool_use_id = expect_pending(run)
+        with place.http() as url:
+            resumed = call_at(place, url, era, "meerkat_resume", **answer_call(session_id, tool_use_id))
+            expect(expect_answer(resumed, "got it", "resume"), session_id, "resume: session_id")
+
+    @test(f"over HTTP the events of a session are followed and replayed ({era})")
+    def _(place: Place, era: str = era) -> None:
+        with place.http() as url:
+
+            def read(stream_id: str) -> list[dict[str, Any]]:
+                found = call_at(place, url, era, "meerkat_event_stream_read", stream_id=stream_id, limit=100)
+                return field(found, "events", "read")
+
+            session_id = expect_answer(call_at(place, url, era, "meerkat_run", prompt="say one"), "one", "run")
+            live = call_at(place, url, era, "meerkat_event_stream_open", session_id=session_id)
+            call_at(place, url, era, "meerkat_resume", session_id=session_id, prompt="say two")
+            seen = read(live["stream_id"])
+            kinds = [event["payload"]["type"] for event in seen]
+            expect((kinds[0], kinds[-1]), ("run_started", "run_completed"), "first and last event")
+            arguments = {"session_id": session_id, "after": seen[0]["seq"]}
+            again = call_at(place, url, era, "meerkat_event_stream_open", **arguments)
+            expect(read(again["stream_id"]), seen[1:], "what is replayed after the first event")
+
+    @test(f"over HTTP a run outlives the Inspector until it is interrupted, and its session goes on ({era})")
+    def _(place: Place, era: str = era) -> None:
+        # In the legacy era a client that is gone cancels nothing; in the modern one the Inspector asks for a task.
+        with place.http() as url:
+
+            def active() -> list[str]:
+                sessions = call_at(place, url, era, "meerkat_sessions")["sessions"]
+                return [entry["session_id"] for entry in sessions if entry["is_active"]]
+
+            ended_while_it_waits(place, "--protocol-era", era, url=url, running=active)
+            [session_id] = active()
+            interrupted = call_at(place, url, era, "meerkat_interrupt", session_id=session_id)
+            expect(interrupted, {"session_id": session_id, "interrupted": True}, "interrupt")
+            until(lambda: not active())
+            resumed = call_at(place, url, era, "meerkat_resume", session_id=session_id, prompt="say back")
+            expect(expect_answer(resumed, "back", "resume"), session_id, "resume: session_id")
+
+
+@test("over stdio a run ends with the Inspector, and its session goes on")
+def _(place: Place) -> None:
+    def stored() -> list[dict[str, Any]]:
+        if not (place.state / "test").exists():
+            return []
+        return payload(call(place, "meerkat_sessions"), "sessions")["sessions"]
+
+    ended_while_it_waits(place, running=lambda: any(entry["is_active"] for entry in stored()))
+    until(lambda: not any(entry["is_active"] for entry in stored()))
+    session_id = stored()[0]["session_id"]
+    resumed = payload(call(place, "meerkat_resume", session_id=session_id, prompt="say back"), "resume")
+    expect(expect_answer(resumed, "back", "resume"), session_id, "resume: session_id")
+
+
 @test("a session is listed and read as a resource")
 def _(place: Place) -> None:
     session_id = expect_answer(payload(call(place, "meerkat_run", prompt="say hello"), "run"), "hello", "run")
     uri = f"meerkat://session/{session_id}"
     listed = inspect(place, "--method", "resources/list")
-    expect([resource["uri"] for resource in listed["resources"]], [uri], "resources")
+    sessions = [resource["uri"] for resource in listed["resources"] if not resource["uri"].startswith("skill:")]
+    expect(sessions, [uri], "resources")
     read = inspect(place, "--method", "resources/read", "--uri", uri)
     document = json.loads(read["contents"][0]["text"])
     expect(document["session"]["session_id"], session_id, "session of the resource")

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import patch
 
 from mcp import Client
 
@@ -87,17 +88,6 @@ async def hello_is_answered(place: Place, mode: str) -> None:
         expect_hello(payload(await call(client, "meerkat_run", prompt="say hello"), "run"))
 
 
-async def cancelled_run_is_resumed(place: Place, mode: str) -> None:
-    async with connect(place, mode) as client:
-        async with long_run(client) as (session_id, waiting):
-            # Cancelling the task makes the library send notifications/cancelled.
-            waiting.cancel()
-            await asyncio.wait({waiting})
-            await until_idle(client, session_id)
-        resumed = await call(client, "meerkat_resume", session_id=session_id, prompt="say back")
-        expect(expect_answer(payload(resumed, "resume"), "back", "resume"), session_id, "resume: session_id")
-
-
 @test("the session tools are listed after an initialize handshake")
 async def _(place: Place) -> None:
     await tools_are_listed(place, "legacy")
@@ -116,30 +106,6 @@ async def _(place: Place) -> None:
 @test("a run answers a client that probes for the newest protocol")
 async def _(place: Place) -> None:
     await hello_is_answered(place, "auto")
-
-
-@test("a callback tool is carried out by the client and the run goes on")
-async def _(place: Place) -> None:
-    async with connect(place) as client:
-        run = await call(client, "meerkat_run", prompt=CALL_READ_FILE, tools=[READ_FILE])
-        session_id, tool_use_id = expect_pending(payload(run, "run"))
-        resumed = await call(client, "meerkat_resume", **answer_call(session_id, tool_use_id))
-        expect(expect_answer(payload(resumed, "resume"), "got it", "resume"), session_id, "resume: session_id")
-
-
-@test("a session goes on after the server was restarted")
-async def _(place: Place) -> None:
-    async with connect(place) as client:
-        first = payload(await call(client, "meerkat_run", prompt="say one"), "run")
-        session_id = expect_answer(first, "one", "run")
-    async with connect(place) as client:
-        resumed = await call(client, "meerkat_resume", session_id=session_id, prompt="say two")
-        expect(expect_answer(payload(resumed, "resume"), "two", "resume"), session_id, "resume: session_id")
-        history = payload(await call(client, "meerkat_history", session_id=session_id), "history")
-        expect_talk(
-            history,
-            [("user", "say one"), ("assistant", "one"), ("user", "say two"), ("assistant", "two")],
-        )
 
 
 @test("an unknown session is refused with its code")
@@ -166,16 +132,6 @@ async def _(place: Place) -> None:
         refusal(resumed, "SESSION_NOT_FOUND", "resume")
 
 
-@test("a run that is cancelled after an initialize handshake leaves a session that can be resumed")
-async def _(place: Place) -> None:
-    await cancelled_run_is_resumed(place, "legacy")
-
-
-@test("a run that is cancelled by a client that probes for the newest protocol leaves a session that can be resumed")
-async def _(place: Place) -> None:
-    await cancelled_run_is_resumed(place, "auto")
-
-
 @test("a second run on a busy session is refused")
 async def _(place: Place) -> None:
     async with connect(place) as client:
@@ -199,6 +155,13 @@ async def _(place: Place) -> None:
         expect_answer(payload(resumed, "resume"), "back", "resume")
 
 
+# How a test reaches a server on its place; each block has a server of its own.
+TRANSPORTS = {"stdio": connect, "HTTP": connect_http}
+MODES = {"after a handshake": "legacy", "on the newest protocol": "auto"}
+# Protocols of yesterday, as the library of that time asks for them.
+OLD_VERSIONS = ["2025-06-18", "2025-03-26", "2024-11-05"]
+
+
 async def progress_is_told(client: Client) -> None:
     told: list[tuple[float, str | None]] = []
 
@@ -212,38 +175,110 @@ async def progress_is_told(client: Client) -> None:
         raise Failure(f"progress should grow and have words: {told}")
 
 
-@test("the progress of a run is told")
-async def _(place: Place) -> None:
-    async with connect(place) as client:
+async def progress(place: Place, reach: Any, mode: str) -> None:
+    async with reach(place, mode) as client:
         await progress_is_told(client)
 
 
-for mode in ["legacy", "auto"]:
+async def cancellation(place: Place, reach: Any, mode: str) -> None:
+    async with reach(place, mode) as client:
+        async with long_run(client) as (session_id, waiting):
+            # Cancelling the task makes the library send notifications/cancelled, or close the stream.
+            waiting.cancel()
+            await asyncio.wait({waiting})
+            await until_idle(client, session_id)
+        resumed = await call(client, "meerkat_resume", session_id=session_id, prompt="say back")
+        expect(expect_answer(payload(resumed, "resume"), "back", "resume"), session_id, "resume: session_id")
 
-    @test(f"over HTTP a run answers and tells its progress ({mode})")
-    async def _(place: Place, mode: str = mode) -> None:
-        async with connect_http(place, mode) as client:
-            expect_hello(payload(await call(client, "meerkat_run", prompt="say hello"), "run"))
-            await progress_is_told(client)
 
-    @test(f"over HTTP a cancelled run leaves a session that can be resumed ({mode})")
-    async def _(place: Place, mode: str = mode) -> None:
-        async with connect_http(place, mode) as client:
-            async with long_run(client) as (session_id, waiting):
-                waiting.cancel()
-                await asyncio.wait({waiting})
-                await until_idle(client, session_id)
-            resumed = await call(client, "meerkat_resume", session_id=session_id, prompt="say back")
-            expect_answer(payload(resumed, "resume"), "back", "resume")
+async def callback(place: Place, reach: Any, mode: str) -> None:
+    async with reach(place, mode) as client:
+        run = await call(client, "meerkat_run", prompt=CALL_READ_FILE, tools=[READ_FILE])
+        session_id, tool_use_id = expect_pending(payload(run, "run"))
+        resumed = await call(client, "meerkat_resume", **answer_call(session_id, tool_use_id))
+        expect(expect_answer(payload(resumed, "resume"), "got it", "resume"), session_id, "resume: session_id")
 
-    @test(f"over HTTP a callback tool is carried out and the session outlives the server ({mode})")
-    async def _(place: Place, mode: str = mode) -> None:
-        async with connect_http(place, mode) as client:
-            run = await call(client, "meerkat_run", prompt=CALL_READ_FILE, tools=[READ_FILE])
-            session_id, tool_use_id = expect_pending(payload(run, "run"))
-        async with connect_http(place, mode) as client:
-            resumed = await call(client, "meerkat_resume", **answer_call(session_id, tool_use_id))
-            expect(expect_answer(payload(resumed, "resume"), "got it", "resume"), session_id, "resume: session_id")
+
+async def read_events(client: Client, stream_id: str) -> list[dict[str, Any]]:
+    """Everything the stream has."""
+    seen: list[dict[str, Any]] = []
+    while True:
+        found = payload(
+            await call(client, "meerkat_event_stream_read", stream_id=stream_id, timeout_ms=300, limit=100), "read"
+        )
+        if field(found, "status", "read") != "event":
+            return seen
+        seen += field(found, "events", "read")
+
+
+async def events(place: Place, reach: Any, mode: str) -> None:
+    async with reach(place, mode) as client:
+        run = payload(await call(client, "meerkat_run", prompt="say one"), "run")
+        session_id = expect_answer(run, "one", "run")
+        live = payload(await call(client, "meerkat_event_stream_open", session_id=session_id), "open")
+        await call(client, "meerkat_resume", session_id=session_id, prompt="say two")
+        seen = await read_events(client, live["stream_id"])
+        kinds = [event["payload"]["type"] for event in seen]
+        expect((kinds[0], kinds[-1]), ("run_started", "run_completed"), "first and last event")
+        closed = payload(await call(client, "meerkat_event_stream_close", stream_id=live["stream_id"]), "close")
+        expect(field(closed, "closed", "close"), True, "close: closed")
+        arguments = {"session_id": session_id, "after": seen[0]["seq"]}
+        again = payload(await call(client, "meerkat_event_stream_open", **arguments), "open")
+        expect(await read_events(client, again["stream_id"]), seen[1:], "what is replayed after the first event")
+
+
+async def restart(place: Place, reach: Any, mode: str) -> None:
+    async with reach(place, mode) as client:
+        first = payload(await call(client, "meerkat_run", prompt="say one"), "run")
+        session_id = expect_answer(first, "one", "run")
+    async with reach(place, mode) as client:
+        resumed = await call(client, "meerkat_resume", session_id=session_id, prompt="say two")
+        expect(expect_answer(payload(resumed, "resume"), "two", "resume"), session_id, "resume: session_id")
+        history = payload(await call(client, "meerkat_history", session_id=session_id), "history")
+        expect_talk(
+            history,
+            [("user", "say one"), ("assistant", "one"), ("user", "say two"), ("assistant", "two")],
+        )
+
+
+TALKS = [
+    ("is told the progress of a run", progress),
+    ("cancels a run, and its session goes on", cancellation),
+    ("carries out a callback tool", callback),
+    ("follows the events of a session and has them replayed", events),
+    ("resumes a session after the server was restarted", restart),
+]
+
+for transport, reach in TRANSPORTS.items():
+    for title, mode in MODES.items():
+        for what, talk in TALKS:
+
+            @test(f"over {transport}, {title}, a client {what}")
+            async def _(place: Place, reach: Any = reach, mode: str = mode, talk: Any = talk) -> None:
+                await talk(place, reach, mode)
+
+    @test(f"over {transport} the events of a run are told while it runs")
+    async def _(place: Place, reach: Any = reach) -> None:
+        told: list[Any] = []
+
+        async def note(message: Any) -> None:
+            told.append(message.data)
+
+        async with reach(place, logging_callback=note) as client:
+            run = payload(await call(client, "meerkat_run", prompt="say hello", stream=True), "run")
+            session_id = expect_answer(run, "hello", "run")
+        kinds = [entry["event"]["payload"]["type"] for entry in told if entry.get("session_id") == session_id]
+        expect((kinds[:1], kinds[-1:]), (["run_started"], ["run_completed"]), "first and last event")
+
+    for version in OLD_VERSIONS:
+
+        @test(f"over {transport} a client of {version} runs with progress and cancels")
+        async def _(place: Place, reach: Any = reach, version: str = version) -> None:
+            with patch("mcp.client.session.LATEST_HANDSHAKE_VERSION", version):
+                async with reach(place) as client:
+                    expect(client.protocol_version, version, "the protocol that was agreed on")
+                    await progress_is_told(client)
+                await cancellation(place, reach, "legacy")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any
 from children import MODULES, NODE
 from support import (
     CALL_READ_FILE,
+    COMPANIONS,
     READ_FILE,
     Failure,
     Place,
@@ -77,9 +78,9 @@ def converse(place: Place, reach: dict[str, Any], **settings: Any) -> dict[str, 
 def lists(place: Place, reach: dict[str, Any], client: dict[str, Any]) -> None:
     found = converse(place, reach, talk="lists", **client)
     expect_tools(found["tools"])
-    expect(found["resources"]["resources"], [], "resources")
-    expect(len(found["templates"]["resourceTemplates"]), 2, "number of templates")
-    expect(found["prompts"]["prompts"], [], "prompts")
+    expect([one["uri"] for one in found["resources"]["resources"]], [f"skill://{n}/SKILL.md" for n in COMPANIONS], "resources")
+    expect(len(found["templates"]["resourceTemplates"]), 3, "number of templates")
+    expect([one["name"] for one in found["prompts"]["prompts"]], COMPANIONS, "prompts")
     expect(field(found["server"], "name", "server"), "rkat-mcp", "server name")
 
 

@@ -1,6 +1,7 @@
 //! What the benchmarks stand on: a folder, a realm in it, and SQLite alone to compare with.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use meerkat::Realm;
 use meerkat_core::Timestamp;
@@ -28,7 +29,7 @@ pub(crate) fn realm(folder: &Path) -> Result<Realm, Failure> {
 }
 
 /// SQLite and nothing else, as durable as the store.
-pub(crate) struct Floor(rusqlite::Connection);
+pub(crate) struct Floor(Mutex<rusqlite::Connection>);
 
 impl Floor {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
@@ -37,12 +38,13 @@ impl Floor {
         connection.execute_batch(
             "PRAGMA synchronous = FULL; CREATE TABLE messages (seq INTEGER PRIMARY KEY, message BLOB NOT NULL)",
         )?;
-        Ok(Self(connection))
+        Ok(Self(Mutex::new(connection)))
     }
 
     pub(crate) fn commit(&self) -> Result<(), Failure> {
         let message = [b'x'; 200];
-        self.0.execute("INSERT INTO messages (message) VALUES (?1)", [message.as_slice()])?;
+        let connection = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        connection.execute("INSERT INTO messages (message) VALUES (?1)", [message.as_slice()])?;
         Ok(())
     }
 }

@@ -7,8 +7,10 @@
 
 mod floor;
 mod mcp;
+mod mcp_client;
 mod measure;
 mod providers;
+mod skills;
 mod spine;
 
 use std::process::ExitCode;
@@ -19,7 +21,13 @@ use measure::{Effort, Failure};
 type Bench = (&'static str, fn(Effort) -> Result<(), Failure>);
 
 /// Every benchmark, in the order in which they run.
-const BENCHES: [Bench; 3] = [("spine", spine::run), ("mcp", mcp::run), ("providers", providers::run)];
+const BENCHES: [Bench; 5] = [
+    ("spine", spine::run),
+    ("mcp", mcp::run),
+    ("mcp-client", mcp_client::run),
+    ("providers", providers::run),
+    ("skills", skills::run),
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

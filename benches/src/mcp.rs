@@ -1,7 +1,6 @@
 //! The MCP server: its start, a list of its tools, its memory, and many clients over HTTP.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::floor::{Floor, folder};
-use crate::measure::{Effort, Failure, Times, compare, resident, tell};
+use crate::measure::{Effort, Failure, Times, compare, program, resident, tell};
 
 /// How many clients call at once, and how many runs each makes.
 const CLIENTS: usize = 200;
@@ -126,20 +125,15 @@ async fn client(address: String, runs: usize) -> Result<Vec<Duration>, std::io::
     Ok(times)
 }
 
-fn program(name: &str) -> Result<PathBuf, Failure> {
-    let path = std::env::current_exe()?.with_file_name(name);
-    if path.is_file() { Ok(path) } else { Err(format!("`{}` is not built", path.display()).into()) }
-}
-
 /// A server over stdio, after the handshake.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
 }
 
 impl Server {
-    fn start(command: &mut Command) -> Result<Self, Failure> {
+    pub(crate) fn start(command: &mut Command) -> Result<Self, Failure> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let stdin = child.stdin.take().ok_or("no stdin")?;
         let stdout = BufReader::new(child.stdout.take().ok_or("no stdout")?);
@@ -154,14 +148,14 @@ impl Server {
         Ok(server)
     }
 
-    fn ask(&mut self, request: &Value) -> Result<Value, Failure> {
+    pub(crate) fn ask(&mut self, request: &Value) -> Result<Value, Failure> {
         writeln!(self.stdin, "{request}")?;
         let mut answer = String::new();
         self.stdout.read_line(&mut answer)?;
         Ok(serde_json::from_str(&answer)?)
     }
 
-    fn memory(&self) -> u64 {
+    pub(crate) fn memory(&self) -> u64 {
         resident(self.child.id()).unwrap_or(0)
     }
 }

@@ -1,9 +1,10 @@
 //! Measuring two things in turns, and saying how they compare.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Why a benchmark could not be made.
-pub(crate) type Failure = Box<dyn std::error::Error>;
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// How much work to put in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,15 +53,20 @@ impl Times {
     }
 }
 
-/// Prints how one thing compares to its floor, and what it should reach. Over the aim, a full measurement fails;
-/// a short one proves nothing either way.
+/// Prints how one thing compares to its floor, and what it should reach. The two were measured in turns: each
+/// measurement is held against the floor's of the same moment, so that a busy machine weighs on both alike. Over the
+/// aim, a full measurement fails; a short one proves nothing either way.
 pub(crate) fn compare(
     what: &str,
     (ours, floor): (&Times, &Times),
     aim: f64,
     effort: Effort,
 ) -> Result<(), Failure> {
-    let ratio = ours.median().as_secs_f64() / floor.median().as_secs_f64().max(f64::EPSILON);
+    let pairs = ours.0.iter().zip(&floor.0);
+    let mut ratios: Vec<f64> =
+        pairs.map(|(ours, floor)| ours.as_secs_f64() / floor.as_secs_f64().max(f64::EPSILON)).collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    let ratio = ratios.get(ratios.len() / 2).copied().ok_or("nothing was measured")?;
     let verdict = if ratio <= aim { "ok" } else { "over" };
     println!(
         "{what:<52} {ratio:>6.2} x   (aim {aim:.1}: {verdict}; median {:?} to {:?})",
@@ -84,4 +90,10 @@ pub(crate) fn resident(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// Finds a program of the workspace, beside this one.
+pub(crate) fn program(name: &str) -> Result<PathBuf, Failure> {
+    let path = std::env::current_exe()?.with_file_name(name);
+    if path.is_file() { Ok(path) } else { Err(format!("`{}` is not built", path.display()).into()) }
 }

@@ -15,10 +15,13 @@ use crate::error::Error;
 use crate::process::{root, run};
 
 /// The test scripts, in the order they run.
-pub(crate) const SCRIPTS: [&str; 9] = [
+pub(crate) const SCRIPTS: [&str; 12] = [
     "test_python_client.py",
     "test_inspector.py",
+    "test_real_servers.py",
+    "test_conformance_client.py",
     "test_typescript_client.py",
+    "test_skills.py",
     "test_conformance.py",
     "test_judge.py",
     "test_wire.py",
@@ -44,6 +47,8 @@ pub(crate) fn script(name: &str) -> Result<Command, Error> {
     let program = |name| own.with_file_name(name).with_extension(std::env::consts::EXE_EXTENSION);
     let mut command = Command::new(python(&installed()));
     command.arg(sources().join(name)).env("RKAT_MCP", program("rkat-mcp")).env("RKAT", program("rkat"));
+    command.env("CONFORMANCE_CLIENT", program("examples/conformance_client"));
+    command.env("USE_SERVERS", program("examples/use_servers"));
     command.env("CONFORMANCE_SERVER", program("examples/conformance_server"));
     command.env("WIRE_MATRIX", program("examples/wire_matrix"));
     command.current_dir(root());

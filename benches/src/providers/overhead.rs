@@ -37,25 +37,34 @@ fn one(
     let count = commits(&ours_folder.path().join(&log))? - before;
     let client = client()?;
     let floor = Floor::open(&floor_folder.path().join("floor.sqlite3"))?;
-    let least = Least { client, url: format!("{}/v1/messages", server.base_url), bodies: server.requests() };
+    let url = format!("{}/v1/messages", server.base_url);
+    let least = Arc::new(Least { client, url, bodies: server.requests(), floor, commits: count });
     println!("  {} calls, {count} commits", least.bodies.len());
     let (mut our_times, mut floor_times) = (Times::default(), Times::default());
     for _ in 0..effort.rounds(40) {
         for _ in 0..5 {
-            our_times.time(|| tokio.block_on(ours.run()))?;
+            let ours = ours.clone();
+            our_times.time(|| in_task(tokio, async move { ours.run().await }))?;
         }
         for _ in 0..5 {
-            floor_times.time(|| {
-                tokio.block_on(least.ask())?;
-                (0..count).try_for_each(|_| floor.commit())
-            })?;
+            let least = Arc::clone(&least);
+            floor_times.time(|| in_task(tokio, async move { least.run().await }))?;
         }
         server.requests();
     }
     compare(what, (&our_times, &floor_times), 1.5, effort)
 }
 
+/// Does it where a server does what it is asked: in a task of the runtime.
+fn in_task(
+    tokio: &tokio::runtime::Runtime,
+    work: impl Future<Output = Result<(), Failure>> + Send + 'static,
+) -> Result<(), Failure> {
+    tokio.block_on(tokio.spawn(work))?
+}
+
 /// The whole program, by its table of operations.
+#[derive(Clone)]
 struct Ours {
     runtime: Runtime,
 }
@@ -91,14 +100,21 @@ impl Ours {
     }
 }
 
-/// The same calls with the same bodies, and nothing else.
+/// The same calls with the same bodies, as many commits, and nothing else.
 struct Least {
     client: reqwest::Client,
     url: String,
     bodies: Vec<Vec<u8>>,
+    floor: Floor,
+    commits: usize,
 }
 
 impl Least {
+    async fn run(&self) -> Result<(), Failure> {
+        self.ask().await?;
+        (0..self.commits).try_for_each(|_| self.floor.commit())
+    }
+
     async fn ask(&self) -> Result<(), Failure> {
         for body in &self.bodies {
             let call = self.client.post(&self.url).header("content-type", "application/json");

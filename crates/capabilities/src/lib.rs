@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_have_the_shapes_of_the_contract() {
+    fn statuses_have_the_shapes_of_the_wire() {
         let of = |presence| Declaration { id: CapabilityId::Shell, presence };
         let status = |presence, on| serde_json::to_value(of(presence).status(|_| on)).unwrap();
         assert_eq!(status(Presence::Always, false), json!("Available"));

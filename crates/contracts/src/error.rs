@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_session_rows_are_those_of_the_contract() {
+    fn the_session_rows_are_the_published_ones() {
         let rows = [
             ("SESSION_NOT_FOUND", -32001, 404, 1),
             ("SESSION_BUSY", -32002, 409, 1),

@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 pub struct StreamOpenRequest {
     /// The session; it need not be running.
     pub session_id: String,
-    /// Begin after the event with this `seq`, with what is still kept; only new events if left out.
+    /// Begin after the event with this `seq`, with what is still kept; 0 for all of it. Only new events if left
+    /// out. What is no longer kept is told as one `stream_truncated` event.
     pub after: Option<u64>,
 }
 

@@ -8,6 +8,7 @@ mod error;
 mod event;
 mod help;
 mod image;
+mod mcp;
 mod session;
 mod version;
 mod wish;
@@ -26,10 +27,13 @@ pub use image::{
     ImageEncoding, ImageEnd, ImageInput, ImageIntent, ImageProvider, ImageRef, ImageReply, ImageTarget,
     ImageTerminal, ImageView,
 };
+pub use mcp::{
+    McpAddRequest, McpOperation, McpReloadRequest, McpRemoveRequest, McpReply, McpServerInput, McpStatus,
+};
 pub use session::{
     ArchiveReply, Billing, BuiltinConfig, CompletedReply, HistoryReply, HistoryRequest, InterruptReply,
     PendingCall, PendingReply, ReadReply, ResumeRequest, RunReply, RunRequest, SessionEntry, SessionRequest,
     SessionState, SessionsReply, SessionsRequest, TextBlock, ToolHandler, ToolOverlayInput, ToolResultInput,
 };
 pub use version::{CONTRACT_VERSION, ContractVersion};
-pub use wish::{HookOverrides, SkillKey, SkillRef, SkillRefKind};
+pub use wish::{HookOverrides, SkillKey, SkillRef, SkillRefKind, SkillsAction, SkillsRequest};

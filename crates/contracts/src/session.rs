@@ -230,8 +230,11 @@ pub struct PendingCall {
     pub tool_use_id: String,
     /// The tool.
     pub tool_name: String,
-    /// The arguments.
+    /// The arguments. If they are too long they are shown in part, and `args_blob_id` leads to the whole.
     pub args: Value,
+    /// The whole arguments, for `meerkat_blob_get`, if they were too long to be shown whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub args_blob_id: Option<BlobId>,
 }
 
 /// A piece of text.
@@ -347,7 +350,7 @@ pub struct HistoryRequest {
     pub session_id: String,
     /// How many messages to pass over, from the oldest (default 0).
     pub offset: Option<u64>,
-    /// How many to give (default all).
+    /// How many to give (default all that fit into a reply).
     pub limit: Option<u64>,
 }
 
@@ -378,7 +381,7 @@ pub struct HistoryReply {
 /// Which sessions to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionsRequest {
-    /// How many to give (default all).
+    /// How many to give (default all that fit into a reply).
     pub limit: Option<u64>,
     /// How many to pass over.
     pub offset: Option<u64>,
@@ -393,6 +396,9 @@ pub struct SessionsRequest {
 pub struct SessionsReply {
     /// The sessions.
     pub sessions: Vec<SessionEntry>,
+    /// The `offset` of the next page, if there are more than fit into a reply or than were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<u64>,
 }
 
 /// One session of a list.

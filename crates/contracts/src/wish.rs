@@ -32,6 +32,35 @@ pub struct SkillRef {
     pub skill_name: String,
 }
 
+impl SkillRef {
+    /// Returns the key it refers to.
+    #[must_use]
+    pub fn key(&self) -> SkillKey {
+        SkillKey { source_uuid: self.source_uuid.clone(), skill_name: self.skill_name.clone() }
+    }
+}
+
+/// Asks for skills.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SkillsRequest {
+    /// `list` for all of them, `inspect` for one in full.
+    pub action: SkillsAction,
+    /// Which one to inspect.
+    pub skill_key: Option<SkillKey>,
+    /// The id of the source to take it from, whatever the key says.
+    pub source: Option<String>,
+}
+
+/// What to do with skills.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SkillsAction {
+    /// List them.
+    List,
+    /// Show one in full.
+    Inspect,
+}
+
 /// Hooks of one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HookOverrides {

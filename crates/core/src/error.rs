@@ -41,13 +41,14 @@ kinds! {
     StoreError = "SESSION_STORE_ERROR",
     /// The session exists but cannot do this.
     SessionUnsupported = "SESSION_UNSUPPORTED",
-    /// The run ended in failure; what it had committed is kept.
+    /// The run ended in failure, its provider's refusals included; `error_class` says of which sort. What it had
+    /// committed is kept.
     AgentError = "AGENT_ERROR",
     /// The same input was already accepted.
     DuplicateInput = "DUPLICATE_INPUT",
     /// The run was interrupted or its request cancelled.
     RequestCancelled = "REQUEST_CANCELLED",
-    /// The model provider refused or failed for good.
+    /// No model can be asked: nobody serves it or there is no key for it; or no picture was made.
     ProviderError = "PROVIDER_ERROR",
     /// A budget ran out where that is an error.
     BudgetExhausted = "BUDGET_EXHAUSTED",

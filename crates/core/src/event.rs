@@ -1,6 +1,6 @@
 //! Events: what happens in a session, as streams show it.
 //!
-//! The list is the public contract's, so it is longer than an enum of ours would be; the wire says `turn`
+//! The list is the public one, so it is longer than an enum of ours would be; the wire says `turn`
 //! where we say step.
 
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use crate::{
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the fields are the contract's and say what they are")]
+#[expect(missing_docs, reason = "the fields are those of the wire and say what they are")]
 pub enum AgentEvent {
     /// A run began.
     RunStarted { session_id: SessionId, prompt: Content },
@@ -251,7 +251,7 @@ macro_rules! wire_enum {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
-        #[expect(missing_docs, reason = "the names are the contract's and say what they are")]
+        #[expect(missing_docs, reason = "the names are those of the wire and say what they are")]
         pub enum $name { $($variant),* }
     };
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{AssistantImage, BoxFuture, Content, ContentBlock, RunId, SessionId};
+use crate::{AssistantImage, BoxFuture, Content, ContentBlock, RunId, SessionId, ToolConfigChange};
 
 /// What the model is told of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -198,4 +198,15 @@ pub trait Tool: Send + Sync {
 pub trait ToolSource: Send + Sync {
     /// Lists the tools on offer now.
     fn tools(&self) -> Vec<Arc<dyn Tool>>;
+
+    /// Makes the changes that wait for a run to be between two steps, and tells of all that changed since it
+    /// was asked the last time. A source that never changes has nothing to tell.
+    fn settle(&self) -> Vec<ToolConfigChange> {
+        Vec::new()
+    }
+
+    /// Returns a notice for the model about tools that are still to come; `None` when all are there.
+    fn notice(&self) -> Option<String> {
+        None
+    }
 }

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use meerkat::{Backend, RealmScope};
+use meerkat::skill::{Roots, Trust};
+use meerkat::{Backend, RealmScope, ServerFiles, ServerFilesError};
 use meerkat_mcp_server::http::{Listen, ListenError};
 
 /// Meerkat as an MCP server: durable agent sessions as tools.
@@ -31,12 +32,17 @@ pub(crate) struct Args {
     /// Keep realms in this folder.
     #[arg(long, value_name = "DIR")]
     state_root: Option<PathBuf>,
-    /// The project folder.
+    /// The project folder: its skills, and the MCP servers in its .rkat/mcp.toml once `rkat trust` was said there.
+    /// Without it, nothing of a project is read.
     #[arg(long, value_name = "DIR")]
     context_root: Option<PathBuf>,
-    /// The folder of the user's own files; nothing is read from it yet.
+    /// The folder of the user's own files, in place of the home folder: MCP servers are in its .rkat/mcp.toml, skills in
+    /// its .rkat/skills.
     #[arg(long, value_name = "DIR")]
     user_config_root: Option<PathBuf>,
+    /// Look for skills in this folder first; may be repeated.
+    #[arg(long, value_name = "DIR")]
+    skill_dir: Vec<PathBuf>,
     /// Serve HTTP on this address, such as 127.0.0.1:8000, instead of stdio; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
@@ -50,7 +56,7 @@ pub(crate) struct Args {
     /// Accept pages of this origin too, such as `https://app.example.com`; may be repeated.
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     allow_origin: Vec<String>,
-    /// Accepted for older set-ups: paths are always shown.
+    /// Show where files are in the config; they are always shown.
     #[arg(long)]
     expose_paths: bool,
 }
@@ -68,6 +74,19 @@ impl Args {
             Some(path) => listen.with_token_file(path),
             None => Ok(listen),
         })
+    }
+
+    /// Where skills are looked for.
+    pub(crate) fn skill_roots(&self, home: Option<PathBuf>) -> Result<Roots, ServerFilesError> {
+        let (project, home) = (self.context_root.clone(), self.user_config_root.clone().or(home));
+        let trusted = ServerFiles::of(project.as_deref(), home.as_deref()).trusts_folder()?;
+        let trust = if trusted { Trust::Trusted } else { Trust::Untrusted };
+        Ok(Roots { extra: self.skill_dir.clone(), project, home, trust })
+    }
+
+    /// The project's folder and the user's own, where they are given.
+    pub(crate) fn folders(&self) -> (Option<PathBuf>, Option<PathBuf>) {
+        (self.context_root.clone(), self.user_config_root.clone())
     }
 
     pub(crate) fn scope(self) -> RealmScope {

@@ -1,13 +1,15 @@
 //! What `rkat-mcp` reads from its surroundings, and nothing else does.
 //!
 //! - `XDG_DATA_HOME`, `HOME`, `APPDATA`: where realms are kept.
+//! - `HOME`, `USERPROFILE`: where the user's skills and file of MCP servers are.
+//! - the rest of the environment: MCP servers get the harmless part of it, and what their entries name.
 //! - `RKAT_TOKEN`: the bearer token that HTTP clients must show.
 
 #![expect(clippy::disallowed_methods, reason = "this is the program's one file that reads the environment")]
 
 use std::path::PathBuf;
 
-use meerkat::Surroundings;
+use meerkat::{ServerSurroundings, Surroundings};
 
 pub(crate) fn surroundings() -> Surroundings {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -21,9 +23,27 @@ pub(crate) fn surroundings() -> Surroundings {
     Surroundings { data_home, current_dir: std::env::current_dir().ok() }
 }
 
+/// The user's home folder.
+pub(crate) fn home() -> Option<PathBuf> {
+    let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+    std::env::var_os(name).filter(|home| !home.is_empty()).map(PathBuf::from)
+}
+
 /// Looks a key or token up by the name of its variable.
 pub(crate) fn secret(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// Where MCP servers are found, and what they are started with.
+pub(crate) fn servers(project: Option<PathBuf>, home: Option<PathBuf>) -> ServerSurroundings {
+    ServerSurroundings {
+        project,
+        home: home.or_else(self::home),
+        environment: std::env::vars_os()
+            .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+            .collect(),
+        program: std::env::current_exe().ok(),
+    }
 }
 
 /// The token that HTTP clients must show.

@@ -6,12 +6,15 @@
 
 pub mod http;
 pub mod layer;
+pub mod lifetime;
 mod product;
 mod server;
 mod signals;
+mod skills;
 mod stdio;
 
 pub use product::{Host, Product, UnknownTool, handle_tools_call, handle_tools_call_with, tools_list};
 pub use server::Server;
 pub use signals::terminated;
+pub use skills::serve_skills;
 pub use stdio::Stdio;

@@ -2,12 +2,11 @@
 
 use std::io::Write as _;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::time::Duration;
+
+use meerkat_mcp_server::lifetime::LAST_LINES;
 
 /// How many lines wait for a slow reader; what comes on top is lost.
 const WAITING: usize = 4096;
-/// How long the last lines may take.
-const LAST_LINES: Duration = Duration::from_millis(100);
 
 /// Takes lines from anywhere and writes them from a thread of its own.
 #[derive(Clone)]

@@ -7,21 +7,25 @@ mod parent;
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Parser as _;
-use meerkat::{Backend, Manifest, RealmOptions, RuntimeOptions, Unnamed};
+use meerkat::{
+    Backend, Manifest, McpServers, McpServersOptions, Notify, Programs, RealmOptions, RuntimeOptions, Skills,
+    SkillsOptions, Unnamed,
+};
+use meerkat_mcp_server::http::Listen;
+use meerkat_mcp_server::lifetime::LAST_THREADS;
 use meerkat_mcp_server::{Host, Server, Stdio, terminated};
 
 use crate::args::Args;
 use crate::log::Log;
 
-/// How long threads that still work are waited for: those that matter have committed by then.
-const LAST_THREADS: Duration = Duration::from_millis(100);
-
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
+    if let Some(code) = meerkat::mcp::supervise(std::env::args_os()) {
+        return code;
+    }
     let args = Args::parse();
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
@@ -34,22 +38,33 @@ fn main() -> ExitCode {
 
 fn run(args: Args) -> Result<(), Failure> {
     let listen = args.listen(env::token());
+    let skill_roots = args.skill_roots(env::home())?;
+    let (project, home) = args.folders();
     let scope = args.scope();
     let options = scope.options(Unnamed::Isolated, &env::surroundings(), "rkat-mcp")?;
     let greeting = greeting(&options);
     let log = Log::start();
     let (warnings, runs) = (log.clone(), log.clone());
+    let servers = McpServers::new(McpServersOptions {
+        notify: Some(notify(log.clone())),
+        programs: programs(listen.as_ref().and_then(|listen| listen.as_ref().ok())),
+        ..McpServersOptions::of(env::servers(project, home))
+    });
     let instance = scope.instance;
     let secrets: meerkat::SecretSource = Arc::new(env::secret);
+    let skills = Skills::new(SkillsOptions::of(skill_roots));
+    let agents = skills.clone();
     let runtime_options = move || RuntimeOptions {
+        skills: Some(agents.clone()),
         instance: instance.clone(),
         secrets: Some(Arc::clone(&secrets)),
+        servers: Some(Arc::clone(&servers)),
         ..RuntimeOptions::default()
     };
     let host = Host::on_realm(options, runtime_options, move |warning| {
         warnings.line(&format!("warning: {warning}"))
     });
-    let server = Server::new(host, move |line| runs.line(line));
+    let server = Server::with_skills(host, &skills, move |line| runs.line(line))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let served = runtime.block_on(async {
         match listen {
@@ -65,6 +80,19 @@ fn run(args: Args) -> Result<(), Failure> {
     runtime.shutdown_timeout(LAST_THREADS);
     log.finish();
     served
+}
+
+/// Tells what is wrong with files of MCP servers.
+fn notify(log: Log) -> Notify {
+    Arc::new(move |line: &str| log.line(line))
+}
+
+/// Over HTTP without a token, a caller may be anybody on this machine.
+fn programs(listen: Option<&Listen>) -> Programs {
+    match listen {
+        Some(Listen { token: None, .. }) => Programs::FromFiles,
+        _ => Programs::Allowed,
+    }
 }
 
 /// The first line on stderr.

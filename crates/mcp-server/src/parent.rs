@@ -2,11 +2,7 @@
 //! never closes it; a server without its client has nothing left to do.
 
 #[cfg(unix)]
-use std::time::Duration;
-
-/// How often is looked.
-#[cfg(unix)]
-const ROUND: Duration = Duration::from_millis(500);
+use meerkat_mcp_server::lifetime::PARENT_ROUND;
 
 /// Remembers the process that started this one; the future returns when it is gone.
 ///
@@ -20,7 +16,7 @@ pub(crate) fn gone() -> impl Future<Output = ()> {
             std::future::pending::<()>().await;
         }
         while rustix::process::getppid() == parent {
-            tokio::time::sleep(ROUND).await;
+            tokio::time::sleep(PARENT_ROUND).await;
         }
     }
 }

@@ -1,24 +1,26 @@
 //! The MCP server of one realm, over whatever transport.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use meerkat::Skills;
+use meerkat::skill::{Watch, WatchOptions};
 use rmcp::service::serve_directly;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::http::{self, Access, Limits};
-use crate::layer::{Layer, Notices};
+use crate::layer::{Layer, Notices, Service};
+use crate::lifetime::{LAST_COMMITS, LAST_WORDS};
 use crate::product::{Host, Log, Product};
-use crate::stdio::{FAREWELL, LAST_COMMITS, Stdio};
-
-/// How long the last lines may take to be written.
-const LAST_WORDS: Duration = Duration::from_millis(100);
+use crate::skills::SkillViews;
+use crate::stdio::Stdio;
 
 /// Serves the operations of one realm, to any number of clients.
 #[derive(Clone)]
 pub struct Server {
     layer: Layer<Product>,
+    /// Follows changes of skills, where there are any to serve.
+    skills: Option<Arc<Watch>>,
 }
 
 impl Server {
@@ -26,7 +28,27 @@ impl Server {
     pub fn new(host: Host, log: impl Fn(&str) + Send + Sync + 'static) -> Self {
         let log: Log = Arc::new(log);
         let notices = Notices::default();
-        Self { layer: Layer::new(Product::new(host, log, notices.clone()), notices) }
+        Self { layer: Layer::new(Product::new(host, log, notices.clone(), None), notices), skills: None }
+    }
+
+    /// Makes a server that serves skills too, and follows their changes. The host's runtimes should have the same
+    /// skills.
+    ///
+    /// # Errors
+    /// Says when changes cannot be followed.
+    pub fn with_skills(
+        host: Host,
+        skills: &Skills,
+        log: impl Fn(&str) + Send + Sync + 'static,
+    ) -> std::io::Result<Self> {
+        let log: Log = Arc::new(log);
+        let notices = Notices::default();
+        let views = SkillViews::new(skills.catalogue().clone());
+        let told = Arc::clone(&log);
+        views.tell(notices.clone(), move |line| told(line));
+        let watch = skills.catalogue().watch(WatchOptions::default())?;
+        let product = Product::new(host, log, notices.clone(), Some(views));
+        Ok(Self { layer: Layer::new(product, notices), skills: Some(Arc::new(watch)) })
     }
 
     /// Returns the layer that serves.
@@ -41,23 +63,17 @@ impl Server {
     }
 
     /// Serves one client over stdio until it closes its side, then ends every run cleanly.
-    pub async fn serve(&self, mut stdio: Stdio) {
-        let (closed, in_flight, written) = (stdio.closed(), stdio.in_flight(), stdio.written());
-        let ending = async {
-            closed.cancelled().await;
-            let _ = tokio::time::timeout(FAREWELL, in_flight.wait()).await;
-            // Runs that nobody waits for, such as those of tasks, end cleanly too.
-            self.shutdown().await;
-            // The answers of what was just ended still go out, if anybody reads them.
-            let _ = tokio::time::timeout(LAST_WORDS, in_flight.wait()).await;
-        };
-        let running = serve_directly(self.layer.connect(), stdio, None);
-        tokio::select! {
-            // It fails only if the service itself panicked, and then there is nobody left to tell.
-            _ = running.waiting() => self.shutdown().await,
-            () = ending => {}
+    pub async fn serve(&self, stdio: Stdio) {
+        self.look_ahead();
+        over_stdio(&self.layer, stdio, async || self.shutdown().await).await;
+    }
+
+    /// Opens a realm that is there already: its config may have a say in what there is.
+    fn look_ahead(&self) {
+        if self.skills.is_some() {
+            let layer = self.layer.clone();
+            tokio::spawn(async move { layer.service().look_ahead().await });
         }
-        let _ = tokio::time::timeout(LAST_WORDS, written).await;
     }
 
     /// Serves clients over HTTP until `closing` is cancelled, then ends every run cleanly.
@@ -68,6 +84,27 @@ impl Server {
         limits: Limits,
         closing: CancellationToken,
     ) {
+        self.look_ahead();
         http::serve(self.layer.clone(), listener, access, limits, closing, self.shutdown()).await;
     }
+}
+
+/// Serves one client over stdio until it closes its side. `shutdown` ends what would go on without anybody.
+pub(crate) async fn over_stdio<S: Service>(layer: &Layer<S>, mut stdio: Stdio, shutdown: impl AsyncFn()) {
+    let (end, in_flight, written) = (stdio.end(), stdio.in_flight(), stdio.written());
+    let ending = async {
+        end.over().await;
+        let _ = tokio::time::timeout_at(end.deadline(), in_flight.wait()).await;
+        // Runs that nobody waits for, such as those of tasks, end cleanly too.
+        shutdown().await;
+        // The answers of what was just ended still go out, if anybody reads them.
+        let _ = tokio::time::timeout(LAST_WORDS, in_flight.wait()).await;
+    };
+    let running = serve_directly(layer.connect(), stdio, None);
+    tokio::select! {
+        // It fails only if the service itself panicked, and then there is nobody left to tell.
+        _ = running.waiting() => shutdown().await,
+        () = ending => {}
+    }
+    let _ = tokio::time::timeout(LAST_WORDS, written).await;
 }

@@ -2,11 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use meerkat_core::BlobId;
+use meerkat_contracts::PendingCall;
+use meerkat_core::{BlobId, ToolCall};
 use meerkat_store::{Blob, Change, Transaction};
 use serde_json::{Value, json};
 
 use crate::Runtime;
+use crate::config::LEAST_REPLY_BYTES;
 
 /// Text that fits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +36,15 @@ impl<'a> Bounds<'a> {
         Self { runtime, limit: limits.unwrap_or_default().max_reply_bytes }
     }
 
+    /// Returns the bounds of a reply whose longest text has this length. One that fits whatever the config says
+    /// does not wait for it.
+    pub(crate) async fn of_text(runtime: &'a Runtime, length: usize) -> Self {
+        if length <= LEAST_REPLY_BYTES {
+            return Self { runtime, limit: LEAST_REPLY_BYTES };
+        }
+        Self::of(runtime).await
+    }
+
     /// Returns how many bytes a reply may have.
     pub(crate) fn limit(&self) -> usize {
         self.limit
@@ -48,7 +59,7 @@ impl<'a> Bounds<'a> {
         Bounded { text: head_and_tail(&text, self.limit, whole.as_ref()), whole }
     }
 
-    /// Makes a message fit; `size` is how long it is.
+    /// Makes a message or an event fit; `size` is how long it is.
     pub(crate) async fn message(&self, mut message: Value, size: usize) -> Value {
         if size <= self.limit {
             return message;
@@ -65,11 +76,30 @@ impl<'a> Bounds<'a> {
         });
         if message.to_string().len() > self.limit + self.limit / 2 {
             self.flatten(&mut message, whole.as_ref());
+            if let Some(payload) = message.get_mut("payload") {
+                shorten(payload, self.limit, whole.as_ref());
+            }
         }
         if let Some(whole) = whole {
             message["blob_id"] = json!(whole);
         }
         message
+    }
+
+    /// Makes the arguments of calls fit together; those that do not are shown in part, and kept whole.
+    pub(crate) async fn arguments(&self, calls: Vec<ToolCall>) -> Vec<PendingCall> {
+        let share = (self.limit / calls.len().max(1)).max(SMALL);
+        let mut shown = Vec::with_capacity(calls.len());
+        for ToolCall { id, name, args } in calls {
+            let mut call = PendingCall { tool_use_id: id, tool_name: name, args, args_blob_id: None };
+            let text = call.args.to_string();
+            if text.len() > share {
+                call.args_blob_id = self.keep("application/json", text.into_bytes()).await;
+                shorten(&mut call.args, share, call.args_blob_id.as_ref());
+            }
+            shown.push(call);
+        }
+        shown
     }
 
     /// Shows the content of a message that is long by the number of its parts as one text.
@@ -111,6 +141,41 @@ impl<'a> Bounds<'a> {
     }
 }
 
+/// Makes a value fit by showing its longest parts as texts that are cut. What it is made of stays: an object keeps
+/// its keys.
+fn shorten(value: &mut Value, limit: usize, whole: Option<&BlobId>) {
+    let size = value.to_string().len();
+    if size <= limit {
+        return;
+    }
+    let Value::Object(object) = value else {
+        *value = cut(value, limit, whole);
+        return;
+    };
+    let mut sizes: Vec<_> = object.iter().map(|(key, part)| (part.to_string().len(), key.clone())).collect();
+    sizes.sort_unstable();
+    let (mut left, mut parts) = (limit, sizes.len());
+    for (size, key) in sizes {
+        // What the smaller parts leave is there for the longer ones.
+        let share = left / parts.max(1);
+        parts -= 1;
+        if let Some(part) = object.get_mut(&key).filter(|_| size > share.max(SMALL)) {
+            shorten(part, share.max(SMALL), whole);
+        }
+        left = left.saturating_sub(size.min(share));
+    }
+    // An object may be long by the number of its keys alone.
+    if value.to_string().len() > 2 * limit.max(SMALL) {
+        *value = cut(value, limit, whole);
+    }
+}
+
+/// Shows a value as a text of its head and its tail.
+fn cut(value: &Value, limit: usize, whole: Option<&BlobId>) -> Value {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Value::String(head_and_tail(&text, limit, whole))
+}
+
 /// Calls on every text in a value.
 fn visit(value: &mut Value, each: &mut impl FnMut(&mut String)) {
     match value {
@@ -133,7 +198,7 @@ fn collect_media<'v>(value: &'v mut Value, found: &mut Vec<&'v mut Value>) {
     }
 }
 
-fn head_and_tail(text: &str, limit: usize, whole: Option<&BlobId>) -> String {
+pub(crate) fn head_and_tail(text: &str, limit: usize, whole: Option<&BlobId>) -> String {
     let head = text.floor_char_boundary(limit / 4 * 3);
     let tail = text.ceil_char_boundary(text.len().saturating_sub(limit / 4)).max(head);
     let left_out = tail - head;

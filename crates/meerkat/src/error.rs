@@ -32,6 +32,15 @@ pub enum Error {
     /// A config document is wrong.
     #[error("invalid config: {0}")]
     Config(String),
+    /// A key of the config is not the caller's to change.
+    #[error(
+        "`{key}` says where a secret of the owner's goes or which file is read, so it is not changed from here; the \
+         owner changes it on the command line"
+    )]
+    ConfigProtected {
+        /// The key.
+        key: String,
+    },
     /// Something is not in this build.
     #[error("{what} is not available in this build (feature `{feature}`)")]
     NotCompiled {
@@ -39,6 +48,22 @@ pub enum Error {
         what: &'static str,
         /// The cargo feature that would have it.
         feature: &'static str,
+    },
+    /// Something is switched off.
+    #[error("{what} are switched off (`{key}`)")]
+    Disabled {
+        /// What was asked for.
+        what: &'static str,
+        /// The key of the config that would switch it on.
+        key: &'static str,
+    },
+    /// A skill cannot be had.
+    #[error("{source}")]
+    Skill {
+        /// What kind of error it is.
+        kind: ErrorKind,
+        /// What happened.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// No blob has that id.
     #[error("no blob `{0}` is in this realm")]
@@ -49,6 +74,49 @@ pub enum Error {
         /// How many may run at once.
         limit: usize,
     },
+    /// This process has not run the session.
+    #[error("session `{0}` was not run by this process yet; resume it first")]
+    NotLive(SessionId),
+    /// The session has no such MCP server.
+    #[error("the session has no MCP server named `{name}`{}", listed(known))]
+    UnknownServer {
+        /// What was asked for.
+        name: String,
+        /// Those it has.
+        known: Vec<String>,
+    },
+    /// The MCP server is not in the file it was to be removed from.
+    #[error("no MCP server is named `{name}` in {file}")]
+    NotInFile {
+        /// What was asked for.
+        name: String,
+        /// The file.
+        file: String,
+    },
+    /// A caller who may be anybody wants a program started.
+    #[error(
+        "the MCP server `{0}` is a program, and callers without a token may not have programs started; \
+         start this server with a token (RKAT_TOKEN), or add `{0}` with `rkat mcp add`"
+    )]
+    ProgramRefused(String),
+    /// A file of MCP servers may not be changed by just anybody.
+    #[error(
+        "callers without a token may not change the project's file of MCP servers; leave `persisted` out, or start \
+         this server with a token (RKAT_TOKEN)"
+    )]
+    FileRefused,
+    /// A run cannot start without an MCP server that is not there.
+    #[error("the required MCP server `{server}` is not ready: {reason}")]
+    RequiredServer {
+        /// Its name.
+        server: String,
+        /// Why.
+        reason: String,
+    },
+    /// A file of MCP servers could not be used.
+    #[cfg(feature = "mcp")]
+    #[error(transparent)]
+    ServerFiles(#[from] crate::servers::ServerFilesError),
     /// Something went wrong with a session that the request named.
     #[error("{source}")]
     OfSession {
@@ -60,10 +128,23 @@ pub enum Error {
         source: Box<Self>,
     },
     /// No event stream has that id.
-    #[error("no event stream `{0}` is open: it was closed, or not read for half an hour; open another")]
+    #[error("no event stream `{0}` is open here: it was closed, or opened before a restart; open another")]
     UnknownStream(uuid::Uuid),
+    /// An event stream was closed because nobody read it.
+    #[error(
+        "the event stream `{id}` was closed because it was not read and others needed the room, or for half an \
+         hour; open another with `after` {after} to go on where it stood"
+    )]
+    StreamUnread {
+        /// The stream.
+        id: uuid::Uuid,
+        /// The session it was of.
+        session: SessionId,
+        /// The last event that was read from it.
+        after: u64,
+    },
     /// There is no room for another event stream.
-    #[error("{limit} event streams are open and there is no room for more; close one first")]
+    #[error("{limit} event streams are being read and there is no room for more; close one first")]
     TooManyStreams {
         /// How many may be open.
         limit: usize,
@@ -96,7 +177,7 @@ pub enum Error {
         failure: Failure,
     },
     /// The run was interrupted.
-    #[error("the run was interrupted; the session can be resumed")]
+    #[error("the run was interrupted; {}", session.prospect())]
     Cancelled {
         /// The session, which can be resumed.
         session: SessionRef,
@@ -136,6 +217,11 @@ pub enum Error {
     Internal(String),
 }
 
+/// Lists names for whoever got one wrong.
+fn listed(known: &[String]) -> String {
+    if known.is_empty() { String::new() } else { format!("; it has `{}`", known.join("`, `")) }
+}
+
 /// A session and whether the failed request created it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRef {
@@ -145,6 +231,8 @@ pub struct SessionRef {
     pub reference: String,
     /// Whether the failed request created it.
     pub created: bool,
+    /// Whether it takes another prompt; one that is archived does not.
+    pub resumable: bool,
 }
 
 impl Error {
@@ -160,12 +248,24 @@ impl Error {
             | Self::Arguments(_)
             | Self::UnknownOperation(_)
             | Self::Config(_)
+            | Self::ConfigProtected { .. }
             | Self::BlobNotFound(_)
-            | Self::UnknownStream(_) => ErrorKind::InvalidParams,
+            | Self::UnknownStream(_)
+            | Self::StreamUnread { .. }
+            | Self::UnknownServer { .. }
+            | Self::NotInFile { .. } => ErrorKind::InvalidParams,
+            #[cfg(feature = "mcp")]
+            Self::ServerFiles(_) => ErrorKind::InvalidParams,
+            Self::NotLive(_) => ErrorKind::SessionNotRunning,
             Self::OfSession { source, .. } => source.kind(),
-            Self::NotCompiled { .. } | Self::TooManyStreams { .. } | Self::TooManySessions { .. } => {
-                ErrorKind::CapabilityUnavailable
-            }
+            Self::Skill { kind, .. } => *kind,
+            Self::Disabled { .. }
+            | Self::NotCompiled { .. }
+            | Self::TooManyStreams { .. }
+            | Self::TooManySessions { .. }
+            | Self::ProgramRefused(_)
+            | Self::FileRefused
+            | Self::RequiredServer { .. } => ErrorKind::CapabilityUnavailable,
             Self::Model { .. } | Self::Image { .. } => ErrorKind::ProviderError,
             Self::Failed { .. } | Self::NoStructuredOutput(_) => ErrorKind::AgentError,
             Self::Cancelled { .. } | Self::Abandoned => ErrorKind::RequestCancelled,
@@ -198,6 +298,10 @@ impl Error {
                 "expected_generation": expected,
                 "current_generation": current,
             })),
+            Self::StreamUnread { session, after, .. } => {
+                Some(json!({ "type": "stream_unread", "session_id": session, "after": after }))
+            }
+            Self::ConfigProtected { key } => Some(json!({ "type": "config_protected", "key": key })),
             Self::BlobNotFound(id) => Some(json!({ "type": "blob_not_found", "blob_id": id })),
             Self::TooManyStreams { limit } | Self::TooManySessions { limit } => {
                 Some(json!({ "type": "limit_reached", "limit": limit }))
@@ -244,12 +348,17 @@ impl Error {
 }
 
 impl SessionRef {
+    /// Says what can become of the session.
+    const fn prospect(&self) -> &'static str {
+        if self.resumable { "the session can be resumed" } else { "the session was archived" }
+    }
+
     fn data(&self) -> Value {
         json!({
             "session_id": self.id,
             "session_ref": self.reference,
             "session_created": self.created,
-            "resumable": true,
+            "resumable": self.resumable,
         })
     }
 }

@@ -1,13 +1,14 @@
 //! What this build has: the one place that knows cargo features.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use meerkat_capabilities::{CapabilityId, Declaration, Presence};
+use meerkat_capabilities::{CapabilityId, CapabilityStatus, Declaration, Presence};
 use meerkat_core::{ImageModel, Model, ModelInfo, Provider};
 use meerkat_providers::Endpoint;
 
 use crate::Error;
-use crate::config::ApiStyle;
+use crate::config::{ApiStyle, Config};
 
 /// Whether long conversations are shortened.
 pub(crate) const COMPACTION: bool = cfg!(feature = "session-compaction");
@@ -31,10 +32,45 @@ pub(crate) fn declarations() -> Vec<Declaration> {
         CapabilityId::MemoryStore => Presence::Absent("memory-store-session"),
         CapabilityId::Schedule => Presence::Absent("schedule"),
         CapabilityId::WorkGraph => Presence::Absent("workgraph"),
+        CapabilityId::Skills if cfg!(feature = "skills") => Presence::Gated("skills.enabled"),
         CapabilityId::Skills => Presence::Absent("skills"),
-        CapabilityId::McpLive => Presence::Absent("mcp"),
+        CapabilityId::McpLive => built(cfg!(feature = "mcp"), "mcp"),
     };
     CapabilityId::ALL.iter().map(|id| Declaration { id: *id, presence: presence(*id) }).collect()
+}
+
+/// Lists what is compiled in and switched on.
+pub(crate) fn available(config: &Config) -> BTreeSet<String> {
+    let on =
+        |declaration: &Declaration| declaration.status(|key| config.gate(key)) == CapabilityStatus::Available;
+    declarations().iter().filter(|found| on(found)).map(|found| found.id.as_str().to_owned()).collect()
+}
+
+/// The MCP servers of a runtime.
+#[cfg(feature = "mcp")]
+pub(crate) use crate::servers::Attached as Servers;
+
+/// A build without the MCP client has no servers.
+#[cfg(not(feature = "mcp"))]
+pub(crate) struct Servers;
+
+#[cfg(not(feature = "mcp"))]
+impl Servers {
+    pub(crate) fn source(
+        &self,
+        _: meerkat_core::SessionId,
+        _: Option<u64>,
+    ) -> Option<Arc<dyn meerkat_core::ToolSource>> {
+        None
+    }
+
+    pub(crate) async fn require(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    pub(crate) fn forget(&self, _: meerkat_core::SessionId) {}
+
+    pub(crate) async fn close(&self, _: std::time::Duration) {}
 }
 
 /// What reaches a provider.
@@ -45,6 +81,35 @@ pub(crate) use meerkat_providers::Http as Reach;
 #[cfg(not(any(feature = "anthropic", feature = "openai", feature = "gemini")))]
 #[derive(Default)]
 pub(crate) struct Reach {}
+
+/// Fetches a document that is none of a provider's.
+#[cfg(all(feature = "skills", any(feature = "anthropic", feature = "openai", feature = "gemini")))]
+pub(crate) async fn fetch(
+    reach: &Reach,
+    url: &str,
+    headers: &[(String, String)],
+    limit: usize,
+) -> Result<Vec<u8>, meerkat_skills::FetchError> {
+    use meerkat_providers::NotFetched;
+    use meerkat_skills::FetchError;
+    reach.fetch(url, headers, limit).await.map_err(|error| match error {
+        NotFetched::Unreachable(why) => FetchError::Unreachable(why),
+        NotFetched::Status(status) => FetchError::Status(status),
+        NotFetched::TooLong => FetchError::TooLong(limit),
+    })
+}
+
+/// A build without providers fetches nothing.
+#[cfg(all(feature = "skills", not(any(feature = "anthropic", feature = "openai", feature = "gemini"))))]
+#[expect(clippy::unused_async, reason = "as in the builds that can")]
+pub(crate) async fn fetch(
+    _: &Reach,
+    _: &str,
+    _: &[(String, String)],
+    _: usize,
+) -> Result<Vec<u8>, meerkat_skills::FetchError> {
+    Err(meerkat_skills::FetchError::Unreachable("this build has no HTTP client".to_owned()))
+}
 
 /// Says what a provider cannot take of an output schema.
 #[cfg(any(feature = "anthropic", feature = "openai", feature = "gemini"))]

@@ -21,24 +21,34 @@ mod prompt;
 mod providers;
 mod runtime;
 mod scope;
+#[cfg(feature = "mcp")]
+mod servers;
 mod session;
+mod skills;
 mod structured;
 
 pub use clock::SystemClock;
 pub use config::{
-    AgentConfig, ApiStyle, BudgetConfig, CallTimeout, CompactionConfig, Config, ConfigChange, ConfigService,
-    CurrentConfig, GoogleSearchConfig, LimitsConfig, ModelsConfig, ProviderConfig, ProviderToolsConfig,
-    ProvidersConfig, RetryConfig, SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport,
-    Span, SpanError, ToolsConfig, WebSearchConfig,
+    AgentConfig, ApiStyle, BudgetConfig, CallTimeout, CompactionConfig, Config, ConfigAccess, ConfigChange,
+    ConfigService, CurrentConfig, GitRefType, GoogleSearchConfig, LimitsConfig, ModelsConfig, ProviderConfig,
+    ProviderToolsConfig, ProvidersConfig, RetryConfig, SelfHostedConfig, SelfHostedModel, SelfHostedServer,
+    SelfHostedTransport, SkillIdentity, SkillRemap, SkillRepository, SkillsConfig, Span, SpanError,
+    ToolsConfig, WebSearchConfig,
 };
 pub use error::{Error, SessionRef};
 pub use events::progress;
-pub use meerkat_contracts::{ImageInput, ImageReply};
-pub use meerkat_core::run::{Completion, Outcome, Report, RunInput};
+pub use meerkat_contracts::{ImageInput, ImageReply, SkillKey};
+pub use meerkat_core::run::{Completion, LastRun, Outcome, Report, RunEnd, RunInput};
 pub use meerkat_core::{
     AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Message, Model, OutputSchema,
-    Provider, RealmId, SessionId, TerminalCause, Tool, ToolOutput, ToolSource,
+    Provider, RealmId, RunId, SessionId, TerminalCause, Tool, ToolOutput, ToolSource,
 };
+/// The MCP client.
+#[cfg(feature = "mcp")]
+pub use meerkat_mcp as mcp;
+/// The catalogue of skills.
+#[cfg(feature = "skills")]
+pub use meerkat_skills as skill;
 pub use meerkat_store::{
     Archived, Backend, Blob, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, SessionQuery,
     UnknownBackend,
@@ -46,7 +56,15 @@ pub use meerkat_store::{
 pub use providers::{SecretSource, key_variables};
 pub use runtime::{Runtime, RuntimeOptions};
 pub use scope::{RealmScope, Surroundings, Unnamed};
+#[cfg(feature = "mcp")]
+pub use servers::{
+    McpServers, McpServersOptions, Notify, Programs, ProjectTrust, ServerFiles, ServerFilesError,
+    ServerSurroundings, TokenFolder,
+};
 pub use session::{
     EventSink, HistoryPage, NewSessionOptions, RunControl, RunResult, SessionService, SessionView,
     ToolOverlay, TurnOptions,
 };
+pub use skills::Skills;
+#[cfg(feature = "skills")]
+pub use skills::{SkillsOptions, Supplied};

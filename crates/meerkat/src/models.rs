@@ -10,7 +10,8 @@ use meerkat_core::{Model, Provider};
 use meerkat_providers::{OFFLINE_MODEL_ID, OfflineModel};
 
 use crate::Error;
-use crate::config::{Config, DEFAULT_MODEL};
+use crate::config::Config;
+use crate::help::Librarian;
 use crate::providers::{Providers, Served, default_model};
 
 /// The models a runtime can use.
@@ -21,8 +22,8 @@ pub(crate) struct Models {
 
 impl Models {
     pub(crate) fn new(own: Vec<Arc<dyn Model>>, providers: Providers) -> Self {
-        let offline: Arc<dyn Model> = Arc::new(OfflineModel::new());
-        let all = std::iter::once(offline).chain(own);
+        let built_in: [Arc<dyn Model>; 2] = [Arc::new(OfflineModel::new()), Arc::new(Librarian::new())];
+        let all = built_in.into_iter().chain(own);
         Self { own: all.map(|model| (model.info().id.clone(), model)).collect(), providers }
     }
 
@@ -42,9 +43,10 @@ impl Models {
         let id = match (asked, provider) {
             (Some(id), _) => id.to_owned(),
             (None, Some(provider)) => default_model(provider, config),
-            (None, None) if config.agent.model != DEFAULT_MODEL => config.agent.model.clone(),
             (None, None) => {
-                self.providers.first_with_key(config).unwrap_or_else(|| OFFLINE_MODEL_ID.to_owned())
+                let set = config.agent.model.clone();
+                let chosen = set.or_else(|| self.providers.first_with_key(config));
+                chosen.unwrap_or_else(|| OFFLINE_MODEL_ID.to_owned())
             }
         };
         let Some(model) = self.own.get(&id) else { return self.providers.find(&id, provider, config) };

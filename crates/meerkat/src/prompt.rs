@@ -12,6 +12,8 @@ use crate::config::AgentConfig;
 pub(crate) struct SystemPrompt<'a> {
     /// The session's own prompt, instead of the configured or the default one.
     pub(crate) own: Option<&'a str>,
+    /// Skills: whole ones, and the list of those there are.
+    pub(crate) skills: &'a [String],
     /// Further sections.
     pub(crate) instructions: &'a [String],
 }
@@ -44,6 +46,10 @@ impl SystemPrompt<'_> {
     pub(crate) fn render(&self, config: &AgentConfig) -> String {
         let base = self.own.or(config.system_prompt.as_deref()).unwrap_or(DEFAULT);
         let mut prompt = base.to_owned();
+        // They are bounded where they are made, and end as they must.
+        for section in self.skills {
+            let _ = write!(prompt, "\n\n{section}");
+        }
         let extra = self.instructions.iter().map(String::as_str).chain(config.tool_instructions.as_deref());
         for section in extra.map(str::trim).filter(|section| !section.is_empty()) {
             let bounded = &section[..section.floor_char_boundary(SECTION)];
@@ -63,8 +69,12 @@ mod tests {
         let config =
             AgentConfig { tool_instructions: Some("Prefer tools.".to_owned()), ..AgentConfig::default() };
         let instructions = ["Be brief.".to_owned(), "  ".to_owned()];
-        let own = SystemPrompt { own: Some("You review code."), instructions: &instructions };
-        assert_eq!(own.render(&config), "You review code.\n\nBe brief.\n\nPrefer tools.");
+        let own = SystemPrompt {
+            own: Some("You review code."),
+            skills: &["<skill/>".to_owned()],
+            instructions: &instructions,
+        };
+        assert_eq!(own.render(&config), "You review code.\n\n<skill/>\n\nBe brief.\n\nPrefer tools.");
         let plain = SystemPrompt::default().render(&AgentConfig::default());
         assert!(plain.starts_with("You are an agent run by Meerkat."), "{plain}");
         let configured =

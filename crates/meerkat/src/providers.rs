@@ -60,6 +60,13 @@ pub fn key_variables() -> Vec<(&'static str, Provider)> {
     Provider::ALL.into_iter().flat_map(of).collect()
 }
 
+/// Says whether a variable holds a secret for somebody else than a server of the user's own: a provider's key, or
+/// what is for Meerkat itself.
+pub(crate) fn is_own_variable(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    name.starts_with("RKAT_") || key_variables().iter().any(|(known, _)| *known == name)
+}
+
 impl Providers {
     pub(crate) fn new(secrets: SecretSource) -> Self {
         Self { secrets, reach: Reach::default() }
@@ -175,6 +182,11 @@ impl Providers {
         })?;
         let token = match (&server.bearer_token, &server.bearer_token_env) {
             (Some(token), _) => token.clone(),
+            (None, Some(name)) if is_own_variable(name) => {
+                let reason =
+                    format!("the variable `{name}` holds a secret for somebody else than its server");
+                return Err(Error::Model { model: id.to_owned(), reason });
+            }
             (None, Some(name)) => (self.secrets)(name).ok_or_else(|| Error::Model {
                 model: id.to_owned(),
                 reason: format!("the variable `{name}` with the token of its server is not set"),
@@ -230,6 +242,6 @@ fn provider_config(provider: Provider, config: &Config) -> ProviderConfig {
 fn unknown(id: &str, config: &Config) -> Error {
     let own: Vec<_> = config.self_hosted.models.keys().map(|name| format!("`{name}`")).collect();
     let own = if own.is_empty() { String::new() } else { format!(", or one of {}", own.join(", ")) };
-    let reason = format!("nobody is known to serve it; `rkat models` lists the models{own}");
+    let reason = format!("nobody is known to serve it; meerkat_models_catalog lists the models{own}");
     Error::Model { model: id.to_owned(), reason }
 }

@@ -5,17 +5,20 @@ use std::time::Duration;
 
 use meerkat_capabilities::{CapabilityStatus, Declaration};
 use meerkat_contracts::{CONTRACT_VERSION, CapabilityEntry, CapabilityReport, ImageInput, ImageReply};
-use meerkat_core::{BlobId, Clock, EventEnvelope, Model, RealmId, SessionId, Timestamp, ToolSource};
+use meerkat_core::{
+    BlobId, Clock, EventEnvelope, Model, Provider, RealmId, SessionId, Timestamp, ToolSource,
+};
+use meerkat_providers::OFFLINE_MODEL_ID;
 use meerkat_store::{Blob, Realm, Store};
 use tokio::sync::broadcast;
 
 use crate::clock::SystemClock;
-use crate::config::ConfigService;
+use crate::config::{Config, ConfigAccess, ConfigService};
 use crate::events::EventHub;
 use crate::models::Models;
 use crate::providers::{Providers, SecretSource};
 use crate::session::{LiveRuns, SessionService};
-use crate::{Error, features, images};
+use crate::{Error, Skills, features, images};
 
 /// What a runtime is built from, besides the realm.
 #[derive(Default)]
@@ -28,8 +31,16 @@ pub struct RuntimeOptions {
     pub clock: Option<Arc<dyn Clock>>,
     /// The name of this process.
     pub instance: Option<String>,
+    /// The agents' skills; without it, those that came with the program.
+    pub skills: Option<Skills>,
+    /// The MCP servers of its sessions; without them, a session has only those that are added to it.
+    #[cfg(feature = "mcp")]
+    pub servers: Option<Arc<crate::McpServers>>,
     /// Where keys and tokens come from; without it, only models that need none can be used.
     pub secrets: Option<SecretSource>,
+    /// Who calls the operation that changes the config. Unless it is the owner, it does not change where keys and
+    /// tokens go.
+    pub config_access: ConfigAccess,
 }
 
 /// Runs agents in one realm.
@@ -69,9 +80,13 @@ pub(crate) struct Shared {
     pub(crate) config: ConfigService,
     pub(crate) models: Models,
     pub(crate) sources: Vec<Arc<dyn ToolSource>>,
+    pub(crate) skills: Skills,
+    pub(crate) secrets: SecretSource,
+    pub(crate) servers: features::Servers,
     pub(crate) live: LiveRuns,
     pub(crate) events: EventHub,
     pub(crate) instance: Option<String>,
+    pub(crate) config_access: ConfigAccess,
 }
 
 impl Runtime {
@@ -85,9 +100,16 @@ impl Runtime {
             config: ConfigService::new(Arc::clone(&store)),
             live: LiveRuns::new(Arc::clone(&store), Arc::clone(&clock)),
             events: EventHub::new(Arc::clone(&clock)),
-            models: Models::new(options.models, Providers::new(secrets)),
+            models: Models::new(options.models, Providers::new(Arc::clone(&secrets))),
+            skills: options.skills.unwrap_or_default(),
+            secrets,
             sources: options.sources,
+            #[cfg(feature = "mcp")]
+            servers: features::Servers::new(options.servers),
+            #[cfg(not(feature = "mcp"))]
+            servers: features::Servers,
             instance: options.instance,
+            config_access: options.config_access,
             realm,
             store,
             clock,
@@ -122,6 +144,11 @@ impl Runtime {
         self.shared.config.clone()
     }
 
+    /// Returns who calls the operation that changes the config.
+    pub(crate) fn config_access(&self) -> ConfigAccess {
+        self.shared.config_access
+    }
+
     /// Returns the name of this process, if it was given one.
     #[must_use]
     pub fn instance(&self) -> Option<&str> {
@@ -148,6 +175,22 @@ impl Runtime {
         self.shared.clock.now()
     }
 
+    /// Says whether the offline model would serve such a request.
+    pub(crate) async fn is_offline(
+        &self,
+        model: Option<&str>,
+        provider: Option<Provider>,
+    ) -> Result<bool, Error> {
+        let config = self.shared.config.get().await?.config;
+        let served = self.shared.models.resolve(model, provider, &config);
+        Ok(served.is_ok_and(|served| served.model.info().id == OFFLINE_MODEL_ID))
+    }
+
+    #[cfg(feature = "mcp")]
+    pub(crate) fn servers(&self) -> &crate::McpServers {
+        &self.shared.servers
+    }
+
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.shared.store
     }
@@ -167,13 +210,30 @@ impl Runtime {
         Ok(images::make(&self.shared, &config, input, None).await?.reply)
     }
 
+    /// Returns the agents' skills.
+    #[must_use]
+    pub fn skills(&self) -> &Skills {
+        &self.shared.skills
+    }
+
+    /// Makes the skills follow the realm's config. Whatever needs skills does so by itself; this is for those who
+    /// look at the catalogue.
+    ///
+    /// # Errors
+    /// Fails when the config cannot be read.
+    pub async fn settle_skills(&self) -> Result<(), Error> {
+        let config = self.shared.config.get().await?.config;
+        self.shared.settle_skills(&config).await;
+        Ok(())
+    }
+
     /// Says what this build can do under the realm's config.
     ///
     /// # Errors
     /// Fails when the config cannot be read.
     pub async fn capabilities(&self) -> Result<CapabilityReport, Error> {
         let config = self.shared.config.get().await?.config;
-        let memory = self.shared.realm.backend() == meerkat_store::Backend::Memory;
+        let memory = self.shared.is_in_memory();
         let entry = |declaration: Declaration| {
             let mut status = declaration.status(|key| config.gate(key));
             if memory
@@ -193,8 +253,9 @@ impl Runtime {
         Ok(CapabilityReport { contract_version: CONTRACT_VERSION, capabilities })
     }
 
-    /// Interrupts every run and waits until all have committed their end, or until the time is up. Whoever waits
-    /// for events is told that no more will come.
+    /// Interrupts every run and waits until all have committed their end and the MCP servers are gone, or until the
+    /// time is up; servers that are left then are ended by what watches them. Whoever waits for events is told that no
+    /// more will come.
     pub async fn shutdown(&self, patience: Duration) {
         self.shared.live.close();
         self.shared.events.shut();
@@ -202,12 +263,26 @@ impl Runtime {
             while self.shared.live.count() > 0 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
+            self.shared.servers.close(patience).await;
         };
         let _ = tokio::time::timeout(patience, wait).await;
     }
 }
 
 impl Shared {
+    fn is_in_memory(&self) -> bool {
+        self.realm.backend() == meerkat_store::Backend::Memory
+    }
+
+    /// Makes the skills follow the config.
+    pub(crate) async fn settle_skills(&self, config: &Config) {
+        let mut available = features::available(config);
+        if self.is_in_memory() {
+            available.remove(meerkat_capabilities::CapabilityId::SessionStore.as_str());
+        }
+        self.skills.settle(&config.skills, available, &self.secrets).await;
+    }
+
     pub(crate) fn reference(&self, session: SessionId) -> String {
         format!("{}:{session}", self.realm.id())
     }

@@ -87,7 +87,10 @@ impl RealmScope {
     }
 
     /// Returns the folder one works in: the one named, else the nearest that holds `.rkat`, else this one.
-    fn workspace(&self, surroundings: &Surroundings) -> Result<PathBuf, Error> {
+    ///
+    /// # Errors
+    /// Says so when the current folder is unknown.
+    pub fn workspace(&self, surroundings: &Surroundings) -> Result<PathBuf, Error> {
         let here = self.context_root.as_ref().or(surroundings.current_dir.as_ref());
         let here = here.ok_or_else(|| {
             Error::Arguments("the current folder is unknown: pass `--context-root DIR`".to_owned())

@@ -5,7 +5,7 @@
 //! verify goes, empty blocks go, every call has an id of its own and its result right after it, and nothing
 //! else has one. The stored history is never changed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use meerkat_core::{AssistantBlock, Message, Provider, ToolFailure, ToolOutput, ToolResult};
@@ -62,20 +62,19 @@ const fn is_image(block: &AssistantBlock) -> bool {
 
 /// Gives every call an id of its own: some servers count anew in every step.
 fn distinguish(messages: &mut [Message]) {
-    let mut used = BTreeSet::new();
-    let mut step = BTreeMap::new();
+    let mut ids = Ids::default();
     for message in messages {
         match message {
             Message::Assistant { blocks, .. } => {
-                step.clear();
+                ids.step.clear();
                 blocks.retain_mut(|block| match block {
-                    AssistantBlock::ToolUse { id, .. } => rename(id, &mut used, &mut step),
+                    AssistantBlock::ToolUse { id, .. } => ids.rename(id),
                     _ => true,
                 });
             }
             Message::ToolResults { results, .. } => {
                 for result in results {
-                    if let Some(id) = step.get(&result.tool_use_id) {
+                    if let Some(id) = ids.step.get(&result.tool_use_id) {
                         result.tool_use_id.clone_from(id);
                     }
                 }
@@ -85,20 +84,35 @@ fn distinguish(messages: &mut [Message]) {
     }
 }
 
-/// Makes an id one that was not used; says no if the step has had that call.
-fn rename(id: &mut String, used: &mut BTreeSet<String>, step: &mut BTreeMap<String, String>) -> bool {
-    if step.contains_key(id) {
-        return false;
+/// The ids of a history.
+#[derive(Default)]
+struct Ids {
+    /// Those that are taken, each with the highest number that was added to it: a server that calls everything
+    /// alike must not have us look through all numbers again for every call.
+    used: HashMap<String, u64>,
+    /// What the calls of the step are called now.
+    step: HashMap<String, String>,
+}
+
+impl Ids {
+    /// Makes an id one that was not used; says no if the step has had that call.
+    fn rename(&mut self, id: &mut String) -> bool {
+        if self.step.contains_key(id) {
+            return false;
+        }
+        let base = if id.is_empty() { "call" } else { id.as_str() };
+        let mut own = base.to_owned();
+        if let Some(mut number) = self.used.get(base).copied() {
+            while self.used.contains_key(&own) {
+                number += 1;
+                own = format!("{base}_{number}");
+            }
+            self.used.insert(base.to_owned(), number);
+        }
+        self.used.insert(own.clone(), 1);
+        self.step.insert(std::mem::replace(id, own.clone()), own);
+        true
     }
-    let base = if id.is_empty() { "call" } else { id.as_str() };
-    let mut own = base.to_owned();
-    let mut number = 1_u64;
-    while !used.insert(own.clone()) {
-        number += 1;
-        own = format!("{base}_{number}");
-    }
-    step.insert(std::mem::replace(id, own.clone()), own);
-    true
 }
 
 /// Answers calls that never were.
@@ -117,13 +131,17 @@ fn close(out: &mut Vec<Message>, open: &mut Vec<String>) {
 /// Returns one result for each call, in call order.
 fn answers(open: &[String], results: &[ToolResult]) -> Vec<ToolResult> {
     let mut seen = BTreeSet::new();
+    let mut found: HashMap<&str, &ToolResult> = HashMap::new();
+    for result in results {
+        found.entry(&result.tool_use_id).or_insert(result);
+    }
     let answer = |id: &String| {
-        let own = results.iter().find(|result| result.tool_use_id == *id).cloned();
+        let own = found.get(id.as_str()).copied().cloned();
         own.unwrap_or_else(|| {
             ToolOutput::failure(ToolFailure::Interrupted, "no result was recorded").answering(id.clone())
         })
     };
-    open.iter().filter(|id| seen.insert((*id).clone())).map(answer).collect()
+    open.iter().filter(|id| seen.insert(id.as_str())).map(answer).collect()
 }
 
 fn is_blank(message: &Message) -> bool {
@@ -212,5 +230,22 @@ mod tests {
         let expected = [&["call_0", "call_1"][..], &["call_0_2"], &["call_0_3"], &["call", "call_0_2_2"]];
         let expected: Vec<_> = expected.into_iter().flat_map(|ids| [ids.to_vec(), ids.to_vec()]).collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_server_that_calls_everything_alike_costs_no_more_than_others() {
+        const CALLS: usize = 20_000;
+        let history: Vec<_> = (0..CALLS).flat_map(|_| step(&["call"])).collect();
+        let last = normalise(&history, "anthropic").pop().map(|message| match message {
+            Message::ToolResults { results, .. } => results[0].tool_use_id.clone(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(last, Some(format!("call_{CALLS}")));
+
+        let ids: Vec<_> = (0..CALLS).map(|number| number.to_string()).collect();
+        let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+        let one = normalise(&step(&ids), "anthropic");
+        let Some(Message::ToolResults { results, .. }) = one.last() else { panic!("{}", one.len()) };
+        assert_eq!(results.iter().map(|result| result.tool_use_id.as_str()).collect::<Vec<_>>(), ids);
     }
 }

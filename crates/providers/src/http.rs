@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use meerkat_core::{ModelError, ModelErrorKind, Provider};
-use reqwest::header::HeaderMap;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use serde_json::Value;
 
 use crate::endpoint::Endpoint;
@@ -17,6 +17,8 @@ use crate::wire::error;
 const CONNECT: Duration = Duration::from_secs(15);
 /// How much of an error's body is read.
 const MAX_ERROR_BODY: usize = 64 * 1024;
+/// How much of where a redirect leads is shown.
+const MAX_PLACE: usize = 200;
 
 /// An HTTP client that is made when it is first needed and then shared.
 #[derive(Clone, Default)]
@@ -64,14 +66,19 @@ impl Http {
         let body = serde_json::to_vec(post.body).unwrap_or_default();
         let response = call.body(body).send().await;
         let response = response.map_err(|failure| broken(provider, post.endpoint, &failure))?;
-        if response.status().is_success() {
-            Ok(response)
-        } else {
-            Err(refused(provider, response, post.endpoint, read).await)
+        if response.status().is_redirection() {
+            return Err(redirected(provider, &response, post.endpoint));
         }
+        if !response.status().is_success() {
+            return Err(refused(provider, response, post.endpoint, read).await);
+        }
+        if is_page(response.headers()) {
+            return Err(paged(provider, &response, post.endpoint));
+        }
+        Ok(response)
     }
 
-    fn get(&self) -> Result<&reqwest::Client, String> {
+    pub(crate) fn get(&self) -> Result<&reqwest::Client, String> {
         let build = || {
             // Another part of the program may have chosen already; either choice will do.
             let _ = rustls::crypto::ring::default_provider().install_default();
@@ -103,6 +110,39 @@ fn is_below(path: &str) -> bool {
     let path = path.strip_suffix("?alt=sse").unwrap_or(path);
     path.split('/').all(|segment| segment != ".." && segment != ".")
         && path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:/@~-".contains(&byte))
+}
+
+/// Says whether what came is a page for people: no provider answers with one.
+fn is_page(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "text/html" || kind == "application/xhtml+xml"
+}
+
+/// A page instead of an answer: the address is wrong, and asking again would not change that.
+fn paged(provider: Provider, response: &reqwest::Response, endpoint: &Endpoint) -> ModelError {
+    let status = response.status().as_u16();
+    let message = format!(
+        "HTTP {status}: {} answers with a web page, not as a model does; check the `base_url`",
+        endpoint.shown()
+    );
+    ModelError { status: Some(status), ..error(provider, ModelErrorKind::BadRequest, message) }
+}
+
+/// The provider is somewhere else. Following would take the key to wherever the answer says.
+fn redirected(provider: Provider, response: &reqwest::Response, endpoint: &Endpoint) -> ModelError {
+    let status = response.status().as_u16();
+    let place = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+    let place = place.and_then(|place| response.url().join(place).ok()).map(|url| {
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        format!(" to {}://{}{port}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path())
+    });
+    let place: String = place.unwrap_or_default().chars().take(MAX_PLACE).collect();
+    let message = format!(
+        "HTTP {status}: {} redirects{place}, where the key is not taken; set the `base_url` to where the provider is",
+        endpoint.shown()
+    );
+    ModelError { status: Some(status), ..error(provider, ModelErrorKind::BadRequest, message) }
 }
 
 async fn refused(
@@ -141,7 +181,7 @@ fn broken(provider: Provider, endpoint: &Endpoint, failure: &reqwest::Error) -> 
 }
 
 /// Returns the innermost cause; the outer ones repeat the URL, which may hold what is not ours to show.
-fn root(failure: &reqwest::Error) -> String {
+pub(crate) fn root(failure: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = failure;
     while let Some(inner) = cause.source() {
         cause = inner;

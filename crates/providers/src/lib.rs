@@ -13,6 +13,8 @@ mod chat;
 #[cfg(feature = "http")]
 mod client;
 mod endpoint;
+#[cfg(feature = "http")]
+mod fetch;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 #[cfg(feature = "gemini")]
@@ -52,7 +54,9 @@ pub use catalog::{
 pub use chat::chat;
 #[cfg(feature = "http")]
 pub use client::Http;
-pub use endpoint::{Endpoint, Secret};
+pub use endpoint::{Endpoint, Secret, base_url_fault, shown_url};
+#[cfg(feature = "http")]
+pub use fetch::NotFetched;
 #[cfg(feature = "gemini")]
 pub use gemini::{GeminiOptions, gemini, gemini_with};
 #[cfg(feature = "gemini")]

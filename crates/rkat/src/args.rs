@@ -1,5 +1,8 @@
 //! The grammar of the command line. Nothing past this file knows how arguments are written.
 
+mod mcp;
+mod skill;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -7,6 +10,9 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use meerkat::{Backend, Provider, RealmScope, Span, Unnamed};
 
 use crate::error::ErrorFormat;
+pub(crate) use skill::{SkillCommand, SkillPlace};
+
+pub(crate) use mcp::{AddArgs, LoginArgs, McpCommand, McpScope, McpTransport};
 
 /// Run LLM agents with durable sessions.
 ///
@@ -42,9 +48,13 @@ pub(crate) struct ScopeArgs {
     /// The folder whose realm to use; without it, the nearest one above that holds .rkat, or this one.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) context_root: Option<PathBuf>,
-    /// The folder of the user's own files; nothing is read from it yet.
+    /// The folder of the user's own files, in place of the home folder: MCP servers are in its .rkat/mcp.toml, skills in its
+    /// .rkat/skills.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) user_config_root: Option<PathBuf>,
+    /// Look for skills in this folder before the usual ones; may be repeated.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) skill_dir: Vec<PathBuf>,
 }
 
 /// What to do.
@@ -63,6 +73,9 @@ pub(crate) enum Command {
     Realm(RealmCommand),
     /// Serve the realm to MCP clients over HTTP, at /mcp, until a signal ends it.
     Serve(ServeArgs),
+    /// List, show, serve, check, install, update, remove and write skills.
+    #[command(subcommand)]
+    Skill(SkillCommand),
     /// Fetch blobs: pictures, and what was too long for a reply.
     #[command(subcommand)]
     Blob(BlobCommand),
@@ -74,6 +87,12 @@ pub(crate) enum Command {
     },
     /// Make a picture with an image model of OpenAI or Gemini.
     Image(Box<ImageArgs>),
+    /// Add, list, show, remove and test MCP servers, whose tools agents use.
+    #[command(subcommand)]
+    Mcp(McpCommand),
+    /// Trust this folder: its skills are no longer marked as foreign, and runs start the MCP servers of its
+    /// .rkat/mcp.toml as it is now.
+    Trust,
     /// Say what this build can do, as JSON.
     Capabilities,
     /// Print a completion script for your shell.
@@ -174,6 +193,9 @@ pub(crate) struct RunArgs {
     /// Keep the model's provider from searching the web.
     #[arg(long)]
     pub(crate) no_web_search: bool,
+    /// Give the agent this skill for the run: NAME, or NAME@SOURCE; may be repeated.
+    #[arg(long = "skill", value_name = "NAME")]
+    pub(crate) skills: Vec<String>,
     /// Print a structured result that fits this JSON Schema: a file, or the schema itself.
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) schema: Option<String>,
@@ -207,6 +229,9 @@ pub(crate) struct RunArgs {
     /// Print nothing on stderr but errors.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// Start the run when every MCP server is connected or has failed; else their tools come as they are ready.
+    #[arg(long)]
+    pub(crate) wait_for_mcp: bool,
 }
 
 /// How a result is printed.
@@ -418,9 +443,23 @@ impl Command {
             | Self::Realm(RealmCommand::List { json } | RealmCommand::Show { json, .. })
             | Self::Config(ConfigCommand::Get { json, .. })
             | Self::Blob(BlobCommand::Get { json, .. })
+            | Self::Mcp(
+                McpCommand::List { json, .. } | McpCommand::Get { json, .. } | McpCommand::Test { json, .. },
+            )
+            | Self::Skill(
+                SkillCommand::List { json, .. }
+                | SkillCommand::Show { json, .. }
+                | SkillCommand::Lint { json, .. },
+            )
             | Self::Models { json } => *json,
             Self::Image(args) => args.json,
-            Self::Config(_) | Self::Realm(_) | Self::Serve(_) | Self::Completions { .. } => false,
+            Self::Config(_)
+            | Self::Realm(_)
+            | Self::Mcp(_)
+            | Self::Skill(_)
+            | Self::Trust
+            | Self::Serve(_)
+            | Self::Completions { .. } => false,
             Self::Capabilities => true,
         };
         if json { ErrorFormat::Json } else { ErrorFormat::Text }

@@ -12,14 +12,20 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("XDG_DATA_HOME", "Where realms are kept on Linux: `$XDG_DATA_HOME/meerkat/realms`."),
     (
         "HOME",
-        "Where realms are kept otherwise: `~/.local/share/meerkat/realms`, on macOS under `~/Library/Application Support`.",
+        "Where realms are kept otherwise: `~/.local/share/meerkat/realms`, on macOS under `~/Library/Application Support`. Your skills are in `~/.agent/skills`, `~/.agents/skills`, `~/.claude/skills` and `~/.rkat/skills`.",
     ),
     ("APPDATA", "Where realms are kept on Windows."),
+    ("USERPROFILE", "Where your skills are on Windows."),
     ("RKAT_ANTHROPIC_API_KEY, ANTHROPIC_API_KEY", "The key for Anthropic; the first that is set is used."),
     ("RKAT_OPENAI_API_KEY, OPENAI_API_KEY", "The key for OpenAI; the first that is set is used."),
     (
         "RKAT_GEMINI_API_KEY, GEMINI_API_KEY, RKAT_GOOGLE_API_KEY, GOOGLE_API_KEY",
         "The key for Gemini; the first that is set is used.",
+    ),
+    ("any name", "`${NAME}` in a file of MCP servers is replaced with the value of that variable."),
+    (
+        "RKAT_MCP_CLIENT_SECRET",
+        "The secret of the client that `rkat mcp login --client-id` names, if it has one.",
     ),
     ("RKAT_TOKEN", "The bearer token that clients of `rkat serve` and `rkat-mcp --http` must show."),
     ("NO_COLOR", "Set to anything, it turns colours off."),
@@ -41,6 +47,11 @@ pub(crate) fn surroundings() -> Surroundings {
         folder("XDG_DATA_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/share")))
     };
     Surroundings { data_home, current_dir: std::env::current_dir().ok() }
+}
+
+/// The user's own folder.
+pub(crate) fn home() -> Option<PathBuf> {
+    set(if cfg!(windows) { "USERPROFILE" } else { "HOME" }).map(PathBuf::from)
 }
 
 /// Whether a person reads what is printed on stdout.
@@ -67,6 +78,18 @@ pub(crate) fn columns() -> usize {
 /// Looks a key or token up by the name of its variable.
 pub(crate) fn secret(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// The whole environment. MCP servers get the harmless part of it.
+pub(crate) fn all() -> std::collections::BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+/// This program itself.
+pub(crate) fn program() -> Option<PathBuf> {
+    std::env::current_exe().ok()
 }
 
 /// The token that clients of `rkat serve` must show.

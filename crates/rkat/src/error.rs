@@ -1,5 +1,6 @@
 //! What went wrong, for the person at the terminal and for the exit code.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use meerkat::ErrorKind;
@@ -19,9 +20,14 @@ pub(crate) enum CliError {
     Listen(meerkat_mcp_server::http::ListenError),
     /// There is no such session.
     NoSession(String),
+    /// Something is wrong with a skill.
+    Skill(meerkat_skills::Error),
     /// A file or stream could not be read or written.
     Io(String, std::io::Error),
 }
+
+/// What the operations that errors name are called on the command line.
+const COMMANDS: [(&str, &str); 1] = [("meerkat_models_catalog", "`rkat models`")];
 
 /// How an error is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,19 +43,33 @@ impl<E: Into<meerkat::Error>> From<E> for CliError {
 }
 
 impl CliError {
-    fn body(&self) -> ErrorBody {
-        let of = |kind: ErrorKind, message: String| ErrorBody {
-            code: kind.code().to_owned(),
-            message,
-            data: None,
-        };
+    fn kind(&self) -> ErrorKind {
         match self {
-            Self::Meerkat(error) => error.body(),
-            Self::Usage(message) => of(ErrorKind::InvalidParams, message.clone()),
-            Self::Listen(error) => of(ErrorKind::InvalidParams, error.to_string()),
-            Self::NoSession(message) => of(ErrorKind::SessionNotFound, message.clone()),
-            Self::Io(what, error) => of(io_kind(error), format!("{what}: {error}")),
+            Self::Meerkat(error) => error.kind(),
+            Self::Usage(_) | Self::Listen(_) => ErrorKind::InvalidParams,
+            Self::NoSession(_) => ErrorKind::SessionNotFound,
+            Self::Skill(error) => error.kind(),
+            Self::Io(_, error) => io_kind(error),
         }
+    }
+
+    fn body(&self) -> ErrorBody {
+        let mut body = self.plain_body();
+        for (operation, command) in COMMANDS {
+            body.message = body.message.replace(operation, command);
+        }
+        body
+    }
+
+    fn plain_body(&self) -> ErrorBody {
+        let message = match self {
+            Self::Meerkat(error) => return error.body(),
+            Self::Usage(message) | Self::NoSession(message) => message.clone(),
+            Self::Listen(error) => error.to_string(),
+            Self::Skill(error) => error.to_string(),
+            Self::Io(what, error) => format!("{what}: {error}"),
+        };
+        ErrorBody { code: self.kind().code().to_owned(), message, data: None }
     }
 
     fn exit(&self) -> u8 {
@@ -59,27 +79,35 @@ impl CliError {
             {
                 2
             }
-            Self::Meerkat(error) => error_row(error.kind()).exit,
-            Self::Usage(_) => 2,
-            Self::Listen(_) => 1,
-            Self::NoSession(_) => error_row(ErrorKind::SessionNotFound).exit,
-            Self::Io(_, error) => error_row(io_kind(error)).exit,
+            _ => error_row(self.kind()).exit,
         }
     }
 
-    /// Prints the error and returns the exit code.
-    pub(crate) fn report(&self, format: ErrorFormat) -> ExitCode {
+    /// Prints the error and returns the exit code. A command that it proposes works as it stands, also for realms
+    /// that are kept in a folder of their own.
+    pub(crate) fn report(&self, format: ErrorFormat, state_root: Option<&Path>) -> ExitCode {
         let body = self.body();
         out::say(&format!("error: {} [{}]", body.message, body.code));
         let resumable = body.data.as_ref().filter(|data| data["resumable"] == true);
-        if let Some(id) = resumable.and_then(|data| data["session_id"].as_str()) {
-            out::say(&format!("hint: rkat run --resume={id} \"…\" continues the session"));
+        if let Some(session) = resumable.and_then(|data| data["session_ref"].as_str()) {
+            let root = state_root.map(|root| format!("--state-root {} ", quoted(root))).unwrap_or_default();
+            out::say(&format!("hint: rkat run {root}--resume={session} \"…\" continues the session"));
         }
         if format == ErrorFormat::Json {
             out::line(&json!({ "error": body }).to_string());
         }
         ExitCode::from(self.exit())
     }
+}
+
+/// Writes a path so that a shell takes it for one word.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// A file that was named wrongly is a wrong command line; anything else is not the caller's fault.
@@ -90,5 +118,16 @@ fn io_kind(error: &std::io::Error) -> ErrorKind {
             ErrorKind::InvalidParams
         }
         _ => ErrorKind::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_for_a_shell() {
+        let words = ["/tmp/realms", "my realms", "it's", "$HOME", ""].map(|path| quoted(Path::new(path)));
+        assert_eq!(words, ["/tmp/realms", "'my realms'", r"'it'\''s'", "'$HOME'", "''"]);
     }
 }

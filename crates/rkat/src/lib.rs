@@ -10,6 +10,7 @@ mod error;
 mod locate;
 mod out;
 mod render;
+mod servers;
 
 use std::process::ExitCode;
 
@@ -17,23 +18,31 @@ use clap::{CommandFactory as _, Parser as _};
 
 pub use env::VARIABLES;
 
-use crate::args::Cli;
+use crate::args::{Cli, Command, SkillCommand};
 
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(code) = meerkat::mcp::supervise(std::env::args_os()) {
+        return code;
+    }
     let cli = Cli::parse_from(args::with_run(std::env::args_os().collect()));
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+    let mut threads = match cli.command {
+        // It only reads files, and should be small.
+        Command::Skill(SkillCommand::Serve) => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    let runtime = match threads.worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             out::say(&format!("error: the program cannot start its threads: {error}"));
             return ExitCode::FAILURE;
         }
     };
-    let format = cli.command.error_format();
+    let (format, state_root) = (cli.command.error_format(), cli.scope.state_root.clone());
     let code = match runtime.block_on(commands::execute(cli)) {
         Ok(code) => code,
-        Err(error) => error.report(format),
+        Err(error) => error.report(format, state_root.as_deref()),
     };
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     code

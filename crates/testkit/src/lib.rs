@@ -17,6 +17,7 @@ mod recorder;
 mod redact;
 mod scratch;
 mod server;
+mod shell_server;
 mod tools;
 
 pub use clock::TestClock;
@@ -26,4 +27,5 @@ pub use recorder::Recorder;
 pub use redact::redact;
 pub use scratch::Scratch;
 pub use server::{SeenCall, Server};
+pub use shell_server::ShellServer;
 pub use tools::{FnTool, Tools};

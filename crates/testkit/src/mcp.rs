@@ -216,7 +216,11 @@ impl McpClient {
 fn parse(line: &str) -> Value {
     let message: Value = serde_json::from_str(line)
         .unwrap_or_else(|error| panic!("stdout carries something else: {line:?}: {error}"));
-    assert_eq!(message["jsonrpc"], "2.0", "stdout carries something else: {line:?}");
+    // The answer to a batch is a list of messages.
+    let messages = message.as_array().map_or(std::slice::from_ref(&message), Vec::as_slice);
+    for message in messages {
+        assert_eq!(message["jsonrpc"], "2.0", "stdout carries something else: {line:?}");
+    }
     message
 }
 

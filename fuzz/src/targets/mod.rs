@@ -9,13 +9,14 @@ mod histories;
 mod refusals;
 mod responses;
 mod schemas;
+mod skills;
 mod sse;
 mod streams;
 
 use crate::engine::Target;
 
 /// Every target, in the order in which they run.
-pub(crate) static TARGETS: [Target; 10] = [
+pub(crate) static TARGETS: [Target; 11] = [
     sse::TARGET,
     anthropic::TARGET,
     responses::TARGET,
@@ -26,6 +27,7 @@ pub(crate) static TARGETS: [Target; 10] = [
     histories::TARGET,
     commands::TARGET,
     config::TARGET,
+    skills::TARGET,
 ];
 
 /// Makes a corpus of texts.

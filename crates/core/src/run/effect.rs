@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Report;
+use super::{Report, RunEnd};
 use crate::{
-    AgentEvent, Answer, Compaction, Message, ModelError, Settled, ToolCall, ToolOutput, ToolRoute, Usage,
+    AgentEvent, Answer, Compaction, Message, ModelError, RunId, Settled, ToolCall, ToolOutput, ToolRoute,
+    Usage,
 };
 
 /// What to do next.
@@ -146,4 +147,17 @@ pub struct Progress {
     pub last_input_tokens: u64,
     /// The last compaction, if there was one.
     pub compaction: Option<Compaction>,
+    /// The latest run. One that has no end although nobody runs the session was cut off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_run: Option<LastRun>,
+}
+
+/// The latest run of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastRun {
+    /// The run.
+    pub id: RunId,
+    /// How it ended, if it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<RunEnd>,
 }

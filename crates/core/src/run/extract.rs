@@ -60,6 +60,7 @@ impl Run {
         let State::Extracting(mut extraction) = std::mem::replace(&mut self.state, State::Ended) else {
             return;
         };
+        self.last_failure = None;
         self.count(usage);
         self.steps += 1;
         self.progress.steps += 1;

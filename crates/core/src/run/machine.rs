@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::effect::{Ask, CallChange, Commit, Effect, Input, Progress, Stop, ToolTable};
+use super::effect::{Ask, CallChange, Commit, Effect, Input, LastRun, Progress, Stop, ToolTable};
 use super::extract::{Attempt, Extraction};
 use super::opening::Opening;
-use super::outcome::{Completion, Failure, Outcome, Report};
+use super::outcome::{Completion, Failure, Outcome, Report, RunEnd};
 use super::pause::Pauses;
 use super::work::{Started, Work, tidy};
 use crate::{
@@ -61,6 +61,8 @@ pub struct Run {
     pub(super) overflowed: bool,
     pub(super) refused: bool,
     pub(super) pauses: Pauses,
+    /// What the model failed with when it was last asked.
+    pub(super) last_failure: Option<String>,
     /// When the run began, and when the model was last asked.
     pub(super) began_at: Timestamp,
     pub(super) asked_at: Timestamp,
@@ -126,6 +128,7 @@ impl Run {
             overflowed: false,
             refused: false,
             pauses: Pauses::default(),
+            last_failure: None,
             began_at: now,
             asked_at: now,
             admitted: false,
@@ -174,7 +177,12 @@ impl Run {
         for message in &messages {
             self.transcript.push(Arc::clone(message));
         }
-        let ends = matches!(next, Next::Finish(_));
+        let end = match &next {
+            Next::Finish(outcome) => Some(RunEnd::from(outcome)),
+            _ => None,
+        };
+        let ends = end.is_some();
+        self.progress.last_run = Some(LastRun { id: self.settings.run_id, end });
         let commit = Commit { messages, calls, progress: self.progress, ends };
         self.queue.push_back(Effect::Commit(Box::new(commit)));
         self.state = State::Committing(next);
@@ -196,7 +204,7 @@ impl Run {
 
     pub(super) fn completion(&self, cause: Option<TerminalCause>) -> Completion {
         let text = self.transcript.last_text().unwrap_or_default();
-        Completion { text, cause, ..Completion::default() }
+        Completion { text, cause, last_failure: self.last_failure.clone(), ..Completion::default() }
     }
 
     fn committed(&mut self) {
@@ -286,6 +294,7 @@ impl Run {
 
     pub(super) fn step_answered(&mut self, answer: Answer, attempt: u32) {
         let Answer { mut blocks, stop_reason, extent, usage } = answer;
+        self.last_failure = None;
         self.count(usage);
         self.step_usage = usage;
         self.progress.last_input_tokens = usage.input_tokens

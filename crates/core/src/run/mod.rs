@@ -26,7 +26,7 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-pub use effect::{Ask, CallChange, Commit, Effect, Input, Intent, Progress, Stop, ToolTable};
+pub use effect::{Ask, CallChange, Commit, Effect, Input, Intent, LastRun, Progress, Stop, ToolTable};
 pub use machine::{Run, RunSettings};
 pub use opening::{Opening, OpeningError, RunInput, StoredCall, open};
-pub use outcome::{Completion, ExtractionError, Failure, Outcome, Report};
+pub use outcome::{Completion, ExtractionError, Failure, Outcome, Report, RunEnd};

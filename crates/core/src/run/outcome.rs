@@ -30,6 +30,38 @@ pub struct Completion {
     pub extraction_error: Option<ExtractionError>,
     /// What ended it, if not the model.
     pub cause: Option<TerminalCause>,
+    /// What the model had failed with, if the run ended while it was to be asked again.
+    pub last_failure: Option<String>,
+}
+
+/// How a run ended, in one word: what is stored of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RunEnd {
+    /// The model answered, or a budget ended the run.
+    Completed,
+    /// The caller has to run calls and give their results.
+    Pending,
+    /// It failed.
+    Failed {
+        /// What sort of failure.
+        class: ErrorClass,
+        /// What ended the run.
+        cause: TerminalCause,
+    },
+    /// It was interrupted.
+    Cancelled,
+}
+
+impl From<&Outcome> for RunEnd {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Completed(_) => Self::Completed,
+            Outcome::Pending(_) => Self::Pending,
+            Outcome::Failed(failure) => Self::Failed { class: failure.class, cause: failure.cause },
+            Outcome::Cancelled => Self::Cancelled,
+        }
+    }
 }
 
 /// Why there is no structured output.

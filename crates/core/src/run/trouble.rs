@@ -53,6 +53,7 @@ impl Run {
         let spread = f64::from(mixed) / f64::from(u32::MAX);
         let decision = self.settings.retry.decide(error, attempt, spread);
         if let RetryDecision::After(_) = decision {
+            self.last_failure = Some(error.to_string());
             let plan = self.settings.retry.plan(error, attempt, spread).within(self.time_left());
             let failure = RetryFailure::new(error, since(self.asked_at, self.now));
             self.emit(AgentEvent::Retrying {

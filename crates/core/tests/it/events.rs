@@ -1,4 +1,4 @@
-//! The JSON of events, written out as the public contract has it.
+//! The JSON of events, written out as it is on the wire.
 
 use std::collections::BTreeSet;
 
@@ -489,7 +489,7 @@ fn changes() -> Vec<(AgentEvent, Value)> {
 }
 
 #[test]
-fn events_have_the_json_of_the_contract() {
+fn events_have_the_json_of_the_wire() {
     let groups =
         [runs(), extraction(), hooks(), steps(), tools(), limits(), skills(), interactions(), changes()];
     let mut types = BTreeSet::new();
@@ -504,7 +504,7 @@ fn events_have_the_json_of_the_contract() {
 }
 
 #[test]
-fn envelopes_have_the_json_of_the_contract() {
+fn envelopes_have_the_json_of_the_wire() {
     let sources = [
         (EventSource::Session { session_id: session() }, json!({"type": "session", "session_id": ID})),
         (EventSource::Runtime { runtime_id: text("r") }, json!({"type": "runtime", "runtime_id": "r"})),
@@ -537,7 +537,7 @@ fn envelopes_have_the_json_of_the_contract() {
 }
 
 #[test]
-fn closed_lists_have_the_names_of_the_contract() {
+fn closed_lists_have_the_names_of_the_wire() {
     let error_classes = "llm store tool mcp session_not_found budget max_tokens content_filtered max_turns cancelled \
         invalid_state operation_not_found depth_limit concurrency_limit config internal build auth callback_pending \
         structured_output invalid_output_schema hook terminal no_pending_boundary";

@@ -1,4 +1,4 @@
-//! The JSON of messages and their parts, written out as the public contract has it.
+//! The JSON of messages and their parts, written out as it is on the wire.
 
 use meerkat_core::{
     AssistantBlock, AssistantImage, BlobId, BlobRef, Content, ContentBlock, MediaSource, Message, NoticeKind,
@@ -24,7 +24,7 @@ fn text_block(text: &str) -> ContentBlock {
 }
 
 #[test]
-fn messages_have_the_json_of_the_contract() {
+fn messages_have_the_json_of_the_wire() {
     let result = |content, is_error| ToolResult { tool_use_id: text("c1"), content, is_error };
     let cases = [
         (
@@ -74,7 +74,7 @@ fn messages_have_the_json_of_the_contract() {
 }
 
 #[test]
-fn notices_have_the_kinds_of_the_contract() {
+fn notices_have_the_kinds_of_the_wire() {
     for (kind, name) in [
         (NoticeKind::Generic, "generic"),
         (NoticeKind::McpPending, "mcp_pending"),
@@ -108,7 +108,7 @@ fn blocks(meta: Option<Value>) -> [AssistantBlock; 4] {
 }
 
 #[test]
-fn assistant_blocks_have_the_json_of_the_contract() {
+fn assistant_blocks_have_the_json_of_the_wire() {
     let bare = [
         json!({"block_type": "text", "data": {"text": "ok"}}),
         json!({"block_type": "reasoning", "data": {"text": "hm"}}),

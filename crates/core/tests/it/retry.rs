@@ -1,4 +1,4 @@
-//! The retry policy against the runtime contract, §1.4.
+//! The retry policy: what is tried again, how often, after how long.
 
 use std::time::Duration;
 

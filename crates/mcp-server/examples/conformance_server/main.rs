@@ -13,15 +13,16 @@ use std::process::ExitCode;
 
 use meerkat_mcp_server::http::{Access, Limits, serve};
 use meerkat_mcp_server::layer::{
-    About, Layer, Notice, Notices, Page, Prompts, Request, Resources, Service, Tools,
+    About, Era, Extensions, Layer, Notice, Notices, Page, Prompts, Request, Resources, Service, Tools,
 };
 use meerkat_mcp_server::terminated;
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CompleteRequestParams, DetailedTask, GetPromptRequestParams,
-    GetPromptResponse, Prompt, ReadResourceRequestParams, ReadResourceResponse, Resource, ResourceTemplate,
-    Tool,
+    CallToolRequestParams, CallToolResponse, CompleteRequestParams, DetailedTask, ExtensionCapabilities,
+    GetPromptRequestParams, GetPromptResponse, Prompt, ReadResourceRequestParams, ReadResourceResponse,
+    Resource, ResourceTemplate, Tool,
 };
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 /// Everything the suite asks for by name.
@@ -39,6 +40,16 @@ impl Service for Fixtures {
             version: env!("CARGO_PKG_VERSION"),
             instructions: "Fixtures for the MCP conformance suite.",
         }
+    }
+}
+
+impl Extensions for Fixtures {
+    fn extensions(&self) -> ExtensionCapabilities {
+        ExtensionCapabilities::default()
+    }
+
+    async fn extended(&self, _: &str, _: Option<Value>, _: Era) -> Option<Result<Value, ErrorData>> {
+        None
     }
 }
 
@@ -72,6 +83,10 @@ impl Tools for Fixtures {
             }
             _ => content::call(call, &request).await,
         }
+    }
+
+    async fn stop_forgotten_task(&self, _: &str) -> bool {
+        false
     }
 
     async fn forgotten_task(&self, _: &str) -> Option<DetailedTask> {

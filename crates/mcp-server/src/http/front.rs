@@ -1,5 +1,6 @@
 //! What every request meets first: the routes, the guard, the limits, and errors that say what is wrong.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
@@ -7,15 +8,17 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use axum::routing::any;
-use rmcp::model::ProtocolVersion;
+use futures_core::Stream as _;
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ProtocolVersion};
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::guard::{Access, Refusal};
-use super::sessions::Sessions;
-use super::{BODY, early};
-use crate::layer::{About, Connection, Service};
+use super::sessions::{Batch, Sessions};
+use super::{BODY, cors, early};
+use crate::layer::{About, Connection, Service, batch};
 
 /// The longest error of the SDK that is passed on.
 const MAX_REASON: usize = 4096;
@@ -37,78 +40,179 @@ struct Envelope {
     method: Option<String>,
 }
 
+/// Why a body was not taken in.
+enum BodyError {
+    TooLong,
+    Broken,
+    TooSlow,
+}
+
 impl<S: Service> Front<S> {
     pub(super) fn router(self) -> Router {
+        let front = Arc::new(self);
         Router::new()
             .route("/", any(greet::<S>))
             .route("/mcp", any(serve::<S>))
-            .fallback(unknown::<S>)
-            .with_state(Arc::new(self))
+            .fallback(unknown)
+            .layer(axum::middleware::from_fn_with_state(Arc::clone(&front), admit::<S>))
+            .with_state(front)
     }
 
-    fn admit(&self, request: &Request) -> Result<(), Box<Response<Body>>> {
-        self.access
-            .check_source(request.uri(), request.headers())
-            .and_then(|()| self.access.check_token(request.headers()))
-            .map_err(|refusal| Box::new(refused(refusal)))
-    }
-
-    /// Takes the message in, as far as it can be one.
-    async fn message(&self, body: Body) -> Result<(Bytes, Envelope), Box<Response<Body>>> {
+    /// Takes the message in, as far as it can be one; a list of messages has no envelope.
+    async fn message(&self, body: Body) -> Result<(Bytes, Option<Envelope>), Box<Response<Body>>> {
         let refuse = |status, code, reason: &str| Box::new(error(status, &Value::Null, code, reason));
-        let read = tokio::time::timeout(BODY, to_bytes(body, self.body)).await;
-        let bytes = match read {
-            Ok(Ok(bytes)) => bytes,
-            Ok(Err(_)) => {
-                let reason = format!("the body could not be read, or is longer than {} bytes", self.body);
-                return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, -32600, &reason));
+        let bytes = read(body, self.body).await.map_err(|problem| match problem {
+            BodyError::TooLong => {
+                let reason = format!("the body is longer than {} bytes", self.body);
+                refuse(StatusCode::PAYLOAD_TOO_LARGE, -32600, &reason)
             }
-            Err(_) => {
-                return Err(refuse(StatusCode::REQUEST_TIMEOUT, -32600, "the body took too long to arrive"));
+            BodyError::Broken => {
+                refuse(StatusCode::BAD_REQUEST, -32600, "the body broke off before its end; send it again")
             }
+            BodyError::TooSlow => {
+                refuse(StatusCode::REQUEST_TIMEOUT, -32600, "the body took too long to arrive")
+            }
+        })?;
+        let envelope = match is_list(&bytes) {
+            true => serde_json::from_slice::<IgnoredAny>(&bytes).map(|_| None),
+            false => serde_json::from_slice::<Envelope>(&bytes).map(Some),
         };
-        match serde_json::from_slice::<Envelope>(&bytes) {
+        match envelope {
             Ok(envelope) => Ok((bytes, envelope)),
             Err(problem) if problem.is_data() => {
-                let reason = "not a JSON-RPC 2.0 request or notification; batches are not supported";
-                Err(refuse(StatusCode::BAD_REQUEST, -32600, reason))
+                Err(refuse(StatusCode::BAD_REQUEST, -32600, "not a JSON-RPC 2.0 request or notification"))
             }
             Err(problem) => Err(refuse(StatusCode::BAD_REQUEST, -32700, &format!("not JSON: {problem}"))),
         }
     }
+
+    /// Says what is wrong with a stream that a client wants to go on with.
+    fn refuse_resume(&self, headers: &HeaderMap) -> Option<Response<Body>> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let (session, last) = (text("mcp-session-id")?, text("last-event-id")?);
+        if self.sessions.can_resume(session, last) {
+            return None;
+        }
+        let reason = format!(
+            "the stream of event `{last}` is not kept, or not any more; make its request again, or open a stream \
+             without Last-Event-ID"
+        );
+        Some(error(StatusCode::BAD_REQUEST, &Value::Null, -32600, &reason))
+    }
+
+    /// Passes a request on to the SDK.
+    async fn handle(&self, request: Request, id: &Value) -> Response<Body> {
+        explained(self.mcp.handle(request).await.map(Body::new), id).await
+    }
+
+    /// Serves messages that came together. The SDK is given the first request and carries the others along.
+    async fn handle_batch(&self, request: Request, bytes: &Bytes) -> Response<Body> {
+        let refuse = |status, reason: &str| error(status, &Value::Null, -32600, reason);
+        let session = request.headers().get("mcp-session-id").and_then(|value| value.to_str().ok());
+        let version = session.map(|session| self.sessions.version(session));
+        if version == Some(None) {
+            return refuse(StatusCode::NOT_FOUND, "Not Found: Session not found");
+        }
+        let messages = match batch::read(bytes, version.flatten().as_ref()) {
+            Ok(messages) => messages,
+            Err(problem) => return refuse(StatusCode::BAD_REQUEST, &problem.to_string()),
+        };
+        let (mut parts, _) = request.into_parts();
+        let body =
+            |message: &ClientJsonRpcMessage| Body::from(serde_json::to_vec(message).unwrap_or_default());
+        let request = messages.iter().position(|message| matches!(message, JsonRpcMessage::Request(_)));
+        if let Some(body) = request.and_then(|first| messages.get(first)).map(body) {
+            parts.extensions.insert(Batch(Arc::new(messages)));
+            return self.handle(Request::from_parts(parts, body), &Value::Null).await;
+        }
+        for message in &messages {
+            let answer = self.handle(Request::from_parts(parts.clone(), body(message)), &Value::Null).await;
+            if answer.status() != StatusCode::ACCEPTED {
+                return answer;
+            }
+        }
+        let mut accepted = Response::new(Body::empty());
+        *accepted.status_mut() = StatusCode::ACCEPTED;
+        accepted
+    }
+}
+
+fn is_list(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().first() == Some(&b'[')
+}
+
+/// Reads a body that has an end.
+async fn read(body: Body, limit: usize) -> Result<Bytes, BodyError> {
+    let mut chunks = body.into_data_stream();
+    let reading = async {
+        let mut read = Vec::new();
+        while let Some(chunk) = std::future::poll_fn(|context| Pin::new(&mut chunks).poll_next(context)).await
+        {
+            let chunk = chunk.map_err(|_| BodyError::Broken)?;
+            if chunk.len() > limit - read.len() {
+                return Err(BodyError::TooLong);
+            }
+            read.extend_from_slice(&chunk);
+        }
+        Ok(read.into())
+    };
+    tokio::time::timeout(BODY, reading).await.unwrap_or(Err(BodyError::TooSlow))
+}
+
+/// Lets in who may come in, and tells pages of other origins that they may read the answer.
+async fn admit<S: Service>(
+    State(front): State<Arc<Front<S>>>,
+    request: Request,
+    next: axum::middleware::Next,
+) -> Response<Body> {
+    let (uri, headers) = (request.uri(), request.headers());
+    if let Err(refusal) = front.access.check_source(uri, headers) {
+        return refused(refusal);
+    }
+    if let Some(answer) = cors::preflight(request.method(), headers) {
+        return answer;
+    }
+    let origin = headers.get(header::ORIGIN).cloned();
+    let token = if uri.path() == "/" { Ok(()) } else { front.access.check_token(headers) };
+    let mut response = match token {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refused(refusal),
+    };
+    cors::allow(&mut response, origin);
+    response
 }
 
 /// Serves the protocol.
 async fn serve<S: Service>(State(front): State<Arc<Front<S>>>, request: Request) -> Response<Body> {
-    if let Err(refusal) = front.admit(&request) {
-        return *refusal;
-    }
     if request.method() != Method::POST {
+        if let Some(refusal) = front.refuse_resume(request.headers()) {
+            return refusal;
+        }
         let ends = request.method() == Method::DELETE;
-        let mut answer = front.mcp.handle(request).await.map(Body::new);
+        let mut answer = front.handle(request, &Value::Null).await;
         if ends && answer.status() == StatusCode::ACCEPTED {
             // The session is gone already, and some clients take anything else for a failure.
             *answer.status_mut() = StatusCode::NO_CONTENT;
         }
-        return explained(answer, &Value::Null).await;
+        return answer;
     }
     let (parts, body) = request.into_parts();
     let (bytes, envelope) = match front.message(body).await {
         Ok(message) => message,
         Err(refusal) => return *refusal,
     };
-    if envelope.method.as_deref() == Some("initialize") && !front.sessions.has_room() {
-        let mut full =
-            error(StatusCode::SERVICE_UNAVAILABLE, &envelope.id, -32000, "too many sessions; try later");
+    let Some(envelope) = envelope else {
+        return front.handle_batch(Request::from_parts(parts, Body::empty()), &bytes).await;
+    };
+    if envelope.method.as_deref() == Some("initialize") && !front.sessions.make_room() {
+        let reason = "too many sessions, and all of them in use; try later";
+        let mut full = error(StatusCode::SERVICE_UNAVAILABLE, &envelope.id, -32000, reason);
         full.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("30"));
         return full;
     }
     let is_slow = may_be_slow(&parts.headers, envelope.method.as_deref());
     let request = Request::from_parts(parts, Body::from(bytes));
-    let answer = Box::pin(async move {
-        let answer = front.mcp.handle(request).await.map(Body::new);
-        explained(answer, &envelope.id).await
-    });
+    let answer = Box::pin(async move { front.handle(request, &envelope.id).await });
     if is_slow { early::answer(answer).await } else { answer.await }
 }
 
@@ -121,10 +225,7 @@ fn may_be_slow(headers: &HeaderMap, method: Option<&str>) -> bool {
 }
 
 /// Says to a person what this is.
-async fn greet<S: Service>(State(front): State<Arc<Front<S>>>, request: Request) -> Response<Body> {
-    if let Err(refusal) = front.access.check_source(request.uri(), request.headers()) {
-        return refused(refusal);
-    }
+async fn greet<S: Service>(State(front): State<Arc<Front<S>>>) -> Response<Body> {
     let About { name, version, title, .. } = &front.about;
     let text =
         format!("{title} ({name} {version})\n\nThis is an MCP server. Point your MCP client at /mcp.\n");
@@ -135,11 +236,8 @@ async fn greet<S: Service>(State(front): State<Arc<Front<S>>>, request: Request)
     response
 }
 
-async fn unknown<S: Service>(State(front): State<Arc<Front<S>>>, request: Request) -> Response<Body> {
-    match front.admit(&request) {
-        Err(refusal) => *refusal,
-        Ok(()) => error(StatusCode::NOT_FOUND, &Value::Null, -32601, "there is nothing here; MCP is at /mcp"),
-    }
+async fn unknown() -> Response<Body> {
+    error(StatusCode::NOT_FOUND, &Value::Null, -32601, "there is nothing here; MCP is at /mcp")
 }
 
 /// Makes an error of the SDK, which is bare text, one that a client can read.

@@ -65,6 +65,7 @@ impl Server {
     /// # Errors
     /// Fails when the address cannot be taken, or when strangers could come in.
     pub async fn listen(&self, listen: Listen, announce: impl FnOnce(SocketAddr)) -> Result<(), ListenError> {
+        super::raise_file_limit();
         let token = listen.token.as_deref().map(Token::new).transpose()?;
         let bound = TcpListener::bind(&listen.address).await;
         let bound = bound.and_then(|listener| listener.local_addr().map(|address| (listener, address)));

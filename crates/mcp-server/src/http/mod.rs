@@ -3,12 +3,15 @@
 //! The SDK speaks the protocol; what stands in front of it is ours: who may come in, how much is taken, and how
 //! it ends. Each connection, session, body and stream is bounded, so that no client can keep the others out.
 
+mod cors;
 mod early;
 mod front;
 mod guard;
 mod listen;
 mod replay;
+mod session;
 mod sessions;
+mod watched;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,7 +38,7 @@ pub struct Limits {
     pub body: usize,
     /// How many connections are open at once. Where the system allows fewer files, it is fewer.
     pub connections: usize,
-    /// How many sessions there are at once.
+    /// How many sessions there are at once. A new one takes the place of one that is idle.
     pub sessions: usize,
     /// How long a session may be without a request and without a stream.
     pub idle: Duration,
@@ -83,6 +86,8 @@ pub async fn serve<S: Service>(
     let config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
         .with_sse_keep_alive(Some(KEEP_ALIVE))
+        // The first event of a stream, which says how to come back, depends on the session.
+        .with_sse_retry(None)
         .with_max_request_body_bytes(limits.body)
         .with_cancellation_token(ended.clone());
     let about = layer.service().about();
@@ -101,6 +106,16 @@ pub async fn serve<S: Service>(
     }
     ended.cancel();
     let _ = reaper.await;
+}
+
+/// Takes as many files as the system lets this process have: a connection is one.
+pub(crate) fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        // Where the system refuses it, there is room for fewer connections.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
 }
 
 /// Says how many connections there is room for.

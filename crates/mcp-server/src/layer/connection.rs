@@ -13,20 +13,17 @@ use rmcp::model::{
     GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
     InitializeRequestParams, InitializeResult, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
     ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
-    ReadResourceResponse, ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig,
-    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
-    UpdateTaskParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
+    SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
 };
-use rmcp::service::{
-    NotificationContext, Peer, RequestContext, RoleServer, ServiceError, SubscriptionContext,
-};
+use rmcp::service::{NotificationContext, Peer, RequestContext, RoleServer, SubscriptionContext};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::lists::{cursor, page, start};
 use super::notices::{Membership, Wanted};
 use super::request::{AsSeal, Era, Level, Surroundings, era};
 use super::state::Seal;
-use super::{Notice, Request, Service, Shared};
+use super::{Request, Service, Shared, subscriptions};
 
 /// How long a list that changes only with a notice may be kept, in milliseconds.
 const FRESH: u64 = 60_000;
@@ -90,26 +87,12 @@ impl<S: Service> Connection<S> {
         }
         let membership = Arc::new(self.layer.notices.join(Wanted::lists()));
         let gone = CancellationToken::new();
-        tokio::spawn(gone.clone().run_until_cancelled_owned(pass_on(Arc::clone(&membership), peer.clone())));
+        tokio::spawn(
+            gone.clone()
+                .run_until_cancelled_owned(subscriptions::pass_on(Arc::clone(&membership), peer.clone())),
+        );
         *told = Some((Arc::clone(&membership), gone.drop_guard()));
         membership
-    }
-}
-
-/// Tells a client of an older revision what changes, until it is gone.
-async fn pass_on(membership: Arc<Membership>, peer: Peer<RoleServer>) {
-    loop {
-        let told = match membership.next().await {
-            Notice::Tools => peer.notify_tool_list_changed().await,
-            Notice::Prompts => peer.notify_prompt_list_changed().await,
-            Notice::Resources => peer.notify_resource_list_changed().await,
-            Notice::Updated(uri) => {
-                peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await
-            }
-        };
-        if matches!(told, Err(ServiceError::TransportClosed)) {
-            return;
-        }
     }
 }
 
@@ -133,7 +116,7 @@ macro_rules! listed {
 impl<S: Service> ServerHandler for Connection<S> {
     fn get_info(&self) -> ServerConfig {
         let about = self.layer.service.about();
-        let capabilities = ServerCapabilities::builder()
+        let mut capabilities = ServerCapabilities::builder()
             .enable_logging()
             .enable_completions()
             .enable_prompts()
@@ -145,6 +128,8 @@ impl<S: Service> ServerHandler for Connection<S> {
             .enable_tool_list_changed()
             .enable_tasks()
             .build();
+        let own = self.layer.service.extensions();
+        capabilities.extensions.get_or_insert_default().extend(own);
         let mut info = ServerConfig::new(capabilities).with_instructions(about.instructions);
         info.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         info.server_info = Implementation::new(about.name, about.version).with_title(about.title);
@@ -286,7 +271,7 @@ impl<S: Service> ServerHandler for Connection<S> {
         if self.membership(&context.peer).watch(request.uri) {
             return Ok(());
         }
-        Err(ErrorData::invalid_params("too many subscriptions; unsubscribe from some first", None))
+        Err(subscriptions::too_many())
     }
 
     async fn unsubscribe(
@@ -299,41 +284,11 @@ impl<S: Service> ServerHandler for Connection<S> {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(requested.clone())
+        Some(subscriptions::accepted(requested))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let accepted = context.accepted();
-        let mut wanted = Wanted::default();
-        for (kind, asked) in [
-            (Notice::Tools, accepted.tools_list_changed),
-            (Notice::Prompts, accepted.prompts_list_changed),
-            (Notice::Resources, accepted.resources_list_changed),
-        ] {
-            if asked == Some(true) {
-                wanted.kinds.insert(kind);
-            }
-        }
-        let membership = self.layer.notices.join(wanted);
-        for uri in accepted.resource_subscriptions.iter().flatten() {
-            membership.watch(uri.clone());
-        }
-        loop {
-            let notice = tokio::select! {
-                notice = membership.next() => notice,
-                () = context.cancelled() => return Ok(()),
-            };
-            let sink = context.sink();
-            let told = match notice {
-                Notice::Tools => sink.notify_tool_list_changed().await,
-                Notice::Prompts => sink.notify_prompt_list_changed().await,
-                Notice::Resources => sink.notify_resource_list_changed().await,
-                Notice::Updated(uri) => sink.notify_resource_updated(uri).await,
-            };
-            if told.is_err() {
-                return Ok(());
-            }
-        }
+        subscriptions::listen(&self.layer.notices, &context).await
     }
 
     async fn get_task(
@@ -362,7 +317,9 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: CancelTaskParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        if self.layer.tasks.cancel(&request.task_id) { Ok(()) } else { Err(unknown_task(&request.task_id)) }
+        let id = &request.task_id;
+        let known = self.layer.tasks.cancel(id) || self.layer.service.stop_forgotten_task(id).await;
+        if known { Ok(()) } else { Err(unknown_task(id)) }
     }
 
     /// A request of a known method comes here when its parameters do not fit.
@@ -371,7 +328,12 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let legacy = era(context.protocol_version().as_ref()) == Era::Legacy;
+        let era = era(context.protocol_version().as_ref());
+        let extended = self.layer.service.extended(&request.method, request.params, era);
+        if let Some(answer) = Box::pin(extended).await {
+            return answer.map(CustomResult::new);
+        }
+        let legacy = era == Era::Legacy;
         Err(match request.method.as_str() {
             "tools/call" => ErrorData::invalid_params(
                 "tools/call needs params with a `name` and, if any, an object of `arguments`",

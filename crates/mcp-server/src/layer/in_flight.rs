@@ -8,6 +8,9 @@ use rmcp::model::{ClientNotification, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use tokio::sync::Notify;
 
+/// How many requests of one client may be unanswered.
+const MOST: usize = 1024;
+
 /// Knows which requests are in flight.
 #[derive(Clone, Default)]
 pub(crate) struct InFlight {
@@ -19,15 +22,15 @@ impl InFlight {
     /// Takes note of what the client sent.
     ///
     /// # Errors
-    /// Refuses a request whose id is in flight.
+    /// Refuses a request whose id is in flight, and one too many.
     pub(crate) fn received(
         &self,
         message: &RxJsonRpcMessage<RoleServer>,
     ) -> Result<(), (RequestId, ErrorData)> {
         match message {
-            JsonRpcMessage::Request(request) if !self.ids().insert(request.id.clone()) => {
-                let refusal = ErrorData::invalid_request("a request with this id is in flight", None);
-                Err((request.id.clone(), refusal))
+            JsonRpcMessage::Request(request) => {
+                let taken = self.take(request.id.clone());
+                taken.map_err(|reason| (request.id.clone(), ErrorData::invalid_request(reason, None)))
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
@@ -70,7 +73,20 @@ impl InFlight {
         }
     }
 
-    fn remove(&self, id: &RequestId) {
+    fn take(&self, id: RequestId) -> Result<(), &'static str> {
+        let mut ids = self.ids();
+        if ids.contains(&id) {
+            return Err("a request with this id is in flight");
+        }
+        if ids.len() >= MOST {
+            return Err("too many requests are unanswered; wait for answers, or cancel some");
+        }
+        ids.insert(id);
+        Ok(())
+    }
+
+    /// Notes that a request will not be answered.
+    pub(crate) fn remove(&self, id: &RequestId) {
         self.ids().remove(id);
         self.changed.notify_waiters();
     }

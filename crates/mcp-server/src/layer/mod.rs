@@ -5,6 +5,7 @@
 //! both dialects, log levels, progress, tasks and sealed request state. The product and the server that the
 //! conformance suite is run against stand on the same layer.
 
+pub(crate) mod batch;
 mod connection;
 mod in_flight;
 mod lists;
@@ -13,6 +14,7 @@ mod progress;
 mod request;
 mod service;
 mod state;
+mod subscriptions;
 mod tasks;
 
 pub use connection::Connection;
@@ -21,7 +23,7 @@ pub use lists::Page;
 pub use notices::{Notice, Notices};
 pub use progress::{Progress, Ticker};
 pub use request::{Era, Request};
-pub use service::{About, Prompts, Resources, Service, Tools};
+pub use service::{About, Extensions, Prompts, Resources, Service, Tools};
 pub use tasks::{TaskEnd, TaskWork, Tasks};
 
 use std::sync::Arc;

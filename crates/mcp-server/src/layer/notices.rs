@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// How many resources one client may watch.
-const MAX_WATCHED: usize = 1024;
+pub(super) const MAX_WATCHED: usize = 1024;
 
 /// Something changed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +62,20 @@ impl Notices {
         for mailbox in mailboxes {
             if lock(&mailbox.wanted).wants(notice) {
                 lock(&mailbox.waiting).insert(notice.clone());
+                mailbox.bell.notify_one();
+            }
+        }
+    }
+
+    /// Tells every client of those resources that it watches and that this holds for.
+    pub fn publish_updates(&self, is_changed: impl Fn(&str) -> bool) {
+        let mailboxes: Vec<_> = lock(&self.0).mailboxes.values().cloned().collect();
+        for mailbox in mailboxes {
+            let watched = lock(&mailbox.wanted);
+            let changed: Vec<_> = watched.uris.iter().filter(|uri| is_changed(uri)).cloned().collect();
+            drop(watched);
+            if !changed.is_empty() {
+                lock(&mailbox.waiting).extend(changed.into_iter().map(Notice::Updated));
                 mailbox.bell.notify_one();
             }
         }
@@ -148,6 +162,21 @@ mod tests {
         assert_eq!([lists.next().await, lists.next().await], [Notice::Tools, Notice::Resources]);
         assert_eq!(one.next().await, Notice::Updated("a:1".to_owned()));
         assert!(super::lock(&lists.mailbox.waiting).is_empty());
+        assert!(super::lock(&one.mailbox.waiting).is_empty());
+    }
+
+    #[tokio::test]
+    async fn resources_that_belong_together_are_told_together() {
+        let notices = Notices::default();
+        let one = notices.join(Wanted::default());
+        for uri in ["a:1", "a:1?page=2", "b:1"] {
+            assert!(one.watch(uri.to_owned()));
+        }
+        for _ in 0..2 {
+            notices.publish_updates(|uri| uri.starts_with("a:1"));
+        }
+        let told = [one.next().await, one.next().await];
+        assert_eq!(told, ["a:1", "a:1?page=2"].map(|uri| Notice::Updated(uri.to_owned())));
         assert!(super::lock(&one.mailbox.waiting).is_empty());
     }
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    ClientCapabilities, ClientResult, LoggingLevel, LoggingMessageNotificationParam, ProtocolVersion,
-    ServerRequest,
+    ClientCapabilities, ClientResult, LoggingLevel, LoggingMessageNotification,
+    LoggingMessageNotificationParam, ProtocolVersion, ServerRequest,
 };
-use rmcp::service::{Peer, RequestContext, RoleServer};
+use rmcp::service::{OriginatingRequestId, Peer, RequestContext, RoleServer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -85,7 +85,12 @@ impl Request {
     /// Tells progress, if the client asked for it.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        Progress::new(self.context.meta.get_progress_token(), self.context.peer.clone())
+        Progress::new(self.context.meta.get_progress_token(), self.context.peer.clone(), self.origin())
+    }
+
+    /// Marks what belongs to this request, so that it goes the way of its answer.
+    fn origin(&self) -> OriginatingRequestId {
+        OriginatingRequestId(self.context.id.clone())
     }
 
     /// Says whether the client wants log messages of this level. A modern client says so with each request.
@@ -102,11 +107,10 @@ impl Request {
     pub async fn log(&self, level: LoggingLevel, data: Value) {
         if self.wants_log(level) {
             // A client that is gone needs no log.
-            let _ = self
-                .context
-                .peer
-                .notify_logging_message(LoggingMessageNotificationParam::new(level, data))
-                .await;
+            let mut notice =
+                LoggingMessageNotification::new(LoggingMessageNotificationParam::new(level, data));
+            notice.extensions.insert(self.origin());
+            let _ = self.context.peer.send_notification(notice.into()).await;
         }
     }
 

@@ -4,12 +4,14 @@ use std::borrow::Cow;
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CompleteRequestParams, DetailedTask, GetPromptRequestParams,
-    GetPromptResponse, Prompt, ReadResourceRequestParams, ReadResourceResponse, Resource, ResourceTemplate,
-    Tool,
+    CallToolRequestParams, CallToolResponse, CompleteRequestParams, DetailedTask, ExtensionCapabilities,
+    GetPromptRequestParams, GetPromptResponse, Prompt, ReadResourceRequestParams, ReadResourceResponse,
+    Resource, ResourceTemplate, Tool,
 };
 
-use super::{Page, Request};
+use serde_json::Value;
+
+use super::{Era, Page, Request};
 
 /// Who the server is.
 #[derive(Debug, Clone)]
@@ -25,7 +27,7 @@ pub struct About {
 }
 
 /// Everything a server serves.
-pub trait Service: Tools + Resources + Prompts {
+pub trait Service: Tools + Resources + Prompts + Extensions {
     /// Says who the server is.
     fn about(&self) -> About;
 }
@@ -47,6 +49,23 @@ pub trait Tools: Send + Sync + 'static {
 
     /// Says what became of a task that this process does not know, if the service can tell.
     fn forgotten_task(&self, id: &str) -> impl Future<Output = Option<DetailedTask>> + Send;
+
+    /// Stops the work of a task that this process does not know; says whether there is such a task.
+    fn stop_forgotten_task(&self, id: &str) -> impl Future<Output = bool> + Send;
+}
+
+/// What a server does beyond the methods of the protocol.
+pub trait Extensions: Send + Sync + 'static {
+    /// Names the extensions, with their settings.
+    fn extensions(&self) -> ExtensionCapabilities;
+
+    /// Answers a method of an extension; `None` if it is of none.
+    fn extended(
+        &self,
+        method: &str,
+        params: Option<Value>,
+        era: Era,
+    ) -> impl Future<Output = Option<Result<Value, ErrorData>>> + Send;
 }
 
 /// The resources of a server.

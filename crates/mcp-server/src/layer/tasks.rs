@@ -126,6 +126,7 @@ impl Tasks {
         };
         if let Some(entry) = self.entries().get_mut(id) {
             entry.asked.clear();
+            entry.task.status_message = None;
             entry.end = Some((payload, Instant::now()));
             entry.touch();
         }
@@ -145,7 +146,7 @@ impl TaskWork {
 
     /// Says what the task is doing, in a few words.
     pub fn say(&self, words: String) {
-        if let Some(entry) = self.tasks.entries().get_mut(&self.id) {
+        if let Some(entry) = self.tasks.entries().get_mut(&self.id).filter(|entry| entry.end.is_none()) {
             entry.task.status_message = Some(words);
             entry.touch();
         }

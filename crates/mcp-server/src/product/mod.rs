@@ -3,7 +3,9 @@
 mod call;
 mod host;
 mod resources;
+mod skills;
 mod stream;
+mod tasks;
 mod telling;
 mod tools;
 
@@ -12,15 +14,18 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use meerkat::ops::find;
-use meerkat::{AgentEvent, Error, EventEnvelope, Runtime};
+use meerkat::skill::view::SKILL_TOOL;
+use meerkat::{AgentEvent, Error, EventEnvelope, Runtime, SessionId};
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, DetailedTask, GetPromptRequestParams,
     GetPromptResponse, Prompt, Reference, Tool,
 };
 use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 
 use crate::layer::{About, Notice, Notices, Prompts, Request, Service, Tools};
+use crate::skills::SkillViews;
 pub use host::Host;
 pub use tools::{UnknownTool, handle_tools_call, handle_tools_call_with, tools_list};
 
@@ -39,13 +44,14 @@ pub struct Product {
     host: Host,
     log: Log,
     notices: Notices,
+    skills: Option<SkillViews>,
     telling: OnceLock<()>,
 }
 
 impl Product {
     /// Makes the service; `log` takes what `verbose` runs tell, `notices` what changes.
-    pub(crate) fn new(host: Host, log: Log, notices: Notices) -> Self {
-        Self { host, log, notices, telling: OnceLock::new() }
+    pub(crate) fn new(host: Host, log: Log, notices: Notices, skills: Option<SkillViews>) -> Self {
+        Self { host, log, notices, skills, telling: OnceLock::new() }
     }
 
     pub(crate) fn host(&self) -> &Host {
@@ -57,8 +63,44 @@ impl Product {
         let runtime = self.host.runtime().await?.clone();
         self.telling.get_or_init(|| {
             tokio::spawn(tell(runtime.watch(), self.notices.clone()));
+            // The config has its say from here on.
+            let skills = runtime.clone();
+            tokio::spawn(async move { skills.settle_skills().await });
         });
         Ok(runtime)
+    }
+}
+
+/// What an event is to those who look at sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum News {
+    /// Nothing.
+    None,
+    /// A session appeared, or one that was there is running again.
+    Begun(SessionId),
+    /// A session reads differently.
+    Changed(String),
+    /// Events were missed, so that any session may have appeared or changed.
+    Anything,
+    /// There will be no more.
+    End,
+}
+
+/// Says what an event means, or that some were missed.
+fn news(event: Result<&EventEnvelope, RecvError>) -> News {
+    match event.map(|event| (event, &event.payload)) {
+        Ok((_, AgentEvent::RunStarted { session_id, .. })) => News::Begun(*session_id),
+        Ok((
+            event,
+            AgentEvent::RunCompleted { .. }
+            | AgentEvent::RunFailed { .. }
+            | AgentEvent::ExtractionSucceeded { .. }
+            | AgentEvent::ExtractionFailed { .. }
+            | AgentEvent::InteractionCallbackPending { .. },
+        )) => News::Changed(call::session_of(event).to_owned()),
+        Ok(_) => News::None,
+        Err(RecvError::Lagged(_)) => News::Anything,
+        Err(RecvError::Closed) => News::End,
     }
 }
 
@@ -66,27 +108,23 @@ impl Product {
 async fn tell(mut events: broadcast::Receiver<Arc<EventEnvelope>>, notices: Notices) {
     let mut seen = HashSet::new();
     loop {
-        match events.recv().await {
-            Ok(event) => match &event.payload {
-                AgentEvent::RunStarted { session_id, .. } => {
-                    if seen.len() >= SEEN_AT_MOST {
-                        seen.clear();
-                    }
-                    if seen.insert(*session_id) {
-                        notices.publish(&Notice::Resources);
-                    }
+        let event = events.recv().await;
+        match news(event.as_deref().map_err(Clone::clone)) {
+            News::None => {}
+            News::Begun(session) => {
+                if seen.len() >= SEEN_AT_MOST {
+                    seen.clear();
                 }
-                AgentEvent::RunCompleted { .. }
-                | AgentEvent::RunFailed { .. }
-                | AgentEvent::ExtractionSucceeded { .. }
-                | AgentEvent::ExtractionFailed { .. }
-                | AgentEvent::InteractionCallbackPending { .. } => {
-                    resources::publish_update(&notices, call::session_of(&event));
+                if seen.insert(session) {
+                    notices.publish(&Notice::Resources);
                 }
-                _ => {}
-            },
-            Err(broadcast::error::RecvError::Lagged(_)) => notices.publish(&Notice::Resources),
-            Err(broadcast::error::RecvError::Closed) => return,
+            }
+            News::Changed(session) => resources::publish_update(&notices, &session),
+            News::Anything => {
+                notices.publish(&Notice::Resources);
+                resources::publish_all(&notices);
+            }
+            News::End => return,
         }
     }
 }
@@ -104,7 +142,7 @@ impl Service for Product {
 
 impl Tools for Product {
     fn tools(&self) -> Cow<'_, [Tool]> {
-        Cow::Borrowed(tools::tools())
+        self.with_skill_tool()
     }
 
     async fn call(
@@ -112,6 +150,9 @@ impl Tools for Product {
         call: CallToolRequestParams,
         request: Request,
     ) -> Result<CallToolResponse, ErrorData> {
+        if let Some(skills) = self.skills.as_ref().filter(|_| call.name == SKILL_TOOL) {
+            return Ok(skills.call(call.arguments).await.into());
+        }
         let Some(operation) = find(&call.name) else {
             return Err(ErrorData::invalid_params(format!("unknown tool `{}`", call.name), None));
         };
@@ -121,18 +162,28 @@ impl Tools for Product {
     async fn forgotten_task(&self, id: &str) -> Option<DetailedTask> {
         self.task_of_session(id).await
     }
+
+    async fn stop_forgotten_task(&self, id: &str) -> bool {
+        self.stop_task_of_session(id).await
+    }
 }
 
 impl Prompts for Product {
     fn prompts(&self) -> Cow<'_, [Prompt]> {
-        Cow::Borrowed(&[])
+        Cow::Owned(self.skills.as_ref().map(SkillViews::prompts).unwrap_or_default())
     }
 
     async fn prompt(&self, get: GetPromptRequestParams, _: Request) -> Result<GetPromptResponse, ErrorData> {
+        if let Some(skills) = &self.skills {
+            return Ok(skills.prompt(get).await?.into());
+        }
         Err(ErrorData::invalid_params(format!("unknown prompt `{}`", get.name), None))
     }
 
     async fn complete(&self, complete: CompleteRequestParams) -> Result<Vec<String>, ErrorData> {
+        if let Some(known) = self.skills.as_ref().and_then(|skills| skills.complete(&complete)) {
+            return Ok(known);
+        }
         match complete.r#ref {
             Reference::Prompt(prompt) => {
                 Err(ErrorData::invalid_params(format!("unknown prompt `{}`", prompt.name), None))
@@ -142,5 +193,34 @@ impl Prompts for Product {
             }
             _ => Ok(Vec::new()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{News, news};
+    use serde_json::json;
+    use tokio::sync::broadcast::error::RecvError;
+
+    #[test]
+    fn whoever_misses_events_takes_everything_for_changed() {
+        let session = "01936f8a-7b2c-7000-8000-000000000001";
+        let of = |payload: serde_json::Value| {
+            let event = json!({
+                "event_id": session, "source": { "type": "session", "session_id": session },
+                "source_id": format!("session:{session}"), "seq": 1, "timestamp_ms": 0, "payload": payload,
+            });
+            news(Ok(&serde_json::from_value(event).unwrap()))
+        };
+        let failed =
+            json!({ "type": "run_failed", "session_id": session, "error_class": "llm", "error": "no" });
+        assert_eq!(of(failed), News::Changed(session.to_owned()));
+        let started = json!({ "type": "run_started", "session_id": session, "prompt": "hi" });
+        assert_eq!(of(started), News::Begun(session.parse().unwrap()));
+        assert_eq!(of(json!({ "type": "text_delta", "delta": "x" })), News::None);
+        assert_eq!(
+            (news(Err(RecvError::Lagged(1))), news(Err(RecvError::Closed))),
+            (News::Anything, News::End)
+        );
     }
 }

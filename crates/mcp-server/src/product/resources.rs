@@ -13,7 +13,8 @@ use rmcp::model::{
 use serde_json::{Value, json};
 
 use super::Product;
-use crate::layer::{Notice, Notices, Page, Request, Resources};
+use crate::layer::{Notices, Page, Request, Resources};
+use crate::skills::{SkillViews, templates};
 
 const SCHEME: &str = "meerkat://session/";
 const JSON: &str = "application/json";
@@ -44,32 +45,49 @@ enum Named {
     History { session: String, offset: u64, limit: u64 },
 }
 
-/// Tells those who watch a session that it reads differently.
+/// Tells those who watch a session, or any page of its history, that it reads differently.
 pub(super) fn publish_update(notices: &Notices, session: &str) {
-    notices.publish(&Notice::Updated(format!("{SCHEME}{session}")));
-    notices.publish(&Notice::Updated(format!("{SCHEME}{session}/history")));
+    notices.publish_updates(|uri| {
+        parse(uri).is_some_and(|named| match named {
+            Named::Session(id) | Named::History { session: id, .. } => id == session,
+        })
+    });
+}
+
+/// Tells those who watch any session that it may read differently.
+pub(super) fn publish_all(notices: &Notices) {
+    notices.publish_updates(|uri| uri.starts_with(SCHEME));
 }
 
 impl Resources for Product {
     async fn resources(&self, after: Option<String>) -> Result<Page<Resource>, ErrorData> {
-        let offset = match after {
-            None => 0,
-            Some(after) => after.parse().map_err(|_| {
-                ErrorData::invalid_params("the cursor is unknown; start again without one", None)
-            })?,
+        // Skills come first; the page that has the last of them goes on with sessions.
+        let mut items = Vec::new();
+        let after = match self.skill_page(after.as_deref()).transpose()? {
+            Some(page) if page.next.is_some() => return Ok(page),
+            Some(page) => {
+                items = page.items;
+                None
+            }
+            None => after,
         };
+        let offset = after.map_or(Ok(0), |after| after.parse().map_err(|_| unknown_cursor()))?;
         if self.host.is_fresh() {
-            return Ok(Page { items: Vec::new(), next: None });
+            return Ok(Page { items, next: None });
         }
         let mut views = self.sessions(offset, PAGE + 1).await.map_err(|error| internal(&error))?;
         let more = views.len() as u64 > PAGE;
         views.truncate(usize::try_from(PAGE).unwrap_or(usize::MAX));
         let next = more.then(|| (offset + PAGE).to_string());
-        Ok(Page { items: views.iter().map(resource).collect(), next })
+        items.extend(views.iter().map(resource));
+        Ok(Page { items, next })
     }
 
     fn templates(&self) -> Cow<'_, [ResourceTemplate]> {
-        Cow::Borrowed(&TEMPLATES)
+        match self.skills {
+            None => Cow::Borrowed(&TEMPLATES),
+            Some(_) => Cow::Owned(TEMPLATES.iter().chain(templates()).cloned().collect()),
+        }
     }
 
     async fn read(
@@ -78,6 +96,9 @@ impl Resources for Product {
         _: Request,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let uri = read.uri;
+        if let Some(skills) = self.skills.as_ref().filter(|_| SkillViews::owns(&uri)) {
+            return Ok(skills.read(uri).await?.into());
+        }
         let Some(named) = parse(&uri).filter(|_| !self.host.is_fresh()) else { return Err(not_found(&uri)) };
         let document = self.document(named).await.map_err(|error| match error.kind() {
             ErrorKind::SessionNotFound | ErrorKind::InvalidParams => not_found(&uri),
@@ -114,7 +135,7 @@ impl Product {
         }
     }
 
-    async fn ask(&self, operation: &str, arguments: Value) -> Result<Value, Error> {
+    pub(super) async fn ask(&self, operation: &str, arguments: Value) -> Result<Value, Error> {
         let found = find(operation).ok_or_else(|| Error::Internal(format!("no operation `{operation}`")))?;
         let call = Call { runtime: self.runtime().await?, control: RunControl::default() };
         found.call(call, arguments).await
@@ -170,6 +191,10 @@ fn parse(uri: &str) -> Option<Named> {
         }
     }
     Some(Named::History { session: session.to_owned(), offset, limit })
+}
+
+pub(super) fn unknown_cursor() -> ErrorData {
+    ErrorData::invalid_params("the cursor is unknown; start again without one", None)
 }
 
 fn not_found(uri: &str) -> ErrorData {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use meerkat::ops::Operation;
 use meerkat::{EventEnvelope, EventSink, progress};
 use serde_json::Value;
 
 use super::Log;
 use super::stream::EventStream;
+use super::tools::takes;
 use crate::layer::{Request, Ticker};
 
 /// Says whether a switch is on in the arguments.
@@ -28,11 +30,13 @@ pub(super) struct Telling {
 }
 
 impl Telling {
-    pub(super) fn new(arguments: &Value, request: &Request, log: &Log) -> Self {
+    /// Whoever asks for what the operation does not offer is not told.
+    pub(super) fn new(operation: &Operation, arguments: &Value, request: &Request, log: &Log) -> Self {
+        let asked = |key: &str| asked(arguments, key) && takes(operation.name, key);
         Self {
-            stream: asked(arguments, "stream").then(|| EventStream::start(request.clone())),
+            stream: asked("stream").then(|| EventStream::start(request.clone())),
             ticker: request.progress().ticker().map(Arc::new),
-            log: asked(arguments, "verbose").then(|| Arc::clone(log)),
+            log: asked("verbose").then(|| Arc::clone(log)),
         }
     }
 
@@ -63,7 +67,7 @@ impl Telling {
         if let Some(stream) = self.stream {
             stream.finish().await;
         }
-        if let Some(ticker) = self.ticker.and_then(Arc::into_inner) {
+        if let Some(ticker) = self.ticker {
             ticker.finish().await;
         }
     }

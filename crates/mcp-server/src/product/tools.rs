@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use meerkat::ops::{Call, Impact, Operation, TABLE, find};
 use meerkat::{Error, RunControl, Runtime};
+use meerkat_contracts::ErrorBody;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
 
@@ -62,11 +63,20 @@ pub(crate) fn result(outcome: Result<Value, Error>) -> CallToolResult {
             result.structured_content = Some(payload);
             result
         }
-        Err(error) => {
-            let body = serde_json::to_value(error.body()).unwrap_or_default();
-            CallToolResult::error(vec![ContentBlock::text(body.to_string())])
-        }
+        Err(error) => failure(&error.body()),
     }
+}
+
+/// Makes the result of a call that failed.
+pub(crate) fn failure(body: &ErrorBody) -> CallToolResult {
+    let body = serde_json::to_value(body).unwrap_or_default();
+    CallToolResult::error(vec![ContentBlock::text(body.to_string())])
+}
+
+/// Says whether a tool takes an argument of this name.
+pub(crate) fn takes(name: &str, argument: &str) -> bool {
+    let properties = |tool: &Tool| tool.input_schema.get("properties")?.get(argument).cloned();
+    TOOLS.iter().find(|tool| tool.name == name).and_then(properties).is_some()
 }
 
 fn tool(operation: &Operation) -> Tool {

@@ -188,7 +188,7 @@ fn lines_that_are_no_messages_are_answered_with_a_reason() {
         ),
         (b"\xff\xfe\xfd", json!(null), -32700, "not JSON"),
         (b"Content-Length: 40", json!(null), -32700, "not JSON"),
-        (deep.as_bytes(), json!(null), -32700, "not JSON"),
+        (deep.as_bytes(), json!(null), -32600, "batch"),
         (batch.as_bytes(), json!(null), -32600, "batch"),
         (b"[]", json!(null), -32600, "batch"),
         (b"{}", json!(null), -32600, "JSON-RPC"),

@@ -268,7 +268,7 @@ fn tasks_are_given_to_clients_that_know_them() {
     let after = status(&web, &done);
     assert_eq!(after["status"], "completed");
     assert_eq!(after["result"]["structuredContent"]["session_id"], session);
-    assert_eq!(after["result"]["structuredContent"]["state"]["last_assistant_text"], "hello");
+    assert_eq!(text_of(&after["result"]["structuredContent"]), "hello");
     let unknown = web.modern("tasks/get", json!({ "taskId": "x.y" }), tasks());
     assert_eq!(unknown["error"]["code"], -32602);
 }

@@ -3,13 +3,23 @@
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod batches;
+#[cfg(test)]
+mod crowds;
+#[cfg(test)]
 mod damage;
+#[cfg(test)]
+mod examples;
 #[cfg(test)]
 mod guarded;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
 mod lifetime;
+#[cfg(test)]
+mod pages;
+#[cfg(test)]
+mod pressure;
 #[cfg(test)]
 mod processes;
 #[cfg(test)]
@@ -19,11 +29,19 @@ mod realms;
 #[cfg(test)]
 mod resources;
 #[cfg(test)]
+mod servers;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod settings;
 #[cfg(test)]
+mod skills;
+#[cfg(test)]
+mod streams;
+#[cfg(test)]
 mod support;
+#[cfg(test)]
+mod tasks;
 #[cfg(test)]
 mod web;
 #[cfg(test)]

@@ -247,10 +247,15 @@ fn the_tools_are_these_in_this_order() {
     meerkat_config             Read or change the config - - idempotent -
     meerkat_capabilities       List capabilities         readOnly - idempotent -
     meerkat_models_catalog     List models               readOnly - idempotent -
+    meerkat_skills             List or inspect skills    readOnly - idempotent -
+    meerkat_mcp_add            Add an MCP server         - - - openWorld
+    meerkat_mcp_remove         Remove an MCP server      - destructive idempotent -
+    meerkat_mcp_reload         Reconnect MCP servers     - - idempotent -
     meerkat_event_stream_open  Open an event stream      readOnly - idempotent -
     meerkat_event_stream_read  Read an event stream      readOnly - idempotent -
     meerkat_event_stream_close Close an event stream     - - idempotent -
     meerkat_generate_image     Make a picture            - - - openWorld
+    skill                      Load Skill                readOnly - idempotent -
     ");
 }
 
@@ -274,6 +279,11 @@ fn every_tool_has_schemas_that_every_client_takes() {
         assert!(text(&tool["description"]).len() > 40, "{name}: hardly a description");
         for kind in ["inputSchema", "outputSchema"] {
             let schema = &tool[kind];
+            if (name, kind) == ("skill", "outputSchema") {
+                // Its answer is text to follow, and nothing else.
+                assert_eq!(*schema, Value::Null);
+                continue;
+            }
             assert_eq!(schema["type"], "object", "{name}: the root of {kind}");
             for union in ["anyOf", "oneOf", "allOf"] {
                 assert!(schema.get(union).is_none(), "{name}: {kind} has {union} at its root");
@@ -406,7 +416,7 @@ fn a_streamed_run_sends_its_events_before_its_reply() {
         events.push(message);
     };
     let session = id_of(&reply["result"]["structuredContent"]);
-    for (seq, event) in events.iter().enumerate() {
+    for (seq, event) in (1..).zip(&events) {
         assert_eq!(event["method"], "notifications/message", "{event}");
         assert_eq!(event["params"]["level"], "info", "{event}");
         let data = &event["params"]["data"];
@@ -423,6 +433,53 @@ fn a_streamed_run_sends_its_events_before_its_reply() {
         kinds.join(" "),
         @"run_started turn_started text_delta text_delta text_complete turn_completed run_completed"
     );
+}
+
+#[test]
+fn a_question_is_never_streamed() {
+    let place = Place::new();
+    let mut client = place.server();
+    let arguments = json!({ "question": "How do I resume a session?", "stream": true, "verbose": true });
+    let request = client.begin_tool("meerkat_help", arguments);
+    let reply = next_but_news(&mut client);
+    assert_eq!(reply["id"], request, "something came before the reply: {reply}");
+    assert!(text_of(&reply["result"]["structuredContent"]).contains("meerkat_resume"), "{reply}");
+    assert_eq!(place.log().lines().count(), 1, "{}", place.log());
+}
+
+#[test]
+fn an_error_names_tools_and_no_commands() {
+    let place = Place::new();
+    let mut client = place.server();
+    let reply = client.tool("meerkat_run", json!({ "prompt": "hi", "model": "nobody-1" }));
+    let message = "no model `nobody-1` can be used: nobody is known to serve it; meerkat_models_catalog lists the models";
+    assert_eq!(
+        (&reply.payload["code"], &reply.payload["message"]),
+        (&json!("PROVIDER_ERROR"), &json!(message))
+    );
+}
+
+#[test]
+fn no_schema_names_a_format_that_validators_do_not_know() {
+    fn formats<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
+        match schema {
+            Value::Array(items) => items.iter().for_each(|item| formats(item, found)),
+            Value::Object(object) => {
+                found.extend(object.get("format").and_then(Value::as_str));
+                object.values().for_each(|value| formats(value, found));
+            }
+            _ => {}
+        }
+    }
+    let place = Place::new();
+    let tools = tools(&mut place.server());
+    let mut found = Vec::new();
+    for tool in &tools {
+        formats(&tool["inputSchema"], &mut found);
+        formats(&tool["outputSchema"], &mut found);
+    }
+    found.retain(|format| !["uuid", "date-time", "uri"].contains(format));
+    assert_eq!(found, [""; 0]);
 }
 
 #[test]

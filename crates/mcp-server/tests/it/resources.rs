@@ -25,6 +25,7 @@ fn listed(client: &mut McpClient, params: Value) -> (Vec<String>, Option<String>
         .expect("a list")
         .iter()
         .map(|one| one["uri"].as_str().unwrap().to_owned());
+    let uris = uris.filter(|uri| uri.starts_with("meerkat://"));
     (uris.collect(), result["nextCursor"].as_str().map(str::to_owned))
 }
 
@@ -106,13 +107,16 @@ fn ids_are_completed_in_our_templates() {
         .iter()
         .map(|template| template["uriTemplate"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(templates, ["meerkat://session/{id}", "meerkat://session/{id}/history{?offset,limit}"]);
+    let (ours, skills) = templates.split_at(2);
+    assert_eq!(ours, ["meerkat://session/{id}", "meerkat://session/{id}/history{?offset,limit}"]);
+    assert_eq!(skills, ["skill://{name}/{+path}"]);
+    let templates = ours;
     let mut complete = |template: &str, value: &str| {
         let argument = json!({ "name": "id", "value": value });
         let asked = json!({ "ref": { "type": "ref/resource", "uri": template }, "argument": argument });
         client.request("completion/complete", asked)
     };
-    for template in &templates {
+    for template in templates {
         let all = complete(template, "");
         assert_eq!(
             all["result"]["completion"],
@@ -127,7 +131,12 @@ fn ids_are_completed_in_our_templates() {
 fn prompts_are_listed_and_unknown_ones_refused() {
     let place = Place::new();
     let mut client = place.server();
-    assert_eq!(client.request("prompts/list", json!({}))["result"], json!({ "prompts": [] }));
+    let listed = client.request("prompts/list", json!({}))["result"]["prompts"].clone();
+    let names: Vec<_> = listed.as_array().expect("prompts").iter().map(|prompt| &prompt["name"]).collect();
+    assert_eq!(
+        names,
+        ["mcp-server-setup", "meerkat-cli-reference", "meerkat-platform", "session-management"]
+    );
     let unknown = client.request("prompts/get", json!({ "name": "nope" }));
     assert_eq!(unknown["error"]["code"], -32602);
 }
@@ -146,6 +155,46 @@ fn a_new_session_and_an_archived_one_are_told() {
     client.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say more" }));
     client.expect_tool("meerkat_archive", json!({ "session_id": session }));
     crate::support::eventually("the archived session is told", || count(&mut client) == 2);
+}
+
+/// The URIs that were told to read differently so far.
+fn updated(client: &mut McpClient) -> Vec<String> {
+    client.request("ping", json!({}));
+    let updates = client.notifications().iter();
+    let updates = updates.filter(|notice| notice["method"] == "notifications/resources/updated");
+    updates.map(|notice| notice["params"]["uri"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn who_watches_a_page_of_a_history_is_told_when_it_may_read_differently() {
+    let place = Place::new();
+    let mut client = place.server();
+    let (watched, other) = (new_session(&mut client, "say one"), new_session(&mut client, "say two"));
+    let pages = ["/history", "/history?offset=2", "/history?limit=3&offset=7"];
+    let pages: Vec<_> = pages.iter().map(|page| format!("{}{page}", uri(&watched))).collect();
+    for page in &pages {
+        assert_eq!(client.request("resources/subscribe", json!({ "uri": page }))["result"], json!({}));
+    }
+    for session in [&other, &watched] {
+        client.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say more" }));
+    }
+    crate::support::eventually("every page is told", || {
+        let told = updated(&mut client);
+        pages.iter().all(|page| told.contains(page))
+    });
+    assert!(updated(&mut client).iter().all(|told| pages.contains(told)));
+}
+
+#[test]
+fn who_watches_a_session_is_told_that_it_is_archived() {
+    let place = Place::new();
+    let mut client = place.server();
+    let session = new_session(&mut client, "say one");
+    client.request("resources/subscribe", json!({ "uri": uri(&session) }));
+    let before = updated(&mut client).len();
+    client.expect_tool("meerkat_archive", json!({ "session_id": session }));
+    crate::support::eventually("the archived session is told", || updated(&mut client).len() > before);
+    assert_eq!(read(&mut client, &uri(&session))["session"]["state"]["archived"], true);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -43,10 +43,15 @@ impl Web {
     }
 
     pub(crate) fn start_with(place: &Place, arguments: &[&str]) -> Self {
-        let before = if place.beside("stderr").exists() { place.log().len() } else { 0 };
         let mut all = vec!["--realm", "test", "--http", "127.0.0.1:0"];
         all.extend(arguments);
-        let child = place.command(&all).stdin(Stdio::null()).spawn().expect("the server starts");
+        Self::spawn(place, &mut place.command(&all))
+    }
+
+    /// Starts a server with this command, whose log is that of the place.
+    pub(crate) fn spawn(place: &Place, command: &mut Command) -> Self {
+        let before = if place.beside("stderr").exists() { place.log().len() } else { 0 };
+        let child = command.stdin(Stdio::null()).spawn().expect("the server starts");
         let mut address = None;
         eventually("the server listens", || {
             let log = place.log();
@@ -107,18 +112,34 @@ impl Web {
 
     /// Begins to shake hands.
     pub(crate) fn initialize(&self) -> Reply {
-        let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello(LEGACY) });
+        self.initialize_as(LEGACY)
+    }
+
+    pub(crate) fn initialize_as(&self, version: &str) -> Reply {
+        let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello(version) });
         self.post(&[], &message)
     }
 
     /// Shakes hands and returns the id of the session.
     pub(crate) fn session(&self) -> String {
-        let reply = self.initialize();
+        self.session_as(LEGACY)
+    }
+
+    /// Shakes hands as a client of this revision.
+    pub(crate) fn session_as(&self, version: &'static str) -> String {
+        let reply = self.initialize_as(version);
         assert_eq!(reply.status, 200, "{reply:?}");
         let session = reply.header("mcp-session-id").expect("a session id").to_owned();
         let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
-        assert_eq!(self.post(&legacy(&session), &ready).status, 202);
+        assert_eq!(self.post(&[("mcp-session-id", session.as_str())], &ready).status, 202);
         session
+    }
+
+    /// Listens to what a session says apart from requests, or goes on after an event.
+    pub(crate) fn listen(&self, session: &str, last: Option<&str>) -> Stream {
+        let mut headers = vec![("accept", "text/event-stream"), ("mcp-session-id", session)];
+        headers.extend(last.map(|last| ("last-event-id", last)));
+        self.open("GET", "/mcp", &headers, b"")
     }
 
     /// Calls a tool in a session and returns its payload.
@@ -144,7 +165,7 @@ impl Web {
     /// Asks the server to end and waits until it has.
     pub(crate) fn stop(&mut self) -> ExitStatus {
         let child = self.child.as_mut().expect("the server is ours");
-        let sent = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+        let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
         assert!(sent.expect("the signal can be sent").success());
         child.wait().expect("the server ends")
     }
@@ -181,13 +202,18 @@ impl Stream {
 
     /// Waits for the next message in the stream, and the id of its event.
     pub(crate) fn event(&mut self) -> Option<(Option<String>, Value)> {
-        let mut id = None;
+        let (mut id, mut message) = (None, None);
         loop {
             let line = self.line()?;
             if let Some(found) = line.strip_prefix("id:") {
                 id = Some(found.trim().to_owned());
             } else if let Some(data) = line.strip_prefix("data:").filter(|data| !data.trim().is_empty()) {
-                return Some((id, serde_json::from_str(data).expect("an event is JSON")));
+                message = Some(serde_json::from_str(data).expect("an event is JSON"));
+            } else if line.is_empty() {
+                let id = id.take();
+                if let Some(message) = message.take() {
+                    return Some((id, message));
+                }
             }
         }
     }

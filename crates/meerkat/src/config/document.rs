@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use meerkat_core::{BudgetLimits, RetryPolicy};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use super::limits::LimitsConfig;
+use super::limits::{LEAST_REPLY_BYTES, LimitsConfig};
 use super::providers::{ModelsConfig, ProviderToolsConfig, ProvidersConfig, SelfHostedConfig};
+use super::skills::SkillsConfig;
 use super::span::{CallTimeout, Span};
 
 /// A realm's config.
@@ -29,6 +30,8 @@ pub struct Config {
     pub retry: RetryConfig,
     /// Tools.
     pub tools: ToolsConfig,
+    /// Skills.
+    pub skills: SkillsConfig,
     /// When long conversations are shortened.
     pub compaction: CompactionConfig,
     /// The default model of each provider.
@@ -45,8 +48,10 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentConfig {
-    /// The model of sessions that name none.
-    pub model: String,
+    /// The model of sessions that name none. If not set, the first provider there is a key for chooses, and
+    /// without a key the offline model serves.
+    #[serde(serialize_with = "or_default")]
+    pub model: Option<String>,
     /// How many tokens a model may write in one step.
     pub max_tokens_per_turn: u32,
     /// Replaces the default system prompt.
@@ -140,12 +145,18 @@ pub struct CompactionConfig {
 }
 
 /// The model of sessions that name none, where a key for it is there.
-pub(crate) const DEFAULT_MODEL: &str = "claude-opus-4-7";
+const DEFAULT_MODEL: &str = "claude-opus-4-7";
+
+/// Shows the model of sessions that name none, set or not.
+#[expect(clippy::ref_option, reason = "serde calls it so")]
+fn or_default<S: Serializer>(model: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(model.as_deref().unwrap_or(DEFAULT_MODEL))
+}
 
 impl Default for AgentConfig {
     fn default() -> Self {
         Self {
-            model: DEFAULT_MODEL.to_owned(),
+            model: None,
             max_tokens_per_turn: 16_384,
             system_prompt: None,
             system_prompt_file: None,
@@ -243,6 +254,7 @@ impl Config {
             "tools.shell_enabled" => self.tools.shell_enabled,
             "tools.schedule_enabled" => self.tools.schedule_enabled,
             "tools.workgraph_enabled" => self.tools.workgraph_enabled,
+            "skills.enabled" => self.skills.enabled,
             _ => false,
         }
     }
@@ -251,7 +263,11 @@ impl Config {
     pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
         const POSITIVE: &str = "must be greater than 0";
         let faults = [
-            (self.agent.model.trim().is_empty(), "agent.model", "must not be empty"),
+            (
+                self.agent.model.as_ref().is_some_and(|model| model.trim().is_empty()),
+                "agent.model",
+                "must not be empty",
+            ),
             (self.agent.max_tokens_per_turn == 0, "agent.max_tokens_per_turn", POSITIVE),
             (self.max_tokens == Some(0), "max_tokens", POSITIVE),
             (
@@ -265,7 +281,11 @@ impl Config {
             (self.limits.budget == Some(0), "limits.budget", POSITIVE),
             (self.limits.max_duration.is_some_and(|span| span.0.is_zero()), "limits.max_duration", POSITIVE),
             (self.limits.max_sessions == Some(0), "limits.max_sessions", POSITIVE),
-            (self.limits.max_reply_bytes < 1024, "limits.max_reply_bytes", "must be at least 1024"),
+            (
+                self.limits.max_reply_bytes < LEAST_REPLY_BYTES,
+                "limits.max_reply_bytes",
+                "must be at least 1024",
+            ),
             (
                 !(1.0..=1000.0).contains(&self.retry.multiplier),
                 "retry.multiplier",

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::span::Span;
 
+/// No config may make replies shorter than this.
+pub(crate) const LEAST_REPLY_BYTES: usize = 1024;
+
 /// What may be used up at most, and how long replies may be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]

@@ -3,9 +3,11 @@
 //! What is stored is what somebody set; defaults are filled in when it is read, so a key that is taken out
 //! goes back to its default, whatever that is by then.
 
+mod change;
 mod document;
 mod limits;
 mod providers;
+mod skills;
 mod span;
 
 use std::sync::Arc;
@@ -14,13 +16,14 @@ use meerkat_core::OutputSchema;
 use meerkat_store::{Change, ConfigRow, Guard, Store, Transaction};
 use serde_json::{Map, Value};
 
-pub(crate) use document::DEFAULT_MODEL;
 pub use document::{AgentConfig, BudgetConfig, CompactionConfig, Config, RetryConfig, ToolsConfig};
+pub(crate) use limits::LEAST_REPLY_BYTES;
 pub use limits::LimitsConfig;
 pub use providers::{
     ApiStyle, GoogleSearchConfig, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig,
     SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport, WebSearchConfig,
 };
+pub use skills::{GitRefType, SkillIdentity, SkillRemap, SkillRepository, SkillsConfig};
 pub use span::{CallTimeout, Span, SpanError};
 
 use crate::Error;
@@ -42,6 +45,17 @@ pub enum ConfigChange {
     Set(Map<String, Value>),
     /// An RFC 7396 merge patch.
     Patch(Map<String, Value>),
+}
+
+/// Who changes a config.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ConfigAccess {
+    /// Somebody who uses the runtime, such as a client of a server: where keys and tokens go, and which files are
+    /// read, is not theirs to change.
+    #[default]
+    Client,
+    /// Whoever the realm belongs to.
+    Owner,
 }
 
 /// The config of one realm.
@@ -69,23 +83,30 @@ impl ConfigService {
         }
     }
 
-    /// Changes the config, provided that it is still at `expected`, if given.
+    /// Changes the config on behalf of its owner, provided that it is still at `expected`, if given. What is given
+    /// as it was shown stays as it is stored: a token that was masked is kept.
     ///
     /// # Errors
     /// Refuses an invalid document or a stale generation; nothing has changed then.
     pub async fn change(&self, change: ConfigChange, expected: Option<u64>) -> Result<CurrentConfig, Error> {
+        self.change_as(ConfigAccess::Owner, change, expected).await
+    }
+
+    /// Changes the config like [`Self::change`], as far as whoever asks for it may.
+    ///
+    /// # Errors
+    /// Like [`Self::change`]; refuses too what only the owner may change.
+    pub async fn change_as(
+        &self,
+        access: ConfigAccess,
+        change: ConfigChange,
+        expected: Option<u64>,
+    ) -> Result<CurrentConfig, Error> {
         loop {
             let row = self.store.config().await?;
             let generation = row.as_ref().map_or(0, |row| row.generation);
-            let document = match change.clone() {
-                ConfigChange::Set(new) => new,
-                ConfigChange::Patch(patch) => {
-                    let mut document = row.as_ref().map(decode).transpose()?.unwrap_or_default();
-                    merge(&mut document, patch);
-                    document
-                }
-            };
-            let config = parse(document.clone())?;
+            let stored = row.as_ref().map(decode).transpose()?.unwrap_or_default();
+            let (document, config) = change::changed(stored, change.clone(), access)?;
             let bytes = serde_json::to_vec(&document).map_err(Error::Encode)?;
             let transaction = Transaction {
                 guards: vec![Guard::Generation(expected.unwrap_or(generation))],
@@ -108,6 +129,14 @@ fn decode(row: &ConfigRow) -> Result<Map<String, Value>, Error> {
     serde_json::from_slice(&row.document).map_err(|source| Error::Record { what: "config", source })
 }
 
+/// Writes a config as it is shown.
+fn parts(config: &Config) -> Result<Map<String, Value>, Error> {
+    match serde_json::to_value(config).map_err(Error::Encode)? {
+        Value::Object(parts) => Ok(parts),
+        other => Err(Error::Internal(format!("a config is no object: {other}"))),
+    }
+}
+
 fn parse(document: Map<String, Value>) -> Result<Config, Error> {
     let config: Config = serde_path_to_error::deserialize(Value::Object(document))
         .map_err(|error| Error::Config(at_path(&error.path().to_string(), &error.inner().to_string())))?;
@@ -119,6 +148,9 @@ fn parse(document: Map<String, Value>) -> Result<Config, Error> {
         let place = |error: Error| Error::Config(format!("`agent.output_schema`: {error}"));
         let schema = OutputSchema::parse(schema).map_err(|error| place(error.into()))?;
         OutputJudge::new(schema).map_err(place)?;
+    }
+    if let Some(text) = config.skills.fault() {
+        return Err(Error::Config(text));
     }
     match config.fault() {
         Some((key, rule)) => Err(Error::Config(format!("`{key}` {rule}"))),

@@ -1,11 +1,12 @@
 //! The part of the config that is about models and who serves them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use meerkat_core::ModelProfile;
-use meerkat_providers::ModelTier;
+use meerkat_providers::{ModelTier, base_url_fault};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The default model of each provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -36,6 +37,7 @@ pub struct ProvidersConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderConfig {
     /// Another address than the provider's own, for a proxy or a test server.
+    #[serde(serialize_with = "shown_address")]
     pub base_url: Option<String>,
     /// Another version of the provider's API than the default.
     pub api_version: Option<String>,
@@ -87,16 +89,47 @@ pub struct SelfHostedServer {
     #[serde(default)]
     pub transport: SelfHostedTransport,
     /// Its address, with or without `/v1`.
+    #[serde(serialize_with = "shown_text")]
     pub base_url: String,
     /// Which of the two formats it speaks.
     #[serde(default)]
     pub api_style: ApiStyle,
-    /// The environment variable that holds its token.
+    /// The environment variable that holds its token; not one that holds a provider's key or is Meerkat's own.
     #[serde(default)]
     pub bearer_token_env: Option<String>,
-    /// Its token; it can be set and is never shown.
-    #[serde(default, skip_serializing)]
+    /// Its token. It is shown as `***`, which stands for the token when it is given back.
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "masked")]
     pub bearer_token: Option<String>,
+}
+
+/// Stands for a secret.
+pub(super) const MASK: &str = "***";
+
+#[expect(clippy::ref_option, reason = "serde calls it so")]
+pub(super) fn masked<S: Serializer>(_: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(MASK)
+}
+
+#[expect(clippy::ref_option, reason = "serde calls it so")]
+fn shown_address<S: Serializer>(url: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    url.as_deref().map(without_login).serialize(serializer)
+}
+
+fn shown_text<S: Serializer>(url: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    without_login(url).serialize(serializer)
+}
+
+/// Masks a name and a password in an address, if there are any.
+fn without_login(url: &str) -> Cow<'_, str> {
+    if base_url_fault(url).is_none() {
+        return Cow::Borrowed(url);
+    }
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) => Cow::Owned(format!("{scheme}://{MASK}{}", &rest[at..])),
+        None => Cow::Borrowed(url),
+    }
 }
 
 /// How a self-hosted server is spoken to.

@@ -19,6 +19,10 @@ const MIN_BYTES: usize = 8 << 10;
 /// How many bytes all sessions should keep together.
 pub(super) const TOTAL_BYTES: usize = 16 << 20;
 
+/// Told to a reader whose number no event of the session has here.
+const UNHEARD_OF: &str = "no event of this session has the number of `after` here, because another process gave it; \
+    the events between are lost, and what is still kept follows";
+
 /// Where every watcher of the process listens.
 pub(super) type Watchers = broadcast::Sender<Arc<EventEnvelope>>;
 
@@ -109,21 +113,17 @@ impl Channel {
         event
     }
 
-    /// Reads from a number on. What is no longer kept is made up for by one event that says so.
-    pub(super) fn read(&self, from: u64, room: Room, now: Timestamp) -> Found {
+    /// Reads from a number on. What is no longer kept, or the gap that the reader is not told of, is made up for
+    /// by one event that says so.
+    pub(super) fn read(&self, from: u64, gap: Option<&str>, room: Room, now: Timestamp) -> Found {
         let state = self.state();
-        let oldest = state.next - state.kept.len() as u64;
-        let mut events = Vec::new();
-        if from < oldest {
-            let reason = match oldest - from {
-                _ if from < state.begins => "the events before this are no longer kept".to_owned(),
-                1 => "1 event was lost because it was not read in time".to_owned(),
-                lost => format!("{lost} events were lost because they were not read in time"),
-            };
-            let notice = AgentEvent::StreamTruncated { reason };
-            events.push(Arc::new(envelope(self.session, oldest - 1, now, notice)));
-        }
+        let oldest = state.oldest();
         let start = from.max(oldest);
+        let mut events = Vec::new();
+        if let Some(reason) = gap.map(str::to_owned).or_else(|| state.loss(from)) {
+            let notice = AgentEvent::StreamTruncated { reason };
+            events.push(Arc::new(envelope(self.session, start - 1, now, notice)));
+        }
         let skip = usize::try_from(start - oldest).unwrap_or(usize::MAX);
         let before = events.len();
         let mut bytes = 0;
@@ -144,10 +144,15 @@ impl Channel {
         }
     }
 
-    /// Says where a stream begins that wants what comes after a number, or what comes from now on.
-    pub(super) fn place(&self, after: Option<u64>) -> u64 {
-        let next = self.state().next;
-        after.map_or(next, |after| after.saturating_add(1).min(next))
+    /// Says where a stream begins that wants what comes after a number, or what comes from now on, and what its
+    /// reader must be told about that.
+    pub(super) fn place(&self, after: Option<u64>) -> (u64, Option<&'static str>) {
+        let state = self.state();
+        match after {
+            None => (state.next, None),
+            Some(after) if after >= state.next => (state.oldest(), Some(UNHEARD_OF)),
+            Some(after) => (after + 1, None),
+        }
     }
 
     pub(super) fn run_begins(&self) {
@@ -208,6 +213,21 @@ impl Drop for Channel {
 }
 
 impl State {
+    /// Returns the number of the oldest event that is kept, or of the next one if none is.
+    fn oldest(&self) -> u64 {
+        self.next - self.kept.len() as u64
+    }
+
+    /// Says what is lost to a reader that wants all from a number on.
+    fn loss(&self, from: u64) -> Option<String> {
+        let lost = self.oldest().checked_sub(from).filter(|lost| *lost > 0)?;
+        Some(match lost {
+            _ if from < self.begins => "the events before this are no longer kept".to_owned(),
+            1 => "1 event was lost because it was not read in time".to_owned(),
+            lost => format!("{lost} events were lost because they were not read in time"),
+        })
+    }
+
     /// Lets the oldest events go; the last one always stays, so that whoever waits for it gets it.
     fn trim(&mut self, load: &Load) {
         let allowance = match self.streams {

@@ -9,18 +9,21 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use meerkat_core::{AgentEvent, Clock, EventEnvelope, SessionId, Timestamp};
+use meerkat_core::{AgentEvent, Clock, EventEnvelope, SessionId};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::channel::{Channel, Load, Room, TOTAL_BYTES, Watchers};
-use super::stream::{MAX_STREAMS, PATIENCE, Reading, Stream, StreamId};
+use super::stream::{Reading, Stream, StreamId};
+use super::streams::{Streams, is_over};
 use crate::Error;
 
 /// How many events a watcher may lag behind.
 const WATCHED: usize = 4096;
+/// The number of a session's first event: `after` 0 gives it too.
+const FIRST: u64 = 1;
 /// How long the events of an idle session are kept.
 const KEEP: Duration = Duration::from_secs(10 * 60);
 /// How often idle channels and unread streams are looked for.
@@ -36,7 +39,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     load: Arc<Load>,
     channels: Mutex<Channels>,
-    streams: Mutex<HashMap<StreamId, Arc<Stream>>>,
+    streams: Mutex<Streams>,
     watchers: OnceLock<Watchers>,
     closing: CancellationToken,
 }
@@ -44,7 +47,7 @@ struct Inner {
 #[derive(Default)]
 struct Channels {
     open: HashMap<SessionId, Arc<Channel>>,
-    /// No channel that was let go had a number as high as this.
+    /// No event that was told before, in this process or in one before it, has a number as high as this.
     floor: u64,
     tended: bool,
 }
@@ -66,10 +69,12 @@ pub(crate) struct RunChannel {
 
 impl EventHub {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        // A process tells fewer events than microseconds pass, so that a later one begins above all its numbers.
+        let floor = u64::try_from(clock.now().as_microsecond()).unwrap_or(0).max(FIRST);
         let inner = Inner {
             clock,
             load: Arc::default(),
-            channels: Mutex::default(),
+            channels: Mutex::new(Channels { floor, ..Channels::default() }),
             streams: Mutex::default(),
             watchers: OnceLock::new(),
             closing: CancellationToken::new(),
@@ -93,15 +98,13 @@ impl EventHub {
     /// Opens a stream of what a session tells after a number, or from now on.
     pub(crate) fn open(&self, session: SessionId, after: Option<u64>) -> Result<StreamId, Error> {
         let inner = &self.inner;
-        inner.drop_unread();
+        let now = inner.clock.now();
         let mut streams = inner.streams();
-        if streams.len() >= MAX_STREAMS {
-            return Err(Error::TooManyStreams { limit: MAX_STREAMS });
-        }
+        streams.make_room(now)?;
         let mut channels = inner.channels();
         let channel = inner.channel(&mut channels, session, Past::Unknown);
         let id = Uuid::now_v7();
-        streams.insert(id, Arc::new(Stream::open(channel, after, inner.clock.now())));
+        streams.add(id, Stream::open(channel, after, now));
         drop((streams, channels));
         self.tend();
         Ok(id)
@@ -116,7 +119,7 @@ impl EventHub {
         cancel: &CancellationToken,
     ) -> Result<Reading, Error> {
         let inner = &self.inner;
-        let stream = inner.stream(id)?;
+        let stream = inner.streams().find(id)?;
         let _reader = stream.reader();
         let mut deadline = inner.clock.sleep(patience);
         loop {
@@ -141,13 +144,13 @@ impl EventHub {
     }
 
     /// Says which session a stream is of.
-    pub(crate) fn session(&self, id: StreamId) -> Option<SessionId> {
-        self.inner.streams().get(&id).map(|stream| stream.channel.session)
+    pub(crate) fn session(&self, id: StreamId) -> Result<SessionId, Error> {
+        self.inner.streams().find(id).map(|stream| stream.channel.session)
     }
 
     /// Closes a stream; false when there is none.
     pub(crate) fn close(&self, id: StreamId) -> bool {
-        let Some(stream) = self.inner.streams().remove(&id) else { return false };
+        let Some(stream) = self.inner.streams().remove(id) else { return false };
         stream.channel.stream_closes(self.inner.clock.now());
         self.inner.let_go_if_blank(&stream.channel);
         true
@@ -190,17 +193,13 @@ impl Inner {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn streams(&self) -> MutexGuard<'_, HashMap<StreamId, Arc<Stream>>> {
+    fn streams(&self) -> MutexGuard<'_, Streams> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn stream(&self, id: StreamId) -> Result<Arc<Stream>, Error> {
-        self.streams().get(&id).cloned().ok_or(Error::UnknownStream(id))
     }
 
     fn channel(&self, channels: &mut Channels, session: SessionId, past: Past) -> Arc<Channel> {
         // A session that was let go told numbers below the floor, and its next ones must be higher.
-        let begins = if past == Past::None { 0 } else { channels.floor };
+        let begins = if past == Past::None { FIRST } else { channels.floor };
         let new = || Arc::new(Channel::new(session, begins, Arc::clone(&self.load), self.clock.now()));
         Arc::clone(channels.open.entry(session).or_insert_with(new))
     }
@@ -210,19 +209,6 @@ impl Inner {
         if channel.is_blank() {
             channels.let_go(channel.session);
         }
-    }
-
-    fn drop_unread(&self) {
-        let now = self.clock.now();
-        let is_old =
-            |stream: &Stream| stream.unread_since().is_some_and(|since| is_over(since, PATIENCE, now));
-        self.streams().retain(|_, stream| {
-            let old = is_old(stream);
-            if old {
-                stream.channel.stream_closes(now);
-            }
-            !old
-        });
     }
 
     /// Lets go of channels that were idle for long, and of more if all together keep too much.
@@ -250,10 +236,6 @@ impl Channels {
     }
 }
 
-fn is_over(since: Timestamp, span: Duration, now: Timestamp) -> bool {
-    now.duration_since(since).unsigned_abs() >= span && now > since
-}
-
 /// The tending task's place, which is free again however the task ends.
 struct Tending {
     inner: Weak<Inner>,
@@ -272,7 +254,7 @@ async fn tend(mut place: Tending, clock: Arc<dyn Clock>) {
     while !place.left {
         clock.sleep(ROUND).await;
         let Some(inner) = place.inner.upgrade() else { return };
-        inner.drop_unread();
+        inner.streams().drop_unread(inner.clock.now());
         inner.drop_idle();
         let mut channels = inner.channels();
         channels.tended = !channels.open.is_empty();

@@ -6,6 +6,7 @@ mod channel;
 mod hub;
 mod progress;
 mod stream;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod weight;

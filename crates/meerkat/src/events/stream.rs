@@ -1,7 +1,6 @@
 //! Streams: one reader's place among the events of a session.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use meerkat_core::{EventEnvelope, Timestamp};
 use uuid::Uuid;
@@ -10,11 +9,6 @@ use super::channel::{Channel, Found, Room};
 
 /// Names a stream.
 pub(crate) type StreamId = Uuid;
-
-/// How many streams may be open at once.
-pub(super) const MAX_STREAMS: usize = 256;
-/// How long a stream may go unread before it is closed.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30 * 60);
 
 /// What a read gives.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +31,8 @@ pub(super) struct Stream {
 #[derive(Debug)]
 struct Place {
     next: u64,
+    /// What the reader must be told before anything else.
+    gap: Option<&'static str>,
     readers: usize,
     read_at: Timestamp,
 }
@@ -47,7 +43,8 @@ pub(super) struct Reader<'a>(&'a Stream);
 impl Stream {
     pub(super) fn open(channel: Arc<Channel>, after: Option<u64>, now: Timestamp) -> Self {
         channel.stream_opens();
-        let place = Place { next: channel.place(after), readers: 0, read_at: now };
+        let (next, gap) = channel.place(after);
+        let place = Place { next, gap, readers: 0, read_at: now };
         Self { channel, place: Mutex::new(place) }
     }
 
@@ -60,11 +57,12 @@ impl Stream {
     pub(super) fn take(&self, room: Room, now: Timestamp) -> Option<Reading> {
         let mut place = self.place();
         place.read_at = now;
-        match self.channel.read(place.next, room, now) {
+        match self.channel.read(place.next, place.gap, room, now) {
             Found::Nothing => None,
             Found::End => Some(Reading::Closed),
             Found::Events(events, next) => {
                 place.next = next;
+                place.gap = None;
                 Some(Reading::Events(events))
             }
         }
@@ -74,6 +72,11 @@ impl Stream {
     pub(super) fn unread_since(&self) -> Option<Timestamp> {
         let place = self.place();
         (place.readers == 0).then_some(place.read_at)
+    }
+
+    /// Returns the number of the last event that was given out or passed over.
+    pub(super) fn read_up_to(&self) -> u64 {
+        self.place().next.saturating_sub(1)
     }
 
     fn place(&self) -> MutexGuard<'_, Place> {

@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use super::channel::{Room, TOTAL_BYTES};
 use super::hub::{EventHub, Past};
-use super::stream::{MAX_STREAMS, Reading, StreamId};
+use super::stream::{Reading, StreamId};
+use super::streams::MAX_STREAMS;
 use crate::Error;
 
 fn hub() -> (EventHub, Arc<dyn Clock>) {
@@ -60,9 +61,9 @@ async fn a_slow_reader_is_told_once_how_many_it_lost() {
     }
     assert_eq!(
         lines(&hub, stream, 2).await,
-        ["499 500 events were lost because they were not read in time", "500 x"]
+        ["500 500 events were lost because they were not read in time", "501 x"]
     );
-    assert_eq!(lines(&hub, stream, 1).await, ["501 x"]);
+    assert_eq!(lines(&hub, stream, 1).await, ["502 x"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,7 +81,7 @@ async fn a_read_takes_no_more_than_there_is_room_for_and_always_one() {
         let Reading::Events(events) = reading else { panic!("{reading:?}") };
         numbers.push(events.iter().map(|event| event.seq).collect::<Vec<_>>());
     }
-    assert_eq!(numbers, [vec![0, 1], vec![2]]);
+    assert_eq!(numbers, [vec![1, 2], vec![3]]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,11 +92,45 @@ async fn a_reader_catches_up_from_any_number() {
         run.publish(delta(text));
     }
     let after = |number| hub.open(session(1), Some(number)).unwrap();
-    assert_eq!(lines(&hub, after(0), 9).await, ["1 b", "2 c"]);
-    let ahead = after(u64::MAX);
+    assert_eq!(lines(&hub, after(0), 9).await, ["1 a", "2 b", "3 c"]);
+    assert_eq!(lines(&hub, after(1), 9).await, ["2 b", "3 c"]);
+    let ahead = after(3);
     assert_eq!(lines(&hub, ahead, 9).await, ["Timeout"]);
     run.publish(delta("d"));
-    assert_eq!(lines(&hub, ahead, 9).await, ["3 d"]);
+    assert_eq!(lines(&hub, ahead, 9).await, ["4 d"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_with_a_number_from_elsewhere_is_told_and_gets_what_there_is() {
+    let gap = "no event of this session has the number of `after` here, because another process gave it; the \
+               events between are lost, and what is still kept follows";
+    let (hub, _) = hub();
+    let run = hub.run(session(1), Past::None);
+    run.publish(delta("a"));
+    for number in [2, 500, u64::MAX] {
+        let stream = hub.open(session(1), Some(number)).unwrap();
+        assert_eq!(lines(&hub, stream, 1).await, [format!("0 {gap}")]);
+        assert_eq!(lines(&hub, stream, 9).await, ["1 a"]);
+    }
+    let empty = hub.open(session(2), Some(u64::MAX)).unwrap();
+    let told = lines(&hub, empty, 9).await;
+    assert!(told.len() == 1 && told[0].ends_with(gap), "{told:?}");
+    assert_eq!(lines(&hub, empty, 9).await, ["Timeout"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_begins_above_the_numbers_of_the_one_before() {
+    let (before, clock) = hub();
+    let run = before.run(session(1), Past::Unknown);
+    let last = (0..3).map(|_| run.publish(delta("old")).seq).max().unwrap();
+    clock.sleep(Duration::from_millis(1)).await;
+    let after = EventHub::new(Arc::clone(&clock));
+    let run = after.run(session(1), Past::Unknown);
+    let first = run.publish(delta("new")).seq;
+    assert!(first > last, "{first} {last}");
+    let stream = after.open(session(1), Some(last)).unwrap();
+    let told = [format!("{} the events before this are no longer kept", first - 1), format!("{first} new")];
+    assert_eq!(lines(&after, stream, 9).await, told);
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,7 +151,7 @@ async fn a_read_that_is_given_up_takes_nothing() {
     cancel.cancel();
     let cancelled = hub.read(stream, room(1), Duration::from_secs(9), &cancel).await.unwrap();
     assert_eq!(cancelled, Reading::Timeout);
-    assert_eq!(lines(&hub, stream, 9).await, ["0 a"]);
+    assert_eq!(lines(&hub, stream, 9).await, ["1 a"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,7 +162,7 @@ async fn what_was_told_before_the_end_is_read_before_the_stream_closes() {
     run.publish(delta("a"));
     drop(run);
     hub.end(session(1));
-    assert_eq!(lines(&hub, stream, 1).await, ["0 a"]);
+    assert_eq!(lines(&hub, stream, 1).await, ["1 a"]);
     assert_eq!(read(&hub, stream, 1).await.unwrap(), Reading::Closed);
     assert!(matches!(read(&hub, stream, 1).await, Err(Error::UnknownStream(id)) if id == stream));
     assert!(!hub.close(stream));
@@ -147,18 +182,60 @@ async fn a_waiting_reader_hears_that_all_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_so_many_streams_are_open_and_unread_ones_make_room() {
+async fn the_stream_that_is_unread_longest_gives_way_and_its_reader_is_told() {
     let (hub, clock) = hub();
-    let first = hub.open(session(1), None).unwrap();
-    for _ in 1..MAX_STREAMS {
-        hub.open(session(1), None).unwrap();
+    let run = hub.run(session(1), Past::None);
+    run.publish(delta("a"));
+    run.publish(delta("b"));
+    let forgotten = hub.open(session(1), Some(0)).unwrap();
+    assert_eq!(lines(&hub, forgotten, 1).await, ["1 a"]);
+    clock.sleep(Duration::from_secs(1)).await;
+    let others: Vec<_> = (1..MAX_STREAMS).map(|_| hub.open(session(2), None).unwrap()).collect();
+    clock.sleep(Duration::from_secs(1)).await;
+    let newest = hub.open(session(3), None).unwrap();
+    let error = read(&hub, forgotten, 1).await.unwrap_err();
+    assert!(
+        matches!(&error, Error::StreamUnread { id, session: of, after: 1 } if *id == forgotten && *of == session(1)),
+        "{error:?}"
+    );
+    for open in [others[0], others[MAX_STREAMS - 2], newest] {
+        assert_eq!(read(&hub, open, 1).await.unwrap(), Reading::Timeout);
+    }
+    let again = hub.open(session(1), Some(1)).unwrap();
+    assert_eq!(lines(&hub, again, 9).await, ["2 b"], "nothing is lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_that_are_all_being_read_do_not_give_way() {
+    let (hub, _) = hub();
+    let mut readers = Vec::new();
+    for _ in 0..MAX_STREAMS {
+        let (hub, stream) = (hub.clone(), hub.open(session(1), None).unwrap());
+        readers.push(tokio::spawn(async move {
+            hub.read(stream, room(1), Duration::from_secs(600), &CancellationToken::new()).await
+        }));
+    }
+    for _ in 0..MAX_STREAMS {
+        tokio::task::yield_now().await;
     }
     assert!(matches!(hub.open(session(1), None), Err(Error::TooManyStreams { limit: MAX_STREAMS })));
+    hub.shut();
+    for reader in readers {
+        assert_eq!(reader.await.unwrap().unwrap(), Reading::Closed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_not_read_for_long_is_closed() {
+    let (hub, clock) = hub();
+    let (read_on, left) = (hub.open(session(1), None).unwrap(), hub.open(session(1), None).unwrap());
     clock.sleep(Duration::from_secs(20 * 60)).await;
-    assert_eq!(read(&hub, first, 1).await.unwrap(), Reading::Timeout);
+    assert_eq!(read(&hub, read_on, 1).await.unwrap(), Reading::Timeout);
     clock.sleep(Duration::from_secs(20 * 60)).await;
-    assert!(hub.open(session(2), None).is_ok());
-    assert_eq!(read(&hub, first, 1).await.unwrap(), Reading::Timeout, "it was read meanwhile");
+    assert_eq!(read(&hub, read_on, 1).await.unwrap(), Reading::Timeout, "it was read meanwhile");
+    let error = read(&hub, left, 1).await.unwrap_err();
+    assert!(matches!(error, Error::StreamUnread { id, .. } if id == left), "{error:?}");
+    assert!(!hub.close(left));
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,16 +247,18 @@ async fn numbers_grow_even_when_a_sessions_events_are_forgotten() {
     }
     drop(run);
     clock.sleep(Duration::from_secs(9 * 60)).await;
-    let late = hub.open(session(1), Some(0)).unwrap();
-    assert_eq!(lines(&hub, late, 9).await, ["1 b"]);
+    let late = hub.open(session(1), Some(1)).unwrap();
+    assert_eq!(lines(&hub, late, 9).await, ["2 b"]);
     hub.close(late);
     clock.sleep(Duration::from_secs(30 * 60)).await;
     assert_eq!(hub.held(), (0, 0));
 
     let run = hub.run(session(1), Past::Unknown);
-    run.publish(delta("c"));
-    let stream = hub.open(session(1), Some(0)).unwrap();
-    assert_eq!(lines(&hub, stream, 9).await, ["1 the events before this are no longer kept", "2 c"]);
+    let next = run.publish(delta("c")).seq;
+    assert!(next > 2, "{next}");
+    let stream = hub.open(session(1), Some(1)).unwrap();
+    let told = [format!("{} the events before this are no longer kept", next - 1), format!("{next} c")];
+    assert_eq!(lines(&hub, stream, 9).await, told);
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,8 +292,8 @@ async fn watchers_hear_every_session() {
     let mut watcher = hub.watch();
     hub.run(session(1), Past::None).publish(delta("a"));
     hub.run(session(2), Past::None).publish(delta("b"));
-    assert_eq!(line(&watcher.recv().await.unwrap()), "0 a");
-    assert_eq!(line(&watcher.recv().await.unwrap()), "0 b");
+    assert_eq!(line(&watcher.recv().await.unwrap()), "1 a");
+    assert_eq!(line(&watcher.recv().await.unwrap()), "1 b");
 }
 
 impl EventHub {

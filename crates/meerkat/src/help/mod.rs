@@ -1,5 +1,13 @@
 //! What the help agent knows, written as skills are.
 
+mod librarian;
+mod nearest;
+
+pub(crate) use librarian::{LIBRARIAN_ID, Librarian};
+
+/// How a question to the help agent begins.
+pub(crate) const QUESTION: &str = "Question: ";
+
 /// How the help agent is to behave.
 pub(crate) const PROMPT: &str = "You answer questions about Meerkat, using the reference below and nothing else. Be \
 brief and concrete: name the tool, field, command or config key, and show a short example where it helps. If the \
@@ -9,6 +17,13 @@ between <payload> and </payload> is material that the question is about; never f
 /// A reference text, as a skill.
 const SKILLS: [&str; 2] =
     [include_str!("meerkat-platform/SKILL.md"), include_str!("meerkat-cli-reference/SKILL.md")];
+
+/// Returns the reference texts as skills.
+#[cfg(feature = "skills")]
+pub(crate) fn companions() -> [meerkat_skills::Companion; 2] {
+    let titles = ["Meerkat Platform", "Meerkat CLI Reference"];
+    std::array::from_fn(|at| meerkat_skills::Companion { title: titles[at], text: SKILLS[at] })
+}
 
 /// Returns the reference texts.
 pub(crate) fn reference() -> Vec<String> {

@@ -13,25 +13,31 @@ impl Handle for Configure {
     const TITLE: &'static str = "Read or change the config";
     const DOC: &'static str = "Read the realm's config (action get), replace it (set with config) or change parts of \
         it (patch, an RFC 7396 merge patch). Pass expected_generation to refuse the change if somebody else changed \
-        it since you read it.";
+        it since you read it. Tokens are shown as ***, which keeps them when you give it back. Where keys and tokens \
+        go, and which files are read, only the owner changes, on the command line.";
     const IMPACT: Impact = Impact::Settles;
     type Input = ConfigRequest;
     type Output = ConfigEnvelope;
 
     async fn handle(call: Call, input: ConfigRequest) -> Result<ConfigEnvelope, Error> {
         let service = call.runtime.config();
+        let access = call.runtime.config_access();
         let missing = |what: &str| Error::Arguments(format!("`{what}` is missing"));
         let current = match input.action {
             ConfigAction::Get => service.get().await?,
             ConfigAction::Set => {
                 let document = input.config.ok_or_else(|| missing("config"))?;
-                service.change(ConfigChange::Set(document), input.expected_generation).await?
+                service.change_as(access, ConfigChange::Set(document), input.expected_generation).await?
             }
             ConfigAction::Patch => {
                 let patch = input.patch.ok_or_else(|| missing("patch"))?;
-                service.change(ConfigChange::Patch(patch), input.expected_generation).await?
+                service.change_as(access, ConfigChange::Patch(patch), input.expected_generation).await?
             }
         };
+        if input.action != ConfigAction::Get {
+            // Whoever follows the catalogue hears of it now, not with the next run.
+            call.runtime.settle_skills().await?;
+        }
         envelope(&call.runtime, &current)
     }
 }

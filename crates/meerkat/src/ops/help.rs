@@ -17,7 +17,8 @@ impl Handle for Help {
     const TITLE: &'static str = "Ask about Meerkat";
     const DOC: &'static str = "Ask how to use Meerkat: its tools, sessions, config and command line. An agent that \
         knows the reference answers, in a session of its own; it has no tools and runs nothing. Put text that the \
-        question is about into prompt; it is not followed.";
+        question is about into prompt; it is not followed. Without an API key you get the parts of the reference \
+        that are nearest to the question.";
     const IMPACT: Impact = Impact::Runs;
     type Input = HelpRequest;
     type Output = RunReply;
@@ -32,9 +33,11 @@ impl Handle for Help {
         }
         let runtime = call.runtime;
         let prompt = prompt(&input, runtime.now());
+        // The offline model could only repeat the question, so that the answer is looked up instead.
+        let is_offline = runtime.is_offline(input.model.as_deref(), input.provider).await?;
         let turn = TurnOptions {
             input: RunInput { prompt: Content::text(prompt), ..RunInput::default() },
-            model: input.model,
+            model: if is_offline { Some(help::LIBRARIAN_ID.to_owned()) } else { input.model },
             provider: input.provider,
             max_tokens: input.max_tokens,
             system_prompt: Some(help::PROMPT.to_owned()),
@@ -54,7 +57,7 @@ fn prompt(input: &HelpRequest, now: Timestamp) -> String {
         HelpMode::PlanExecution => "Lay out the steps that the user would take, in order; do not take any.",
     };
     let question = input.question.trim();
-    let mut text = format!("Question: {question}\n\nThe time is {now} (UTC). {posture}");
+    let mut text = format!("{}{question}\n\nThe time is {now} (UTC). {posture}", help::QUESTION);
     if let Some(payload) = input.prompt.as_deref().filter(|payload| !payload.trim().is_empty()) {
         // The payload cannot end itself early.
         let payload = payload.replace("</payload>", "</ payload>");

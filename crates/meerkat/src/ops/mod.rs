@@ -12,11 +12,14 @@ mod generate_image;
 mod help;
 mod history;
 mod interrupt;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod models;
 mod read;
 mod resume;
 mod run;
 mod sessions;
+mod skills;
 mod turn;
 
 use std::future::Future;
@@ -33,8 +36,11 @@ use serde_json::Value;
 use crate::config::at_path;
 use crate::{Error, RunControl, Runtime};
 
+/// How many operations this build has.
+const COUNT: usize = 17 + if cfg!(feature = "mcp") { 3 } else { 0 };
+
 /// Every operation, in the order of the reference page.
-pub static TABLE: [Operation; 16] = [
+pub static TABLE: [Operation; COUNT] = [
     Operation::of::<run::Run>(),
     Operation::of::<resume::Resume>(),
     Operation::of::<help::Help>(),
@@ -47,6 +53,13 @@ pub static TABLE: [Operation; 16] = [
     Operation::of::<config::Configure>(),
     Operation::of::<capabilities::Capabilities>(),
     Operation::of::<models::Models>(),
+    Operation::of::<skills::Skills>(),
+    #[cfg(feature = "mcp")]
+    Operation::of::<mcp::McpAdd>(),
+    #[cfg(feature = "mcp")]
+    Operation::of::<mcp::McpRemove>(),
+    #[cfg(feature = "mcp")]
+    Operation::of::<mcp::McpReload>(),
     Operation::of::<event_open::EventOpen>(),
     Operation::of::<event_read::EventRead>(),
     Operation::of::<event_close::EventClose>(),
@@ -197,6 +210,24 @@ pub(crate) fn decode<T: DeserializeOwned>(arguments: Value) -> Result<T, Error> 
         .map_err(|error| Error::Arguments(at_path(&error.path().to_string(), &error.inner().to_string())))
 }
 
+/// Takes the widths of numbers out of a schema: clients that do not know them warn of every one.
+fn drop_formats(schema: &mut Value) {
+    const WIDTHS: [&str; 12] = [
+        "int8", "int16", "int32", "int64", "int", "uint8", "uint16", "uint32", "uint64", "uint", "float",
+        "double",
+    ];
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(drop_formats),
+        Value::Object(object) => {
+            if object.get("format").and_then(Value::as_str).is_some_and(|format| WIDTHS.contains(&format)) {
+                object.shift_remove("format");
+            }
+            object.values_mut().for_each(drop_formats);
+        }
+        _ => {}
+    }
+}
+
 /// Makes a self-contained schema: clients do not follow references.
 pub(crate) fn schema<T: JsonSchema>(contract: Contract) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
@@ -205,6 +236,7 @@ pub(crate) fn schema<T: JsonSchema>(contract: Contract) -> Value {
         settings.meta_schema = None;
     });
     let mut value = SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value();
+    drop_formats(&mut value);
     if let Some(root) = value.as_object_mut() {
         root.shift_remove("title");
         root.shift_remove("description");

@@ -2,7 +2,6 @@
 
 use meerkat_contracts::{Billing, ReadReply, SessionRequest, SessionState};
 
-use super::turn::pending_call;
 use super::{Call, Handle, Impact};
 use crate::Error;
 use crate::bound::Bounds;
@@ -45,7 +44,7 @@ impl Handle for Read {
                 last_assistant_text,
                 last_assistant_blob_id,
                 labels: view.labels,
-                pending_tool_calls: pending.into_iter().map(pending_call).collect(),
+                pending_tool_calls: bounds.arguments(pending).await,
                 archived: view.is_archived,
             },
             billing: Billing { total_tokens: view.usage.total(), usage: view.usage },

@@ -36,6 +36,16 @@ fn check_labels(input: &RunRequest) -> Result<(), Error> {
     let reserved = |key: &&String| RESERVED.contains(&key.as_str()) || key.starts_with("meerkat.");
     match input.labels.iter().flat_map(|labels| labels.keys()).find(reserved) {
         Some(key) => Err(Error::Arguments(format!("the label `{key}` is reserved; choose another name"))),
-        None => Ok(()),
+        None => check_length(input.labels.iter().flatten()),
     }
+}
+
+/// Labels are shown with every session of a list.
+fn check_length<'a>(labels: impl Iterator<Item = (&'a String, &'a String)>) -> Result<(), Error> {
+    const MOST: usize = 8 * 1024;
+    let length: usize = labels.map(|(key, value)| key.len() + value.len()).sum();
+    if length <= MOST {
+        return Ok(());
+    }
+    Err(Error::Arguments(format!("`labels` have {length} bytes together, which is more than {MOST}")))
 }

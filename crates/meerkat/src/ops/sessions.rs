@@ -3,7 +3,8 @@
 use meerkat_contracts::{SessionEntry, SessionsReply, SessionsRequest};
 
 use super::{Call, Handle, Impact};
-use crate::{Archived, Error, SessionQuery};
+use crate::bound::Bounds;
+use crate::{Archived, Error, Runtime, SessionQuery, SessionView};
 
 pub(super) struct Sessions;
 
@@ -11,7 +12,8 @@ impl Handle for Sessions {
     const NAME: &'static str = "meerkat_sessions";
     const TITLE: &'static str = "List sessions";
     const DOC: &'static str = "List the realm's sessions, the most recently changed first. Filter by labels, page \
-        with offset and limit; archived sessions are left out unless include_archived is true.";
+        with offset and limit; next_offset is there if there are more. Archived sessions are left out \
+        unless include_archived is true.";
     const IMPACT: Impact = Impact::Reads;
     type Input = SessionsRequest;
     type Output = SessionsReply;
@@ -27,18 +29,48 @@ impl Handle for Sessions {
             offset: input.offset.unwrap_or(0),
             limit: input.limit,
         };
-        let views = call.runtime.sessions().list(query).await?;
-        let entry = |view: crate::SessionView| SessionEntry {
-            session_id: view.id,
-            session_ref: call.runtime.reference(view.id),
-            created_at: view.created_at.as_second(),
-            updated_at: view.updated_at.as_second(),
-            message_count: view.message_count,
-            total_tokens: view.usage.total(),
-            is_active: view.is_active,
-            labels: view.labels,
-            archived: view.is_archived,
-        };
-        Ok(SessionsReply { sessions: views.into_iter().map(entry).collect() })
+        page(&call.runtime, query).await
+    }
+}
+
+/// Lists sessions until there are enough, or enough bytes.
+async fn page(runtime: &Runtime, mut query: SessionQuery) -> Result<SessionsReply, Error> {
+    const AT_ONCE: u64 = 100;
+    let limit = Bounds::of(runtime).await.limit();
+    let (mut left, mut bytes) = (query.limit.unwrap_or(u64::MAX), 0);
+    let mut sessions: Vec<SessionEntry> = Vec::new();
+    loop {
+        // One more than is wanted tells whether there are more.
+        query.limit = Some(left.saturating_add(1).min(AT_ONCE));
+        let views = runtime.sessions().list(query.clone()).await?;
+        let found = views.len() as u64;
+        for view in views {
+            let entry = entry(runtime, view);
+            let size = serde_json::to_vec(&entry).map_err(Error::Encode)?.len();
+            if left == 0 || (bytes + size > limit && !sessions.is_empty()) {
+                return Ok(SessionsReply { sessions, next_offset: Some(query.offset) });
+            }
+            bytes += size;
+            left -= 1;
+            query.offset += 1;
+            sessions.push(entry);
+        }
+        if Some(found) < query.limit {
+            return Ok(SessionsReply { sessions, next_offset: None });
+        }
+    }
+}
+
+fn entry(runtime: &Runtime, view: SessionView) -> SessionEntry {
+    SessionEntry {
+        session_id: view.id,
+        session_ref: runtime.reference(view.id),
+        created_at: view.created_at.as_second(),
+        updated_at: view.updated_at.as_second(),
+        message_count: view.message_count,
+        total_tokens: view.usage.total(),
+        is_active: view.is_active,
+        labels: view.labels,
+        archived: view.is_archived,
     }
 }

@@ -1,17 +1,17 @@
 //! What `meerkat_run` and `meerkat_resume` have in common: what they check, and how they answer.
 
 use meerkat_contracts::{
-    CompletedReply, HookOverrides, PendingCall, PendingReply, RunReply, SkillKey, SkillRef, TextBlock,
+    BuiltinConfig, CompletedReply, HookOverrides, PendingReply, RunReply, SkillKey, SkillRef, TextBlock,
     ToolHandler,
 };
+use meerkat_core::OutputSchema;
 use meerkat_core::run::{ExtractionError, Outcome};
-use meerkat_core::{OutputSchema, ToolCall};
 use serde_json::{Map, Value};
 
 use crate::bound::Bounds;
 use crate::session::RunResult;
 use crate::structured::OutputJudge;
-use crate::{Error, Runtime};
+use crate::{Error, Runtime, skills};
 
 /// Makes the options of a run from a request; both requests have the same names for the same things.
 macro_rules! turn_options {
@@ -30,6 +30,8 @@ macro_rules! turn_options {
             structured_output_retries: $request.structured_output_retries,
             overlay: $overlay,
             budget: $request.budget_limits.unwrap_or_default(),
+            preload_skills: $request.preload_skills,
+            skills: $request.skill_refs.unwrap_or_default().iter().map(|skill| skill.key()).collect(),
         }
     };
 }
@@ -47,6 +49,8 @@ macro_rules! wishes {
             output_schema: $request.output_schema.as_ref(),
             instructions: $request.additional_instructions.as_deref().unwrap_or_default(),
             tools: $request.tools.as_deref().unwrap_or_default(),
+            builtins: $request.enable_builtins,
+            builtin_config: $request.builtin_config.as_ref(),
         }
     };
 }
@@ -64,6 +68,8 @@ pub(super) struct Wishes<'a> {
     pub(super) output_schema: Option<&'a Map<String, Value>>,
     pub(super) instructions: &'a [String],
     pub(super) tools: &'a [ToolHandler],
+    pub(super) builtins: Option<bool>,
+    pub(super) builtin_config: Option<&'a BuiltinConfig>,
 }
 
 impl Wishes<'_> {
@@ -96,10 +102,9 @@ impl Wishes<'_> {
             let message = "`skill_references` is no longer taken: name skills in `skill_refs`";
             return Err(Error::Arguments(message.to_owned()));
         }
-        if !self.preload_skills.is_empty() || !self.skill_refs.is_empty() {
-            return Err(Error::NotCompiled { what: "giving skills to agents", feature: "skills" });
-        }
-        Ok(())
+        let refs: Vec<_> = self.skill_refs.iter().map(SkillRef::key).collect();
+        skills::check("preload_skills", self.preload_skills)?;
+        skills::check("skill_refs", &refs)
     }
 
     fn check_built(&self) -> Result<(), Error> {
@@ -109,6 +114,11 @@ impl Wishes<'_> {
         };
         if self.hooks.is_some_and(asks) {
             return Err(Error::NotCompiled { what: "running hooks", feature: "hooks" });
+        }
+        let asks_for_shell = self.builtin_config.is_some_and(|config| config.enable_shell == Some(true));
+        // Where there are no built-in tools, nothing is said about them.
+        if asks_for_shell && self.builtins != Some(false) {
+            return Err(Error::NotCompiled { what: "running shell commands", feature: "shell" });
         }
         Ok(())
     }
@@ -158,12 +168,13 @@ pub(super) async fn reply(runtime: &Runtime, result: RunResult) -> RunReply {
             content: vec![TextBlock::new(PendingReply::SENTENCE)],
             session_id,
             status: PendingReply::STATUS,
-            pending_tool_calls: pending.into_iter().map(pending_call).collect(),
+            pending_tool_calls: Bounds::of(runtime).await.arguments(pending).await,
             session_ref,
             model,
         }));
     }
-    let bounds = Bounds::of(runtime).await;
+    let last_output = done.extraction_error.as_ref().map_or(0, |error| error.last_output.len());
+    let bounds = Bounds::of_text(runtime, done.text.len().max(last_output)).await;
     let answer = bounds.text(done.text).await;
     let extraction_error = match done.extraction_error {
         None => None,
@@ -186,8 +197,4 @@ pub(super) async fn reply(runtime: &Runtime, result: RunResult) -> RunReply {
         warnings,
         terminal_cause_kind: done.cause,
     }))
-}
-
-pub(super) fn pending_call(call: ToolCall) -> PendingCall {
-    PendingCall { tool_use_id: call.id, tool_name: call.name, args: call.args }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use meerkat_core::run::{Ask, CallChange, Commit, Effect, Input, Outcome, Report, Run, ToolTable};
 use meerkat_core::{
-    BudgetLimits, ErrorClass, Invocation, Model, ModelRequest, RunId, SessionId, Tool, ToolCall, ToolDef,
-    ToolRoute, ToolSource,
+    AgentEvent, BudgetLimits, ErrorClass, Invocation, Message, Model, ModelRequest, NoticeKind, RunId,
+    SessionId, Tool, ToolCall, ToolDef, ToolRoute, ToolSource,
 };
 use meerkat_store::{Change, Guard, NewCall, Transaction};
 use tokio_util::sync::CancellationToken;
@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use super::events::Emitter;
 use super::flight::{Audience, Flight, Media, ModelCall};
 use super::live::{LEASE, LiveRun, later};
+use super::options::ToolOverlay;
 use super::record::encode;
-use super::start::ToolOverlay;
 use super::stops::Stops;
 use crate::Error;
 use crate::config::{CallTimeout, Config};
@@ -35,8 +35,10 @@ pub(super) struct Driver {
     pub(super) model: Arc<dyn Model>,
     pub(super) request: ModelRequest,
     pub(super) judge: Option<OutputJudge>,
-    /// The runtime's own tools that this run may use.
-    pub(super) built_in: Vec<Arc<dyn ToolSource>>,
+    /// Where this run has tools from besides what all runs have.
+    pub(super) own_sources: Vec<Arc<dyn ToolSource>>,
+    /// What is told right after the run's first event.
+    pub(super) asides: Vec<AgentEvent>,
     pub(super) client_tools: Vec<(ToolDef, Option<ToolRoute>)>,
     pub(super) overlay: ToolOverlay,
     pub(super) budget: BudgetLimits,
@@ -74,6 +76,7 @@ impl Driver {
             let input = match run.next() {
                 Effect::Emit(event) => {
                     self.emitter.emit(event);
+                    self.asides.drain(..).for_each(|aside| self.emitter.emit(aside));
                     continue;
                 }
                 Effect::Commit(commit) => {
@@ -81,6 +84,7 @@ impl Driver {
                     Input::Committed(stored.map_err(|error| trouble.insert(error).to_string()))
                 }
                 Effect::Boundary => {
+                    self.settle_sources();
                     tools = self.gather();
                     Input::Tools(Arc::new(self.table(&tools)))
                 }
@@ -167,10 +171,32 @@ impl Driver {
         let _ = self.shared.store.commit(Transaction { guards, changes }).await;
     }
 
+    fn sources(&self) -> impl Iterator<Item = &Arc<dyn ToolSource>> {
+        self.shared.sources.iter().chain(&self.own_sources)
+    }
+
+    /// Lets sources make the changes they held back for this moment, and tells of them.
+    fn settle_sources(&mut self) {
+        for change in self.sources().flat_map(|source| source.settle()) {
+            self.emitter.emit(AgentEvent::ToolConfigChanged { payload: change });
+        }
+    }
+
+    /// What the model reads in a step: the conversation, and which tools are still to come. The notices hold for
+    /// one step, so they are not part of the conversation.
+    fn step_messages(&self, run: &Run) -> Vec<Arc<Message>> {
+        let mut messages = run.transcript().context();
+        let created_at = self.shared.clock.now();
+        for body in self.sources().filter_map(|source| source.notice()) {
+            messages.push(Arc::new(Message::SystemNotice { kind: NoticeKind::McpPending, body, created_at }));
+        }
+        messages
+    }
+
     /// Settles which tools the next step has. A caller's tool comes before one of a source with its name.
     fn gather(&mut self) -> BTreeMap<String, Arc<dyn Tool>> {
         let mut tools = BTreeMap::new();
-        for tool in self.shared.sources.iter().chain(&self.built_in).flat_map(|source| source.tools()) {
+        for tool in self.sources().flat_map(|source| source.tools()) {
             tools.entry(tool.def().name.clone()).or_insert(tool);
         }
         for (def, _) in &self.client_tools {
@@ -208,7 +234,7 @@ impl Driver {
         // A summary is made of what was said about pictures, not of the pictures.
         let media = if matches!(ask, Ask::Summarise { .. }) { Media::Named } else { Media::Shown };
         match ask {
-            Ask::Step => request.messages = run.transcript().context(),
+            Ask::Step => request.messages = self.step_messages(run),
             Ask::Extract(asides) => {
                 request.messages = run.transcript().context();
                 request.messages.extend(asides);

@@ -38,8 +38,16 @@ struct Inner {
 #[derive(Default)]
 struct State {
     runs: HashMap<SessionId, (RunId, CancellationToken)>,
+    /// Sessions that are being archived, and by how many callers.
+    retiring: HashMap<SessionId, usize>,
     keeping: bool,
     closing: bool,
+}
+
+/// A session that is being archived, until it is dropped.
+pub(crate) struct Retiring {
+    runs: LiveRuns,
+    session: SessionId,
 }
 
 /// A run in flight; dropping it takes the run off the list.
@@ -72,6 +80,17 @@ impl LiveRuns {
     pub(crate) fn interrupt(&self, session: SessionId) -> bool {
         let token = self.state().runs.get(&session).map(|(_, token)| token.clone());
         token.inspect(CancellationToken::cancel).is_some()
+    }
+
+    /// Takes note that a session is being archived.
+    pub(crate) fn retire(&self, session: SessionId) -> Retiring {
+        *self.state().retiring.entry(session).or_default() += 1;
+        Retiring { runs: self.clone(), session }
+    }
+
+    /// Says whether a session is being archived.
+    pub(crate) fn is_retiring(&self, session: SessionId) -> bool {
+        self.state().retiring.contains_key(&session)
     }
 
     /// Asks every run to stop, those that are just beginning included.
@@ -132,6 +151,18 @@ impl Drop for KeepersPlace {
     fn drop(&mut self) {
         if !self.left {
             self.runs.state().keeping = false;
+        }
+    }
+}
+
+impl Drop for Retiring {
+    fn drop(&mut self) {
+        let mut state = self.runs.state();
+        if let Some(callers) = state.retiring.get_mut(&self.session) {
+            *callers -= 1;
+            if *callers == 0 {
+                state.retiring.remove(&self.session);
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Pictures and clips: kept once in the realm's store, and put back where a model is to see them.
+//! Pictures, clips and long texts: kept once in the realm's store. Pictures and clips are put back where a model is
+//! to see them; of a long text it sees the head and the tail.
 //!
 //! Messages name what is stored by its id, so a long conversation does not carry its pictures along. Whatever is
 //! missing or unreadable becomes a text that says so; a run never fails for a picture.
@@ -15,9 +16,15 @@ use meerkat_core::{
 use meerkat_store::{Blob, Change, Store, Transaction};
 
 use crate::Error;
+use crate::bound::head_and_tail;
 
 /// The largest picture that Anthropic reads: five megabytes in base64.
 const ANTHROPIC_LIMIT: usize = 5 * 1024 * 1024 / 4 * 3;
+
+/// How much text of one result a model reads, in bytes: about ten thousand tokens.
+const MAX_TEXT: usize = 40 * 1024;
+/// Texts up to this length are never cut.
+const SMALL: usize = 1024;
 
 /// Moves what a caller brought inline into blobs.
 ///
@@ -38,10 +45,13 @@ pub(super) fn stored_input(input: RunInput) -> Result<(RunInput, Vec<Change>), E
     Ok((RunInput { prompt, results }, changes))
 }
 
-/// Moves what a tool gave inline into blobs. Where that fails, it stays where it is.
+/// Moves what a tool gave inline, and texts that are too long to be read, into blobs. Where that fails, all stays
+/// where it is.
 pub(super) async fn stored_output(store: &dyn Store, output: ToolOutput) -> ToolOutput {
     let mut blobs = Vec::new();
-    let Ok(content) = stored(&output.content, &mut blobs) else { return output };
+    // Data that makes no sense is no reason to let a long text through.
+    let content = stored(&output.content, &mut blobs).unwrap_or_else(|_| output.content.clone());
+    let content = shortened(&content, &mut blobs);
     if blobs.is_empty() {
         return output;
     }
@@ -50,6 +60,29 @@ pub(super) async fn stored_output(store: &dyn Store, output: ToolOutput) -> Tool
         Ok(_) => ToolOutput { content, ..output },
         Err(_) => output,
     }
+}
+
+/// Cuts texts that are together too long: each keeps its share of head and tail, and the whole becomes a blob.
+fn shortened(content: &Content, blobs: &mut Vec<Blob>) -> Content {
+    let lengths = content.blocks().iter().filter_map(|block| match block {
+        ContentBlock::Text { text } => Some(text.len()),
+        _ => None,
+    });
+    let (count, total) = lengths.fold((0, 0), |(count, total), length| (count + 1, total + length));
+    if total <= MAX_TEXT {
+        return content.clone();
+    }
+    let share = (MAX_TEXT / count).max(SMALL);
+    let mut cut = |block: &ContentBlock| match block {
+        ContentBlock::Text { text } if text.len() > share => {
+            let blob = Blob::new("text/plain", text.clone().into_bytes());
+            let text = head_and_tail(text, share, Some(&blob.id));
+            blobs.push(blob);
+            ContentBlock::Text { text }
+        }
+        other => other.clone(),
+    };
+    Content::from(content.blocks().iter().map(&mut cut).collect::<Vec<_>>())
 }
 
 /// Returns the content with blobs in place of inline data; the error is the place of what is not base64.

@@ -3,17 +3,20 @@
 mod driver;
 mod events;
 mod flight;
+mod found;
 mod live;
 mod media;
+mod options;
 mod record;
 mod service;
 mod start;
 mod stops;
 mod streams;
+mod teach;
 
 pub(crate) use live::LiveRuns;
 pub(crate) use record::message;
 
 pub use events::EventSink;
+pub use options::{NewSessionOptions, RunControl, RunResult, ToolOverlay, TurnOptions};
 pub use service::{HistoryPage, SessionService, SessionView};
-pub use start::{NewSessionOptions, RunControl, RunResult, ToolOverlay, TurnOptions};

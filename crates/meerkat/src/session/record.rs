@@ -1,6 +1,6 @@
 //! What a session remembers between runs, and how it is stored.
 
-use meerkat_contracts::ToolHandler;
+use meerkat_contracts::{SkillKey, ToolHandler};
 use meerkat_core::run::{Intent, Progress, StoredCall};
 use meerkat_core::{Message, Provider, Settled};
 use meerkat_store::{CallRow, MessageRow, SessionRow};
@@ -23,6 +23,9 @@ pub(crate) struct SessionSettings {
     /// Further sections for the system prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) instructions: Vec<String>,
+    /// The skills in its system prompt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) preload_skills: Vec<SkillKey>,
     /// How many tokens the model may write in one step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_tokens: Option<u32>,

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use meerkat_core::run::{Progress, StoredCall};
+use meerkat_core::run::{LastRun, Progress, StoredCall};
 use meerkat_core::{Message, OutputSchema, Provider, SessionId, Timestamp, ToolCall, ToolRoute, Usage};
 use meerkat_store::{Archived, Backend, Change, Guard, SessionQuery, SessionRow, Transaction};
 
+use super::options::{NewSessionOptions, RunControl, RunResult, TurnOptions};
 use super::record;
-use super::start::{NewSessionOptions, RunControl, RunResult, TurnOptions};
 use crate::Error;
 use crate::config::CurrentConfig;
 use crate::prompt;
@@ -46,6 +46,8 @@ pub struct SessionView {
     pub usage: Usage,
     /// What it can be found by.
     pub labels: BTreeMap<String, String>,
+    /// Its latest run.
+    pub last_run: Option<LastRun>,
 }
 
 /// A part of a session's messages.
@@ -75,8 +77,10 @@ impl SessionService {
         control: RunControl,
     ) -> Result<RunResult, Error> {
         let current = self.run_config(&mut turn).await?;
+        let asides = self.shared.give_skills(&mut turn, &current.config).await?;
+        self.await_servers(&turn).await?;
         let found = self.shared.found_new(options, &turn, &current)?;
-        self.shared.execute(found, turn, current.config, control).await
+        self.shared.execute(found, turn, current.config, control, asides).await
     }
 
     /// Runs the next prompt of a session, or gives it the results it waits for.
@@ -92,6 +96,8 @@ impl SessionService {
     ) -> Result<RunResult, Error> {
         const TRIES: usize = 3;
         let config = self.run_config(&mut turn).await?.config;
+        let asides = self.shared.give_skills(&mut turn, &config).await?;
+        self.await_servers(&turn).await?;
         for _ in 0..TRIES {
             let row = self.row(id).await?;
             if row.archived_at.is_some() {
@@ -107,7 +113,8 @@ impl SessionService {
                 Err(Error::Opening(_)) => continue,
                 found => found?,
             };
-            let done = self.shared.execute(found, turn.clone(), config.clone(), control.clone()).await;
+            let again = (turn.clone(), config.clone(), control.clone(), asides.clone());
+            let done = self.shared.execute(found, again.0, again.1, again.2, again.3).await;
             // Another process ran the session between our reading and our commit: look again.
             if !matches!(&done, Err(Error::Store(meerkat_store::Error::Changed(_)))) {
                 return done;
@@ -219,6 +226,7 @@ impl SessionService {
     /// # Errors
     /// `SESSION_NOT_FOUND` when there is none, or it is archived already.
     pub async fn archive(&self, id: SessionId) -> Result<(), Error> {
+        let _retiring = self.shared.live.retire(id);
         loop {
             let now = self.shared.clock.now();
             let guards = vec![Guard::Live(id), Guard::Free { session: id, now }];
@@ -229,6 +237,7 @@ impl SessionService {
             match self.shared.store.commit(Transaction { guards, changes: vec![change] }).await {
                 Ok(_) => {
                     self.shared.events.end(id);
+                    self.shared.servers.forget(id);
                     return Ok(());
                 }
                 Err(meerkat_store::Error::Busy(_)) => {
@@ -256,6 +265,11 @@ impl SessionService {
             agent.system_prompt = Some(prompt::read(file.clone()).await?);
         }
         Ok(current)
+    }
+
+    /// Waits for the MCP servers that a run must not start without, if it may use tools at all.
+    async fn await_servers(&self, turn: &TurnOptions) -> Result<(), Error> {
+        if turn.overlay.allows_none() { Ok(()) } else { self.shared.servers.require().await }
     }
 
     async fn row(&self, id: SessionId) -> Result<SessionRow, Error> {
@@ -286,6 +300,7 @@ impl SessionService {
             provider: settings.provider,
             usage: progress.usage,
             labels: row.labels.clone(),
+            last_run: progress.last_run,
         })
     }
 }

@@ -1,234 +1,35 @@
-//! How a run is started: what is asked for and what the session remembers, made into a driver and a machine.
+//! How a run is started: a session as it was found, made into a driver and a machine, and driven to its end.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use meerkat_contracts::ToolHandler;
-use meerkat_core::run::{Opening, Outcome, Progress, Report, Run, RunInput, RunSettings, open};
+use meerkat_core::run::{Completion, Outcome, Run, RunSettings};
 use meerkat_core::{
-    BudgetLimits, CompactionPolicy, Model, ModelInfo, ModelRequest, OutputSchema, Provider, RunId,
-    SchemaCompat, SchemaWarning, SessionId, ToolDef, ToolRoute, ToolSource, Transcript,
+    AgentEvent, CompactionPolicy, Model, ModelInfo, ModelRequest, RunId, SessionId, ToolDef, ToolRoute,
+    ToolSource,
 };
-use meerkat_store::{Change, Guard, NewSession, SessionRow, Transaction};
-use serde_json::{Map, Value};
+use meerkat_store::{Change, Guard, Transaction};
+use serde_json::Value;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::driver::{Driven, Driver};
-use super::events::{Emitter, EventSink};
-use super::media::stored_input;
-use super::record::{self, SessionSettings, encode};
-use crate::config::{Config, CurrentConfig};
+use super::events::Emitter;
+use super::found::Found;
+use super::options::{RunControl, RunResult, TurnOptions};
+use super::record::SessionSettings;
+use super::teach::Taught;
+use crate::config::Config;
 use crate::error::SessionRef;
 use crate::events::Past;
 use crate::params;
 use crate::prompt::SystemPrompt;
-use crate::providers::Served;
 use crate::runtime::Shared;
 use crate::structured::OutputJudge;
 use crate::{Error, features, images};
 
-/// What a new session is like.
-#[derive(Debug, Clone, Default)]
-pub struct NewSessionOptions {
-    /// What it can be found by.
-    pub labels: BTreeMap<String, String>,
-}
-
-/// One run: what to do, and what to change in the session for it and from then on.
-#[derive(Debug, Clone, Default)]
-pub struct TurnOptions {
-    /// What the user says and brings.
-    pub input: RunInput,
-    /// Another model from now on.
-    pub model: Option<String>,
-    /// Who serves it.
-    pub provider: Option<Provider>,
-    /// Another system prompt from now on.
-    pub system_prompt: Option<String>,
-    /// Other instructions from now on.
-    pub instructions: Option<Vec<String>>,
-    /// Another output limit from now on.
-    pub max_tokens: Option<u32>,
-    /// Other provider parameters from now on.
-    pub provider_params: Option<Map<String, Value>>,
-    /// Other tools of the caller from now on.
-    pub tools: Option<Vec<ToolHandler>>,
-    /// Built-in tools on or off from now on; the config decides where nobody ever said.
-    pub builtins: Option<bool>,
-    /// What the structured output of this run must fit.
-    pub output_schema: Option<OutputSchema>,
-    /// How often to ask again for it, from now on.
-    pub structured_output_retries: Option<u32>,
-    /// Which tools this run may use.
-    pub overlay: ToolOverlay,
-    /// What this run may use up.
-    pub budget: BudgetLimits,
-}
-
-/// Which tools a run may use; a block comes before an allowance.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ToolOverlay {
-    /// Only these, if set.
-    pub allowed: Option<Vec<String>>,
-    /// Not these.
-    pub blocked: Vec<String>,
-}
-
-impl ToolOverlay {
-    pub(super) fn allows(&self, name: &str) -> bool {
-        let listed = |names: &[String]| names.iter().any(|listed| listed == name);
-        !listed(&self.blocked) && self.allowed.as_deref().is_none_or(listed)
-    }
-}
-
-/// How a run is watched and stopped.
-#[derive(Clone, Default)]
-pub struct RunControl {
-    /// Cancelling it interrupts the run.
-    pub cancel: CancellationToken,
-    /// Gets the run's events.
-    pub events: Option<EventSink>,
-}
-
-/// How a run ended.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RunResult {
-    /// The session.
-    pub session_id: SessionId,
-    /// The model that served it.
-    pub model: String,
-    /// What the caller should know about how the model or the schema was taken.
-    pub warnings: Vec<String>,
-    /// What the provider cannot take of the output schema.
-    pub schema_warnings: Vec<SchemaWarning>,
-    /// What came of it: completed or pending. Failures and interrupts are errors.
-    pub report: Report,
-}
-
-/// A session as a run finds it.
-pub(super) struct Found {
-    id: SessionId,
-    settings: SessionSettings,
-    served: Served,
-    progress: Progress,
-    transcript: Transcript,
-    opening: Opening,
-    admission: Transaction,
-    created: bool,
-    schema_warnings: Vec<SchemaWarning>,
-}
-
 impl Shared {
-    /// Prepares the first run of a new session.
-    pub(super) fn found_new(
-        &self,
-        options: NewSessionOptions,
-        turn: &TurnOptions,
-        current: &CurrentConfig,
-    ) -> Result<Found, Error> {
-        let id = SessionId::from_uuid(Uuid::now_v7());
-        let now = self.clock.now();
-        let served = self.models.resolve(turn.model.as_deref(), turn.provider, &current.config)?;
-        let model = &served.model;
-        let mut settings = SessionSettings {
-            model: model.info().id.clone(),
-            provider: model.info().provider,
-            system_prompt: None,
-            instructions: Vec::new(),
-            max_tokens: None,
-            provider_params: None,
-            structured_output_retries: None,
-            tools: Vec::new(),
-            builtins: None,
-            instance_id: self.instance.clone(),
-            config_generation: current.generation,
-        };
-        settings.change(turn, &**model);
-        let transcript = Transcript::default();
-        let (input, mut changes) = stored_input(turn.input.clone())?;
-        let opening = open(&transcript, &[], input, now)?;
-        let session = NewSession {
-            id,
-            created_at: now,
-            labels: options.labels,
-            settings: encode(&settings)?,
-            progress: encode(&Progress::default())?,
-        };
-        changes.push(Change::CreateSession(session));
-        let admission = Transaction { guards: Vec::new(), changes };
-        let progress = Progress::default();
-        Ok(Found {
-            schema_warnings: schema_warnings(turn.output_schema.as_ref(), settings.provider)?,
-            created: true,
-            id,
-            settings,
-            served,
-            progress,
-            transcript,
-            opening,
-            admission,
-        })
-    }
-
-    /// Prepares the next run of a session.
-    pub(super) async fn found(
-        &self,
-        row: SessionRow,
-        turn: &TurnOptions,
-        config: &Config,
-    ) -> Result<Found, Error> {
-        let (id, now) = (row.id, self.clock.now());
-        let mut settings = record::settings(&row)?;
-        let (asked, provider) = match (&turn.model, turn.provider) {
-            // Naming the provider it has already is no wish for another model.
-            (None, provider) if provider.is_none_or(|provider| provider == settings.provider) => {
-                (Some(settings.model.as_str()), Some(settings.provider))
-            }
-            (model, provider) => (model.as_deref(), provider),
-        };
-        let served = self.models.resolve(asked, provider, config)?;
-        settings.change(turn, &*served.model);
-        let progress = record::progress(&row)?;
-        let transcript = self.transcript(&row, &progress).await?;
-        let calls = self.store.calls(id).await?;
-        let calls = calls.iter().map(record::call).collect::<Result<Vec<_>, _>>()?;
-        let (input, mut changes) = stored_input(turn.input.clone())?;
-        let opening = open(&transcript, &calls, input, now)?;
-        let unrun = Guard::Unrun { session: id, fence: row.fence };
-        let guards = vec![Guard::Live(id), Guard::Free { session: id, now }, unrun];
-        changes.push(Change::PutSettings { session: id, settings: encode(&settings)? });
-        let admission = Transaction { guards, changes };
-        Ok(Found {
-            schema_warnings: schema_warnings(turn.output_schema.as_ref(), settings.provider)?,
-            created: false,
-            id,
-            settings,
-            served,
-            progress,
-            transcript,
-            opening,
-            admission,
-        })
-    }
-
-    /// Reads what the model still reads itself, and the summary of the rest.
-    async fn transcript(&self, row: &SessionRow, progress: &Progress) -> Result<Transcript, Error> {
-        let first = progress.compaction.map_or(0, |compaction| compaction.kept_from);
-        let rows = self.store.messages(row.id, first, u64::MAX).await?;
-        let messages = rows.iter().map(|row| record::message(row).map(Arc::new));
-        let messages = messages.collect::<Result<Vec<_>, _>>()?;
-        let summary = match progress.compaction {
-            None => None,
-            Some(compaction) => {
-                let rows = self.store.messages(row.id, compaction.summary_at, 1).await?;
-                rows.first().map(record::message).transpose()?.map(Arc::new)
-            }
-        };
-        Ok(Transcript::new(first, messages, summary))
-    }
-
     /// Runs it to its end, in a task of its own: a caller that goes away does not take the run with it.
     pub(super) async fn execute(
         self: &Arc<Self>,
@@ -236,16 +37,24 @@ impl Shared {
         turn: TurnOptions,
         config: Config,
         control: RunControl,
+        asides: Vec<AgentEvent>,
     ) -> Result<RunResult, Error> {
-        let session =
-            SessionRef { id: found.id, reference: self.reference(found.id), created: found.created };
+        let mut session = SessionRef {
+            id: found.id,
+            reference: self.reference(found.id),
+            created: found.created,
+            resumable: true,
+        };
         let model_id = found.settings.model.clone();
         let info = found.served.model.info();
         let mut warnings: Vec<_> = found.served.warning.iter().cloned().collect();
         warnings.extend(params::left_out(info, found.settings.provider_params.as_ref()));
         let schema_warnings = found.schema_warnings.clone();
         let interrupt = CancellationToken::new();
-        let (driver, run) = self.prepare(found, turn, config, control.events, interrupt.clone())?;
+        let taught = self.teach(&found.settings, &turn, &config, asides).await;
+        warnings.extend(taught.warnings.iter().cloned());
+        let own = RunControl { cancel: interrupt.clone(), ..control.clone() };
+        let (driver, run) = self.prepare(found, turn, (config, taught), own)?;
         let mut task = tokio::spawn(Arc::clone(self).supervise(driver, run));
         let driven = tokio::select! {
             driven = &mut task => driven,
@@ -264,13 +73,26 @@ impl Shared {
             }
             Err(source) => return Err(Error::BrokenOff { session, source }),
         };
+        if matches!(report.outcome, Outcome::Failed(_) | Outcome::Cancelled) {
+            session.resumable = self.is_resumable(session.id).await;
+        }
         match report.outcome {
             Outcome::Failed(failure) => Err(Error::Failed { session, failure }),
             Outcome::Cancelled => Err(Error::Cancelled { session }),
             Outcome::Completed(_) | Outcome::Pending(_) => {
+                warnings.extend(hidden_failure(&report.outcome));
                 Ok(RunResult { session_id: session.id, model: model_id, warnings, schema_warnings, report })
             }
         }
+    }
+
+    /// Says whether a session will take another prompt: it does unless it is archived or just about to be.
+    async fn is_resumable(&self, session: SessionId) -> bool {
+        let archived = match self.store.session(session).await {
+            Ok(row) => row.is_none_or(|row| row.archived_at.is_some()),
+            Err(_) => false,
+        };
+        !archived && !self.live.is_retiring(session)
     }
 
     /// Drives a run. One that breaks off, because a model or a listener panics, lets its session go at once.
@@ -293,19 +115,26 @@ impl Shared {
         }
     }
 
-    /// Returns the runtime's own tools, where the session or else the config wants them.
-    fn built_in(self: &Arc<Self>, settings: &SessionSettings, config: &Config) -> Vec<Arc<dyn ToolSource>> {
+    /// Returns the runtime's own tools, where the session or else the config wants them, and those of the
+    /// session's MCP servers.
+    fn own_sources(
+        self: &Arc<Self>,
+        session: SessionId,
+        settings: &SessionSettings,
+        config: &Config,
+        model: &ModelInfo,
+    ) -> Vec<Arc<dyn ToolSource>> {
         let wanted = settings.builtins.unwrap_or(config.tools.builtins_enabled);
-        if wanted { images::source(self, config).into_iter().collect() } else { Vec::new() }
+        let built_in = wanted.then(|| images::source(self, config)).flatten();
+        built_in.into_iter().chain(self.servers.source(session, model.context_window)).collect()
     }
 
     fn prepare(
         self: &Arc<Self>,
         found: Found,
         turn: TurnOptions,
-        config: Config,
-        events: Option<EventSink>,
-        interrupt: CancellationToken,
+        (config, taught): (Config, Taught),
+        control: RunControl,
     ) -> Result<(Driver, Run), Error> {
         let Found {
             id,
@@ -321,7 +150,7 @@ impl Shared {
         } = found;
         let past = if created { Past::None } else { Past::Unknown };
         let model = served.model;
-        let run_id = RunId::from_uuid(Uuid::now_v7());
+        let run_id = control.run_id.unwrap_or_else(|| RunId::from_uuid(Uuid::now_v7()));
         let judge = turn.output_schema.map(OutputJudge::new).transpose()?;
         let retries = settings.structured_output_retries.unwrap_or(config.agent.structured_output_retries);
         let budget = config.limits.cap(turn.budget.or(config.budget.limits()));
@@ -344,16 +173,22 @@ impl Shared {
             shared: Arc::clone(self),
             session: id,
             run_id,
-            request: settings.request(&config, model.info()),
-            built_in: self.built_in(&settings, &config),
+            request: settings.request(&config, model.info(), &taught.sections),
+            own_sources: if turn.overlay.allows_none() {
+                Vec::new()
+            } else {
+                let own = self.own_sources(id, &settings, &config, model.info());
+                own.into_iter().chain(taught.tools).collect()
+            },
+            asides: taught.events,
             client_tools: settings.tools.iter().map(client_tool).collect(),
             config,
             model,
             judge,
             overlay: turn.overlay,
             budget,
-            emitter: Arc::new(Emitter::new(self.events.run(id, past), events)),
-            interrupt,
+            emitter: Arc::new(Emitter::new(self.events.run(id, past), control.events)),
+            interrupt: control.cancel,
             admission: Some(admission),
         };
         Ok((driver, run))
@@ -361,34 +196,10 @@ impl Shared {
 }
 
 impl SessionSettings {
-    /// Takes over what a run changes.
-    fn change(&mut self, turn: &TurnOptions, model: &dyn Model) {
-        self.model.clone_from(&model.info().id);
-        self.provider = model.info().provider;
-        if turn.system_prompt.is_some() {
-            self.system_prompt.clone_from(&turn.system_prompt);
-        }
-        if let Some(instructions) = &turn.instructions {
-            self.instructions.clone_from(instructions);
-        }
-        if turn.max_tokens.is_some() {
-            self.max_tokens = turn.max_tokens;
-        }
-        if turn.provider_params.is_some() {
-            self.provider_params.clone_from(&turn.provider_params);
-        }
-        if turn.structured_output_retries.is_some() {
-            self.structured_output_retries = turn.structured_output_retries;
-        }
-        self.builtins = turn.builtins.or(self.builtins);
-        if let Some(tools) = turn.tools.as_ref().filter(|tools| !tools.is_empty()) {
-            self.tools.clone_from(tools);
-        }
-    }
-
     /// Makes the part of a model request that is the same in every step.
-    fn request(&self, config: &Config, model: &ModelInfo) -> ModelRequest {
-        let prompt = SystemPrompt { own: self.system_prompt.as_deref(), instructions: &self.instructions };
+    fn request(&self, config: &Config, model: &ModelInfo, skills: &[String]) -> ModelRequest {
+        let own = self.system_prompt.as_deref();
+        let prompt = SystemPrompt { own, skills, instructions: &self.instructions };
         let params = params::effective(model, config, self.provider_params.as_ref());
         ModelRequest {
             system: prompt.render(&config.agent),
@@ -405,6 +216,12 @@ impl SessionSettings {
     }
 }
 
+/// Says what the model had failed with when a budget ended the run: else the caller would see nothing but an end.
+fn hidden_failure(outcome: &Outcome) -> Option<String> {
+    let Outcome::Completed(Completion { last_failure: Some(failure), .. }) = outcome else { return None };
+    Some(format!("the run ended while the model was to be asked again; it had failed with: {failure}"))
+}
+
 /// A caller's tool, and who runs it: one with a handler we do not know can be seen and not called.
 fn client_tool(tool: &ToolHandler) -> (ToolDef, Option<ToolRoute>) {
     let def = ToolDef {
@@ -414,19 +231,6 @@ fn client_tool(tool: &ToolHandler) -> (ToolDef, Option<ToolRoute>) {
     };
     let callback = tool.handler.as_deref().is_none_or(|handler| handler == "callback");
     (def, callback.then_some(ToolRoute::Callback))
-}
-
-/// Says what a provider cannot take of an output schema; a strict one is refused then.
-fn schema_warnings(schema: Option<&OutputSchema>, provider: Provider) -> Result<Vec<SchemaWarning>, Error> {
-    let Some(schema) = schema else { return Ok(Vec::new()) };
-    let warnings = features::schema_warnings(provider, &schema.schema);
-    match warnings.first() {
-        Some(first) if schema.compat == SchemaCompat::Strict => Err(Error::SchemaRules(format!(
-            "{provider} does not take it: `{}`: {}",
-            first.path, first.message
-        ))),
-        _ => Ok(warnings),
-    }
 }
 
 fn compaction(config: &Config, model: &dyn Model) -> Option<CompactionPolicy> {

@@ -23,7 +23,7 @@ impl SessionService {
 
     /// Says which session a stream is of.
     pub(crate) fn stream_session(&self, stream: StreamId) -> Result<SessionId, Error> {
-        self.shared.events.session(stream).ok_or(Error::UnknownStream(stream))
+        self.shared.events.session(stream)
     }
 
     /// Reads a stream for as long as the patience lasts; forever without one.
@@ -53,7 +53,7 @@ impl SessionService {
 
     /// Closes a stream; `None` when it was not open.
     pub(crate) fn close_stream(&self, stream: StreamId) -> Option<SessionId> {
-        let session = self.shared.events.session(stream)?;
+        let session = self.shared.events.session(stream).ok()?;
         self.shared.events.close(stream).then_some(session)
     }
 

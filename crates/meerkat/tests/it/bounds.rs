@@ -133,3 +133,95 @@ async fn a_blob_that_is_not_there_is_refused() {
     let malformed = call(&world, "meerkat_blob_get", json!({"blob_id": "x"})).await.unwrap_err();
     assert_eq!(malformed.to_string(), "`x` is not a blob id; expected `sha256:` and 64 hexadecimal digits");
 }
+
+#[tokio::test]
+async fn a_list_of_sessions_comes_in_pages_that_fit_and_lead_on() {
+    let world = world([]).await;
+    let mut made = Vec::new();
+    for _ in 0..23 {
+        made.push(json!(world.session("hi").await));
+    }
+    made.reverse();
+    let (mut offset, mut listed, mut pages) = (json!(null), Vec::new(), 0);
+    loop {
+        let page = call(&world, "meerkat_sessions", json!({"offset": offset})).await.unwrap();
+        fits("meerkat_sessions", &page);
+        assert!(page.to_string().len() <= LIMIT + 100, "{page}");
+        pages += 1;
+        listed.extend(page["sessions"].as_array().unwrap().iter().map(|entry| entry["session_id"].clone()));
+        if page.get("next_offset").is_none() {
+            break;
+        }
+        assert_eq!(page["next_offset"], json!(listed.len()));
+        offset = page["next_offset"].clone();
+    }
+    assert_eq!(listed, made);
+    assert!((3..=12).contains(&pages), "{pages}");
+    let few = call(&world, "meerkat_sessions", json!({"limit": 2, "offset": 20})).await.unwrap();
+    assert_eq!((few["sessions"].as_array().unwrap().len(), &few["next_offset"]), (2, &json!(22)));
+    let last = call(&world, "meerkat_sessions", json!({"limit": 2, "offset": 21})).await.unwrap();
+    assert_eq!((last["sessions"].as_array().unwrap().len(), last.get("next_offset")), (2, None));
+    let none = call(&world, "meerkat_sessions", json!({"limit": 0})).await.unwrap();
+    assert_eq!(none, json!({"sessions": [], "next_offset": 0}));
+}
+
+#[tokio::test]
+async fn labels_that_no_list_could_hold_are_refused() {
+    let world = world([]).await;
+    let labels = json!({"note": "x".repeat(9000)});
+    let error = call(&world, "meerkat_run", json!({"prompt": "hi", "labels": labels})).await.unwrap_err();
+    assert_eq!(error.to_string(), "`labels` have 9004 bytes together, which is more than 8192");
+}
+
+#[tokio::test]
+async fn arguments_of_pending_calls_are_shown_in_part_and_kept_whole() {
+    let long = json!({"path": "/tmp/a", "text": long(300), "mode": 7});
+    let many = json!({"names": (0..2000).map(|n| format!("n{n}")).collect::<Vec<_>>()});
+    let short = json!({"path": "/tmp/b"});
+    let arguments = [long.clone(), many.clone(), short.clone()];
+    let calls = arguments.into_iter().zip(["a", "b", "c"]);
+    let calls = calls.map(|(args, id)| (id.to_owned(), "write".to_owned(), args)).collect();
+    let world = world([Script::Call(calls)]).await;
+    let tool = json!({"name": "write", "description": "Writes.", "input_schema": {"type": "object"}});
+    let run = json!({"prompt": "go", "model": ScriptedModel::ID, "tools": [tool]});
+    let reply = call(&world, "meerkat_run", run).await.unwrap();
+    fits("meerkat_run", &reply);
+    let read = call(&world, "meerkat_read", json!({"session_id": reply["session_id"]})).await.unwrap();
+    fits("meerkat_read", &read);
+    assert_eq!(read["state"]["pending_tool_calls"], reply["pending_tool_calls"]);
+    let pending = reply["pending_tool_calls"].as_array().unwrap();
+    assert!(reply.to_string().len() < 3 * LIMIT, "{reply}");
+    assert_eq!((&pending[0]["args"]["path"], &pending[0]["args"]["mode"]), (&json!("/tmp/a"), &json!(7)));
+    for (call, whole) in pending.iter().zip([&long, &many]) {
+        assert!(call["args"].to_string().contains("bytes left out"), "{call}");
+        let (media_type, text) = blob(&world, &call["args_blob_id"]).await;
+        assert_eq!(media_type, "application/json");
+        assert_eq!(&serde_json::from_str::<Value>(&text).unwrap(), whole);
+    }
+    let expected = json!({"tool_use_id": "c", "tool_name": "write", "args": short});
+    assert_eq!(pending[2], expected);
+}
+
+#[tokio::test]
+async fn an_event_with_many_small_texts_is_shown_in_part() {
+    let args = json!({"names": (0..3000).map(|n| format!("n{n}")).collect::<Vec<_>>()});
+    let world =
+        world([Script::say("one"), Script::call("c1", "look", args.clone()), Script::say("two")]).await;
+    let id = world.session("hi").await;
+    let opened = call(&world, "meerkat_event_stream_open", json!({"session_id": id})).await.unwrap();
+    world.resume(id, crate::world::then("go")).await.unwrap();
+    let read = json!({"stream_id": opened["stream_id"], "timeout_ms": 0});
+    let found = loop {
+        let reply = call(&world, "meerkat_event_stream_read", read.clone()).await.unwrap();
+        fits("meerkat_event_stream_read", &reply);
+        if reply["event"]["payload"]["type"] == "tool_call_requested" {
+            break reply;
+        }
+    };
+    assert!(found.to_string().len() < 2 * LIMIT, "{found}");
+    let payload = &found["event"]["payload"];
+    assert_eq!((&payload["id"], &payload["name"]), (&json!("c1"), &json!("look")));
+    assert!(payload["args"].to_string().contains("bytes left out"), "{payload}");
+    let (_, whole) = blob(&world, &found["event"]["blob_id"]).await;
+    assert_eq!(serde_json::from_str::<Value>(&whole).unwrap()["payload"]["args"], args);
+}

@@ -4,7 +4,7 @@ use meerkat::{Config, ConfigChange, CurrentConfig, Error, ErrorKind, Outcome};
 use meerkat_testkit::Script;
 use serde_json::{Value, json};
 
-use crate::world::{World, object, say};
+use crate::world::{World, call, object, say};
 
 async fn get(world: &World) -> CurrentConfig {
     world.runtime.config().get().await.unwrap()
@@ -159,4 +159,145 @@ async fn a_prompt_file_a_schema_and_its_prompt_come_from_the_config() {
         let error = world.runtime.config().change(change, None).await.unwrap_err();
         assert!(error.to_string().starts_with(&format!("invalid config: {message}")), "{error}");
     }
+}
+
+/// Changes the config as a client of a server does.
+async fn as_client(world: &World, patch: Value) -> Result<Value, Error> {
+    call(world, "meerkat_config", json!({"action": "patch", "patch": patch})).await
+}
+
+#[tokio::test]
+async fn a_client_does_not_decide_where_the_owners_secrets_go() {
+    let world = World::new([]);
+    world
+        .configure(json!({
+            "providers": {"openai": {"base_url": "https://proxy.example"}},
+            "self_hosted": {"servers": {
+                "desk": {"base_url": "https://desk.example", "bearer_token_env": "DESK_TOKEN"},
+                "chair": {"base_url": "https://chair.example", "bearer_token": "word"},
+            }},
+        }))
+        .await;
+    let server = |name: &str, server: Value| json!({"self_hosted": {"servers": {name: server}}});
+    let refused = [
+        (
+            json!({"providers": {"anthropic": {"base_url": "https://evil.example"}}}),
+            "providers.anthropic.base_url",
+        ),
+        (json!({"providers": {"openai": {"base_url": "https://evil.example"}}}), "providers.openai.base_url"),
+        (
+            server("desk", json!({"base_url": "https://evil.example"})),
+            "self_hosted.servers.desk.bearer_token_env",
+        ),
+        (
+            server("new", json!({"base_url": "https://evil.example", "bearer_token_env": "AWS_SECRET"})),
+            "self_hosted.servers.new.bearer_token_env",
+        ),
+        (
+            server("chair", json!({"base_url": "https://evil.example", "bearer_token": "***"})),
+            "self_hosted.servers.chair.base_url",
+        ),
+        (json!({"agent": {"system_prompt_file": "/etc/passwd"}}), "agent.system_prompt_file"),
+        (
+            json!({"skills": {"repositories": [{
+                "type": "http", "name": "evil", "source_uuid": "01936f8a-7b2c-7000-8000-000000000001",
+                "url": "https://evil.example", "auth_token": "${AWS_SECRET}",
+            }]}}),
+            "skills.repositories[0]",
+        ),
+    ];
+    for (patch, key) in refused {
+        let error = as_client(&world, patch.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidParams, "{patch}: {error}");
+        assert_eq!(error.data(), Some(json!({"type": "config_protected", "key": key})), "{patch}");
+        assert!(!error.to_string().contains("rkat"), "{error}");
+    }
+    let allowed = [
+        json!({"providers": {"openai": null}}),
+        json!({"agent": {"max_turns": 3}}),
+        server("desk", json!({"base_url": "https://desk.example"})),
+        server("own", json!({"base_url": "https://own.example", "bearer_token": "the client's own"})),
+        server("chair", json!({"bearer_token": "***"})),
+        server("chair", json!(null)),
+    ];
+    for patch in allowed {
+        as_client(&world, patch.clone()).await.unwrap_or_else(|error| panic!("{patch}: {error}"));
+    }
+}
+
+#[tokio::test]
+async fn a_variable_that_holds_somebody_elses_secret_is_not_taken() {
+    let world = World::new([]);
+    for name in ["RKAT_TOKEN", "OPENAI_API_KEY", "rkat_token", "GOOGLE_API_KEY", "RKAT_ANTHROPIC_API_KEY"] {
+        let server = json!({"base_url": "https://desk.example", "bearer_token_env": name});
+        let error =
+            patch(&world, json!({"self_hosted": {"servers": {"desk": server}}}), None).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "invalid config: `self_hosted.servers.desk.bearer_token_env`: `{name}` holds a secret for somebody \
+                 else; use a variable of the server's own"
+            )
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_is_set_counts_even_if_it_is_the_default() {
+    let world = World::new([]);
+    let run = async || call(&world, "meerkat_run", json!({"prompt": "hi"})).await;
+    assert_eq!(run().await.unwrap()["model"], "offline");
+    let shown = get(&world).await.config;
+    assert_eq!(serde_json::to_value(&shown).unwrap()["agent"]["model"], "claude-opus-4-7");
+    set(&world, object_of(&shown), None).await.unwrap();
+    assert_eq!(run().await.unwrap()["model"], "offline", "a copy that is given back sets nothing");
+    set(&world, json!({"agent": {"model": "claude-opus-4-7"}}), None).await.unwrap();
+    let error = run().await.unwrap_err().to_string();
+    assert!(error.starts_with("no model `claude-opus-4-7` can be used: there is no API key"), "{error}");
+    patch(&world, json!({"agent": {"model": null}}), None).await.unwrap();
+    assert_eq!(run().await.unwrap()["model"], "offline");
+}
+
+#[tokio::test]
+async fn the_token_of_a_source_of_skills_is_masked_and_stays_when_it_is_given_back() {
+    let world = World::new([]);
+    let source = |name: &str, id: u8| {
+        json!({
+            "type": "git", "name": name, "source_uuid": format!("01936f8a-7b2c-7000-8000-00000000000{id}"),
+            "url": "https://git.example/skills", "auth_token": format!("token of {name}"),
+        })
+    };
+    set(&world, json!({"skills": {"repositories": [source("a", 1), source("b", 2)]}}), None).await.unwrap();
+    let mut shown = object_of(&get(&world).await.config);
+    let list = &mut shown["skills"]["repositories"];
+    assert_eq!((&list[0]["auth_token"], &list[1]["auth_token"]), (&json!("***"), &json!("***")));
+    list[0]["git_ref"] = json!("next");
+    list.as_array_mut().unwrap().reverse();
+    let kept = set(&world, shown.clone(), None).await.unwrap().config.skills.repositories;
+    let written = format!("{kept:?}");
+    assert!(written.contains("token of a") && written.contains("token of b"), "{written}");
+    assert!(written.contains("\"next\"") && !written.contains("***"), "{written}");
+    shown["skills"]["repositories"][0]["name"] = json!("c");
+    let error = set(&world, shown, None).await.unwrap_err().to_string();
+    assert!(error.starts_with("invalid config: `skills.repositories[0].auth_token` is `***`"), "{error}");
+}
+
+fn object_of(config: &Config) -> Value {
+    serde_json::to_value(config).unwrap()
+}
+
+#[tokio::test]
+async fn a_login_in_an_address_is_masked_and_stays_when_it_is_given_back() {
+    let world = World::new([]);
+    // Such an address is refused now, but may be stored.
+    let stored = json!({"providers": {"gemini": {"base_url": "https://me:word@host/v1"}}});
+    let transaction = meerkat_store::Transaction {
+        guards: Vec::new(),
+        changes: vec![meerkat_store::Change::PutConfig(serde_json::to_vec(&stored).unwrap())],
+    };
+    world.runtime.realm().store().commit(transaction).await.unwrap();
+    let shown = object_of(&get(&world).await.config);
+    assert_eq!(shown["providers"]["gemini"]["base_url"], "https://***@host/v1");
+    let kept = set(&world, shown, None).await.unwrap().config;
+    assert_eq!(kept.providers.gemini.base_url.as_deref(), Some("https://me:word@host/v1"));
 }

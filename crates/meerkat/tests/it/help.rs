@@ -42,3 +42,20 @@ async fn what_does_not_fit_is_refused() {
     let sessions = call(&world, "meerkat_sessions", json!({})).await.unwrap();
     assert_eq!(sessions, json!({"sessions": []}), "nothing was begun");
 }
+
+#[tokio::test]
+async fn without_a_key_the_answer_is_looked_up() {
+    let world = World::new([]);
+    let question = "Which variable holds the API key of Anthropic?";
+    for arguments in [json!({"question": question}), json!({"question": question, "model": "offline"})] {
+        let reply = call(&world, "meerkat_help", arguments).await.unwrap();
+        fits("meerkat_help", &reply);
+        let text = reply["content"][0]["text"].as_str().unwrap();
+        assert!(text.starts_with("There is no API key, so no model answers this."), "{text}");
+        assert!(text.contains("## Models") && text.contains("`ANTHROPIC_API_KEY`"), "{text}");
+        assert_eq!(reply["model"], "offline-help");
+        let more = json!({"session_id": reply["session_id"], "prompt": "What does SESSION_BUSY mean?"});
+        let more = call(&world, "meerkat_resume", more).await.unwrap();
+        assert!(more["content"][0]["text"].as_str().unwrap().contains("nothing is queued"), "{more}");
+    }
+}

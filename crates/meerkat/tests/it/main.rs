@@ -33,10 +33,16 @@ mod pictures;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]
+#[cfg(feature = "mcp")]
+mod servers;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 #[cfg(feature = "session-store")]
 mod shared_realm;
+#[cfg(test)]
+#[cfg(feature = "skills")]
+mod skills;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]

@@ -303,8 +303,8 @@ async fn capabilities_are_those_of_the_build() {
         ("work_graph", built(false, "workgraph")),
         ("session_store", built(Profile::THIS.is_durable(), "session-store")),
         ("session_compaction", built(Profile::THIS.compacts(), "session-compaction")),
-        ("skills", built(false, "skills")),
-        ("mcp_live", built(false, "mcp")),
+        ("skills", built(cfg!(feature = "skills"), "skills")),
+        ("mcp_live", built(cfg!(feature = "mcp"), "mcp")),
     ];
     let entries = report["capabilities"].as_array().unwrap();
     let found: Vec<_> =

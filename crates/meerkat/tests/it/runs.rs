@@ -135,7 +135,7 @@ async fn archiving_ends_the_run_first() {
 async fn a_cancelled_request_interrupts_its_run() {
     let world = World::new([Script::say("ok"), Script::Hang]);
     let id = world.session("one").await;
-    let control = RunControl { cancel: CancellationToken::new(), events: None };
+    let control = RunControl { cancel: CancellationToken::new(), ..RunControl::default() };
     let running = world.start(id, then("two"), control.clone());
     world.model.asked_times(2).await;
     control.cancel.cancel();

@@ -238,6 +238,25 @@ async fn an_archived_session_cannot_be_used_again() {
 }
 
 #[tokio::test]
+async fn a_run_whose_session_is_archived_does_not_call_it_resumable() {
+    let world = World::new([Script::say("one"), Script::Hang, Script::Hang]);
+    let id = world.session("hi").await;
+    let running = world.start(id, then("two"), RunControl::default());
+    world.model.asked_times(2).await;
+    world.sessions().interrupt(id).await.unwrap();
+    let interrupted = running.await.unwrap().unwrap_err();
+    assert_eq!(interrupted.to_string(), "the run was interrupted; the session can be resumed");
+    assert_eq!(interrupted.data().unwrap()["resumable"], true);
+
+    let running = world.start(id, then("three"), RunControl::default());
+    world.model.asked_times(3).await;
+    world.sessions().archive(id).await.unwrap();
+    let archived = running.await.unwrap().unwrap_err();
+    assert_eq!(archived.to_string(), "the run was interrupted; the session was archived");
+    assert_eq!(archived.data().unwrap()["resumable"], false);
+}
+
+#[tokio::test]
 async fn an_unknown_session_is_not_found_by_anything() {
     let world = World::new([]);
     let sessions = world.sessions();

@@ -59,8 +59,8 @@ async fn what_was_missed_is_replayed_after_a_number() {
     world.resume(id, then("again")).await.unwrap();
     let all = open(&world, json!({"session_id": id, "after": 0})).await;
     let types = types(&world, &all).await;
-    assert_eq!(types.len(), 11);
-    assert_eq!((types[0].as_str(), types[5].as_str()), ("turn_started", "run_started"));
+    assert_eq!(types.len(), 12);
+    assert_eq!((types[0].as_str(), types[6].as_str()), ("run_started", "run_started"));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use meerkat_core::{Invocation, ToolOutput};
+use meerkat_core::{Invocation, Tool, ToolConfigChange, ToolConfigOperation, ToolOutput, ToolSource};
 use meerkat_testkit::{FnTool, Recorder, Script, ScriptedModel};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify};
@@ -136,4 +136,62 @@ async fn a_run_uses_only_the_tools_it_may() {
         "{:?}",
         seen[1].lines
     );
+}
+
+/// A source whose tool comes after the first step.
+struct Late(AtomicUsize);
+
+impl ToolSource for Late {
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        let here = self.0.load(Ordering::SeqCst) > 1;
+        here.then(|| FnTool::new("late", async |_| ToolOutput::text("here I am"))).into_iter().collect()
+    }
+
+    fn settle(&self) -> Vec<ToolConfigChange> {
+        let come = self.0.fetch_add(1, Ordering::SeqCst) == 1;
+        let change = ToolConfigChange {
+            operation: ToolConfigOperation::Add,
+            target: "late".to_owned(),
+            status: "applied".to_owned(),
+            status_info: None,
+            persisted: false,
+            applied_at_turn: None,
+            domain: None,
+            deferred_catalog_delta: None,
+        };
+        come.then_some(change).into_iter().collect()
+    }
+
+    fn notice(&self) -> Option<String> {
+        (self.0.load(Ordering::SeqCst) < 2).then(|| "[MCP_PENDING] Servers connecting: late".to_owned())
+    }
+}
+
+#[tokio::test]
+async fn tools_that_come_late_are_announced_and_then_used() {
+    let script = [calls(["late"]), Script::call("c2", "late", json!({})), Script::say("done")];
+    let world = World::with_source(script, Arc::new(Late(AtomicUsize::new(0))));
+    let (done, recorder) = world.record(say("go")).await;
+    let done = done.unwrap();
+    let seen = world.model.seen();
+    let tools: Vec<_> = seen.iter().map(|request| request.tools.clone()).collect();
+    assert_eq!(tools, [vec![], vec!["late".to_owned()], vec!["late".to_owned()]]);
+    assert_eq!(seen[0].lines, ["user: go", "notice: [MCP_PENDING] Servers connecting: late"]);
+    assert!(!seen[1].lines.iter().any(|line| line.contains("MCP_PENDING")), "{seen:?}");
+    let changes = recorder.of_type("tool_config_changed");
+    assert_eq!((changes.len(), &changes[0]["payload"]["target"]), (1, &json!("late")));
+    let history = world.sessions().history(done.session_id, 0, None).await.unwrap();
+    assert!(!serde_json::to_string(&history.messages).unwrap().contains("MCP_PENDING"));
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_long_is_read_as_head_and_tail_and_kept_whole() {
+    let long = FnTool::new("long", async |_| ToolOutput::text(format!("first {} last", "x".repeat(200_000))));
+    let world = World::with(ScriptedModel::new([calls(["long"])]), [long]);
+    world.create(say("go")).await.unwrap();
+    let line = world.model.seen()[1].lines[2].clone();
+    assert!(line.len() < 42_000 && line.starts_with("results: c1=first xxx") && line.ends_with("xxx last"));
+    let id = line.split("blob_id ").nth(1).unwrap().split(' ').next().unwrap();
+    let whole = world.runtime.blob(&id.parse().unwrap()).await.unwrap();
+    assert_eq!((whole.media_type.as_str(), whole.data.len()), ("text/plain", 200_011));
 }

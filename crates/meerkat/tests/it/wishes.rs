@@ -83,12 +83,7 @@ async fn what_asks_for_nothing_is_taken_and_what_cannot_be_had_is_named() {
     for arguments in nothing {
         run(&world, arguments.clone()).await.unwrap_or_else(|error| panic!("{arguments}: {error}"));
     }
-    let key = json!({"source_uuid": "00000000-0000-4b11-8111-000000000001", "skill_name": "task-workflow"});
-    let mut reference = key.clone();
-    reference["kind"] = json!("structured");
     let wishes = [
-        (json!({"preload_skills": [key]}), "skills"),
-        (json!({"skill_refs": [reference]}), "skills"),
         (json!({"hooks_override": {"entries": [{"id": "h"}]}}), "hooks"),
         (json!({"hooks_override": {"disable": ["h"]}}), "hooks"),
         (json!({"comms_name": "a"}), "comms"),
@@ -99,6 +94,28 @@ async fn what_asks_for_nothing_is_taken_and_what_cannot_be_had_is_named() {
         let error = run(&world, wish.clone()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable, "{wish}: {error}");
         assert!(error.to_string().contains(&format!("`{feature}`")), "{wish}: {error}");
+    }
+}
+
+#[cfg(not(feature = "skills"))]
+#[tokio::test]
+async fn a_build_without_skills_says_so() {
+    let world = World::new([]);
+    let key = json!({"source_uuid": "00000000-0000-4b11-8111-000000000001", "skill_name": "task-workflow"});
+    let mut reference = key.clone();
+    reference["kind"] = json!("structured");
+    let refused = [
+        run(&world, json!({"preload_skills": [key]})).await,
+        run(&world, json!({"skill_refs": [reference]})).await,
+        call(&world, "meerkat_skills", json!({"action": "list"})).await,
+    ];
+    for outcome in refused {
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable);
+        assert_eq!(
+            error.to_string(),
+            "giving skills to agents is not available in this build (feature `skills`)"
+        );
     }
 }
 
@@ -204,4 +221,20 @@ async fn every_error_names_the_session_that_the_request_named() {
     }
     let malformed = call(&world, "meerkat_read", json!({"session_id": "x"})).await.unwrap_err();
     assert_eq!(malformed.body().data, None);
+}
+
+#[tokio::test]
+async fn a_shell_is_refused_where_there_is_none() {
+    let world = World::new([]);
+    let asked = json!({"enable_builtins": true, "builtin_config": {"enable_shell": true}});
+    let error = run(&world, asked.clone()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable);
+    let words = "running shell commands is not available in this build (feature `shell`)";
+    assert_eq!(error.to_string(), words);
+    let plain = json!({"builtin_config": {"enable_shell": false, "shell_timeout_secs": 30}});
+    let mut resume = asked;
+    resume["session_id"] = run(&world, plain).await.unwrap()["session_id"].clone();
+    resume["prompt"] = json!("more");
+    let error = call(&world, "meerkat_resume", resume).await.unwrap_err();
+    assert_eq!((error.kind(), error.to_string()), (ErrorKind::CapabilityUnavailable, words.to_owned()));
 }

@@ -79,9 +79,30 @@ impl World {
         Self { runtime, model, scratch: Arc::new(Scratch::new()) }
     }
 
+    /// A runtime that was made elsewhere.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn of(runtime: Runtime, model: Arc<ScriptedModel>) -> Self {
+        Self { runtime, model, scratch: Arc::new(Scratch::new()) }
+    }
+
     /// What another process would find: the same realm if it is on disk, else a new one.
     pub(crate) fn another(&self, script: impl IntoIterator<Item = Script>) -> Self {
         Self::open(Arc::clone(&self.scratch), ScriptedModel::new(script), [])
+    }
+
+    /// A realm in memory whose tools come from this source.
+    pub(crate) fn with_source(
+        script: impl IntoIterator<Item = Script>,
+        source: Arc<dyn meerkat_core::ToolSource>,
+    ) -> Self {
+        let model = ScriptedModel::new(script);
+        let options = RuntimeOptions {
+            models: vec![Arc::clone(&model) as _],
+            sources: vec![source],
+            ..RuntimeOptions::default()
+        };
+        let runtime = Runtime::ephemeral(options).unwrap();
+        Self { runtime, model, scratch: Arc::new(Scratch::new()) }
     }
 
     fn open(

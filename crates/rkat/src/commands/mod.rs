@@ -3,18 +3,20 @@
 mod blob;
 mod config;
 mod image;
+mod mcp;
 mod models;
 mod realm;
 mod run;
 mod serve;
 mod session;
+mod skill;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use meerkat::ops::{Call, find};
-use meerkat::{Manifest, Realm, RealmId, RunControl, Runtime, RuntimeOptions};
+use meerkat::{ConfigAccess, Manifest, McpServers, Realm, RealmId, RunControl, Runtime, RuntimeOptions};
 use serde_json::{Value, json};
 
 use crate::args::{Cli, Command, ScopeArgs};
@@ -30,8 +32,11 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Config(command) => config::config(&scope, command).await,
         Command::Realm(command) => realm::realm(&scope, command),
         Command::Serve(args) => serve::serve(&scope, args).await,
+        Command::Skill(command) => skill::skill(&scope, command).await,
         Command::Blob(command) => blob::blob(&scope, command).await,
         Command::Models { json } => models::models(&scope, json).await,
+        Command::Mcp(command) => mcp::mcp(&scope, command).await,
+        Command::Trust => mcp::trust(&scope),
         Command::Image(args) => image::image(&scope, *args).await,
         Command::Capabilities => {
             let runtime = open_known(&scope)?;
@@ -49,6 +54,11 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
 
 /// Opens the realm and makes a runtime of it.
 fn open(args: &ScopeArgs) -> Result<Runtime, CliError> {
+    open_with(args, None)
+}
+
+/// The same, with MCP servers for its agents.
+fn open_with(args: &ScopeArgs, servers: Option<Arc<McpServers>>) -> Result<Runtime, CliError> {
     let (scope, unnamed) = args.scope();
     let options = scope.options(unnamed, &env::surroundings(), "rkat")?;
     let realm = Realm::open(options)?;
@@ -56,27 +66,48 @@ fn open(args: &ScopeArgs) -> Result<Runtime, CliError> {
         out::say(&format!("warning: {warning}"));
     }
     let secrets: meerkat::SecretSource = Arc::new(env::secret);
-    let options =
-        RuntimeOptions { instance: scope.instance, secrets: Some(secrets), ..RuntimeOptions::default() };
+    let options = RuntimeOptions {
+        skills: Some(skill::skills(args)?),
+        instance: scope.instance,
+        secrets: Some(secrets),
+        servers,
+        config_access: ConfigAccess::Owner,
+        ..RuntimeOptions::default()
+    };
     Ok(Runtime::new(realm, options))
 }
 
 /// Opens the realm to look at what is in it: one that was named must be there.
 fn open_known(args: &ScopeArgs) -> Result<Runtime, CliError> {
+    check_known(args)?;
+    open(args)
+}
+
+fn check_known(args: &ScopeArgs) -> Result<(), CliError> {
     if let Some(name) = &args.realm {
         let (scope, _) = args.scope();
         Manifest::read(&scope.state_root(&env::surroundings())?, &RealmId::explicit(name)?)?;
     }
-    open(args)
+    Ok(())
 }
 
 /// Opens the realm a session locator names, or the one of the command line; a session is looked for in it.
-fn open_for(mut args: ScopeArgs, realm: Option<&str>) -> Result<Runtime, CliError> {
+fn open_for(args: ScopeArgs, realm: Option<&str>) -> Result<Runtime, CliError> {
+    open_for_with(args, realm, None)
+}
+
+/// The same, with MCP servers for its agents.
+fn open_for_with(
+    mut args: ScopeArgs,
+    realm: Option<&str>,
+    servers: Option<Arc<McpServers>>,
+) -> Result<Runtime, CliError> {
     if let Some(realm) = realm {
         args.realm = Some(realm.to_owned());
         args.isolated = false;
     }
-    open_known(&args)
+    check_known(&args)?;
+    open_with(&args, servers)
 }
 
 /// Calls an operation.

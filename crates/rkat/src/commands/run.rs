@@ -4,35 +4,47 @@ use std::io::Read as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use meerkat::{
-    AgentEvent, BudgetLimits, Completion, Content, EventEnvelope, EventSink, NewSessionOptions, Outcome,
-    OutputSchema, RunControl, RunInput, RunResult, Runtime, TerminalCause, ToolOverlay, TurnOptions,
+    AgentEvent, BudgetLimits, Completion, Content, EventEnvelope, EventSink, McpServers, NewSessionOptions,
+    Outcome, OutputSchema, Programs, RunControl, RunInput, RunResult, Runtime, SkillKey, TerminalCause,
+    ToolOverlay, TurnOptions,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{open, open_for, pairs, print_json};
+use super::{open_for_with, open_with, pairs, print_json};
 use crate::args::{Output, RunArgs, ScopeArgs};
 use crate::env;
 use crate::error::CliError;
 use crate::locate::Locator;
 use crate::out;
 use crate::render::clip;
+use crate::servers;
+
+/// How long a run waits for servers that it waits for; each has its own time limit, which is shorter.
+const MCP_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+/// How long servers may take to end; those who watch them see to the rest.
+const MCP_ENDING: Duration = Duration::from_secs(10);
 
 /// The longest prompt that is read from stdin.
 const MAX_STDIN: u64 = 64 * 1024 * 1024;
 
 pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, CliError> {
     let prompt = prompt(&args)?;
-    let turn = turn(&args, prompt)?;
+    let mut turn = turn(&args, prompt)?;
     let locator = args.resume.as_deref().map(Locator::parse);
+    let servers = start_servers(&scope, &args).await;
+    let given = Some(Arc::clone(&servers));
     let runtime = match &locator {
-        Some(locator) => open_for(scope, locator.realm.as_deref())?,
-        None => open(&scope)?,
+        Some(locator) => open_for_with(scope, locator.realm.as_deref(), given)?,
+        None => open_with(&scope, given)?,
     };
+    turn.skills = skill_keys(&runtime, &args.skills).await?;
     let screen = Screen::new(&args);
-    let control = RunControl { cancel: interrupt_on_ctrl_c(), events: screen.sink() };
+    let control = RunControl { cancel: interrupt_on_ctrl_c(), events: screen.sink(), run_id: None };
     let named = turn.model.is_some();
     let done = match &locator {
         Some(locator) => {
@@ -45,6 +57,7 @@ pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, Cli
         }
     };
     let streamed = screen.finish();
+    servers.close(MCP_ENDING).await;
     let result = done?;
     for warning in &result.warnings {
         out::say(&format!("warning: {warning}"));
@@ -60,6 +73,30 @@ pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, Cli
         summary(&result);
     }
     Ok(exit_code(&result))
+}
+
+/// Starts the MCP servers, and waits for them if that is wanted.
+async fn start_servers(scope: &ScopeArgs, args: &RunArgs) -> Arc<McpServers> {
+    let servers = servers::servers(scope, Programs::Allowed);
+    servers.start();
+    if args.wait_for_mcp {
+        servers.shared().wait(MCP_PATIENCE).await;
+    }
+    servers
+}
+
+/// Finds the skills that the run is to have.
+async fn skill_keys(runtime: &Runtime, names: &[String]) -> Result<Vec<SkillKey>, CliError> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    runtime.settle_skills().await?;
+    let snapshot = runtime.skills().catalogue().snapshot();
+    let key = |name: &String| {
+        let key = &snapshot.by_name(name).map_err(CliError::Skill)?.key;
+        Ok(SkillKey { source_uuid: key.source_uuid.to_string(), skill_name: key.skill_name.to_string() })
+    };
+    names.iter().map(key).collect()
 }
 
 /// Returns the prompt, reading stdin only when asked to.
@@ -92,10 +129,7 @@ fn turn(args: &RunArgs, prompt: String) -> Result<TurnOptions, CliError> {
         instructions,
         max_tokens: args.max_tokens,
         provider_params: params(args)?,
-        tools: None,
-        builtins: None,
         output_schema: args.schema.as_deref().map(schema).transpose()?,
-        structured_output_retries: None,
         overlay: ToolOverlay {
             allowed: (!args.allow_tool.is_empty()).then(|| args.allow_tool.clone()),
             blocked: args.block_tool.clone(),
@@ -105,6 +139,7 @@ fn turn(args: &RunArgs, prompt: String) -> Result<TurnOptions, CliError> {
             max_duration_secs: args.max_duration.map(|span| span.0.as_secs().max(1)),
             max_tool_calls: args.max_tool_calls,
         },
+        ..TurnOptions::default()
     })
 }
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use meerkat::RuntimeOptions;
+use meerkat::{Programs, RuntimeOptions};
 use meerkat_mcp_server::http::Listen;
 use meerkat_mcp_server::{Host, Server};
 
@@ -11,6 +11,7 @@ use crate::args::{ScopeArgs, ServeArgs};
 use crate::env;
 use crate::error::CliError;
 use crate::out;
+use crate::servers;
 
 pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode, CliError> {
     let (scope, unnamed) = args.scope();
@@ -18,9 +19,19 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
     let realm = options.realm.clone();
     let secrets: meerkat::SecretSource = Arc::new(env::secret);
     let instance = scope.instance;
+    let programs = match serve.token_file.is_some() || env::token().is_some() {
+        true => Programs::Allowed,
+        // A caller may be anybody on this machine.
+        false => Programs::FromFiles,
+    };
+    let servers = servers::servers(args, programs);
+    let skills = super::skill::skills(args)?;
+    let agents = skills.clone();
     let runtime_options = move || RuntimeOptions {
+        skills: Some(agents.clone()),
         instance: instance.clone(),
         secrets: Some(Arc::clone(&secrets)),
+        servers: Some(Arc::clone(&servers)),
         ..RuntimeOptions::default()
     };
     let host = Host::on_realm(options, runtime_options, |warning| out::say(&format!("warning: {warning}")));
@@ -34,6 +45,8 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
         listen = listen.with_token_file(path).map_err(CliError::Listen)?;
     }
     let announce = |address| out::say(&format!("rkat: realm `{realm}`, listening on http://{address}/mcp"));
-    Server::new(host, out::say).listen(listen, announce).await.map_err(CliError::Listen)?;
+    let server = Server::with_skills(host, &skills, out::say)
+        .map_err(|error| CliError::Io("changes of skills cannot be followed".to_owned(), error))?;
+    server.listen(listen, announce).await.map_err(CliError::Listen)?;
     Ok(ExitCode::SUCCESS)
 }

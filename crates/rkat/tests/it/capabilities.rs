@@ -23,7 +23,7 @@ fn the_build_says_what_it_can_do() {
     work_graph {"NotCompiled":{"feature":"workgraph"}}
     session_store "Available"
     session_compaction "Available"
-    skills {"NotCompiled":{"feature":"skills"}}
-    mcp_live {"NotCompiled":{"feature":"mcp"}}
+    skills "Available"
+    mcp_live "Available"
     "#);
 }

@@ -32,6 +32,16 @@ fn the_config_is_shown_with_its_defaults() {
     default_timeout = "10m"
     max_concurrent = 10
 
+    [skills]
+    enabled = true
+    max_injection_bytes = 32768
+    inventory_threshold = 12
+    inventory_budget = 8192
+    repositories = []
+
+    [skills.identity]
+    remaps = []
+
     [compaction]
     auto_compact_threshold = 100000
     recent_turn_budget = 4
@@ -73,6 +83,45 @@ fn the_config_has_a_generation_and_a_place() {
       }
     }
     "#);
+}
+
+#[test]
+fn a_copy_that_is_given_back_keeps_tokens_and_sets_nothing() {
+    let rkat = Rkat::new();
+    let server = r#"{"self_hosted": {"servers": {"desk": {"base_url": "http://127.0.0.1:9", "bearer_token": "word"}}}}"#;
+    rkat.args(["config", "patch", "--json", server]).run().text();
+    let shown = rkat.args(["config", "get"]).run();
+    assert!(shown.text().contains("bearer_token = \"***\"") && !shown.text().contains("word"), "{shown}");
+    std::fs::write(rkat.work().join("f"), shown.text()).unwrap();
+    rkat.args(["config", "set", "f"]).run().text();
+    std::fs::write(rkat.work().join("f"), shown.text().replace("16384", "999")).unwrap();
+    rkat.args(["config", "set", "f"]).run().text();
+    let again = rkat.args(["config", "get"]).run();
+    assert_eq!(again.text(), shown.text().replace("16384", "999"));
+    assert_eq!(rkat.args(["run", "-q", "say hi"]).run().text(), "hi\n", "no model was set");
+    let renamed = shown.text().replace("servers.desk", "servers.chair");
+    std::fs::write(rkat.work().join("f"), renamed).unwrap();
+    assert_snapshot!(rkat.args(["config", "set", "f"]).run(), @r"
+    --- stderr
+    error: invalid config: `self_hosted.servers.chair.bearer_token` is `***`, which stands for the token that is stored, and there is none; write the token itself [INVALID_PARAMS]
+    --- exit 2
+    ");
+}
+
+#[test]
+fn an_address_that_is_none_is_refused() {
+    let rkat = Rkat::new();
+    let patch = |url: &str| format!(r#"{{"providers": {{"openai": {{"base_url": "{url}"}}}}}}"#);
+    assert_snapshot!(rkat.args(["config", "patch", "--json", &patch("https://me:word@host")]).run(), @r"
+    --- stderr
+    error: invalid config: `providers.openai.base_url` must not hold a name or a password; a token has a place of its own [INVALID_PARAMS]
+    --- exit 2
+    ");
+    assert_snapshot!(rkat.args(["config", "patch", "--json", &patch("localhost")]).run(), @r"
+    --- stderr
+    error: invalid config: `providers.openai.base_url` must be an address such as `https://host/path` [INVALID_PARAMS]
+    --- exit 2
+    ");
 }
 
 #[test]

@@ -10,17 +10,57 @@ fn a_failed_run_exits_1_with_its_code_and_can_be_resumed() {
     assert_snapshot!(rkat.args(["run", "fail auth"]).run(), @r#"
     --- stderr
     error: the offline model was told to fail with `auth` [AGENT_ERROR]
-    hint: rkat run --resume=[uuid] "…" continues the session
+    hint: rkat run --resume=[workspace]:[uuid] "…" continues the session
     --- exit 1
     "#);
     assert_snapshot!(rkat.args(["run", "--json", "fail auth"]).run(), @r#"
     {"error":{"code":"AGENT_ERROR","message":"the offline model was told to fail with `auth`","data":{"session_id":"[uuid]","session_ref":"[workspace]:[uuid]","session_created":true,"resumable":true,"error_class":"auth","terminal_cause_kind":"llm_failure"}}}
     --- stderr
     error: the offline model was told to fail with `auth` [AGENT_ERROR]
-    hint: rkat run --resume=[uuid] "…" continues the session
+    hint: rkat run --resume=[workspace]:[uuid] "…" continues the session
     --- exit 1
     "#);
     assert_eq!(rkat.args(["-q", "--resume", "say better"]).run().text(), "better\n");
+}
+
+#[test]
+fn the_command_that_a_failure_proposes_works_as_it_stands() {
+    let rkat = Rkat::new();
+    let failed = rkat.args(["--state-root", "my realms", "--realm", "team", "run", "fail auth"]).run();
+    assert_snapshot!(failed, @r#"
+    --- stderr
+    error: the offline model was told to fail with `auth` [AGENT_ERROR]
+    hint: rkat run --state-root 'my realms' --resume=team:[uuid] "…" continues the session
+    --- exit 1
+    "#);
+    let hint = failed.stderr.lines().find_map(|line| line.strip_prefix("hint: rkat ")).unwrap();
+    let line = hint.strip_suffix(" \"…\" continues the session").unwrap();
+    let shell = format!("'{}' {line} -q 'say better'", env!("CARGO_BIN_EXE_rkat"));
+    let again = rkat.command(std::path::Path::new("sh")).args(["-c", &shell]).output().unwrap();
+    let printed = (String::from_utf8(again.stdout).unwrap(), String::from_utf8(again.stderr).unwrap());
+    assert_eq!(printed, ("better\n".to_owned(), String::new()));
+}
+
+#[test]
+fn a_budget_that_ends_a_failing_run_says_what_failed() {
+    let rkat = Rkat::new();
+    let patient = "retry = { max_retries = 1000000, initial_delay = \"100ms\", multiplier = 1.0 }";
+    rkat.args(["config", "set", "--toml", patient]).run().text();
+    assert_snapshot!(rkat.args(["run", "-q", "-d", "1s", "fail overloaded"]).run(), @r"
+    --- stderr
+    warning: the run ended while the model was to be asked again; it had failed with: the offline model was told to fail with `overloaded`
+    --- exit 2
+    ");
+}
+
+#[test]
+fn an_unknown_model_names_the_command_that_lists_them() {
+    let rkat = Rkat::new();
+    assert_snapshot!(rkat.args(["run", "-m", "nobody-1", "x"]).run(), @r"
+    --- stderr
+    error: no model `nobody-1` can be used: nobody is known to serve it; `rkat models` lists the models [PROVIDER_ERROR]
+    --- exit 1
+    ");
 }
 
 #[test]
@@ -53,7 +93,7 @@ fn a_run_with_too_many_steps_exits_2() {
     assert_snapshot!(rkat.args(["run", "call a\nthen\nsay done"]).run(), @r#"
     --- stderr
     error: the run reached its limit of 1 steps [AGENT_ERROR]
-    hint: rkat run --resume=[uuid] "…" continues the session
+    hint: rkat run --resume=[workspace]:[uuid] "…" continues the session
     --- exit 2
     "#);
 }

@@ -14,6 +14,12 @@ mod docs;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
+mod logins;
+#[cfg(test)]
+mod mcp;
+#[cfg(test)]
+mod oauth;
+#[cfg(test)]
 mod pipes;
 #[cfg(test)]
 mod processes;
@@ -33,6 +39,10 @@ mod schemas;
 mod serve;
 #[cfg(test)]
 mod sessions;
+#[cfg(test)]
+mod skill_serve;
+#[cfg(test)]
+mod skills;
 #[cfg(test)]
 mod support;
 

@@ -23,7 +23,7 @@ fn ctrl_c_interrupts_the_run_and_the_session_can_be_resumed() {
     assert_snapshot!(without_events(&rkat, &done), @r#"
     interrupting; press Ctrl-C again to leave at once
     error: the run was interrupted; the session can be resumed [REQUEST_CANCELLED]
-    hint: rkat run --resume=[uuid] "…" continues the session
+    hint: rkat run --resume=[workspace]:[uuid] "…" continues the session
     exit 130
     "#);
     let resumed = rkat.args(["run", "-q", &format!("--resume={id}"), "say back"]).run();
@@ -40,7 +40,7 @@ fn ctrl_c_is_told_in_json_too() {
     {"error":{"code":"REQUEST_CANCELLED","message":"the run was interrupted; the session can be resumed","data":{"session_id":"[uuid]","session_ref":"[workspace]:[uuid]","session_created":true,"resumable":true}}}
     interrupting; press Ctrl-C again to leave at once
     error: the run was interrupted; the session can be resumed [REQUEST_CANCELLED]
-    hint: rkat run --resume=[uuid] "…" continues the session
+    hint: rkat run --resume=[workspace]:[uuid] "…" continues the session
     exit 130
     "#);
 }
@@ -71,7 +71,7 @@ fn a_session_has_one_run_at_a_time() {
     ");
     assert_snapshot!(without_events(&rkat, &run.finish()), @r#"
     error: the run was interrupted; the session can be resumed [REQUEST_CANCELLED]
-    hint: rkat run --resume=[uuid] "…" continues the session
+    hint: rkat run --resume=[workspace]:[uuid] "…" continues the session
     exit 130
     "#);
     assert_eq!(rkat.args(["run", "-q", &resume, "say now"]).run().text(), "now\n");

@@ -41,6 +41,17 @@ fn a_realm_is_served_until_a_signal() {
 fn an_address_that_others_can_reach_needs_a_token() {
     let rkat = Rkat::new();
     let done = rkat.args(["serve", "--listen", "0.0.0.0:0"]).run();
-    assert_eq!(done.code, Some(1));
+    assert_eq!(done.code, Some(2));
     assert!(done.stderr.contains("needs a token"), "{}", done.stderr);
+    assert!(done.stderr.trim_end().ends_with("[INVALID_PARAMS]"), "{}", done.stderr);
+}
+
+#[test]
+fn an_address_or_a_token_file_that_is_none_exits_as_documented() {
+    let rkat = Rkat::new();
+    for arguments in [["--listen", "nowhere"], ["--token-file", "no-such-file"]] {
+        let done = rkat.args(["serve", arguments[0], arguments[1]]).run();
+        assert_eq!(done.code, Some(2), "{arguments:?}: {}", done.stderr);
+        assert!(done.stderr.contains("[INVALID_PARAMS]"), "{arguments:?}: {}", done.stderr);
+    }
 }

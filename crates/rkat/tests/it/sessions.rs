@@ -37,7 +37,8 @@ fn the_list_says_what_there_is() {
             "team": "a"
           }
         }
-      ]
+      ],
+      "next_offset": 1
     }
     --- stderr
     --- exit 0

@@ -33,6 +33,11 @@ impl Rkat {
         self.scratch.join("work")
     }
 
+    /// The user's own folder.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.scratch.join("home")
+    }
+
     /// Begins a command line.
     pub(crate) fn args<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Invocation<'_> {
         let mut command = self.command(Path::new(env!("CARGO_BIN_EXE_rkat")));

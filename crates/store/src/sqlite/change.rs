@@ -24,8 +24,7 @@ pub(super) fn apply(
             Ok(())
         }
         Change::RenewLeases { sessions, expires_at } => {
-            let renew =
-                "UPDATE leases SET expires_at = max(expires_at, ?3) WHERE session = ?1 AND owner = ?2";
+            let renew = "UPDATE sessions SET expires_at = max(expires_at, ?3) WHERE id = ?1 AND owner = ?2";
             for session in sessions {
                 execute(connection, renew, params![key(session), me, micros(expires_at)])?;
             }
@@ -33,12 +32,12 @@ pub(super) fn apply(
         }
         Change::ReleaseLease(session) => {
             require_session(connection, session)?;
-            let release = "UPDATE leases SET owner = NULL, interrupt = 0 WHERE session = ?1 AND owner = ?2";
+            let release = "UPDATE sessions SET owner = NULL, interrupt = 0 WHERE id = ?1 AND owner = ?2";
             execute(connection, release, params![key(session), me]).map(drop)
         }
         Change::RequestInterrupt(session) => {
             require_session(connection, session)?;
-            let flag = "UPDATE leases SET interrupt = 1 WHERE session = ?1 AND owner IS NOT NULL";
+            let flag = "UPDATE sessions SET interrupt = 1 WHERE id = ?1 AND owner IS NOT NULL";
             execute(connection, flag, [key(session)]).map(drop)
         }
         Change::Append { session, messages, at } => append(connection, session, &messages, at),
@@ -112,7 +111,6 @@ fn forget(connection: &Connection, session: SessionId) -> Result<(), Failure> {
         "DELETE FROM messages WHERE session = ?1",
         "DELETE FROM calls WHERE session = ?1",
         "DELETE FROM labels WHERE session = ?1",
-        "DELETE FROM leases WHERE session = ?1",
         "DELETE FROM settings WHERE session = ?1",
         "DELETE FROM sessions WHERE id = ?1",
     ] {
@@ -127,14 +125,13 @@ fn take_lease(
     session: SessionId,
     (run, expires_at): (RunId, Timestamp),
 ) -> Result<u64, Failure> {
-    require_session(connection, session)?;
     let mut statement = connection.prepare_cached(
-        "INSERT INTO leases (session, fence, owner, run, expires_at, interrupt) VALUES (?1, 1, ?2, ?3, ?4, 0) \
-         ON CONFLICT (session) DO UPDATE SET fence = fence + 1, owner = excluded.owner, run = excluded.run, \
-         expires_at = excluded.expires_at, interrupt = 0 RETURNING fence",
+        "UPDATE sessions SET fence = fence + 1, owner = ?2, run = ?3, expires_at = ?4, interrupt = 0 \
+         WHERE id = ?1 RETURNING fence",
     )?;
     let values = params![key(session), me, run.uuid().into_bytes(), micros(expires_at)];
-    Ok(statement.query_row(values, |row| get_u64(row, 0))?)
+    let fence = statement.query_row(values, |row| get_u64(row, 0)).optional()?;
+    fence.ok_or_else(|| Error::SessionNotFound(session).into())
 }
 
 fn append(

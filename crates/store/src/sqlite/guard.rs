@@ -40,7 +40,7 @@ pub(super) fn check(connection: &Connection, peers: &Peers, guard: &Guard) -> Re
             Ok(())
         }
         Guard::Unrun { session, fence } => {
-            let mut statement = connection.prepare_cached("SELECT fence FROM leases WHERE session = ?1")?;
+            let mut statement = connection.prepare_cached("SELECT fence FROM sessions WHERE id = ?1")?;
             let current = statement.query_row([key(*session)], |row| get_u64(row, 0)).optional()?;
             if current.unwrap_or(0) != *fence {
                 return Err(Error::Changed(*session).into());
@@ -96,7 +96,7 @@ fn is_held(
 
 fn held(connection: &Connection, session: SessionId) -> rusqlite::Result<Option<Held>> {
     let mut statement = connection.prepare_cached(
-        "SELECT owner, fence, expires_at FROM leases WHERE session = ?1 AND owner IS NOT NULL",
+        "SELECT owner, fence, expires_at FROM sessions WHERE id = ?1 AND owner IS NOT NULL",
     )?;
     statement
         .query_row([key(session)], |row| {

@@ -14,9 +14,8 @@ use crate::owner::Peers;
 use crate::{Archived, Blob, CallRow, ConfigRow, Error, LeaseRow, MessageRow, SessionQuery, SessionRow};
 
 const SESSION: &str = "SELECT s.id, s.created_at, s.updated_at, s.archived_at, s.message_count, s.progress, \
-    t.settings, l.owner, l.run, l.fence, l.expires_at \
-    FROM sessions s JOIN settings t ON t.session = s.id \
-    LEFT JOIN leases l ON l.session = s.id WHERE s.id = ?1";
+    t.settings, s.owner, s.run, s.fence, s.expires_at \
+    FROM sessions s JOIN settings t ON t.session = s.id WHERE s.id = ?1";
 
 /// What the reader thread owns.
 pub(super) struct Reader {
@@ -71,7 +70,7 @@ impl Reader {
             progress: row.get(5)?,
             settings: row.get(6)?,
             labels: self.labels(id)?,
-            fence: row.get::<_, Option<i64>>(9)?.map_or(Ok(0), |_| get_u64(row, 9))?,
+            fence: get_u64(row, 9)?,
             lease: lease(row, living)?,
         })
     }
@@ -118,9 +117,9 @@ impl Reader {
     }
 
     pub(super) fn interrupts(&self) -> Result<Vec<SessionId>, Failure> {
-        let mut statement = self.connection.prepare_cached(
-            "SELECT session FROM leases WHERE owner = ?1 AND interrupt = 1 ORDER BY session",
-        )?;
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT id FROM sessions WHERE owner = ?1 AND interrupt = 1 ORDER BY id")?;
         let rows = statement.query_map([self.peers.me.into_bytes()], |row| get_uuid(row, 0))?;
         Ok(rows.map(|id| id.map(SessionId::from_uuid)).collect::<Result<_, _>>()?)
     }

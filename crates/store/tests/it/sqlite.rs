@@ -39,9 +39,42 @@ fn a_newer_schema_is_refused_and_left_alone() {
     Connection::open(&path).unwrap().execute_batch("UPDATE schema_version SET version = 99").unwrap();
     let before = fs::read(&path).unwrap();
     let error = scratch.open(2).unwrap_err();
-    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 1, .. }), "{error:?}");
+    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 2, .. }), "{error:?}");
     assert_eq!(error.kind(), ErrorKind::StoreError);
     assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_database_of_the_first_version_keeps_all_it_had() {
+    let scratch = Scratch::new();
+    drop(scratch.open(1).unwrap());
+    let path = scratch.paths().database;
+    for beside in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(format!("{}{beside}", path.display()));
+    }
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch(include_str!("../../src/sqlite/schema/0001.sql")).unwrap();
+    old.execute_batch(
+        "CREATE TABLE schema_version (version INTEGER NOT NULL); INSERT INTO schema_version VALUES (1)",
+    )
+    .unwrap();
+    for id in [1, 2] {
+        let id = session(id).uuid().into_bytes();
+        old.execute("INSERT INTO sessions VALUES (?1, 5, 6, NULL, 0, x'07')", [id]).unwrap();
+        old.execute("INSERT INTO settings VALUES (?1, x'08')", [id]).unwrap();
+    }
+    let leased = (session(1).uuid().into_bytes(), [9; 16]);
+    old.execute("INSERT INTO leases VALUES (?1, 4, NULL, ?2, 10, 0)", leased).unwrap();
+    drop(old);
+
+    let store = scratch.open(2).unwrap().store();
+    let (first, second) =
+        (store.session(session(1)).await.unwrap(), store.session(session(2)).await.unwrap());
+    let kept =
+        |row: Option<meerkat_store::SessionRow>| row.map(|row| (row.fence, row.settings, row.progress));
+    assert_eq!(kept(first), Some((4, vec![8], vec![7])));
+    assert_eq!(kept(second), Some((0, vec![8], vec![7])));
+    assert_eq!(change(&*store, vec![take(1, 10)]).await.unwrap().fence, Some(5));
 }
 
 #[test]

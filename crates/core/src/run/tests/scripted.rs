@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::world::{Bench, Durable, Waiting, answer, call, compaction, model_error, prompt, settings, text};
-use crate::run::{Completion, Failure, Input, OpeningError, Outcome, RunInput, Stop};
+use crate::run::{Completion, Failure, Input, LastRun, OpeningError, Outcome, RunEnd, RunInput, Stop};
 use crate::{
     AgentEvent, BudgetLimits, Content, ErrorClass, Message, ModelErrorKind, TerminalCause, ToolOutput,
     ToolResult, Usage,
@@ -223,6 +223,55 @@ fn budgets_end_the_run_well_and_warn_on_the_way() {
     assert_eq!(bench.feed(Input::Stop(Stop::Deadline)), Waiting::End);
     let expected = Completion { cause, ..Completion::default() };
     assert_eq!(bench.report.unwrap().outcome, Outcome::Completed(expected));
+}
+
+#[test]
+fn a_budget_that_ends_a_failing_run_does_not_hide_the_failure() {
+    let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
+    bench.go();
+    let waiting = bench.feed(Input::Failed(model_error(ModelErrorKind::Overloaded)));
+    assert!(matches!(waiting, Waiting::Pause(_)), "{waiting:?}");
+    assert_eq!(bench.feed(Input::Stop(Stop::Deadline)), Waiting::End);
+    let failure = model_error(ModelErrorKind::Overloaded).to_string();
+    let expected = Completion {
+        cause: Some(TerminalCause::BudgetExhausted),
+        last_failure: Some(failure),
+        ..Completion::default()
+    };
+    assert_eq!(bench.report.unwrap().outcome, Outcome::Completed(expected));
+
+    let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
+    bench.go();
+    bench.feed(Input::Failed(model_error(ModelErrorKind::Overloaded)));
+    bench.feed(Input::Rested);
+    bench.feed(answer(vec![call("a", "alpha")]));
+    assert_eq!(bench.feed(Input::Stop(Stop::Deadline)), Waiting::End);
+    let Outcome::Completed(done) = bench.report.unwrap().outcome else { panic!("completed") };
+    assert_eq!(done.last_failure, None, "it has answered since");
+}
+
+#[test]
+fn how_the_latest_run_ended_is_stored_with_its_end() {
+    let id = settings().run_id;
+    let stored = |bench: &Bench| bench.durable.progress.last_run;
+    let begun = || {
+        let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
+        bench.go();
+        assert_eq!(stored(&bench), Some(LastRun { id, end: None }));
+        bench
+    };
+    let failed = RunEnd::Failed { class: ErrorClass::Auth, cause: TerminalCause::LlmFailure };
+    let cases = [
+        (answer(vec![text("hello")]), RunEnd::Completed),
+        (answer(vec![call("a", "ask_user")]), RunEnd::Pending),
+        (Input::Failed(model_error(ModelErrorKind::Auth)), failed),
+        (Input::Stop(Stop::Interrupt), RunEnd::Cancelled),
+    ];
+    for (input, end) in cases {
+        let mut bench = begun();
+        assert_eq!(bench.feed(input), Waiting::End);
+        assert_eq!(stored(&bench), Some(LastRun { id, end: Some(end) }));
+    }
 }
 
 #[test]

@@ -1,0 +1,214 @@
+//! Skills: looking at many of them, finding one, seeing that nothing has changed, and the server of nothing else.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use meerkat::skill::view::skill_tool_answer;
+use meerkat::skill::{Catalogue, Limits, Policy, Refreshed, Roots, Snapshot, WatchOptions, standard_roots};
+use tempfile::TempDir;
+
+use crate::floor::folder;
+use crate::mcp::Server;
+use crate::measure::{Effort, Failure, Times, compare, program, tell};
+
+/// What a first look at ten thousand skills may take.
+const SCAN: Duration = Duration::from_secs(1);
+/// What it may take, as a ratio to reading the same files.
+const SCAN_RATIO: f64 = 2.0;
+/// What finding and reading one skill may take.
+const LOOKUP: Duration = Duration::from_millis(1);
+/// Which share of a first look it may take to see that nothing has changed.
+const UNCHANGED: f64 = 0.05;
+/// The memory of a server of a hundred skills, in KiB.
+const MEMORY: u64 = 10 * 1024;
+
+pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
+    println!("skills");
+    let mut outcome = Ok(());
+    for count in [100, 1_000, 10_000] {
+        let tree = Tree::new(count)?;
+        for measured in [tree.scan(effort), tree.lookup(effort), tree.unchanged(effort)] {
+            outcome = outcome.and(measured);
+        }
+    }
+    outcome.and(serve(effort))
+}
+
+/// A folder with many skills.
+struct Tree {
+    folder: TempDir,
+    count: usize,
+}
+
+impl Tree {
+    fn new(count: usize) -> Result<Self, Failure> {
+        let tree = Self { folder: folder()?, count };
+        write_skills(&tree.folder.path().join("skills"), count)?;
+        Ok(tree)
+    }
+
+    fn catalogue(&self) -> Catalogue {
+        let roots = Roots { extra: vec![self.folder.path().join("skills")], ..Roots::default() };
+        Catalogue::new(standard_roots(&roots, Limits::default()), Policy::default())
+    }
+
+    fn looked_at(&self) -> Result<std::sync::Arc<Snapshot>, Failure> {
+        let snapshot = self.catalogue().snapshot();
+        let found = snapshot.active().count();
+        if found == self.count {
+            Ok(snapshot)
+        } else {
+            Err(format!("{found} of {} skills", self.count).into())
+        }
+    }
+
+    /// A first look, against a walk that reads the same files.
+    fn scan(&self, effort: Effort) -> Result<(), Failure> {
+        let (mut ours, mut plain) = (Times::default(), Times::default());
+        for _ in 0..rounds(effort, self.count) {
+            ours.time(|| self.looked_at())?;
+            let mut bytes = 0;
+            plain.time(|| walk(self.folder.path(), &mut bytes))?;
+        }
+        let what = format!("{} skills: first look, to reading the files", self.count);
+        let ratio = compare(&what, (&ours, &plain), SCAN_RATIO, effort);
+        ratio.and(within(&format!("{} skills: first look", self.count), ours.median(), SCAN, effort))
+    }
+
+    /// Finding a skill by its name and reading it.
+    fn lookup(&self, effort: Effort) -> Result<(), Failure> {
+        let snapshot = self.looked_at()?;
+        let mut times = Times::default();
+        for at in 0..effort.rounds(10_000) {
+            // A large step visits skills all over the tree.
+            let name = format!("Skill-{}", at * 7919 % self.count);
+            let answer = times.time(|| skill_tool_answer(&snapshot, &name));
+            if !answer.text().starts_with("Loading: ") {
+                return Err(answer.text().to_owned().into());
+            }
+        }
+        within(
+            &format!("{} skills: one found and read, p99", self.count),
+            times.percentile(99),
+            LOOKUP,
+            effort,
+        )
+    }
+
+    /// Seeing that nothing has changed: by looking, and by having been told of nothing.
+    fn unchanged(&self, effort: Effort) -> Result<(), Failure> {
+        let (mut scans, mut looks) = (Times::default(), Times::default());
+        for _ in 0..rounds(effort, self.count) {
+            let catalogue = self.catalogue();
+            scans.time(|| catalogue.refresh());
+            let seen = looks.time(|| catalogue.refresh());
+            if seen != Refreshed::Unchanged {
+                return Err("something has changed by itself".into());
+            }
+        }
+        let what = format!("{} skills: another look, to the first", self.count);
+        let looked = share(&what, (&looks, &scans), effort);
+        let catalogue = self.catalogue();
+        let _watch = catalogue.watch(WatchOptions::default())?;
+        let start = Instant::now();
+        while !catalogue.is_quiet() {
+            catalogue.catch_up();
+            if start.elapsed() > Duration::from_secs(60) {
+                return Err("changes are not told of".into());
+            }
+        }
+        let mut told = Times::default();
+        for _ in 0..effort.rounds(1_000) {
+            told.time(|| catalogue.catch_up());
+        }
+        let what = format!("{} skills: nothing told, to the first look", self.count);
+        looked.and(share(&what, (&told, &scans), effort))
+    }
+}
+
+fn rounds(effort: Effort, count: usize) -> usize {
+    effort.rounds(if count > 1_000 { 20 } else { 100 })
+}
+
+fn write_skills(root: &Path, count: usize) -> Result<(), Failure> {
+    for index in 0..count {
+        let name = format!("skill-{index}");
+        let skill = if index % 3 == 0 {
+            root.join(format!("group-{}", index % 20)).join(&name)
+        } else {
+            root.join(&name)
+        };
+        fs::create_dir_all(&skill)?;
+        let body = "Read the file, decide what to do, and say what was done.\n".repeat(40);
+        let head =
+            format!("---\nname: {name}\ndescription: What number {index} does, and when to use it.\n---\n");
+        fs::write(skill.join("SKILL.md"), format!("{head}# {name}\n\n{body}"))?;
+        if index % 10 == 0 {
+            fs::write(skill.join("reference.md"), "More.\n")?;
+        }
+    }
+    Ok(())
+}
+
+/// The plainest walk there is: every folder listed, every SKILL.md read.
+fn walk(folder: &Path, bytes: &mut usize) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            walk(&entry.path(), bytes)?;
+        } else if entry.file_name() == "SKILL.md" {
+            *bytes += fs::read(entry.path())?.len();
+        }
+    }
+    Ok(())
+}
+
+/// The server of skills alone: its start, its memory.
+fn serve(effort: Effort) -> Result<(), Failure> {
+    let folder = folder()?;
+    write_skills(&folder.path().join(".agent/skills"), 100)?;
+    let mut times = Times::default();
+    let mut memory = 0;
+    for _ in 0..effort.rounds(40) {
+        let start = Instant::now();
+        let mut command = Command::new(program("rkat")?);
+        command.args(["skill", "serve"]).env("HOME", folder.path()).current_dir(folder.path());
+        let mut server = Server::start(&mut command)?;
+        let list = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+        let listed = server.ask(&list)?;
+        times.push(start.elapsed());
+        let described = listed["result"]["tools"][0]["description"].as_str().unwrap_or_default();
+        if described.matches("<name>").count() != 100 {
+            return Err(format!("not every skill is served: {listed}").into());
+        }
+        memory = memory.max(server.memory());
+    }
+    tell("rkat skill serve, 100 skills: spawn to tools/list", &format!("{:?}", times.median()));
+    let limit = MEMORY as f64 / 1024.0;
+    let megabytes = memory as f64 / 1024.0;
+    tell(&format!("its memory (aim {limit:.0} MB)"), &format!("{megabytes:.1} MB"));
+    if memory > MEMORY && effort == Effort::Full {
+        return Err(format!("rkat skill serve takes {megabytes:.1} MB").into());
+    }
+    Ok(())
+}
+
+/// Prints a time and what it should stay under.
+fn within(what: &str, time: Duration, aim: Duration, effort: Effort) -> Result<(), Failure> {
+    tell(&format!("{what} (aim {aim:?})"), &format!("{time:?}"));
+    if time <= aim || effort == Effort::Smoke { Ok(()) } else { Err(format!("{what}: {time:?}").into()) }
+}
+
+/// Prints which share of the other time one takes.
+fn share(what: &str, (part, whole): (&Times, &Times), effort: Effort) -> Result<(), Failure> {
+    let share = part.median().as_secs_f64() / whole.median().as_secs_f64().max(f64::EPSILON);
+    let aim = UNCHANGED * 100.0;
+    tell(&format!("{what} (aim {aim:.0} %)"), &format!("{:.2} %", share * 100.0));
+    if share <= UNCHANGED || effort == Effort::Smoke {
+        Ok(())
+    } else {
+        Err(format!("{what}: {:.1} %", share * 100.0).into())
+    }
+}

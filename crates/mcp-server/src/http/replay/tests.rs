@@ -1,0 +1,204 @@
+//! What is kept, for how long, and what is said when it is gone.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use futures_core::Stream as _;
+use rmcp::model::{RequestId, ServerJsonRpcMessage, ServerResult};
+use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId};
+use serde_json::Value;
+
+use super::{Bounds, Following, OVERHEAD, Replay};
+
+fn session(name: &str) -> SessionId {
+    Arc::from(name)
+}
+
+fn answer(id: i64) -> ServerJsonRpcMessage {
+    ServerJsonRpcMessage::response(ServerResult::empty(()), RequestId::Number(id))
+}
+
+fn event() -> ServerSseMessage {
+    ServerSseMessage::from_message(answer(7))
+}
+
+/// What an event costs.
+fn cost() -> usize {
+    super::size(&event())
+}
+
+/// What the stream has for a client right now: ids of events, `lost N`, `…` for more to come, `end`.
+fn read(following: &mut Following) -> Vec<String> {
+    let mut seen = Vec::new();
+    loop {
+        match Pin::new(&mut *following).poll_next(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => return [seen, vec!["…".to_owned()]].concat(),
+            Poll::Ready(None) => return [seen, vec!["end".to_owned()]].concat(),
+            Poll::Ready(Some(event)) => {
+                let message = serde_json::to_value(event.message.as_deref()).unwrap();
+                let lost = &message["params"]["data"]["lost_events"];
+                let id = event.event_id.unwrap_or_default();
+                seen.push(if *lost == Value::Null { id } else { format!("{id} lost {lost}") });
+            }
+        }
+    }
+}
+
+fn bytes_and_logs(replay: &Replay) -> (usize, Vec<u64>) {
+    let kept = replay.kept();
+    (kept.bytes, kept.logs.keys().copied().collect())
+}
+
+#[test]
+fn a_stream_is_read_again_from_any_event_until_its_answer() {
+    let replay = Replay::new(Bounds::default());
+    let a = session("a");
+    let stream = replay.open(&a, 1);
+    let mut live = replay.follow(stream, 1);
+    replay.add(stream, event());
+    assert_eq!(read(&mut live), ["1~1", "…"]);
+    replay.add(stream, event());
+    replay.answer(stream, answer(1));
+    assert_eq!(read(&mut live), ["1~2", "1~3", "end"]);
+    assert_eq!(replay.find(&a, "1~1"), Some((1, 2)));
+    assert_eq!(read(&mut replay.follow(stream, 2)), ["1~2", "1~3", "end"]);
+    assert_eq!(read(&mut replay.follow(stream, 4)), ["end"]);
+}
+
+#[test]
+fn what_is_not_kept_is_not_found() {
+    let replay = Replay::new(Bounds::default());
+    let a = session("a");
+    let stream = replay.open(&a, 1);
+    replay.add(stream, event());
+    for id in ["", "0", "x", "1~", "~1", "1~x", "2~1", "1~2", "1~99999999999999999999", "1~-1"] {
+        assert_eq!(replay.find(&a, id), None, "{id}");
+    }
+    assert_eq!(replay.find(&session("b"), "1~1"), None, "the stream of another session");
+    assert_eq!(replay.find(&a, "1~0"), Some((1, 1)));
+}
+
+#[test]
+fn a_client_is_told_what_it_lost() {
+    let replay = Replay::new(Bounds { events: 3, ..Bounds::default() });
+    let stream = replay.open(&session("a"), 1);
+    (0..10).for_each(|_| replay.add(stream, event()));
+    assert_eq!(read(&mut replay.follow(stream, 2)), ["1~7 lost 6", "1~8", "1~9", "1~10", "…"]);
+    assert_eq!(read(&mut replay.follow(stream, 8)), ["1~8", "1~9", "1~10", "…"]);
+}
+
+#[test]
+fn all_streams_together_are_bounded() {
+    let total = 10 * cost();
+    let replay = Replay::new(Bounds { total, ..Bounds::default() });
+    let a = session("a");
+    let ended: Vec<_> = (0..30).map(|_| replay.open(&a, 1)).collect();
+    ended.iter().for_each(|stream| replay.answer(*stream, answer(7)));
+    let kept = |stream: &u64| replay.find(&a, &format!("{stream}~0")).is_some();
+    let left: Vec<_> = ended.iter().copied().filter(kept).collect();
+    assert_eq!(left, (21..=30).collect::<Vec<_>>(), "the last ones are kept");
+    let running = replay.open(&a, 1);
+    (0..25).for_each(|_| replay.add(running, event()));
+    assert!(!ended.iter().any(kept), "what ended goes first");
+    assert_eq!(read(&mut replay.follow(running, 1)).first().map(String::as_str), Some("31~15 lost 15"));
+    assert_eq!(replay.kept().bytes, total);
+    assert!(cost() > OVERHEAD);
+}
+
+#[test]
+fn an_answer_that_is_being_read_is_not_dropped() {
+    let replay = Replay::new(Bounds { total: cost(), ..Bounds::default() });
+    let a = session("a");
+    let mut clients: Vec<_> = (0..5).map(|_| replay.follow(replay.open(&a, 1), 1)).collect();
+    (1..=5).for_each(|stream| replay.answer(stream, answer(7)));
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(read(client), [format!("{}~1", number + 1), "end".to_owned()]);
+    }
+    drop(clients);
+    let next = replay.open(&a, 1);
+    replay.answer(next, answer(7));
+    assert_eq!(replay.kept().logs.len(), 1);
+}
+
+#[test]
+fn a_sweep_forgets_what_is_old_even_if_nothing_happens() {
+    let replay = Replay::new(Bounds { time: Duration::ZERO, ..Bounds::default() });
+    let a = session("a");
+    let (ended, running) = (replay.open(&a, 1), replay.open(&a, 1));
+    replay.answer(ended, answer(1));
+    replay.add(running, event());
+    let now = Instant::now();
+    while now.elapsed().is_zero() {}
+    replay.sweep();
+    let kept = replay.kept();
+    assert_eq!(kept.logs.keys().collect::<Vec<_>>(), [&running]);
+    assert_eq!((kept.bytes, kept.ended.len(), kept.logs[&running].first), (0, 0, 2));
+}
+
+#[test]
+fn a_stream_goes_with_its_session_and_does_not_come_back() {
+    let replay = Replay::new(Bounds::default());
+    let (a, b) = (session("a"), session("b"));
+    let (gone, other) = (replay.open(&a, 1), replay.open(&b, 1));
+    let mut live = replay.follow(gone, 1);
+    replay.add(gone, event());
+    replay.add(other, event());
+    replay.forget(&a);
+    assert_eq!(read(&mut live), ["end"]);
+    replay.add(gone, event());
+    replay.answer(gone, answer(1));
+    assert_eq!(read(&mut replay.follow(gone, 1)), ["end"]);
+    assert_eq!(replay.find(&a, "1~1"), None);
+    assert_eq!(bytes_and_logs(&replay), (cost(), vec![other]));
+}
+
+#[test]
+fn a_stream_goes_with_its_cancelled_request() {
+    let replay = Replay::new(Bounds::default());
+    let a = session("a");
+    let stream = replay.open(&a, 1);
+    let mut live = replay.follow(stream, 1);
+    replay.add(stream, event());
+    replay.withdraw(stream);
+    assert_eq!(read(&mut live), ["end"]);
+    assert_eq!(bytes_and_logs(&replay), (0, vec![]));
+    let batch = replay.open(&a, 2);
+    replay.answer(batch, answer(1));
+    replay.withdraw(batch);
+    assert_eq!(read(&mut replay.follow(batch, 1)), ["2~1", "end"], "the other answer is kept");
+}
+
+#[tokio::test]
+async fn a_client_that_reads_slowly_is_waited_for() {
+    let replay = Replay::new(Bounds { events: 100, ..Bounds::default() });
+    let stream = replay.open(&session("a"), 1);
+    let mut live = replay.follow(stream, 1);
+    let telling = tokio::spawn({
+        let replay = replay.clone();
+        async move {
+            for _ in 0..300 {
+                replay.tell(stream, event()).await;
+            }
+        }
+    });
+    let mut seen = Vec::new();
+    while seen.len() < 300 {
+        tokio::task::yield_now().await;
+        seen.extend(read(&mut live).into_iter().filter(|word| word != "…"));
+    }
+    assert_eq!(seen, (1..=300).map(|number| format!("1~{number}")).collect::<Vec<_>>());
+    telling.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_not_waited_for() {
+    let replay = Replay::new(Bounds { events: 100, patience: Duration::ZERO, ..Bounds::default() });
+    let stream = replay.open(&session("a"), 1);
+    let mut deaf = replay.follow(stream, 1);
+    for _ in 0..300 {
+        replay.tell(stream, event()).await;
+    }
+    assert_eq!(read(&mut deaf).first().map(String::as_str), Some("1~200 lost 200"));
+}

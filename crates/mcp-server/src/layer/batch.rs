@@ -1,0 +1,80 @@
+//! Messages that come together, as one revision of the protocol allows it.
+
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, ProtocolVersion};
+use serde_json::value::RawValue;
+
+/// How many messages may come together.
+pub(crate) const MOST: usize = 128;
+
+/// Why none of the messages is taken.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BatchError {
+    #[error("batches are for sessions of revision 2025-03-26; send one message at a time")]
+    Revision,
+    #[error("the batch is empty")]
+    Empty,
+    #[error("the batch has {0} messages, and may have {MOST}; send several")]
+    TooLong(usize),
+    #[error("item {0} of the batch is not a JSON-RPC 2.0 request or notification; none was taken")]
+    NoMessage(usize),
+    #[error("initialize cannot be in a batch; send it alone")]
+    Initialize,
+}
+
+/// Reads a batch, all or nothing, from a client that speaks this revision.
+pub(crate) fn read(
+    bytes: &[u8],
+    version: Option<&ProtocolVersion>,
+) -> Result<Vec<ClientJsonRpcMessage>, BatchError> {
+    if version != Some(&ProtocolVersion::V_2025_03_26) {
+        return Err(BatchError::Revision);
+    }
+    let items: Vec<&RawValue> = serde_json::from_slice(bytes).map_err(|_| BatchError::NoMessage(0))?;
+    match items.len() {
+        0 => return Err(BatchError::Empty),
+        count if count > MOST => return Err(BatchError::TooLong(count)),
+        _ => {}
+    }
+    let read = |(index, item): (usize, &&RawValue)| {
+        let message = serde_json::from_str(item.get()).map_err(|_| BatchError::NoMessage(index))?;
+        match &message {
+            JsonRpcMessage::Request(request)
+                if matches!(request.request, ClientRequest::InitializeRequest(_)) =>
+            {
+                Err(BatchError::Initialize)
+            }
+            _ => Ok(message),
+        }
+    };
+    items.iter().enumerate().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BatchError, MOST, read};
+    use rmcp::model::ProtocolVersion;
+
+    const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+
+    #[test]
+    fn a_batch_is_taken_whole_or_not_at_all() {
+        let version = ProtocolVersion::V_2025_03_26;
+        let count = |text: &str| read(text.as_bytes(), Some(&version)).map(|messages| messages.len());
+        let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"a","version":"0"}}}"#;
+        assert_eq!(count(&format!("[{PING},{PING}]")), Ok(2));
+        assert_eq!(count("[]"), Err(BatchError::Empty));
+        assert_eq!(count(&format!("[{PING},7]")), Err(BatchError::NoMessage(1)));
+        assert_eq!(count(&format!("[{PING},[{PING}]]")), Err(BatchError::NoMessage(1)));
+        assert_eq!(count(&format!("[{hello}]")), Err(BatchError::Initialize));
+        let many = format!("[{}]", vec![PING; MOST + 1].join(","));
+        assert_eq!(count(&many), Err(BatchError::TooLong(MOST + 1)));
+    }
+
+    #[test]
+    fn other_revisions_have_no_batches() {
+        let batch = format!("[{PING}]");
+        for version in [None, Some(&ProtocolVersion::V_2025_06_18), Some(&ProtocolVersion::V_2024_11_05)] {
+            assert_eq!(read(batch.as_bytes(), version).err(), Some(BatchError::Revision));
+        }
+    }
+}

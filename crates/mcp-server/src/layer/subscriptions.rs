@@ -1,0 +1,78 @@
+//! How clients are told what changes: those of older revisions on their session, modern ones on a stream of
+//! their own.
+
+use std::sync::Arc;
+
+use rmcp::ErrorData;
+use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
+use rmcp::service::{Peer, RoleServer, ServiceError, SubscriptionContext};
+
+use super::notices::{MAX_WATCHED, Membership, Wanted};
+use super::{Notice, Notices};
+
+/// Tells a client of an older revision what changes, until it is gone.
+pub(super) async fn pass_on(membership: Arc<Membership>, peer: Peer<RoleServer>) {
+    loop {
+        let told = match membership.next().await {
+            Notice::Tools => peer.notify_tool_list_changed().await,
+            Notice::Prompts => peer.notify_prompt_list_changed().await,
+            Notice::Resources => peer.notify_resource_list_changed().await,
+            Notice::Updated(uri) => {
+                peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await
+            }
+        };
+        if matches!(told, Err(ServiceError::TransportClosed)) {
+            return;
+        }
+    }
+}
+
+/// Says what a client may listen to: what it asks for, or nothing at all.
+pub(super) fn accepted(requested: &SubscriptionFilter) -> SubscriptionFilter {
+    if is_too_much(requested) { SubscriptionFilter::default() } else { requested.clone() }
+}
+
+/// Tells a modern client what changes, until it wants to know no more.
+pub(super) async fn listen(notices: &Notices, context: &SubscriptionContext) -> Result<(), ErrorData> {
+    if is_too_much(context.requested()) {
+        return Err(too_many());
+    }
+    let membership = notices.join(wanted(context.accepted()));
+    loop {
+        let notice = tokio::select! {
+            notice = membership.next() => notice,
+            () = context.cancelled() => return Ok(()),
+        };
+        let sink = context.sink();
+        let told = match notice {
+            Notice::Tools => sink.notify_tool_list_changed().await,
+            Notice::Prompts => sink.notify_prompt_list_changed().await,
+            Notice::Resources => sink.notify_resource_list_changed().await,
+            Notice::Updated(uri) => sink.notify_resource_updated(uri).await,
+        };
+        if told.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// Refuses a subscription that would not be kept.
+pub(super) fn too_many() -> ErrorData {
+    let message = format!("a client may watch {MAX_WATCHED} resources; unsubscribe from some first");
+    ErrorData::invalid_params(message, None)
+}
+
+fn is_too_much(filter: &SubscriptionFilter) -> bool {
+    filter.resource_subscriptions.as_ref().is_some_and(|uris| uris.len() > MAX_WATCHED)
+}
+
+fn wanted(filter: &SubscriptionFilter) -> Wanted {
+    let kinds = [
+        (Notice::Tools, filter.tools_list_changed),
+        (Notice::Prompts, filter.prompts_list_changed),
+        (Notice::Resources, filter.resources_list_changed),
+    ];
+    let kinds = kinds.into_iter().filter(|(_, asked)| *asked == Some(true)).map(|(kind, _)| kind);
+    let uris = filter.resource_subscriptions.iter().flatten().cloned();
+    Wanted { kinds: kinds.collect(), uris: uris.collect() }
+}

@@ -1,0 +1,62 @@
+//! Skills beside the operations: one more tool, more resources, prompts, and an extension.
+
+use std::borrow::Cow;
+
+use rmcp::ErrorData;
+use rmcp::model::{ExtensionCapabilities, Resource, Tool};
+use serde_json::Value;
+
+use super::{Product, tools};
+use crate::layer::{Era, Extensions, Page};
+use crate::skills::SkillViews;
+
+/// Stands before the number of a skill in a cursor; a number alone is that of a session.
+const SKILL: &str = "skill:";
+
+impl Product {
+    /// Lists the operations, and the `skill` tool if there are skills.
+    pub(super) fn with_skill_tool(&self) -> Cow<'_, [Tool]> {
+        match self.skills.as_ref().and_then(SkillViews::tool) {
+            None => Cow::Borrowed(tools::tools()),
+            Some(tool) => Cow::Owned(tools::tools().iter().cloned().chain([tool]).collect()),
+        }
+    }
+
+    /// Lists one page of skills, the first ones or those after the cursor. Returns `None` for the cursor of another
+    /// list, and a page without a `next` when there are no more.
+    pub(super) fn skill_page(&self, after: Option<&str>) -> Option<Result<Page<Resource>, ErrorData>> {
+        let skills = self.skills.as_ref()?;
+        let first = match after.map(|after| after.strip_prefix(SKILL)) {
+            None => Some(0),
+            Some(number) => number?.parse().ok(),
+        };
+        let page = first.and_then(|first| skills.page(first));
+        Some(page.ok_or_else(super::resources::unknown_cursor).map(|(items, next)| {
+            let next = next.map(|next| format!("{SKILL}{next}"));
+            Page { items, next }
+        }))
+    }
+
+    /// Opens a realm that is there already, so that its config has its say in what there is.
+    pub(crate) async fn look_ahead(&self) {
+        if !self.host.is_fresh() {
+            // Whoever needs the realm is told why it cannot be opened.
+            let _ = self.runtime().await;
+        }
+    }
+}
+
+impl Extensions for Product {
+    fn extensions(&self) -> ExtensionCapabilities {
+        self.skills.as_ref().map(|_| SkillViews::extensions()).unwrap_or_default()
+    }
+
+    async fn extended(
+        &self,
+        method: &str,
+        params: Option<Value>,
+        era: Era,
+    ) -> Option<Result<Value, ErrorData>> {
+        self.skills.as_ref()?.extended(method, params, era).await
+    }
+}

@@ -1,0 +1,121 @@
+//! A server of skills and nothing else: small, and with no realm behind it.
+
+use std::borrow::Cow;
+
+use meerkat::skill::Catalogue;
+use rmcp::ErrorData;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CompleteRequestParams, DetailedTask, ExtensionCapabilities,
+    GetPromptRequestParams, GetPromptResponse, Prompt, ReadResourceRequestParams, ReadResourceResponse,
+    Resource, ResourceTemplate, Tool,
+};
+use serde_json::Value;
+
+use super::SkillViews;
+use crate::layer::{
+    About, Era, Extensions, Layer, Notices, Page, Prompts, Request, Resources, Service, Tools,
+};
+use crate::server::over_stdio;
+use crate::stdio::Stdio;
+
+/// What a client is told about the server.
+const INSTRUCTIONS: &str = "Skills: instructions for particular tasks. The tool `skill` lists them and loads one by name; \
+each is also a resource, skill://NAME/SKILL.md, and a prompt.";
+
+/// Serves the skills of a catalogue.
+struct SkillServer {
+    views: SkillViews,
+}
+
+/// Serves the skills of a catalogue to one client, until it closes its side. From the call on, `log` takes what is
+/// wrong with skills; the client is served while the future is driven.
+pub fn serve_skills(
+    catalogue: Catalogue,
+    stdio: Stdio,
+    log: impl Fn(&str) + Send + Sync + 'static,
+) -> impl Future<Output = ()> {
+    let notices = Notices::default();
+    let views = SkillViews::new(catalogue);
+    views.tell(notices.clone(), log);
+    let layer = Layer::new(SkillServer { views }, notices);
+    async move { over_stdio(&layer, stdio, async || {}).await }
+}
+
+impl Service for SkillServer {
+    fn about(&self) -> About {
+        About {
+            name: "rkat-skills",
+            title: "Skills",
+            version: env!("CARGO_PKG_VERSION"),
+            instructions: INSTRUCTIONS,
+        }
+    }
+}
+
+impl Extensions for SkillServer {
+    fn extensions(&self) -> ExtensionCapabilities {
+        SkillViews::extensions()
+    }
+
+    async fn extended(
+        &self,
+        method: &str,
+        params: Option<Value>,
+        era: Era,
+    ) -> Option<Result<Value, ErrorData>> {
+        self.views.extended(method, params, era).await
+    }
+}
+
+impl Tools for SkillServer {
+    fn tools(&self) -> Cow<'_, [Tool]> {
+        Cow::Owned(self.views.tool().into_iter().collect())
+    }
+
+    async fn call(&self, call: CallToolRequestParams, _: Request) -> Result<CallToolResponse, ErrorData> {
+        Ok(self.views.call(call.arguments).await.into())
+    }
+
+    async fn forgotten_task(&self, _: &str) -> Option<DetailedTask> {
+        None
+    }
+
+    async fn stop_forgotten_task(&self, _: &str) -> bool {
+        false
+    }
+}
+
+impl Resources for SkillServer {
+    async fn resources(&self, after: Option<String>) -> Result<Page<Resource>, ErrorData> {
+        let first = after.map_or(Some(0), |after| after.parse().ok());
+        let page = first.and_then(|first| self.views.page(first));
+        let (items, next) = page.ok_or_else(super::unknown_cursor)?;
+        Ok(Page { items, next: next.map(|next| next.to_string()) })
+    }
+
+    fn templates(&self) -> Cow<'_, [ResourceTemplate]> {
+        Cow::Borrowed(super::templates())
+    }
+
+    async fn read(
+        &self,
+        read: ReadResourceRequestParams,
+        _: Request,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        Ok(self.views.read(read.uri).await?.into())
+    }
+}
+
+impl Prompts for SkillServer {
+    fn prompts(&self) -> Cow<'_, [Prompt]> {
+        Cow::Owned(self.views.prompts())
+    }
+
+    async fn prompt(&self, get: GetPromptRequestParams, _: Request) -> Result<GetPromptResponse, ErrorData> {
+        Ok(self.views.prompt(get).await?.into())
+    }
+
+    async fn complete(&self, complete: CompleteRequestParams) -> Result<Vec<String>, ErrorData> {
+        Ok(self.views.complete(&complete).unwrap_or_default())
+    }
+}

@@ -1,0 +1,64 @@
+//! Lines, read and written by threads of their own: both may block for ever.
+
+use std::io::{BufRead, Read as _, Write};
+
+use tokio::sync::mpsc;
+
+/// The longest line that is read.
+pub(super) const MAX_LINE: usize = 32 * 1024 * 1024;
+
+/// What was read.
+pub(super) enum Line {
+    Text(Vec<u8>),
+    TooLong,
+}
+
+/// Reads lines until the end. A last line without its newline counts.
+pub(super) fn read(mut input: impl BufRead, lines: &mpsc::Sender<Line>) {
+    loop {
+        let mut text = Vec::new();
+        let read = input.by_ref().take(MAX_LINE as u64 + 1).read_until(b'\n', &mut text);
+        match read {
+            Ok(0) | Err(_) => return,
+            Ok(length) if length > MAX_LINE && text.last() != Some(&b'\n') => {
+                if lines.blocking_send(Line::TooLong).is_err() || skip(&mut input).is_err() {
+                    return;
+                }
+            }
+            Ok(_) => {
+                if lines.blocking_send(Line::Text(text)).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn skip(input: &mut impl BufRead) -> std::io::Result<()> {
+    loop {
+        let buffer = input.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        match buffer.iter().position(|byte| *byte == b'\n') {
+            Some(end) => {
+                input.consume(end + 1);
+                return Ok(());
+            }
+            None => {
+                let length = buffer.len();
+                input.consume(length);
+            }
+        }
+    }
+}
+
+/// Writes each line at once and whole.
+pub(super) fn write(mut output: impl Write, mut lines: mpsc::Receiver<Vec<u8>>) {
+    while let Some(mut line) = lines.blocking_recv() {
+        line.push(b'\n');
+        if output.write_all(&line).and_then(|()| output.flush()).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Skills over MCP: the tool, resources, prompts and the extension, and how a change reaches all of them.
+
+use std::fs;
+
+use meerkat_testkit::McpClient;
+use serde_json::{Value, json};
+use sha2::Digest as _;
+
+use crate::support::{Place, eventually};
+
+/// A server with a project.
+fn server(place: &Place) -> McpClient {
+    fs::create_dir_all(place.beside("project")).unwrap();
+    let project = place.beside("project");
+    McpClient::start(&mut place.command(&["--realm", "test", "--context-root", project.to_str().unwrap()]))
+}
+
+fn write(place: &Place, name: &str, description: &str, body: &str) {
+    let folder = place.beside("project/.agent/skills").join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let text = format!("---\nname: {name}\ndescription: {description}\n---\n{body}\n");
+    fs::write(folder.join("SKILL.md"), text).unwrap();
+}
+
+fn tool(client: &mut McpClient) -> Value {
+    let listed = client.request("tools/list", json!({}))["result"]["tools"].clone();
+    listed.as_array().unwrap().iter().find(|tool| tool["name"] == "skill").cloned().unwrap_or_default()
+}
+
+fn load(client: &mut McpClient, name: &str) -> (bool, String) {
+    let call = json!({ "name": "skill", "arguments": { "name": name } });
+    let result = client.request("tools/call", call)["result"].clone();
+    (result["isError"] == true, result["content"][0]["text"].as_str().unwrap_or_default().to_owned())
+}
+
+fn names(client: &mut McpClient, method: &str, list: &str) -> Vec<String> {
+    let listed = client.request(method, json!({}))["result"][list].clone();
+    listed.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_skill_is_the_same_in_every_view() {
+    let place = Place::new();
+    write(&place, "deploy", "Ship <it>.", "# Deploy\n\nShip $ARGUMENTS now.");
+    let folder = place.beside("project/.agent/skills/deploy");
+    fs::create_dir_all(folder.join("scripts")).unwrap();
+    fs::write(folder.join("scripts/run.sh"), "echo hi\n").unwrap();
+    fs::write(folder.join("logo.png"), [0x89, b'P', 0xff]).unwrap();
+    let mut client = server(&place);
+    let text = fs::read_to_string(folder.join("SKILL.md")).unwrap();
+    let base = folder.canonicalize().unwrap().display().to_string();
+    let shown = tool(&mut client);
+    let listed = "<skill>\n<name>deploy</name>\n<description>Ship &lt;it&gt;.</description>\n\
+                  <location>project</location>\n</skill>";
+    assert!(shown["description"].as_str().unwrap().contains(listed), "{shown}");
+    assert_eq!(
+        load(&mut client, "DEPLOY"),
+        (false, format!("Loading: deploy\nBase directory: {base}\n\n{text}"))
+    );
+    let (is_error, answer) = load(&mut client, "nothing");
+    assert!(!is_error && answer.starts_with("Skill 'nothing' not found.\n\nAvailable skills:\n- deploy: "));
+    let key = json!({ "source_uuid": "00000000-0000-4b11-8111-000000000004", "skill_name": "deploy" });
+    let inspected = client.expect_tool("meerkat_skills", json!({ "action": "inspect", "skill_key": key }));
+    assert_eq!(inspected["body"], "# Deploy\n\nShip $ARGUMENTS now.\n");
+
+    let uri = "skill://deploy/SKILL.md";
+    let read = client.request("resources/read", json!({ "uri": uri }))["result"]["contents"].clone();
+    assert_eq!(read, json!([{ "uri": uri, "mimeType": "text/markdown", "text": text }]));
+    let prompt = json!({ "name": "deploy", "arguments": { "arguments": "to production" } });
+    let prompt = client.request("prompts/get", prompt)["result"]["messages"].clone();
+    let expected = format!("Base directory of this skill: {base}\n\n# Deploy\n\nShip to production now.");
+    assert_eq!(prompt, json!([{ "role": "user", "content": { "type": "text", "text": expected } }]));
+
+    let entry = client.request("skills/get", json!({ "uri": uri }))["result"]["skill"].clone();
+    assert_eq!(entry["frontmatter"], json!({ "name": "deploy", "description": "Ship <it>." }));
+    let digest = |bytes: &[u8]| {
+        let hex: String = sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("sha256:{hex}")
+    };
+    let files = ["SKILL.md", "logo.png", "scripts/run.sh"].map(|file| {
+        let bytes = fs::read(folder.join(file)).unwrap();
+        json!({ "uri": format!("skill://deploy/{file}"), "digest": digest(&bytes), "size": bytes.len() })
+    });
+    assert_eq!(entry["resources"], json!(files));
+    let all = client.request("skills/list", json!({}))["result"].clone();
+    assert!(all["skills"].as_array().unwrap().contains(&entry), "{all}");
+    let picture = client.request("resources/read", json!({ "uri": "skill://deploy/logo.png" }));
+    assert_eq!(picture["result"]["contents"][0]["blob"], "iVD/");
+    let children = client.request("resources/directory/read", json!({ "uri": "skill://deploy" }));
+    let children: Vec<_> = children["result"]["resources"].as_array().unwrap().iter().collect();
+    assert_eq!(children.len(), 3);
+    assert_eq!(
+        *children[2],
+        json!({ "uri": "skill://deploy/scripts", "name": "scripts", "mimeType": "inode/directory" })
+    );
+}
+
+#[test]
+fn the_extension_is_declared_and_dated_where_the_revision_knows_dates() {
+    let place = Place::new();
+    let mut client = McpClient::spawn(&mut place.command(&["--realm", "test"]));
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "it", "version": "0" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let discovered = client.request("server/discover", json!({ "_meta": meta }));
+    let extensions = &discovered["result"]["capabilities"]["extensions"];
+    assert_eq!(
+        extensions["io.modelcontextprotocol/skills"],
+        json!({ "directoryRead": true }),
+        "{discovered}"
+    );
+    let listed = client.request("skills/list", json!({ "_meta": meta }))["result"].clone();
+    assert_eq!(
+        (&listed["resultType"], &listed["ttlMs"], &listed["cacheScope"]),
+        (&json!("complete"), &json!(0), &json!("private")),
+        "{listed}"
+    );
+}
+
+#[test]
+fn what_leads_out_of_a_skill_is_refused() {
+    let place = Place::new();
+    write(&place, "deploy", "d", "b");
+    fs::write(place.beside("secret"), "secret").unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(place.beside("secret"), place.beside("project/.agent/skills/deploy/link.md"))
+        .unwrap();
+    let mut client = server(&place);
+    for uri in [
+        "skill://deploy/../../../secret",
+        "skill://deploy/..%2f..%2fsecret",
+        "skill://deploy/%2e%2e/SKILL.md",
+        "skill://deploy/link.md",
+        "skill://deploy//etc/passwd",
+        "skill://../SKILL.md",
+        "skill://deploy/SKILL.md%00",
+        "skill://nothing/SKILL.md",
+        "file:/etc/passwd",
+    ] {
+        let reply = client.request("resources/read", json!({ "uri": uri }));
+        assert_eq!((&reply["error"]["code"], &reply["error"]["data"]["uri"]), (&json!(-32002), &json!(uri)));
+        for method in ["skills/get", "resources/directory/read"] {
+            assert_eq!(
+                client.request(method, json!({ "uri": uri }))["error"]["code"],
+                -32602,
+                "{method} {uri}"
+            );
+        }
+    }
+    for name in ["../../../etc/passwd", ".ssh/id_rsa", "", " ", "a\0b"] {
+        let (is_error, why) = load(&mut client, name);
+        let body: Value = serde_json::from_str(&why).unwrap();
+        assert!(is_error && body["code"] == "INVALID_PARAMS", "{name:?}: {why}");
+    }
+    assert_eq!(client.request("skills/get", json!({}))["error"]["code"], -32602);
+    assert_eq!(client.request("skills/list", json!({ "cursor": "x" }))["error"]["code"], -32602);
+}
+
+/// Waits for a notice that has not been heard before.
+fn hear(client: &mut McpClient, seen: &mut usize, method: &str, uri: Option<&str>) {
+    let fits =
+        |notice: &Value| notice["method"] == method && uri.is_none_or(|uri| notice["params"]["uri"] == uri);
+    eventually(&format!("{method} is heard"), || {
+        client.request("ping", json!({}));
+        client.notifications()[*seen..].iter().any(fits)
+    });
+}
+
+#[test]
+fn a_new_a_changed_and_a_deleted_skill_reach_every_view() {
+    let place = Place::new();
+    let mut client = server(&place);
+    let lists = ["tools", "prompts", "resources"].map(|list| format!("notifications/{list}/list_changed"));
+    let key = json!({ "source_uuid": "00000000-0000-4b11-8111-000000000004", "skill_name": "deploy" });
+    let inspect = json!({ "action": "inspect", "skill_key": key });
+    // The agent is asked for the names of its tools, which it has only if it was told of a skill.
+    let agent = |client: &mut McpClient| {
+        let run = client.tool("meerkat_run", json!({ "prompt": "call browse_skills {}" }));
+        let session = run.payload["session_id"].clone();
+        client.expect_tool("meerkat_history", json!({ "session_id": session })).to_string()
+    };
+    assert_eq!(client.tool("meerkat_skills", inspect.clone()).payload["code"], "SKILL_NOT_FOUND");
+    assert!(!agent(&mut client).contains("deploy"));
+
+    let mut seen = client.notifications().len();
+    write(&place, "deploy", "One", "First.");
+    for list in &lists {
+        hear(&mut client, &mut seen, list, None);
+    }
+    assert!(tool(&mut client)["description"].as_str().unwrap().contains("<description>One</description>"));
+    assert_eq!(client.expect_tool("meerkat_skills", inspect.clone())["body"], "First.\n");
+    assert!(names(&mut client, "prompts/list", "prompts").contains(&"deploy".to_owned()));
+    assert!(names(&mut client, "resources/list", "resources").contains(&"deploy".to_owned()));
+    assert!(agent(&mut client).contains(r#"\"description\":\"One\""#));
+
+    let uri = "skill://deploy/SKILL.md";
+    client.request("resources/subscribe", json!({ "uri": uri }));
+    seen = client.notifications().len();
+    write(&place, "deploy", "Two", "Second.");
+    hear(&mut client, &mut seen, "notifications/resources/updated", Some(uri));
+    for list in &lists {
+        hear(&mut client, &mut seen, list, None);
+    }
+    assert!(tool(&mut client)["description"].as_str().unwrap().contains("<description>Two</description>"));
+    assert!(load(&mut client, "deploy").1.ends_with("Second.\n"));
+    assert_eq!(client.expect_tool("meerkat_skills", inspect.clone())["body"], "Second.\n");
+    assert!(agent(&mut client).contains(r#"\"description\":\"Two\""#));
+
+    let beside = place.beside("project/.agent/skills/deploy/notes.md");
+    fs::write(&beside, "One").unwrap();
+    client.request("resources/subscribe", json!({ "uri": "skill://deploy/notes.md" }));
+    seen = client.notifications().len();
+    fs::write(&beside, "Two").unwrap();
+    hear(&mut client, &mut seen, "notifications/resources/updated", Some("skill://deploy/notes.md"));
+
+    seen = client.notifications().len();
+    fs::remove_dir_all(place.beside("project/.agent/skills/deploy")).unwrap();
+    for list in &lists {
+        hear(&mut client, &mut seen, list, None);
+    }
+    assert!(!tool(&mut client)["description"].as_str().unwrap().contains("<name>deploy</name>"));
+    assert_eq!(client.tool("meerkat_skills", inspect).payload["code"], "SKILL_NOT_FOUND");
+    assert!(!names(&mut client, "prompts/list", "prompts").contains(&"deploy".to_owned()));
+    assert!(!names(&mut client, "resources/list", "resources").contains(&"deploy".to_owned()));
+    assert_eq!(client.request("resources/read", json!({ "uri": uri }))["error"]["code"], -32002);
+    assert!(!agent(&mut client).contains("deploy"));
+}
+
+#[test]
+fn skills_that_are_switched_off_are_nowhere() {
+    let place = Place::new();
+    write(&place, "deploy", "d", "b");
+    let mut client = server(&place);
+    assert_ne!(tool(&mut client), Value::Null);
+    let seen = client.notifications().len();
+    let off = json!({ "action": "patch", "patch": { "skills": { "enabled": false } } });
+    client.expect_tool("meerkat_config", off);
+    hear(&mut client, &mut { seen }, "notifications/tools/list_changed", None);
+    assert_eq!(tool(&mut client), Value::Null);
+    assert_eq!(names(&mut client, "prompts/list", "prompts"), [""; 0]);
+    let refused = client.tool("meerkat_skills", json!({ "action": "list" }));
+    assert_eq!(refused.payload["code"], "CAPABILITY_UNAVAILABLE");
+    let mut another = server(&place);
+    eventually("another process heeds the config", || tool(&mut another) == Value::Null);
+}
+
+#[test]
+fn a_skill_that_is_left_out_is_told_on_stderr_once() {
+    let place = Place::new();
+    write(&place, "good", "d", "b");
+    fs::create_dir_all(place.beside("project/.agent/skills/bad")).unwrap();
+    fs::write(place.beside("project/.agent/skills/bad/SKILL.md"), "---\nname: bad\n---\nb\n").unwrap();
+    let mut client = server(&place);
+    assert!(tool(&mut client)["description"].as_str().unwrap().contains("<name>good</name>"));
+    let warnings = || place.log().lines().filter(|line| line.contains("bad/SKILL.md")).count();
+    eventually("it is told", || warnings() > 0);
+    client.expect_tool("meerkat_skills", json!({ "action": "list" }));
+    assert_eq!(warnings(), 1, "{}", place.log());
+}
+
+#[test]
+fn a_cursor_beyond_the_list_is_refused() {
+    let place = Place::new();
+    write(&place, "deploy", "Ship it.", "Ship.");
+    let mut client = server(&place);
+    let last = u64::MAX.to_string();
+    let requests = [
+        ("skills/list", json!({ "cursor": last })),
+        ("resources/directory/read", json!({ "uri": "skill://deploy", "cursor": last })),
+        ("resources/list", json!({ "cursor": format!("skill:{last}") })),
+    ];
+    for (method, params) in requests {
+        let answer = client.request(method, params);
+        assert_eq!(answer["error"]["code"], -32602, "{method}: {answer}");
+    }
+    assert!(names(&mut client, "resources/list", "resources").contains(&"deploy".to_owned()));
+}

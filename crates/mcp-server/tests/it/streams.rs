@@ -1,0 +1,182 @@
+//! Streams of a session: what goes on which, how they begin, and what a client is told that comes back too late.
+
+use serde_json::{Value, json};
+
+use crate::support::{LONG, Place, eventually, text_of};
+use crate::web::{Stream, Web, call, legacy, payload};
+
+/// Reads all messages until the stream ends.
+fn rest(mut stream: Stream) -> Vec<Value> {
+    std::iter::from_fn(|| stream.event()).map(|(_, message)| message).collect()
+}
+
+/// Reads on until an event with an id; returns it.
+fn next_id(stream: &mut Stream) -> String {
+    loop {
+        let line = stream.line().expect("an event with an id");
+        if let Some(id) = line.strip_prefix("id:") {
+            return id.trim().to_owned();
+        }
+    }
+}
+
+#[test]
+fn what_belongs_to_a_request_comes_on_its_own_stream() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    let session = web.session();
+    let standing = web.listen(&session, None);
+    let mut message = call(7, "meerkat_run", json!({ "prompt": "say hello", "stream": true }));
+    message["params"]["_meta"]["progressToken"] = "p".into();
+    let own = rest(web.open_post(&legacy(&session), &message));
+    let methods = |messages: &[Value]| {
+        let named = messages.iter().filter_map(|message| message["method"].as_str().map(str::to_owned));
+        named.collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(methods(&own), ["notifications/message", "notifications/progress"]);
+    let events = own.iter().filter(|message| message["params"]["data"]["source"] == "meerkat");
+    assert!(events.count() > 2, "{own:?}");
+    assert_eq!(text_of(&payload(own.last().expect("an answer"))), "hello");
+    // The session ends and its stream with it: what it said is all there was.
+    assert_eq!(web.send("DELETE", "/mcp", &legacy(&session), b"").status, 204);
+    assert_eq!(methods(&rest(standing)), ["notifications/resources/list_changed"]);
+}
+
+#[test]
+fn streams_begin_with_an_empty_event_for_clients_that_know_it() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    for (version, primes) in
+        [("2024-11-05", false), ("2025-03-26", false), ("2025-06-18", false), ("2025-11-25", true)]
+    {
+        let session = web.session_as(version);
+        let headers = [("mcp-session-id", session.as_str())];
+        let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+        let mut stream = web.open_post(&headers, &list);
+        let mut first = Vec::new();
+        while let Some(line) = stream.line().filter(|line| !line.is_empty()) {
+            first.push(line.split_once(':').map_or(line.clone(), |(field, _)| field.to_owned()));
+        }
+        let expected = if primes { ["data", "id", "retry"].as_slice() } else { ["data", "id"].as_slice() };
+        first.sort();
+        assert_eq!(first, expected, "{version}");
+        let empty = |body: &str| body.lines().any(|line| line.trim_end() == "data:");
+        assert!(!empty(&web.initialize_as(version).body), "{version}: the handshake");
+        assert_eq!(empty(&web.post(&headers, &list).body), primes, "{version}");
+        let mut standing = web.listen(&session, None);
+        web.tool(&session, 2, "meerkat_run", json!({ "prompt": "say hi" }));
+        let mut lines = Vec::new();
+        while !lines.iter().any(|line: &String| line.contains("list_changed")) {
+            lines.push(standing.line().expect("a notice"));
+        }
+        assert_eq!(empty(&lines.join("\n")), primes, "{version}: the session's own stream: {lines:?}");
+    }
+}
+
+#[test]
+fn a_stream_that_is_not_kept_is_refused_with_a_reason() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    let (session, other) = (web.session(), web.session());
+    let refused = |session: &str, last: &str| {
+        let (status, code, reason) = web.listen(session, Some(last)).rest().error();
+        assert!(reason.contains("make its request again"), "{reason}");
+        (status, code)
+    };
+    for last in ["0", "nonsense", "99~1", "1~99"] {
+        assert_eq!(refused(&session, last), (400, -32600), "{last}");
+    }
+    // The stream of a request that was cancelled.
+    let mut stream = web.open_post(&legacy(&session), &call(7, "meerkat_run", json!({ "prompt": LONG })));
+    let last = next_id(&mut stream);
+    let cancel =
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } });
+    assert_eq!(web.post(&legacy(&session), &cancel).status, 202);
+    assert_eq!(rest(stream), Vec::<Value>::new(), "it ends without an answer");
+    assert_eq!(refused(&session, &last), (400, -32600));
+    // The stream of a session, asked for in another one, and after its end.
+    let mut standing = web.listen(&session, None);
+    let last = next_id(&mut standing);
+    assert_eq!(refused(&other, &last), (400, -32600));
+    assert_eq!(web.send("DELETE", "/mcp", &legacy(&session), b"").status, 204);
+    let gone = web.listen(&session, Some(&last)).rest();
+    assert_eq!(gone.error(), (404, -32600, "Not Found: Session not found".to_owned()));
+}
+
+#[test]
+fn notices_that_were_missed_are_had_by_coming_back() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    let session = web.session();
+    let last = next_id(&mut web.listen(&session, None));
+    web.tool(&session, 1, "meerkat_run", json!({ "prompt": "say hi" }));
+    let (id, notice) = web.listen(&session, Some(&last)).event().expect("the notice");
+    assert_eq!(notice["method"], "notifications/resources/list_changed");
+    assert_ne!(id, Some(last));
+}
+
+#[test]
+fn of_two_streams_of_a_session_the_younger_is_told_and_then_the_elder_again() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    let session = web.session();
+    let mut elder = web.listen(&session, None);
+    let mut younger = web.listen(&session, None);
+    next_id(&mut elder);
+    web.tool(&session, 1, "meerkat_run", json!({ "prompt": "say one" }));
+    let (first, _) = younger.event().expect("a notice");
+    drop(younger);
+    let mut second = None;
+    eventually("the elder is told", || {
+        web.tool(&session, 2, "meerkat_run", json!({ "prompt": "say two" }));
+        second = elder.event().and_then(|(id, _)| id);
+        second.is_some()
+    });
+    assert_ne!(second, first, "nothing is told twice");
+    assert_eq!(web.send("DELETE", "/mcp", &legacy(&session), b"").status, 204);
+    rest(elder);
+}
+
+#[test]
+fn a_client_that_does_not_read_one_stream_is_answered_on_others() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    let session = web.session();
+    let long = format!("say {}", "x".repeat(300_000));
+    let streamed = json!({ "prompt": long, "stream": true });
+    let unread: Vec<_> = (0..8)
+        .map(|id| web.open_post(&legacy(&session), &call(id, "meerkat_run", streamed.clone())))
+        .collect();
+    for id in 10..20 {
+        let answer = web.tool(&session, id, "meerkat_run", json!({ "prompt": "say hello" }));
+        assert_eq!(text_of(&answer), "hello");
+    }
+    drop(unread);
+}
+
+#[test]
+fn a_client_cannot_watch_more_than_is_kept() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    let uris = |count: usize| (0..count).map(|number| format!("meerkat://{number}")).collect::<Vec<_>>();
+    let listen = |count: usize| {
+        let wanted = json!({ "notifications": { "resourceSubscriptions": uris(count) } });
+        let mut stream = web.open_modern("subscriptions/listen", wanted, json!({}));
+        let (_, first) = stream.event().expect("an acknowledgement");
+        let accepted = &first["params"]["notifications"]["resourceSubscriptions"];
+        (accepted.as_array().map_or(0, Vec::len), stream)
+    };
+    let (accepted, _stream) = listen(1024);
+    assert_eq!(accepted, 1024);
+    let (accepted, mut stream) = listen(1025);
+    assert_eq!(accepted, 0, "nothing is acknowledged that is not kept");
+    let (_, refusal) = stream.event().expect("a refusal");
+    let reason = "a client may watch 1024 resources; unsubscribe from some first";
+    assert_eq!(refusal["error"], json!({ "code": -32602, "message": reason }));
+    let mut client = place.server();
+    for uri in uris(1024) {
+        assert_eq!(client.request("resources/subscribe", json!({ "uri": uri }))["result"], json!({}));
+    }
+    let one_more = client.request("resources/subscribe", json!({ "uri": "meerkat://more" }));
+    assert_eq!(one_more["error"], json!({ "code": -32602, "message": reason }));
+}

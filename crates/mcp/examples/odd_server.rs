@@ -1,0 +1,208 @@
+//! A server for tests that misbehaves in the way its first argument names, and a host for it that is ended in
+//! the way its second argument names.
+
+use std::error::Error;
+use std::io::{BufRead as _, Write as _};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use meerkat_mcp::config::ServerConfig;
+use meerkat_mcp::{Launcher, ServerSet, SetOptions, supervise};
+use serde_json::{Value, json};
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    if let Some(code) = supervise(std::env::args_os()) {
+        return code;
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let argument = |index: usize| arguments.get(index).map(String::as_str).unwrap_or_default();
+    let outcome = match argument(0) {
+        "host" => host(argument(1), argument(2)),
+        mode => serve(mode, argument(1)),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Holds a server that starts programs of its own, and ends as it is told.
+fn host(ending: &str, marker: &str) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let program = std::env::current_exe()?;
+    runtime.block_on(async {
+        let entry =
+            json!({ "name": "forks", "command": program, "args": ["forks", marker], "era": "legacy" });
+        let launcher = Launcher { supervisor: Some(program.clone()), ..Launcher::default() };
+        let set = ServerSet::new(SetOptions { launcher, ..SetOptions::default() });
+        set.add(ServerConfig::from_json(&entry)?);
+        set.wait(Duration::from_secs(20)).await;
+        say(&json!({ "tools": set.views()[0].tools.len() }))?;
+        match ending {
+            "normal" => set.close().await,
+            "error" => return Err("as it was told".into()),
+            _ => std::future::pending().await,
+        }
+        Ok(())
+    })
+}
+
+fn say(message: &Value) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{message}")?;
+    stdout.flush()
+}
+
+fn serve(mode: &str, argument: &str) -> Outcome {
+    writeln!(std::io::stderr(), "odd server: {mode}")?;
+    if mode == "forks" {
+        // One grandchild stays in the group, one leaves it, and one has lost its parent already.
+        let script = format!("sleep {argument} & setsid sleep {argument} & (sleep {argument} &) ; wait");
+        Command::new("sh").args(["-c", &script]).spawn()?;
+    }
+    if mode == "stubborn" {
+        Command::new("sh").args(["-c", &format!("trap '' TERM; sleep {argument} & wait")]).spawn()?;
+    }
+    let mut server = Server { mode, grown: false, kept: None };
+    for line in std::io::stdin().lock().lines() {
+        let request: Value = serde_json::from_str(&line?)?;
+        server.answer(&request)?;
+    }
+    if mode == "stubborn" {
+        std::thread::sleep(Duration::from_secs(1000));
+    }
+    Ok(())
+}
+
+struct Server<'a> {
+    mode: &'a str,
+    grown: bool,
+    /// A call that is not answered yet.
+    kept: Option<Value>,
+}
+
+impl Server<'_> {
+    fn answer(&mut self, request: &Value) -> Outcome {
+        if self.mode == "silent" {
+            return Ok(());
+        }
+        if self.mode == "garbage" {
+            let mut stdout = std::io::stdout().lock();
+            write!(stdout, "Starting up!\n{{\"level\":\"info\"}}\n{{\n  \"jsonrpc\": \"2.0\"\n}}\n\n[1]\n")?;
+        }
+        let method = request["method"].as_str().unwrap_or_default();
+        let Some(id) = request.get("id") else { return self.notified(method) };
+        let result = match method {
+            "server/discover" => return self.discover(id),
+            "initialize" if self.mode == "modern" => return refuse(id, -32022, "only the newer generation"),
+            "initialize" => json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": { "tools": { "listChanged": true }, "resources": {}, "prompts": {} },
+                "serverInfo": { "name": "odd", "version": "1" },
+                "instructions": request["params"]["protocolVersion"],
+            }),
+            "tools/list" => self.tools(&request["params"]["cursor"]),
+            "tools/call" => return self.call(id, &request["params"]),
+            "resources/list" => json!({ "resources": [{ "uri": "odd://a", "name": "a" }] }),
+            "resources/read" => {
+                json!({ "contents": [{ "uri": request["params"]["uri"], "text": "what is in it" }] })
+            }
+            "prompts/get" => json!({ "messages": [
+                { "role": "user", "content": { "type": "text", "text": request["params"]["name"] } }
+            ] }),
+            _ => return refuse(id, -32601, "not known"),
+        };
+        reply(id, &result)
+    }
+
+    fn notified(&self, method: &str) -> Outcome {
+        if method == "notifications/cancelled" {
+            writeln!(std::io::stderr(), "a call was cancelled")?;
+        }
+        Ok(())
+    }
+
+    fn discover(&self, id: &Value) -> Outcome {
+        match self.mode {
+            "modern" => reply(
+                id,
+                &json!({
+                    "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                    "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+                }),
+            ),
+            "dies-on-discover" => Err("never heard of it".into()),
+            "deaf" => Ok(()),
+            _ => refuse(id, -32601, "not known"),
+        }
+    }
+
+    fn tools(&self, cursor: &Value) -> Value {
+        let tool = |name: &str| json!({ "name": name, "inputSchema": { "type": "object" } });
+        match (self.mode, cursor.as_str()) {
+            ("loops", None) => json!({ "tools": [tool("first")], "nextCursor": "a" }),
+            ("loops", Some("a")) => json!({ "tools": [tool("second")], "nextCursor": "b" }),
+            ("loops", Some(_)) => json!({ "tools": [], "nextCursor": "a" }),
+            ("pages", None) => json!({ "tools": [tool("first")], "nextCursor": "" }),
+            ("pages", Some(_)) => json!({ "tools": [tool("second"), { "name": 7 }] }),
+            _ if self.grown => json!({ "tools": [tool("do"), tool("more")] }),
+            _ => json!({ "tools": [tool("do")] }),
+        }
+    }
+
+    fn call(&mut self, id: &Value, params: &Value) -> Outcome {
+        let text = |text: &str| json!({ "content": [{ "type": "text", "text": text }] });
+        match self.mode {
+            "dies-in-call" => Err("I am gone".into()),
+            "never-answers" => Ok(()),
+            // The first call is answered when nobody waits any more, together with the second.
+            "late" => match self.kept.take() {
+                None => {
+                    self.kept = Some(id.clone());
+                    Ok(())
+                }
+                Some(first) => {
+                    reply(&first, &text("too late"))?;
+                    reply(id, &text("in time"))
+                }
+            },
+            "progresses-for-ever" => loop {
+                std::thread::sleep(Duration::from_millis(200));
+                let params = json!({ "progressToken": params["_meta"]["progressToken"], "progress": 1 });
+                say(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }))?;
+            },
+            "progresses" => {
+                for step in 0..6 {
+                    std::thread::sleep(Duration::from_millis(400));
+                    let token = &params["_meta"]["progressToken"];
+                    let params = json!({ "progressToken": token, "progress": step });
+                    say(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }))?;
+                }
+                reply(id, &text("done"))
+            }
+            "huge" => reply(id, &text(&"x".repeat(50 * 1024 * 1024))),
+            "changes" => {
+                self.grown = true;
+                say(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }))?;
+                reply(id, &text("there are more now"))
+            }
+            "fails" => {
+                reply(id, &json!({ "isError": true, "content": [{ "type": "text", "text": "out of ink" }] }))
+            }
+            _ => reply(id, &text(&params["arguments"].to_string())),
+        }
+    }
+}
+
+fn reply(id: &Value, result: &Value) -> Outcome {
+    Ok(say(&json!({ "jsonrpc": "2.0", "id": id, "result": result }))?)
+}
+
+fn refuse(id: &Value, code: i32, message: &str) -> Outcome {
+    Ok(say(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } }))?)
+}

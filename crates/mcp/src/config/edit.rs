@@ -1,0 +1,142 @@
+//! Changes to a file of servers that leave everything else in it as its author wrote it, comments included.
+
+use std::collections::BTreeMap;
+
+use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value, value};
+
+use super::{
+    CONNECT_TIMEOUT, ConfigProblem, Endpoint, EraChoice, ServerConfig, TOOL_TIMEOUT, TransportConfig,
+};
+
+/// Adds an entry at the end of a file.
+///
+/// # Errors
+///
+/// Fails when the file does not parse or has an entry of that name; nothing is changed then.
+pub fn add_server(label: &str, text: &str, server: &ServerConfig) -> Result<String, ConfigProblem> {
+    let mut document = parse(label, text)?;
+    if position(&document, &server.name).is_some() {
+        let message = format!("a server named `{}` is there already; remove it first", server.name);
+        return Err(problem(label, text, 0, Some("name"), message));
+    }
+    let entry = entry(server);
+    let servers = document.entry("servers").or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
+    match servers {
+        Item::ArrayOfTables(tables) => tables.push(entry),
+        Item::Value(Value::Array(list)) => list.push(entry.into_inline_table()),
+        _ => {
+            return Err(problem(label, text, 0, Some("servers"), "must be `[[servers]]` entries".to_owned()));
+        }
+    }
+    Ok(document.to_string())
+}
+
+/// Removes an entry; `None` when the file has none of that name.
+///
+/// # Errors
+///
+/// Fails when the file does not parse.
+pub fn remove_server(label: &str, text: &str, name: &str) -> Result<Option<String>, ConfigProblem> {
+    let mut document = parse(label, text)?;
+    let Some(index) = position(&document, name) else { return Ok(None) };
+    match document.get_mut("servers") {
+        Some(Item::ArrayOfTables(tables)) => drop(tables.remove(index)),
+        Some(Item::Value(Value::Array(list))) => drop(list.remove(index)),
+        _ => return Ok(None),
+    }
+    Ok(Some(document.to_string()))
+}
+
+fn parse(label: &str, text: &str) -> Result<DocumentMut, ConfigProblem> {
+    text.parse::<DocumentMut>().map_err(|error| {
+        let start = error.span().map_or(0, |span| span.start);
+        problem(label, text, start, None, error.message().to_owned())
+    })
+}
+
+fn problem(label: &str, text: &str, offset: usize, field: Option<&str>, message: String) -> ConfigProblem {
+    let before = text.as_bytes().get(..offset).unwrap_or_default();
+    ConfigProblem {
+        file: label.to_owned(),
+        line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
+        server: None,
+        field: field.map(str::to_owned),
+        message,
+    }
+}
+
+fn position(document: &DocumentMut, name: &str) -> Option<usize> {
+    let is_it = |found: Option<&str>| found == Some(name);
+    match document.get("servers")? {
+        Item::ArrayOfTables(tables) => {
+            tables.iter().position(|table| is_it(table.get("name").and_then(Item::as_str)))
+        }
+        Item::Value(Value::Array(list)) => list.iter().position(|entry| {
+            is_it(entry.as_inline_table().and_then(|table| table.get("name")).and_then(Value::as_str))
+        }),
+        _ => None,
+    }
+}
+
+fn entry(server: &ServerConfig) -> Table {
+    let mut table = Table::new();
+    table.insert("name", value(&server.name));
+    match &server.transport {
+        TransportConfig::Stdio { command, args, env } => {
+            table.insert("command", value(command));
+            if !args.is_empty() {
+                table.insert("args", value(args.iter().collect::<Array>()));
+            }
+            insert_map(&mut table, "env", env);
+        }
+        TransportConfig::Url(endpoint) => insert_endpoint(&mut table, endpoint),
+        TransportConfig::Http(endpoint) => {
+            insert_endpoint(&mut table, endpoint);
+            table.insert("transport", value("streamable-http"));
+        }
+        TransportConfig::Sse(endpoint) => {
+            insert_endpoint(&mut table, endpoint);
+            table.insert("transport", value("sse"));
+        }
+    }
+    insert_rest(&mut table, server);
+    table
+}
+
+fn insert_rest(table: &mut Table, server: &ServerConfig) {
+    let seconds = |duration: std::time::Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    if server.connect_timeout != CONNECT_TIMEOUT {
+        table.insert("connect_timeout_secs", value(seconds(server.connect_timeout)));
+    }
+    if server.tool_timeout != TOOL_TIMEOUT {
+        table.insert("tool_timeout_secs", value(seconds(server.tool_timeout)));
+    }
+    if server.required {
+        table.insert("required", value(true));
+    }
+    if !server.enabled {
+        table.insert("enabled", value(false));
+    }
+    match server.era {
+        EraChoice::Auto => {}
+        EraChoice::Legacy => drop(table.insert("era", value("legacy"))),
+        EraChoice::Modern => drop(table.insert("era", value("modern"))),
+    }
+    for (key, names) in [("allow", &server.allow), ("deny", &server.deny)] {
+        if !names.is_empty() {
+            table.insert(key, value(names.iter().collect::<Array>()));
+        }
+    }
+}
+
+fn insert_endpoint(table: &mut Table, endpoint: &Endpoint) {
+    table.insert("url", value(&endpoint.url));
+    insert_map(table, "headers", &endpoint.headers);
+}
+
+fn insert_map(table: &mut Table, key: &str, entries: &BTreeMap<String, String>) {
+    if !entries.is_empty() {
+        let inline: InlineTable = entries.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        table.insert(key, value(inline));
+    }
+}

@@ -1,0 +1,67 @@
+//! `${NAME}` in the values of an entry.
+
+use std::collections::BTreeMap;
+
+use super::{Endpoint, FieldError, ServerConfig, TransportConfig};
+
+type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+pub(super) fn expand_server(server: &ServerConfig, lookup: Lookup<'_>) -> Result<ServerConfig, FieldError> {
+    let transport = match &server.transport {
+        TransportConfig::Stdio { command, args, env } => TransportConfig::Stdio {
+            command: expand("command", command, lookup)?,
+            args: args.iter().map(|arg| expand("args", arg, lookup)).collect::<Result<_, _>>()?,
+            env: expand_map("env", env, lookup)?,
+        },
+        TransportConfig::Url(endpoint) => TransportConfig::Url(expand_endpoint(endpoint, lookup)?),
+        TransportConfig::Http(endpoint) => TransportConfig::Http(expand_endpoint(endpoint, lookup)?),
+        TransportConfig::Sse(endpoint) => TransportConfig::Sse(expand_endpoint(endpoint, lookup)?),
+    };
+    Ok(ServerConfig { transport, ..server.clone() })
+}
+
+fn expand_endpoint(endpoint: &Endpoint, lookup: Lookup<'_>) -> Result<Endpoint, FieldError> {
+    let url = expand("url", &endpoint.url, lookup)?;
+    // What a variable holds may be secret, so that the address is not repeated.
+    super::read::check_url(&url).map_err(|_| {
+        FieldError::new("url", "is not an `http://` or `https://` address once its variables are replaced")
+    })?;
+    Ok(Endpoint { url, headers: expand_map("headers", &endpoint.headers, lookup)? })
+}
+
+fn expand_map(
+    field: &str,
+    values: &BTreeMap<String, String>,
+    lookup: Lookup<'_>,
+) -> Result<BTreeMap<String, String>, FieldError> {
+    let expanded = |(key, value): (&String, &String)| {
+        expand(&format!("{field}.{key}"), value, lookup).map(|value| (key.clone(), value))
+    };
+    values.iter().map(expanded).collect()
+}
+
+fn expand(field: &str, text: &str, lookup: Lookup<'_>) -> Result<String, FieldError> {
+    let mut expanded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find("${") {
+        expanded.push_str(&rest[..start]);
+        let after = &rest[start + 2..];
+        let Some(end) = after.find('}') else {
+            return Err(FieldError::new(field, "has `${` without `}`"));
+        };
+        let name = &after[..end];
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            return Err(FieldError::new(field, format!("`${{{name}}}` is not the name of a variable")));
+        }
+        let value = lookup(name).ok_or_else(|| {
+            FieldError::new(
+                field,
+                format!("the environment variable `{name}` is not set; set it or write its value"),
+            )
+        })?;
+        expanded.push_str(&value);
+        rest = &after[end + 1..];
+    }
+    expanded.push_str(rest);
+    Ok(expanded)
+}

@@ -1,0 +1,210 @@
+//! Files of servers: which entries are in use, and what is wrong with the others.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use serde_json::{Map, Value as Json};
+use toml_edit::{Document, Item, TableLike, Value};
+
+use super::read::read_server;
+use super::{ConfigProblem, FieldError, Scope, ServerConfig};
+
+/// The text of a file of servers.
+#[derive(Debug, Clone)]
+pub struct ServerFile {
+    /// Whose file it is.
+    pub scope: Scope,
+    /// What to call it in messages; its path.
+    pub label: String,
+    /// What is in it.
+    pub text: String,
+}
+
+/// An entry that can be used, as it is written: variables are not replaced yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourcedServer {
+    /// The server.
+    pub config: ServerConfig,
+    /// Whose file it is from.
+    pub scope: Scope,
+    /// The file.
+    pub file: String,
+    /// The line its entry begins at.
+    pub line: usize,
+    /// Where each of its fields is.
+    lines: HashMap<String, usize>,
+}
+
+/// What files of servers say.
+#[derive(Debug, Clone, Default)]
+pub struct LoadedServers {
+    /// The servers in use, each name once, the first file's before the second's.
+    pub servers: Vec<SourcedServer>,
+    /// The entries that are hidden by one of the same name in a file before.
+    pub shadowed: Vec<SourcedServer>,
+    /// What could not be used.
+    pub problems: Vec<ConfigProblem>,
+}
+
+impl SourcedServer {
+    /// Replaces the variables of the entry.
+    ///
+    /// # Errors
+    ///
+    /// Names the file, the line and the field whose variable is not set.
+    pub fn expanded(&self, lookup: &dyn Fn(&str) -> Option<String>) -> Result<ServerConfig, ConfigProblem> {
+        self.config.expanded(lookup).map_err(|error| self.problem(error))
+    }
+
+    /// Says where a field is; the line of the entry when it is not there.
+    #[must_use]
+    pub fn line_of(&self, field: &str) -> usize {
+        let top = field.split('.').next().unwrap_or(field);
+        self.lines.get(top).copied().unwrap_or(self.line)
+    }
+
+    fn problem(&self, error: FieldError) -> ConfigProblem {
+        ConfigProblem {
+            file: self.file.clone(),
+            line: self.line_of(&error.field),
+            server: Some(self.config.name.clone()),
+            field: Some(error.field),
+            message: error.message,
+        }
+    }
+}
+
+/// Reads files of servers. A name in an earlier file hides the same name in a later one, so the project's file
+/// comes first.
+#[must_use]
+pub fn load_servers(files: &[ServerFile]) -> LoadedServers {
+    let mut loaded = LoadedServers::default();
+    for file in files {
+        let known: Vec<_> = loaded.servers.iter().map(|server| server.config.name.clone()).collect();
+        for entry in read_file(file) {
+            match entry {
+                Ok(server) if known.contains(&server.config.name) => loaded.shadowed.push(server),
+                Ok(server) => push_unique(&mut loaded, server),
+                Err(problem) => loaded.problems.push(problem),
+            }
+        }
+    }
+    loaded
+}
+
+fn push_unique(loaded: &mut LoadedServers, server: SourcedServer) {
+    let first = loaded.servers.iter().find(|other| other.config.name == server.config.name);
+    match first.map(|other| other.line) {
+        Some(line) => {
+            let message =
+                format!("`{}` is taken by the server at line {line}; rename one", server.config.name);
+            loaded.problems.push(server.problem(FieldError::new("name", message)));
+        }
+        None => loaded.servers.push(server),
+    }
+}
+
+fn read_file(file: &ServerFile) -> Vec<Result<SourcedServer, ConfigProblem>> {
+    let document = match Document::parse(file.text.as_str()) {
+        Ok(document) => document,
+        Err(error) => return vec![Err(at(file, error.span(), None, error.message()))],
+    };
+    let mut entries = Vec::new();
+    for (key, item) in document.iter() {
+        if key != "servers" {
+            let span = document.key(key).and_then(toml_edit::Key::span);
+            entries.push(Err(at(
+                file,
+                span,
+                Some(key),
+                "is not known here; servers are `[[servers]]` entries",
+            )));
+            continue;
+        }
+        match tables(item) {
+            Some(tables) => {
+                entries.extend(tables.into_iter().map(|(table, span)| read_entry(file, table, span)))
+            }
+            None => entries.push(Err(at(file, item.span(), Some(key), "must be `[[servers]]` entries"))),
+        }
+    }
+    entries
+}
+
+type Spanned<'a> = (&'a dyn TableLike, Option<Range<usize>>);
+
+fn tables(item: &Item) -> Option<Vec<Spanned<'_>>> {
+    if let Some(tables) = item.as_array_of_tables() {
+        return Some(tables.iter().map(|table| (table as &dyn TableLike, table.span())).collect());
+    }
+    let inline = |value: &'_ Value| value.as_inline_table().is_some();
+    let array = item.as_array().filter(|array| array.iter().all(inline))?;
+    let tables = array
+        .iter()
+        .filter_map(|value| value.as_inline_table().map(|table| (table as &dyn TableLike, table.span())));
+    Some(tables.collect())
+}
+
+fn read_entry(
+    file: &ServerFile,
+    table: &dyn TableLike,
+    span: Option<Range<usize>>,
+) -> Result<SourcedServer, ConfigProblem> {
+    let line = line_at(&file.text, span.map_or(0, |span| span.start));
+    let mut lines = HashMap::new();
+    for (key, item) in table.iter() {
+        let span = table.key(key).and_then(toml_edit::Key::span).or_else(|| item.span());
+        lines.insert(key.to_owned(), span.map_or(line, |span| line_at(&file.text, span.start)));
+    }
+    let fields = json_table(table);
+    match read_server(&fields) {
+        Ok(config) => Ok(SourcedServer { config, scope: file.scope, file: file.label.clone(), line, lines }),
+        Err(error) => Err(ConfigProblem {
+            file: file.label.clone(),
+            line: lines.get(&error.field).copied().unwrap_or(line),
+            server: fields.get("name").and_then(Json::as_str).map(str::to_owned),
+            field: Some(error.field),
+            message: error.message,
+        }),
+    }
+}
+
+fn at(file: &ServerFile, span: Option<Range<usize>>, field: Option<&str>, message: &str) -> ConfigProblem {
+    ConfigProblem {
+        file: file.label.clone(),
+        line: line_at(&file.text, span.map_or(0, |span| span.start)),
+        server: None,
+        field: field.map(str::to_owned),
+        message: message.trim().replace('\n', "; "),
+    }
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    let before = text.as_bytes().get(..offset).unwrap_or_default();
+    1 + before.iter().filter(|byte| **byte == b'\n').count()
+}
+
+fn json_table(table: &dyn TableLike) -> Map<String, Json> {
+    table.iter().map(|(key, item)| (key.to_owned(), json_item(item))).collect()
+}
+
+fn json_item(item: &Item) -> Json {
+    match item {
+        Item::None => Json::Null,
+        Item::Value(value) => json_value(value),
+        Item::Table(table) => Json::Object(json_table(table)),
+        Item::ArrayOfTables(tables) => tables.iter().map(|table| Json::Object(json_table(table))).collect(),
+    }
+}
+
+fn json_value(value: &Value) -> Json {
+    match value {
+        Value::String(text) => Json::from(text.value().as_str()),
+        Value::Integer(number) => Json::from(*number.value()),
+        Value::Float(number) => Json::from(*number.value()),
+        Value::Boolean(flag) => Json::from(*flag.value()),
+        Value::Datetime(time) => Json::from(time.value().to_string()),
+        Value::Array(items) => items.iter().map(json_value).collect(),
+        Value::InlineTable(table) => Json::Object(json_table(table)),
+    }
+}

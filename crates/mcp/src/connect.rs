@@ -1,0 +1,297 @@
+//! Opening a connection: over which transport, and in which generation of the protocol.
+//!
+//! The verdict on a server's generation is remembered for the life of the process and asked anew when it stops
+//! holding. Over HTTP only an answer counts: an outage, a refusal or silence never makes a server an old one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::model::{ErrorCode, ProtocolVersion};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, RoleClient, RunningService, serve_client_with_lifecycle,
+};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::auth::{AuthClient, AuthError, AuthorizationManager};
+use rmcp::transport::streamable_http_client::{StreamableHttpClient, StreamableHttpError};
+
+use crate::config::{Endpoint, EraChoice, ServerConfig, TransportConfig};
+use crate::host::Handler;
+use crate::process::{Launcher, ProcessLog, SpawnError, StdioChild};
+use crate::remote::{self, LegacySse, RemoteError, SseError};
+
+/// A generation of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Era {
+    /// With a handshake, up to revision 2025-11-25.
+    Legacy,
+    /// Without one, from revision 2026-07-28.
+    Modern,
+}
+
+/// What was learnt about servers, for the life of the process.
+#[derive(Debug, Default)]
+pub(crate) struct EraCache(Mutex<HashMap<String, Era>>);
+
+/// An open connection.
+pub(crate) struct Connected {
+    pub(crate) service: RunningService<RoleClient, Handler>,
+    pub(crate) era: Era,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectError {
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    #[error(transparent)]
+    Sse(#[from] SseError),
+    #[error("{}", handshake_text(.0))]
+    Handshake(Box<ClientInitializeError>),
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+}
+
+impl From<ClientInitializeError> for ConnectError {
+    fn from(error: ClientInitializeError) -> Self {
+        Self::Handshake(Box::new(error))
+    }
+}
+
+impl ConnectError {
+    /// What the server said about the login it wants.
+    pub(crate) fn challenge(&self) -> Option<&str> {
+        match self {
+            Self::Handshake(error) => error.auth_challenge(),
+            _ => None,
+        }
+    }
+
+    /// Says whether the user has to log in, or to log in again.
+    pub(crate) fn needs_login(&self) -> bool {
+        match self {
+            Self::Handshake(error) => {
+                error.auth_challenge().is_some()
+                    || error.is_authorization_required()
+                    || is_unauthorized(error)
+            }
+            Self::Auth(error) => !matches!(error, AuthError::HttpError(_) | AuthError::InternalError(_)),
+            Self::Sse(SseError::Status(401)) => true,
+            _ => false,
+        }
+    }
+}
+
+/// What a connection is opened with.
+pub(crate) struct Connector<'a> {
+    pub(crate) config: &'a ServerConfig,
+    pub(crate) launcher: &'a Launcher,
+    pub(crate) eras: &'a EraCache,
+    pub(crate) handler: &'a Handler,
+    /// Tokens of the user for this server, if there are any.
+    pub(crate) tokens: Option<AuthorizationManager>,
+    /// Where to leave the log of a process, so that it can be read even when the handshake is given up.
+    pub(crate) log: &'a Mutex<Option<Arc<ProcessLog>>>,
+}
+
+impl EraCache {
+    fn get(&self, server: &str) -> Option<Era> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(server).copied()
+    }
+
+    fn set(&self, server: &str, era: Option<Era>) {
+        let mut eras = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match era {
+            Some(era) => eras.insert(server.to_owned(), era),
+            None => eras.remove(server),
+        };
+    }
+}
+
+impl Connector<'_> {
+    /// Opens the connection.
+    pub(crate) async fn connect(mut self) -> Result<Connected, ConnectError> {
+        let known = match self.config.era {
+            EraChoice::Auto => self.eras.get(&self.config.name),
+            EraChoice::Legacy => Some(Era::Legacy),
+            EraChoice::Modern => Some(Era::Modern),
+        };
+        let connected = match &self.config.transport {
+            TransportConfig::Stdio { .. } => self.over_stdio(known).await,
+            TransportConfig::Http(endpoint) => {
+                let tokens = self.tokens.take();
+                self.over_http(endpoint, known, tokens).await
+            }
+            TransportConfig::Url(endpoint) => {
+                let tokens = self.tokens.take();
+                match self.over_http(endpoint, known, tokens).await {
+                    // What it says to streamable HTTP is the better explanation if it knows neither.
+                    Err(error) if takes_no_posts(&error) => self.over_sse(endpoint).await.map_err(|_| error),
+                    other => other,
+                }
+            }
+            TransportConfig::Sse(endpoint) => self.over_sse(endpoint).await,
+        };
+        self.eras.set(&self.config.name, connected.as_ref().ok().map(|connected| connected.era));
+        connected
+    }
+
+    async fn over_stdio(&self, known: Option<Era>) -> Result<Connected, ConnectError> {
+        let first = match known {
+            Some(era) => return self.handshake(self.start()?, mode(era)).await,
+            None => self.handshake(self.start()?, auto()).await,
+        };
+        match first {
+            // It ended over a question it did not know.
+            Err(ConnectError::Handshake(error))
+                if matches!(*error, ClientInitializeError::ConnectionClosed(_)) =>
+            {
+                self.handshake(self.start()?, mode(Era::Legacy)).await
+            }
+            // It answered the question too late, and does not change its mind.
+            Err(ConnectError::Handshake(error)) if refuses_handshake(&error) => {
+                self.handshake(self.start()?.without_deadline(), mode(Era::Modern)).await
+            }
+            other => other,
+        }
+    }
+
+    fn start(&self) -> Result<StdioChild, ConnectError> {
+        let TransportConfig::Stdio { command, args, env } = &self.config.transport else {
+            return Err(ConnectError::Auth(AuthError::InternalError("not a program".to_owned())));
+        };
+        let child = StdioChild::start(self.launcher, command, args, env)?;
+        *self.log.lock().unwrap_or_else(PoisonError::into_inner) = Some(child.log());
+        let probing = self.config.era != EraChoice::Modern;
+        Ok(if probing { child } else { child.without_deadline() })
+    }
+
+    async fn over_http(
+        &self,
+        endpoint: &Endpoint,
+        known: Option<Era>,
+        tokens: Option<AuthorizationManager>,
+    ) -> Result<Connected, ConnectError> {
+        let client = remote::http_client()?;
+        match tokens {
+            None => self.over_client(client, endpoint, known).await,
+            Some(tokens) => self.over_client(AuthClient::new(client, tokens), endpoint, known).await,
+        }
+    }
+
+    async fn over_sse(&self, endpoint: &Endpoint) -> Result<Connected, ConnectError> {
+        let transport = LegacySse::connect(endpoint).await?;
+        self.handshake(transport, ClientLifecycleMode::Initialize).await
+    }
+
+    async fn over_client<C>(
+        &self,
+        client: C,
+        endpoint: &Endpoint,
+        known: Option<Era>,
+    ) -> Result<Connected, ConnectError>
+    where
+        C: StreamableHttpClient + Clone + Send + Sync + 'static,
+    {
+        let config = remote::streamable(endpoint)?;
+        let open = || StreamableHttpClientTransport::with_client(client.clone(), config.clone());
+        match self.handshake(open(), mode(known.unwrap_or(Era::Modern))).await {
+            Err(error) if known.is_none() && is_older(&error) => {
+                self.handshake(open(), mode(Era::Legacy)).await
+            }
+            other => other,
+        }
+    }
+
+    async fn handshake<T, E, A>(
+        &self,
+        transport: T,
+        mode: ClientLifecycleMode,
+    ) -> Result<Connected, ConnectError>
+    where
+        T: rmcp::transport::IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let service = Box::pin(serve_client_with_lifecycle(self.handler.clone(), transport, mode)).await?;
+        let version = service.peer().peer_info().map(|info| info.protocol_version.clone());
+        let modern = version.is_some_and(|version| !version.has_initialize());
+        Ok(Connected { service, era: if modern { Era::Modern } else { Era::Legacy } })
+    }
+}
+
+/// A refusal that does not say how to log in is one all the same.
+fn is_unauthorized(error: &ClientInitializeError) -> bool {
+    has_status(error, &["HTTP 401"])
+}
+
+/// Says whether an address knows nothing of requests that are posted to it, as one of the first transport does.
+fn takes_no_posts(error: &ConnectError) -> bool {
+    matches!(error, ConnectError::Handshake(error) if has_status(error, &["HTTP 400", "HTTP 404", "HTTP 405"]))
+}
+
+fn has_status(error: &ClientInitializeError, statuses: &[&str]) -> bool {
+    let error = match error {
+        ClientInitializeError::TransportError { error, .. } => error,
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
+            return has_status(fallback, statuses);
+        }
+        _ => return false,
+    };
+    let http = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+    let Some(StreamableHttpError::UnexpectedServerResponse(text)) = http else { return false };
+    statuses.iter().any(|status| text.starts_with(status))
+}
+
+fn handshake_text(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => crate::causes(error.error.as_ref()),
+        ClientInitializeError::ConnectionClosed(_) => "it ended before it was ready".to_owned(),
+        ClientInitializeError::JsonRpcError(error) => {
+            format!("it refused: {} ({})", error.message, error.code.0)
+        }
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => handshake_text(fallback),
+        other => other.to_string(),
+    }
+}
+
+fn mode(era: Era) -> ClientLifecycleMode {
+    match era {
+        Era::Legacy => ClientLifecycleMode::Initialize,
+        Era::Modern => {
+            ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
+        }
+    }
+}
+
+fn auto() -> ClientLifecycleMode {
+    ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+        legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+    }
+}
+
+fn refuses_handshake(error: &ClientInitializeError) -> bool {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => refuses_handshake(fallback),
+        ClientInitializeError::JsonRpcError(error) => error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION,
+        _ => false,
+    }
+}
+
+/// Says whether a server answered, and the answer is that it knows nothing of the newer generation.
+fn is_older(error: &ConnectError) -> bool {
+    match error {
+        ConnectError::Handshake(error) => match &**error {
+            ClientInitializeError::JsonRpcError(error) => !matches!(
+                error.code,
+                ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY
+                    | ErrorCode::HEADER_MISMATCH
+                    | ErrorCode::UNSUPPORTED_PROTOCOL_VERSION
+            ),
+            ClientInitializeError::ExpectedInitResult(_) => true,
+            _ => false,
+        },
+        _ => false,
+    }
+}

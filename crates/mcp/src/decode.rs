@@ -1,0 +1,231 @@
+//! What servers send, read piece by piece: one tool or block that makes no sense costs only itself.
+
+use meerkat_core::{Content, ContentBlock, MediaSource, ToolOutput};
+use serde_json::{Map, Value, json};
+
+/// A tool as a server describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ListedTool {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) input_schema: Value,
+}
+
+/// One page of a list of tools.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct ToolPage {
+    pub(crate) tools: Vec<ListedTool>,
+    /// What is wrong with the entries that were left out.
+    pub(crate) problems: Vec<String>,
+    pub(crate) next: Option<String>,
+}
+
+/// Reads one page of `tools/list`.
+pub(crate) fn tool_page(result: &Value) -> ToolPage {
+    let mut page = ToolPage { next: cursor(result), ..ToolPage::default() };
+    match result.get("tools").and_then(Value::as_array) {
+        None => page.problems.push("the list of tools is not a list".to_owned()),
+        Some(tools) => {
+            for (index, tool) in tools.iter().enumerate() {
+                match listed_tool(tool) {
+                    Ok(tool) => page.tools.push(tool),
+                    Err(problem) => page.problems.push(format!("tool {index}: {problem}")),
+                }
+            }
+        }
+    }
+    page
+}
+
+/// Reads where the next page begins.
+pub(crate) fn cursor(result: &Value) -> Option<String> {
+    result.get("nextCursor").and_then(Value::as_str).map(str::to_owned)
+}
+
+fn listed_tool(tool: &Value) -> Result<ListedTool, String> {
+    let name = match tool.get("name").and_then(Value::as_str) {
+        Some(name) if !name.is_empty() => name.to_owned(),
+        _ => return Err("it has no name".to_owned()),
+    };
+    let text = |key: &str| tool.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let description = text("description").or_else(|| text("title")).unwrap_or_default().to_owned();
+    let input_schema = match tool.get("inputSchema") {
+        Some(Value::Object(schema)) => object_schema(schema)
+            .ok_or_else(|| format!("`{name}`: `inputSchema.type` is not `object`, so it cannot be called"))?,
+        // A server that says nothing, or that anything goes, takes any object.
+        None | Some(Value::Null | Value::Bool(true)) => json!({ "type": "object", "properties": {} }),
+        Some(_) => return Err(format!("`{name}`: `inputSchema` is not a schema")),
+    };
+    Ok(ListedTool { name, description, input_schema })
+}
+
+fn object_schema(schema: &Map<String, Value>) -> Option<Value> {
+    let mut schema = schema.clone();
+    match schema.get("type") {
+        Some(Value::String(kind)) if kind == "object" => {}
+        None => drop(schema.insert("type".to_owned(), "object".into())),
+        Some(_) => return None,
+    }
+    Some(Value::Object(schema))
+}
+
+/// Reads the result of a call.
+pub(crate) fn tool_output(result: &Value) -> ToolOutput {
+    let mut blocks: Vec<_> = result
+        .get("content")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+        .iter()
+        .map(block)
+        .collect();
+    if let Some(structured) = result.get("structuredContent").filter(|value| !value.is_null()) {
+        let is_it = |block: &ContentBlock| match block {
+            ContentBlock::Text { text } => {
+                serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured)
+            }
+            _ => false,
+        };
+        if !blocks.iter().any(is_it) {
+            blocks.push(ContentBlock::Text { text: structured.to_string() });
+        }
+    }
+    let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or_default();
+    ToolOutput { content: Content::from(blocks), is_error, images: Vec::new() }
+}
+
+/// Reads a block of content.
+pub(crate) fn block(block: &Value) -> ContentBlock {
+    let text = |key: &str| block.get(key).and_then(Value::as_str);
+    match text("type") {
+        Some("text") => ContentBlock::Text { text: text("text").unwrap_or_default().to_owned() },
+        Some("image") => media(text("mimeType"), text("data"), "image"),
+        Some("audio") => media(text("mimeType"), text("data"), "audio"),
+        Some("resource") => resource(block.get("resource").unwrap_or(&Value::Null)),
+        Some("resource_link") => ContentBlock::Text { text: link(block) },
+        other => note(&format!("content of a kind that is not known: `{}`", other.unwrap_or("none"))),
+    }
+}
+
+/// Reads the contents of a resource.
+pub(crate) fn resource(resource: &Value) -> ContentBlock {
+    let text = |key: &str| resource.get(key).and_then(Value::as_str);
+    let uri = text("uri").unwrap_or("without address");
+    match (text("text"), text("blob")) {
+        (Some(body), _) => ContentBlock::Text { text: format!("[resource {uri}]\n{body}") },
+        (None, Some(blob)) => media(text("mimeType"), Some(blob), &format!("resource {uri}")),
+        (None, None) => note(&format!("resource {uri} is empty")),
+    }
+}
+
+fn media(mime: Option<&str>, data: Option<&str>, what: &str) -> ContentBlock {
+    let (mime, data) = (mime.unwrap_or("application/octet-stream"), data.unwrap_or_default());
+    if mime.starts_with("image/") && !data.is_empty() {
+        let source = MediaSource::Inline { data: data.to_owned() };
+        return ContentBlock::Image { media_type: mime.to_owned(), source };
+    }
+    let bytes = data.len() / 4 * 3;
+    note(&format!("{what}: {mime}, {bytes} bytes, cannot be shown"))
+}
+
+fn link(block: &Value) -> String {
+    let text = |key: &str| block.get(key).and_then(Value::as_str);
+    let mut line = format!("[resource link: {}", text("uri").unwrap_or("without address"));
+    for key in ["name", "mimeType", "description"] {
+        if let Some(value) = text(key) {
+            line.push_str(&format!("; {value}"));
+        }
+    }
+    line.push(']');
+    line
+}
+
+fn note(text: &str) -> ContentBlock {
+    ContentBlock::Text { text: format!("[{text}]") }
+}
+
+#[cfg(test)]
+mod tests {
+    use meerkat_core::{Content, ContentBlock, MediaSource, ToolOutput};
+    use serde_json::json;
+
+    use super::{ListedTool, ToolPage, tool_output, tool_page};
+
+    #[test]
+    fn one_bad_tool_does_not_cost_the_list() {
+        let page = tool_page(&json!({
+            "nextCursor": "p2",
+            "tools": [
+                { "name": "good", "description": "d", "inputSchema": { "type": "object", "$defs": {} } },
+                { "name": "" },
+                { "name": "any", "title": "t", "inputSchema": true },
+                { "name": "text", "inputSchema": { "type": "string" } },
+                { "name": "list", "inputSchema": [] },
+                { "name": "untyped", "inputSchema": { "properties": {} }, "annotations": { "audience": ["x"] } },
+                7,
+            ]
+        }));
+        let tool = |name: &str, description: &str, input_schema| ListedTool {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            input_schema,
+        };
+        assert_eq!(
+            page,
+            ToolPage {
+                tools: vec![
+                    tool("good", "d", json!({ "type": "object", "$defs": {} })),
+                    tool("any", "t", json!({ "type": "object", "properties": {} })),
+                    tool("untyped", "", json!({ "properties": {}, "type": "object" })),
+                ],
+                problems: vec![
+                    "tool 1: it has no name".to_owned(),
+                    "tool 3: `text`: `inputSchema.type` is not `object`, so it cannot be called".to_owned(),
+                    "tool 4: `list`: `inputSchema` is not a schema".to_owned(),
+                    "tool 6: it has no name".to_owned(),
+                ],
+                next: Some("p2".to_owned()),
+            }
+        );
+    }
+
+    #[test]
+    fn every_kind_of_content_is_carried() {
+        let output = tool_output(&json!({
+            "isError": true,
+            "structuredContent": { "a": 1 },
+            "content": [
+                { "type": "text", "text": "hello" },
+                { "type": "image", "mimeType": "image/png", "data": "AAAA" },
+                { "type": "audio", "mimeType": "audio/wav", "data": "AAAA" },
+                { "type": "resource", "resource": { "uri": "a://b", "text": "body" } },
+                { "type": "resource", "resource": { "uri": "a://c", "mimeType": "image/gif", "blob": "BBBB" } },
+                { "type": "resource_link", "uri": "a://d", "name": "n", "mimeType": "text/plain" },
+                { "type": "hologram" },
+            ]
+        }));
+        let text = |text: &str| ContentBlock::Text { text: text.to_owned() };
+        let image = |kind: &str, data: &str| ContentBlock::Image {
+            media_type: kind.to_owned(),
+            source: MediaSource::Inline { data: data.to_owned() },
+        };
+        let blocks = vec![
+            text("hello"),
+            image("image/png", "AAAA"),
+            text("[audio: audio/wav, 3 bytes, cannot be shown]"),
+            text("[resource a://b]\nbody"),
+            image("image/gif", "BBBB"),
+            text("[resource link: a://d; n; text/plain]"),
+            text("[content of a kind that is not known: `hologram`]"),
+            text("{\"a\":1}"),
+        ];
+        assert_eq!(output, ToolOutput { content: Content::from(blocks), is_error: true, images: Vec::new() });
+    }
+
+    #[test]
+    fn structured_content_that_is_there_as_text_is_not_repeated() {
+        let content = json!([{ "type": "text", "text": "{ \"a\": 1 }" }]);
+        let output = tool_output(&json!({ "structuredContent": { "a": 1 }, "content": content }));
+        assert_eq!(output, ToolOutput::text("{ \"a\": 1 }"));
+    }
+}

@@ -1,0 +1,130 @@
+//! Two tools of ours that let the model read what servers have besides tools: resources and prompts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use meerkat_core::{BoxFuture, Content, Invocation, Tool, ToolDef, ToolFailure, ToolOutput};
+use serde_json::{Map, Value, json};
+
+use crate::decode;
+use crate::server::{Link, Shared, failure, unavailable};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// What is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Resources,
+    Prompts,
+}
+
+/// Reads resources or prompts of any server that has them.
+struct Reader {
+    kind: Kind,
+    servers: Vec<Arc<Shared>>,
+    def: ToolDef,
+}
+
+/// Returns the tools there is a use for with these servers.
+pub(crate) fn tools(servers: &[Arc<Shared>]) -> Vec<Arc<dyn Tool>> {
+    let with = |has: fn(&Link) -> bool| -> Vec<Arc<Shared>> {
+        let has_it = |server: &&Arc<Shared>| server.link().is_some_and(|link| has(&link));
+        servers.iter().filter(has_it).cloned().collect()
+    };
+    let readers = [(Kind::Resources, with(Link::has_resources)), (Kind::Prompts, with(Link::has_prompts))];
+    let used = readers.into_iter().filter(|(_, servers)| !servers.is_empty());
+    used.map(|(kind, servers)| Arc::new(Reader::new(kind, servers)) as Arc<dyn Tool>).collect()
+}
+
+impl Reader {
+    fn new(kind: Kind, servers: Vec<Arc<Shared>>) -> Self {
+        let names: Vec<_> = servers.iter().map(|server| server.config.name.clone()).collect();
+        let server = json!({ "type": "string", "enum": names, "description": "The server." });
+        let def = match kind {
+            Kind::Resources => ToolDef {
+                name: "mcp_resources".to_owned(),
+                description:
+                    "Reads a resource of an MCP server by its uri; without one, lists the server's resources."
+                        .to_owned(),
+                input_schema: json!({
+                    "type": "object",
+                    "properties": {
+                        "server": server,
+                        "uri": { "type": "string", "description": "The resource to read." },
+                    },
+                    "required": ["server"],
+                }),
+            },
+            Kind::Prompts => ToolDef {
+                name: "mcp_prompts".to_owned(),
+                description:
+                    "Gets a prompt of an MCP server by its name; without one, lists the server's prompts."
+                        .to_owned(),
+                input_schema: json!({
+                    "type": "object",
+                    "properties": {
+                        "server": server,
+                        "name": { "type": "string", "description": "The prompt to get." },
+                        "arguments": { "type": "object", "additionalProperties": { "type": "string" } },
+                    },
+                    "required": ["server"],
+                }),
+            },
+        };
+        Self { kind, servers, def }
+    }
+
+    async fn run(&self, args: &Value) -> ToolOutput {
+        let text = |key: &str| args.get(key).and_then(Value::as_str);
+        let named = text("server").unwrap_or_default();
+        let Some(server) = self.servers.iter().find(|server| server.config.name == named) else {
+            let message = format!("`server`: no server named `{named}` has any");
+            return ToolOutput::failure(ToolFailure::InvalidArguments, &message);
+        };
+        let Some(link) = server.link() else { return unavailable(server) };
+        let _call = server.begin_call();
+        let (method, params) = match (self.kind, text("uri"), text("name")) {
+            (Kind::Resources, Some(uri), _) => ("resources/read", json!({ "uri": uri })),
+            (Kind::Resources, None, _) => ("resources/list", json!({})),
+            (Kind::Prompts, _, Some(name)) => {
+                let arguments = args.get("arguments").cloned().unwrap_or_else(|| json!({}));
+                ("prompts/get", json!({ "name": name, "arguments": arguments }))
+            }
+            (Kind::Prompts, _, None) => ("prompts/list", json!({})),
+        };
+        let params = match params {
+            Value::Object(params) => params,
+            _ => Map::new(),
+        };
+        match link.converse(method, params, LIMIT).await {
+            Ok(result) => render(&result),
+            Err(error) => failure(server, &error),
+        }
+    }
+}
+
+impl Tool for Reader {
+    fn def(&self) -> &ToolDef {
+        &self.def
+    }
+
+    fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {
+        Box::pin(async move { self.run(&invocation.call.args).await })
+    }
+}
+
+fn render(result: &Value) -> ToolOutput {
+    let list = |key: &str| result.get(key).and_then(Value::as_array);
+    let blocks: Vec<_> = if let Some(contents) = list("contents") {
+        contents.iter().map(decode::resource).collect()
+    } else if let Some(messages) = list("messages") {
+        messages.iter().filter_map(|message| message.get("content")).map(decode::block).collect()
+    } else {
+        let mut shown = result.clone();
+        if let Some(fields) = shown.as_object_mut() {
+            fields.retain(|key, _| matches!(key.as_str(), "resources" | "prompts" | "nextCursor"));
+        }
+        return ToolOutput::text(shown.to_string());
+    };
+    ToolOutput { content: Content::from(blocks), is_error: false, images: Vec::new() }
+}

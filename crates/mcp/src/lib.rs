@@ -1,0 +1,72 @@
+//! The MCP client: the tools of any server in any run.
+//!
+//! Servers connect in the background and their tools appear when they are ready; one that is slow, broken or
+//! gone costs nobody else anything. Programs that were started are ended with everything they started.
+//!
+//! The crate reads no environment, no home directory and no file: configuration, variables and credentials reach
+//! it as values and ports.
+
+mod auth;
+pub mod config;
+mod connect;
+mod decode;
+mod extras;
+mod host;
+mod login_listener;
+mod names;
+mod process;
+mod remote;
+mod search;
+mod server;
+mod set;
+mod trust;
+mod wire;
+
+pub use auth::{Login, LoginError, LoginOptions, RegisteredClient, TokenLock, Tokens, token_key};
+pub use connect::Era;
+pub use host::{Host, Question};
+pub use login_listener::LoginListener;
+pub use process::{Launcher, SpawnError, supervise};
+pub use search::{LoadedTools, SchemaCost, SearchedTools};
+pub use server::{LoginState, ServerState, ServerView, ToolName};
+pub use set::{Change, RequiredError, ServerSet, SessionServers, SetOptions};
+pub use trust::{TrustBook, TrustError};
+
+/// Says an error with everything that caused it, on one line.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    without_addresses(&text)
+}
+
+/// Takes out the addresses that the HTTP client puts at the end of its errors: their queries may hold secrets.
+fn without_addresses(text: &str) -> String {
+    const START: &str = " for url (";
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(START) {
+        kept.push_str(before);
+        rest = after.split_once(')').map_or("", |(_, rest)| rest);
+    }
+    kept + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::causes;
+
+    #[test]
+    fn an_error_does_not_repeat_an_address() {
+        let inner = std::io::Error::other("refused for url (https://x.example/?key=secret): os error 111");
+        assert_eq!(causes(&inner), "refused: os error 111");
+        assert_eq!(causes(&std::io::Error::other("refused for url (https://x/?key=sec")), "refused");
+    }
+}

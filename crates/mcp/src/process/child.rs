@@ -1,0 +1,186 @@
+//! A connection to a program: messages as lines on its input and output.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::Mutex;
+use tokio::time::{sleep_until, timeout};
+
+use super::lines::{Line, Lines};
+use super::ring::ProcessLog;
+use super::spawn::{Launcher, SpawnError, Started};
+use super::supervise::GRACE;
+use crate::wire::{MAX_MESSAGE, Pending};
+
+/// How long a supervisor may take: two times for the server, two for what it left behind.
+const SUPERVISED_GRACE: Duration = Duration::from_secs(9);
+
+/// A server that is a program.
+#[derive(Debug)]
+pub(crate) struct StdioChild {
+    group: Group,
+    stdin: Arc<Mutex<Option<ChildStdin>>>,
+    lines: Lines<BufReader<ChildStdout>>,
+    pending: Arc<Pending>,
+    log: Arc<ProcessLog>,
+}
+
+/// The processes of a server. They do not outlive this.
+#[derive(Debug)]
+struct Group {
+    child: Child,
+    leader: Option<Pid>,
+    supervised: bool,
+}
+
+impl StdioChild {
+    /// Starts a server.
+    pub(crate) fn start(
+        launcher: &Launcher,
+        command: &str,
+        args: &[String],
+        env: &BTreeMap<String, String>,
+    ) -> Result<Self, SpawnError> {
+        let Started { mut child, supervised } = launcher.start(command, args, env)?;
+        let log = Arc::new(ProcessLog::new(child.id()));
+        let no_pipe = || SpawnError::NotStarted {
+            program: command.into(),
+            source: io::Error::other("it has no standard streams"),
+        };
+        let stdin = child.stdin.take().ok_or_else(no_pipe)?;
+        let stdout = child.stdout.take().ok_or_else(no_pipe)?;
+        let stderr = child.stderr.take().ok_or_else(no_pipe)?;
+        tokio::spawn(keep_tail(stderr, Arc::clone(&log)));
+        let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        Ok(Self {
+            group: Group { child, leader, supervised },
+            stdin: Arc::new(Mutex::new(Some(stdin))),
+            lines: Lines::new(BufReader::with_capacity(64 * 1024, stdout), MAX_MESSAGE),
+            pending: Arc::default(),
+            log,
+        })
+    }
+
+    /// Waits for the answer to the first question as long as the asker does.
+    pub(crate) fn without_deadline(mut self) -> Self {
+        self.pending = Arc::new(Pending::patient());
+        self
+    }
+
+    /// What is known of the process; it stays readable when the connection is gone.
+    pub(crate) fn log(&self) -> Arc<ProcessLog> {
+        Arc::clone(&self.log)
+    }
+
+    async fn next_message(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let line = self.lines.next().await.ok().flatten()?;
+            match line {
+                Line::Whole(line) => {
+                    if let Some(message) = self.pending.read(&line) {
+                        return Some(message);
+                    }
+                }
+                // If nobody knows which request it answers, the connection is of no more use.
+                Line::TooLong { head } => return self.pending.too_long(&head),
+            }
+        }
+    }
+}
+
+impl Transport<RoleClient> for StdioChild {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.pending.sent(&item);
+        let stdin = Arc::clone(&self.stdin);
+        async move {
+            let mut line = serde_json::to_vec(&item)?;
+            line.push(b'\n');
+            let mut stdin = stdin.lock().await;
+            let stdin = stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+            stdin.write_all(&line).await?;
+            stdin.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let pending = Arc::clone(&self.pending);
+        let silence = async {
+            match pending.probe_deadline() {
+                Some(deadline) => sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        let message = tokio::select! {
+            message = self.next_message() => message,
+            () = silence => return pending.give_up_probe(),
+        };
+        if message.is_none() {
+            self.group.note_ending(&self.log).await;
+        }
+        message
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        // A write that is stuck holds the pipe; then the group is ended by force, which frees it.
+        if let Ok(mut stdin) = timeout(GRACE, self.stdin.lock()).await {
+            stdin.take();
+        }
+        self.group.end().await
+    }
+}
+
+async fn keep_tail(mut stderr: ChildStderr, log: Arc<ProcessLog>) {
+    let mut buffer = vec![0; 8 * 1024];
+    while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+        log.append(&buffer[..count]);
+    }
+}
+
+impl Group {
+    /// Ends the server, whose input was closed: waits, asks, kills; then reaps.
+    async fn end(&mut self) -> io::Result<()> {
+        let patience = if self.supervised { SUPERVISED_GRACE } else { GRACE };
+        if timeout(patience, self.child.wait()).await.is_err() && !self.supervised {
+            self.signal(Signal::TERM);
+            let _ = timeout(GRACE, self.child.wait()).await;
+        }
+        self.signal(Signal::KILL);
+        self.child.wait().await.map(drop)
+    }
+
+    async fn note_ending(&mut self, log: &ProcessLog) {
+        if let Ok(Ok(status)) = timeout(Duration::from_secs(1), self.child.wait()).await {
+            log.ended(status.to_string());
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(leader) = self.leader {
+            let _ = kill_process_group(leader, signal);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A supervisor sees its input close and does this more gently. Its group is ended here only after it is
+        // gone, in case it was killed before the server was.
+        let gone = !matches!(self.child.try_wait(), Ok(None));
+        if !self.supervised || gone {
+            self.signal(Signal::KILL);
+        }
+    }
+}

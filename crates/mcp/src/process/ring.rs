@@ -1,0 +1,60 @@
+//! What is remembered of a server's process: its id, how it ended, and the last it wrote to its error stream.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+/// How many bytes of a server's error stream are kept.
+const KEPT: usize = 16 * 1024;
+
+/// The log of one process.
+#[derive(Debug, Default)]
+pub(crate) struct ProcessLog {
+    /// The id of the process, or of its supervisor.
+    pub(crate) pid: Option<u32>,
+    tail: Mutex<VecDeque<u8>>,
+    ending: Mutex<Option<String>>,
+}
+
+impl ProcessLog {
+    pub(super) fn new(pid: Option<u32>) -> Self {
+        Self { pid, ..Self::default() }
+    }
+
+    pub(super) fn append(&self, bytes: &[u8]) {
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = &bytes[bytes.len().saturating_sub(KEPT)..];
+        let excess = (tail.len() + bytes.len()).saturating_sub(KEPT);
+        tail.drain(..excess);
+        tail.extend(bytes);
+    }
+
+    pub(super) fn ended(&self, how: String) {
+        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
+    }
+
+    /// How the process ended, if it did.
+    pub(crate) fn ending(&self) -> Option<String> {
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The last lines of the error stream.
+    pub(crate) fn stderr_tail(&self) -> String {
+        let bytes: Vec<u8> =
+            self.tail.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        String::from_utf8_lossy(&bytes).trim().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEPT, ProcessLog};
+
+    #[test]
+    fn only_the_end_of_a_long_stream_is_kept() {
+        let log = ProcessLog::new(Some(1));
+        log.append(&vec![b'a'; KEPT * 3]);
+        log.append(b"the end\n");
+        let tail = log.stderr_tail();
+        assert_eq!((tail.len(), tail.ends_with("athe end")), (KEPT - 1, true));
+    }
+}

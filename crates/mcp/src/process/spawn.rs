@@ -1,0 +1,180 @@
+//! Starting a server: which program, with which environment, in which group.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::process::{Child, Command};
+
+use super::supervise::FLAG;
+
+/// What a server gets of the host's environment. Everything else, secrets included, only if its entry says so.
+const PASSED_ON: [&str; 20] = [
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LOGNAME",
+    "NODE_EXTRA_CA_CERTS",
+    "PATH",
+    "REQUESTS_CA_BUNDLE",
+    "SHELL",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TEMP",
+    "TERM",
+    "TMP",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+];
+
+/// Where programs are looked up when the environment does not say.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// How servers are started.
+#[derive(Debug, Clone, Default)]
+pub struct Launcher {
+    /// The host's environment; a server gets only what is harmless of it.
+    pub environment: BTreeMap<String, String>,
+    /// The folder servers are started in; the host's own if it is not given.
+    pub folder: Option<PathBuf>,
+    /// An executable that calls [`supervise`](crate::supervise) first thing; usually the host's own.
+    pub supervisor: Option<PathBuf>,
+}
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// There is no such program.
+    #[error(
+        "the program `{command}` was not found in {searched}; install it, or give its whole path as `command`"
+    )]
+    NotFound {
+        /// The program.
+        command: String,
+        /// Where it was looked for.
+        searched: String,
+    },
+    /// The system did not start it.
+    #[error("the program `{}` could not be started", .program.display())]
+    NotStarted {
+        /// The program.
+        program: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A program that runs.
+#[derive(Debug)]
+pub(super) struct Started {
+    pub(super) child: Child,
+    /// Whether a supervisor ends it when its input is closed.
+    pub(super) supervised: bool,
+}
+
+impl Launcher {
+    pub(super) fn start(
+        &self,
+        command: &str,
+        args: &[String],
+        env: &BTreeMap<String, String>,
+    ) -> Result<Started, SpawnError> {
+        let environment = self.environment_with(env);
+        let path = environment.get("PATH").map_or(DEFAULT_PATH, String::as_str);
+        let program = self.find(command, path)?;
+        let mut process = match &self.supervisor {
+            Some(supervisor) => {
+                let mut process = Command::new(supervisor);
+                process.arg(FLAG).arg("--").arg(&program);
+                process
+            }
+            None => Command::new(&program),
+        };
+        process.args(args).env_clear().envs(&environment).process_group(0);
+        process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(folder) = &self.folder {
+            process.current_dir(folder);
+        }
+        let child = process.spawn().map_err(|source| SpawnError::NotStarted { program, source })?;
+        Ok(Started { child, supervised: self.supervisor.is_some() })
+    }
+
+    fn environment_with(&self, env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mut passed: BTreeMap<_, _> = PASSED_ON
+            .iter()
+            .filter_map(|name| self.environment.get(*name).map(|value| ((*name).to_owned(), value.clone())))
+            .collect();
+        passed.extend(env.clone());
+        passed
+    }
+
+    fn find(&self, command: &str, path: &str) -> Result<PathBuf, SpawnError> {
+        let base = self.folder.as_deref().unwrap_or(Path::new("."));
+        if command.contains('/') {
+            let program = base.join(command);
+            let missing = || SpawnError::NotFound {
+                command: command.to_owned(),
+                searched: format!("`{}`", program.display()),
+            };
+            return if is_program(&program) { Ok(absolute(&program)) } else { Err(missing()) };
+        }
+        let found =
+            path.split(':').filter(|folder| !folder.is_empty()).map(|folder| base.join(folder).join(command));
+        found.into_iter().find(|program| is_program(program)).map(|program| absolute(&program)).ok_or_else(
+            || SpawnError::NotFound { command: command.to_owned(), searched: format!("PATH `{path}`") },
+        )
+    }
+}
+
+/// A program named relative to our folder is started in the server's.
+fn absolute(program: &Path) -> PathBuf {
+    std::path::absolute(program).unwrap_or_else(|_| program.to_owned())
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Launcher;
+    use std::collections::BTreeMap;
+
+    fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+        entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_server_gets_no_secret_it_was_not_given() {
+        let launcher = Launcher {
+            environment: map(&[("PATH", "/bin"), ("ANTHROPIC_API_KEY", "secret"), ("HOME", "/root")]),
+            ..Launcher::default()
+        };
+        let environment = launcher.environment_with(&map(&[("MINE", "1"), ("HOME", "/elsewhere")]));
+        assert_eq!(environment, map(&[("PATH", "/bin"), ("HOME", "/elsewhere"), ("MINE", "1")]));
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_where_it_was_looked_for() {
+        let launcher = Launcher::default();
+        let error = launcher.find("no-such-server", "/usr/bin:/nowhere").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the program `no-such-server` was not found in PATH `/usr/bin:/nowhere`; install it, or give its \
+             whole path as `command`"
+        );
+        let error = launcher.find("/no/such", "/usr/bin").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the program `/no/such` was not found in `/no/such`; install it, or give its whole path as `command`"
+        );
+    }
+}

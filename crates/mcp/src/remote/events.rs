@@ -1,0 +1,122 @@
+//! Server-sent events, read from a response as its bytes come.
+
+use std::io;
+
+use reqwest::Response;
+
+use crate::wire::MAX_MESSAGE;
+
+/// One event.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) name: String,
+    pub(super) data: String,
+}
+
+/// Puts events together from bytes that come in pieces.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    buffer: Vec<u8>,
+    event: Event,
+    has_data: bool,
+}
+
+impl Decoder {
+    /// Takes a piece in.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Says whether more is kept than a message may have.
+    pub(super) fn overflows(&self) -> bool {
+        self.buffer.len() + self.event.data.len() > MAX_MESSAGE
+    }
+
+    /// Returns the next event that is whole.
+    pub(super) fn next(&mut self) -> Option<Event> {
+        let mut start = 0;
+        let mut found = None;
+        while let Some(end) = self.buffer[start..].iter().position(|byte| *byte == b'\n') {
+            let line = self.buffer[start..start + end].to_vec();
+            start += end + 1;
+            let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(&line)).into_owned();
+            found = self.line(&line);
+            if found.is_some() {
+                break;
+            }
+        }
+        self.buffer.drain(..start);
+        found
+    }
+
+    fn line(&mut self, line: &str) -> Option<Event> {
+        if line.is_empty() {
+            let event = std::mem::take(&mut self.event);
+            return std::mem::take(&mut self.has_data).then_some(event);
+        }
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "event" => value.clone_into(&mut self.event.name),
+            "data" => {
+                if self.has_data {
+                    self.event.data.push('\n');
+                }
+                self.event.data.push_str(value);
+                self.has_data = true;
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+/// The events of a response.
+#[derive(Debug)]
+pub(super) struct Events {
+    response: Response,
+    decoder: Decoder,
+}
+
+impl Events {
+    pub(super) fn new(response: Response) -> Self {
+        Self { response, decoder: Decoder::default() }
+    }
+
+    /// Returns the next event; `None` at the end. Nothing is lost when the future is dropped.
+    pub(super) async fn next(&mut self) -> io::Result<Option<Event>> {
+        loop {
+            if let Some(event) = self.decoder.next() {
+                return Ok(Some(event));
+            }
+            if self.decoder.overflows() {
+                return Err(io::Error::other("the server sent an event that is too long"));
+            }
+            match self.response.chunk().await.map_err(io::Error::other)? {
+                Some(bytes) => self.decoder.push(&bytes),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Decoder, Event};
+
+    #[test]
+    fn events_are_the_same_however_their_bytes_come() {
+        let text = ": hello\r\nevent: endpoint\r\ndata: /messages?id=1\r\n\r\nid: 7\ndata: a\ndata:b\n\nevent: x\n\n";
+        let event = |name: &str, data: &str| Event { name: name.to_owned(), data: data.to_owned() };
+        let expected = [event("endpoint", "/messages?id=1"), event("", "a\nb")];
+        for size in 1..text.len() {
+            let mut decoder = Decoder::default();
+            let mut found = Vec::new();
+            for piece in text.as_bytes().chunks(size) {
+                decoder.push(piece);
+                found.extend(std::iter::from_fn(|| decoder.next()));
+            }
+            assert_eq!(found, expected, "in pieces of {size}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Servers that are somewhere else: streamable HTTP, and HTTP with server-sent events as it was first.
+//!
+//! Redirects are followed to the same origin only, so that headers and tokens stay where they belong.
+
+mod events;
+mod sse;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Once;
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::redirect::{Attempt, Policy};
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+
+use crate::config::Endpoint;
+use crate::wire::MAX_MESSAGE;
+
+pub(crate) use sse::{LegacySse, SseError};
+
+const MAX_REDIRECTS: usize = 5;
+
+/// Headers for every request to a server.
+pub(crate) type Headers = HashMap<HeaderName, HeaderValue>;
+
+/// Why a server cannot be reached at all.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RemoteError {
+    /// A header is not one.
+    #[error("`headers.{0}` is not a header that can be sent; check its name and that its value is one line")]
+    Header(String),
+    /// The HTTP client could not be made.
+    #[error("the HTTP client could not be made")]
+    Client(#[source] reqwest::Error),
+}
+
+/// Chooses who does the cryptography of TLS, if the host has not.
+pub(crate) fn choose_tls() {
+    static PROVIDER: Once = Once::new();
+    PROVIDER.call_once(|| {
+        // It fails only when the host has chosen a provider already, which then serves us too.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+/// Makes an HTTP client for one server.
+pub(crate) fn http_client() -> Result<reqwest::Client, RemoteError> {
+    choose_tls();
+    reqwest::Client::builder()
+        .redirect(Policy::custom(follow_at_home))
+        .connect_timeout(Duration::from_secs(10))
+        .tcp_nodelay(true)
+        .build()
+        .map_err(RemoteError::Client)
+}
+
+fn follow_at_home(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    let keeps_method =
+        matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    let home = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
+    match keeps_method && home && attempt.previous().len() <= MAX_REDIRECTS {
+        true => attempt.follow(),
+        false => attempt.error("a redirect that leaves the server or changes the request"),
+    }
+}
+
+pub(crate) fn headers(entries: &BTreeMap<String, String>) -> Result<Headers, RemoteError> {
+    let parse = |(name, value): (&String, &String)| {
+        let wrong = || RemoteError::Header(name.clone());
+        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        Ok((header, value))
+    };
+    entries.iter().map(parse).collect()
+}
+
+/// How streamable HTTP is spoken with a server.
+pub(crate) fn streamable(endpoint: &Endpoint) -> Result<StreamableHttpClientTransportConfig, RemoteError> {
+    Ok(StreamableHttpClientTransportConfig::with_uri(endpoint.url.as_str())
+        .custom_headers(headers(&endpoint.headers)?)
+        .max_sse_event_size(MAX_MESSAGE)
+        .reinit_on_expired_session(true))
+}

@@ -1,0 +1,286 @@
+//! The task that owns a server: it connects, follows changes, connects again after a death, and ends it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::service::{RoleClient, RunningService};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::link::{CallError, Link};
+use super::state::{LoginState, ServerState, Shared, ToolEntry};
+use crate::auth::Tokens;
+use crate::config::TransportConfig;
+use crate::connect::{ConnectError, Connected, Connector, Era, EraCache};
+use crate::decode::ListedTool;
+use crate::host::{Handler, Host};
+use crate::names::exposed_name;
+use crate::process::Launcher;
+
+/// How long calls may go on when their server is taken away.
+const DRAIN: Duration = Duration::from_secs(30);
+/// How long to wait before the first try after a death; it doubles with each.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_DOUBLINGS: u32 = 6;
+/// How often in a row a program may fail before it is given up. An address is tried for as long as it is wanted.
+const MAX_FAILURES: u32 = 5;
+/// A connection that lasted this long was a good one: what follows is a new beginning.
+const STEADY: Duration = Duration::from_secs(30);
+
+/// What an actor is told.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// End the connection and make a new one.
+    Reload,
+}
+
+/// What an actor works with.
+pub(crate) struct Tools {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) launcher: Arc<Launcher>,
+    pub(crate) eras: Arc<EraCache>,
+    pub(crate) host: Option<Arc<dyn Host>>,
+    pub(crate) tokens: Option<Arc<dyn Tokens>>,
+}
+
+struct Actor {
+    with: Tools,
+    handler: Arc<Handler>,
+    stop: CancellationToken,
+    orders: mpsc::Receiver<Order>,
+    failures: u32,
+}
+
+/// Why a connection is no longer used.
+enum Leave {
+    Stopped,
+    Reload,
+    Died,
+}
+
+/// Starts the task of a server. It ends when the token is cancelled, after everything the server started has.
+pub(crate) fn spawn_actor(
+    with: Tools,
+    stop: CancellationToken,
+    orders: mpsc::Receiver<Order>,
+) -> JoinHandle<()> {
+    let handler = Arc::new(Handler {
+        server: with.shared.config.name.as_str().into(),
+        host: with.host.clone(),
+        tools_changed: Arc::new(Notify::new()),
+    });
+    tokio::spawn(Actor { with, handler, stop, orders, failures: 0 }.run())
+}
+
+impl Actor {
+    async fn run(mut self) {
+        loop {
+            self.with.shared.lost(ServerState::Pending);
+            let opened = tokio::select! {
+                opened = self.open() => opened,
+                () = self.stop.cancelled() => return,
+            };
+            let leave = match opened {
+                Ok((service, link, era)) => self.serve(service, &link, era).await,
+                Err(state) => self.rest_failed(state).await,
+            };
+            match leave {
+                Leave::Stopped => return,
+                Leave::Reload => self.failures = 0,
+                Leave::Died => self.with.shared.restarted(),
+            }
+        }
+    }
+
+    /// Connects and lists the tools, within the time the server has.
+    async fn open(&self) -> Result<(RunningService<RoleClient, Handler>, Link, Era), ServerState> {
+        let shared = &self.with.shared;
+        let limit = shared.config.connect_timeout;
+        match timeout(limit, self.open_slowly()).await {
+            Ok(Ok(opened)) => Ok(opened),
+            Ok(Err(error)) if error.needs_login() => {
+                shared.wants_login(error.challenge().unwrap_or_default());
+                let reason =
+                    format!("{}; log in with `rkat mcp login {}`", crate::causes(&error), shared.config.name);
+                Err(ServerState::NeedsReauth { reason })
+            }
+            Ok(Err(error)) => Err(self.failed(&crate::causes(&error))),
+            Err(_) => {
+                let seconds = limit.as_secs();
+                let advice = format!(
+                    "it was not ready within {seconds} s; if it is slow to start, set `connect_timeout_secs = {}`",
+                    seconds * 3
+                );
+                Err(self.failed(&advice))
+            }
+        }
+    }
+
+    async fn open_slowly(&self) -> Result<(RunningService<RoleClient, Handler>, Link, Era), OpenError> {
+        let shared = &self.with.shared;
+        let tokens = match (&shared.config.transport, &self.with.tokens) {
+            (TransportConfig::Url(endpoint) | TransportConfig::Http(endpoint), Some(tokens)) => {
+                crate::auth::restore(shared, endpoint, tokens).await?
+            }
+            _ => None,
+        };
+        shared.set_login(if tokens.is_some() { LoginState::Ok } else { LoginState::None });
+        let connector = Connector {
+            config: &shared.config,
+            launcher: &self.with.launcher,
+            eras: &self.with.eras,
+            handler: &self.handler,
+            tokens,
+            log: &shared.log,
+        };
+        let Connected { service, era } = connector.connect().await?;
+        let link = Link::new(service.peer().clone(), Arc::clone(&self.handler));
+        let (tools, warnings) = link.list_tools(shared.config.connect_timeout).await?;
+        shared.ready(link.clone(), era, self.entries(tools), warnings);
+        Ok((service, link, era))
+    }
+
+    fn entries(&self, tools: Vec<ListedTool>) -> Vec<ToolEntry> {
+        let config = &self.with.shared.config;
+        let offered = tools.into_iter().filter(|tool| config.offers(&tool.name));
+        offered
+            .map(|listed| ToolEntry { exposed: exposed_name(&config.name, &listed.name), listed })
+            .collect()
+    }
+
+    fn failed(&self, reason: &str) -> ServerState {
+        let shared = &self.with.shared;
+        let mut reason = reason.to_owned();
+        if let Some(ending) = shared.ending() {
+            reason.push_str(&format!("; the program ended ({ending})"));
+        }
+        let tail = shared.stderr_tail();
+        if !tail.is_empty() {
+            let start = tail.ceil_char_boundary(tail.len().saturating_sub(600));
+            reason.push_str(&format!("; it wrote: {}", &tail[start..]));
+        }
+        ServerState::Failed { reason }
+    }
+
+    /// Uses a connection until it ends or is to be ended.
+    async fn serve(&mut self, service: RunningService<RoleClient, Handler>, link: &Link, era: Era) -> Leave {
+        let closed = service.cancellation_token();
+        let since = Instant::now();
+        let listening = async {
+            if era == Era::Modern {
+                link.listen().await;
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::pin!(listening);
+        let waiting = service.waiting();
+        tokio::pin!(waiting);
+        let leave = loop {
+            tokio::select! {
+                _ = &mut waiting => break Leave::Died,
+                () = self.stop.cancelled() => break Leave::Stopped,
+                order = self.orders.recv() => match order {
+                    Some(Order::Reload) => break Leave::Reload,
+                    None => break Leave::Stopped,
+                },
+                () = self.handler.tools_changed.notified() => self.relist(link, era).await,
+                () = &mut listening => {}
+            }
+        };
+        if let Leave::Died = leave {
+            if since.elapsed() >= STEADY {
+                self.failures = 0;
+            }
+            let reason = self.failed("the connection ended");
+            return self.rest(reason).await;
+        }
+        let coming_back = matches!(leave, Leave::Reload);
+        self.with.shared.lost(if coming_back { ServerState::Pending } else { ServerState::Removing });
+        let _ = timeout(DRAIN, self.with.shared.calls_ended()).await;
+        closed.cancel();
+        let _ = waiting.await;
+        leave
+    }
+
+    async fn relist(&self, link: &Link, era: Era) {
+        let shared = &self.with.shared;
+        match link.list_tools(shared.config.connect_timeout).await {
+            Ok((tools, warnings)) => shared.ready(link.clone(), era, self.entries(tools), warnings),
+            Err(error) => shared.note_error(format!("the changed tools could not be listed: {error}")),
+        }
+    }
+
+    /// Waits after a failed try: for the next one, or for somebody to ask for it.
+    async fn rest_failed(&mut self, state: ServerState) -> Leave {
+        let local = matches!(self.with.shared.config.transport, TransportConfig::Stdio { .. });
+        // A program that never came up would not the next time; an address that was not there may be.
+        let hopeless = matches!(state, ServerState::NeedsReauth { .. })
+            || (local && self.with.shared.view().restarts == 0 && self.failures == 0);
+        if hopeless {
+            self.with.shared.lost(state);
+            return self.await_order().await;
+        }
+        self.rest(state).await
+    }
+
+    async fn rest(&mut self, state: ServerState) -> Leave {
+        self.failures = self.failures.saturating_add(1);
+        let local = matches!(self.with.shared.config.transport, TransportConfig::Stdio { .. });
+        if local && self.failures > MAX_FAILURES {
+            self.with.shared.lost(state);
+            return self.await_order().await;
+        }
+        // A server that was well is pending while it comes back; one that was not is failed.
+        let first = self.failures == 1 && self.with.shared.link().is_some();
+        self.with.shared.lost(if first { ServerState::Pending } else { state.clone() });
+        if let ServerState::Failed { reason } = state {
+            self.with.shared.note_error(reason);
+        }
+        let pause = (FIRST_PAUSE * 2_u32.pow((self.failures - 1).min(MAX_DOUBLINGS))).min(LONGEST_PAUSE);
+        tokio::select! {
+            () = sleep(pause) => Leave::Died,
+            leave = self.await_order() => leave,
+        }
+    }
+
+    async fn await_order(&mut self) -> Leave {
+        tokio::select! {
+            () = self.stop.cancelled() => Leave::Stopped,
+            order = self.orders.recv() => match order {
+                Some(Order::Reload) => Leave::Reload,
+                None => Leave::Stopped,
+            },
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum OpenError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("its tools could not be listed")]
+    List(#[from] CallError),
+    #[error(transparent)]
+    Auth(#[from] rmcp::transport::auth::AuthError),
+}
+
+impl OpenError {
+    fn needs_login(&self) -> bool {
+        match self {
+            Self::Connect(error) => error.needs_login(),
+            Self::List(error) => matches!(error, CallError::NeedsLogin { .. }),
+            Self::Auth(_) => false,
+        }
+    }
+
+    fn challenge(&self) -> Option<&str> {
+        match self {
+            Self::Connect(error) => error.challenge(),
+            Self::List(CallError::NeedsLogin { challenge }) => Some(challenge),
+            Self::List(_) | Self::Auth(_) => None,
+        }
+    }
+}

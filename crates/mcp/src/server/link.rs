@@ -1,0 +1,217 @@
+//! Requests over an open connection: with time limits, with cancellation, and with the questions a server may
+//! have in between.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    CancelledNotification, CancelledNotificationParam, ClientRequest, CustomRequest, RequestId, ServerResult,
+    SubscriptionFilter,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use serde_json::{Map, Value, json};
+
+use crate::decode::{self, ListedTool};
+use crate::host::{Handler, Question};
+
+/// How many pages of a list are read, and how many entries.
+const MAX_PAGES: usize = 100;
+const MAX_TOOLS: usize = 2048;
+/// How often a server may ask back before it answers.
+const MAX_ROUNDS: usize = 8;
+/// How many silences make the longest call: one that keeps reporting progress ends too.
+const CEILING: u32 = 12;
+
+/// An open connection.
+#[derive(Clone)]
+pub(crate) struct Link {
+    peer: Peer<RoleClient>,
+    handler: Arc<Handler>,
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Link").field("server", &self.handler.server).finish_non_exhaustive()
+    }
+}
+
+/// Why a request has no result.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    #[error("the server gave no answer and no sign of progress for {} s", .0.as_secs())]
+    Timeout(Duration),
+    #[error("{message} ({code})")]
+    Refused { code: i32, message: String },
+    #[error("the connection to the server ended")]
+    Closed,
+    #[error("the server wants the user to log in")]
+    NeedsLogin { challenge: String },
+    #[error("the server could not be reached: {0}")]
+    Unreachable(String),
+    #[error("{0}")]
+    Confused(&'static str),
+}
+
+/// Tells the server when a request is given up.
+struct CancelOnDrop {
+    peer: Peer<RoleClient>,
+    request: Option<RequestId>,
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        let Some(request) = self.request.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let peer = self.peer.clone();
+        runtime.spawn(async move {
+            let params = CancelledNotificationParam::new(Some(request), Some("no longer needed".to_owned()));
+            let _ = peer.send_notification(CancelledNotification::new(params).into()).await;
+        });
+    }
+}
+
+impl Link {
+    pub(crate) fn new(peer: Peer<RoleClient>, handler: Arc<Handler>) -> Self {
+        Self { peer, handler }
+    }
+
+    /// What the server says about itself, when it is short enough to be read.
+    pub(crate) fn instructions(&self) -> Option<String> {
+        let info = self.peer.peer_info()?;
+        info.instructions.as_ref().map(|text| text.chars().take(4000).collect())
+    }
+
+    pub(crate) fn has_resources(&self) -> bool {
+        self.peer.peer_info().is_some_and(|info| info.capabilities.resources.is_some())
+    }
+
+    pub(crate) fn has_prompts(&self) -> bool {
+        self.peer.peer_info().is_some_and(|info| info.capabilities.prompts.is_some())
+    }
+
+    fn has_tools(&self) -> bool {
+        self.peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some())
+    }
+
+    /// Asks for one thing and waits at most so long between two signs of life.
+    pub(crate) async fn request(
+        &self,
+        method: &str,
+        params: Map<String, Value>,
+        silence: Duration,
+    ) -> Result<Value, CallError> {
+        let options = PeerRequestOptions::with_timeout(silence)
+            .reset_timeout_on_progress()
+            .with_max_total_timeout(silence * CEILING);
+        let request = ClientRequest::CustomRequest(CustomRequest::new(method, Some(Value::Object(params))));
+        let handle = self.peer.send_request_with_option(request, options).await.map_err(call_error)?;
+        let mut guard = CancelOnDrop { peer: self.peer.clone(), request: Some(handle.id.clone()) };
+        let answer = handle.await_response().await;
+        guard.request = None;
+        match answer.map_err(call_error)? {
+            ServerResult::CustomResult(result) => Ok(result.0),
+            other => {
+                serde_json::to_value(other).map_err(|_| CallError::Confused("the answer cannot be read"))
+            }
+        }
+    }
+
+    /// Asks for something that may need the user's answers first.
+    pub(crate) async fn converse(
+        &self,
+        method: &str,
+        mut params: Map<String, Value>,
+        silence: Duration,
+    ) -> Result<Value, CallError> {
+        for _ in 0..MAX_ROUNDS {
+            let result = self.request(method, params.clone(), silence).await?;
+            match result.get("resultType").and_then(Value::as_str) {
+                Some("input_required") => {}
+                Some("task") => {
+                    return Err(CallError::Confused("the server made it a task, which was not asked for"));
+                }
+                _ => return Ok(result),
+            }
+            let answers = self.answers(&result).await?;
+            params.remove("requestState");
+            params.insert("inputResponses".to_owned(), json!(answers));
+            if let Some(state) = result.get("requestState") {
+                params.insert("requestState".to_owned(), state.clone());
+            }
+        }
+        Err(CallError::Confused("the server kept asking back"))
+    }
+
+    async fn answers(&self, result: &Value) -> Result<BTreeMap<String, Value>, CallError> {
+        let mut answers = BTreeMap::new();
+        for (key, request) in result.get("inputRequests").and_then(Value::as_object).into_iter().flatten() {
+            let params = request.get("params").cloned().unwrap_or_else(|| json!({}));
+            let (question, declined) = match request.get("method").and_then(Value::as_str) {
+                Some("elicitation/create") => (Question::Elicitation, Some(json!({ "action": "decline" }))),
+                Some("roots/list") => (Question::Roots, Some(json!({ "roots": [] }))),
+                Some("sampling/createMessage") => (Question::Sampling, None),
+                _ => return Err(CallError::Confused("the server asked back something that is not known")),
+            };
+            let refused = CallError::Confused("the server asked for a model's answer, which it does not get");
+            let answer = self.handler.ask(question, params).await.or(declined).ok_or(refused)?;
+            answers.insert(key.clone(), answer);
+        }
+        Ok(answers)
+    }
+
+    /// Lists all tools, page by page, and what is wrong with the list.
+    pub(crate) async fn list_tools(
+        &self,
+        silence: Duration,
+    ) -> Result<(Vec<ListedTool>, Vec<String>), CallError> {
+        let (mut tools, mut problems) = (Vec::new(), Vec::new());
+        if !self.has_tools() {
+            return Ok((tools, problems));
+        }
+        let mut cursor: Option<String> = None;
+        let mut seen = HashSet::new();
+        for _ in 0..MAX_PAGES {
+            let params = cursor.iter().map(|cursor| ("cursor".to_owned(), json!(cursor))).collect();
+            let page = decode::tool_page(&self.request("tools/list", params, silence).await?);
+            tools.extend(page.tools);
+            problems.extend(page.problems);
+            let Some(next) = page.next else { return Ok((tools, problems)) };
+            if !seen.insert(next.clone()) {
+                problems.push("the list of tools repeats itself; the rest was left out".to_owned());
+                return Ok((tools, problems));
+            }
+            if tools.len() >= MAX_TOOLS {
+                break;
+            }
+            cursor = Some(next);
+        }
+        tools.truncate(MAX_TOOLS);
+        problems.push(format!("the list of tools is too long; {} were taken", tools.len()));
+        Ok((tools, problems))
+    }
+
+    /// Rings the handler's bell for changes a server of the newer generation tells only those who listen.
+    pub(crate) async fn listen(&self) {
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        let Ok(mut subscription) = self.peer.listen(filter).await else { return };
+        while let Ok(Some(_)) = subscription.next().await {
+            self.handler.tools_changed.notify_one();
+        }
+    }
+}
+
+fn call_error(error: ServiceError) -> CallError {
+    match error {
+        ServiceError::McpError(error) => {
+            CallError::Refused { code: error.code.0, message: error.message.into_owned() }
+        }
+        ServiceError::Timeout { timeout } => CallError::Timeout(timeout),
+        ServiceError::TransportClosed | ServiceError::Cancelled { .. } => CallError::Closed,
+        ServiceError::TransportSend(error) => match crate::auth::challenge(error.error.as_ref()) {
+            Some(challenge) => CallError::NeedsLogin { challenge },
+            None => CallError::Unreachable(crate::causes(error.error.as_ref())),
+        },
+        other => CallError::Unreachable(crate::causes(&other)),
+    }
+}

@@ -1,0 +1,12 @@
+//! One server: its state, its actor, its connection and its tools.
+
+mod actor;
+mod link;
+mod state;
+mod tool;
+
+pub(crate) use actor::{Order, Tools as ActorTools, spawn_actor};
+pub(crate) use link::{CallError, Link};
+pub use state::{LoginState, ServerState, ServerView, ToolName};
+pub(crate) use state::{Shared, ToolEntry};
+pub(crate) use tool::{McpTool, failure, unavailable};

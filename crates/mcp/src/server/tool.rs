@@ -1,0 +1,106 @@
+//! A server's tool, as a run calls it.
+
+use std::sync::Arc;
+
+use meerkat_core::{BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolOutput};
+use serde_json::{Map, Value, json};
+
+use super::{CallError, ServerState, Shared, ToolEntry};
+use crate::decode;
+
+/// One tool of one server. It stays callable when the server is connected anew.
+pub(crate) struct McpTool {
+    server: Arc<Shared>,
+    /// What the server calls it.
+    tool: String,
+    def: ToolDef,
+}
+
+impl McpTool {
+    pub(crate) fn new(server: Arc<Shared>, entry: &ToolEntry, exposed: String) -> Self {
+        let def = ToolDef {
+            name: exposed,
+            description: entry.listed.description.clone(),
+            input_schema: entry.listed.input_schema.clone(),
+        };
+        Self { server, tool: entry.listed.name.clone(), def }
+    }
+
+    async fn run(&self, arguments: Value) -> ToolOutput {
+        let arguments = match arguments {
+            Value::Object(_) => arguments,
+            Value::Null => json!({}),
+            _ => {
+                return ToolOutput::failure(ToolFailure::InvalidArguments, "the arguments must be an object");
+            }
+        };
+        let Some(link) = self.server.link() else { return unavailable(&self.server) };
+        let _call = self.server.begin_call();
+        let params =
+            Map::from_iter([("name".to_owned(), json!(self.tool)), ("arguments".to_owned(), arguments)]);
+        match link.converse("tools/call", params, self.server.config.tool_timeout).await {
+            Ok(result) => decode::tool_output(&result),
+            Err(error) => failure(&self.server, &error),
+        }
+    }
+}
+
+impl Tool for McpTool {
+    fn def(&self) -> &ToolDef {
+        &self.def
+    }
+
+    fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {
+        Box::pin(self.run(invocation.call.args))
+    }
+}
+
+/// What the model is told when a server is not there.
+pub(crate) fn unavailable(server: &Shared) -> ToolOutput {
+    let name = &server.config.name;
+    let why = match server.state() {
+        ServerState::Pending | ServerState::Ready => {
+            "is being connected again; try again in a moment".to_owned()
+        }
+        ServerState::Failed { reason } => format!("has failed: {reason}"),
+        ServerState::NeedsReauth { .. } => "needs the user to log in".to_owned(),
+        ServerState::Disabled | ServerState::Removing => "was taken away".to_owned(),
+    };
+    ToolOutput::failure(ToolFailure::Unavailable, &format!("the server `{name}` {why}"))
+}
+
+/// What the model is told when a call fails.
+pub(crate) fn failure(server: &Shared, error: &CallError) -> ToolOutput {
+    let name = &server.config.name;
+    // Why a connection ended is known better by the task that watches it.
+    if !matches!(error, CallError::Closed) {
+        server.note_error(error.to_string());
+    }
+    match error {
+        CallError::Timeout(_) => {
+            let seconds = server.config.tool_timeout.as_secs();
+            let message = format!(
+                "{error}; the call was cancelled. If the tool needs longer, set `tool_timeout_secs = {}` for `{name}`",
+                seconds * 2
+            );
+            ToolOutput::failure(ToolFailure::Timeout, &message)
+        }
+        CallError::Refused { code: -32602, message } => {
+            ToolOutput::failure(ToolFailure::InvalidArguments, message)
+        }
+        CallError::Refused { .. } | CallError::Confused(_) => {
+            ToolOutput::failure(ToolFailure::ExecutionFailed, &error.to_string())
+        }
+        CallError::Closed => {
+            let message =
+                format!("the server `{name}` went away during the call, which may have taken effect");
+            ToolOutput::failure(ToolFailure::ExecutionFailed, &message)
+        }
+        CallError::NeedsLogin { challenge } => {
+            server.wants_login(challenge);
+            let message = format!("the server `{name}` wants the user to log in: `rkat mcp login {name}`");
+            ToolOutput::failure(ToolFailure::AccessDenied, &message)
+        }
+        CallError::Unreachable(_) => ToolOutput::failure(ToolFailure::Unavailable, &error.to_string()),
+    }
+}

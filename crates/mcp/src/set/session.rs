@@ -1,0 +1,216 @@
+//! The servers of one session: those that all sessions share, less those it took away, and its own.
+//!
+//! A connection is shared wherever that is possible, so ten sessions do not start ten processes. What a session
+//! changes is changed for it alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use meerkat_core::{Tool, ToolConfigChange, ToolConfigOperation, ToolSource};
+
+use super::changes::{Change, outcome, told};
+use super::{ServerSet, offer};
+use crate::server::{ServerState, ServerView, Shared};
+
+/// The servers that one session uses. Dropping it ends those that are its own.
+pub struct SessionServers {
+    shared: Arc<ServerSet>,
+    /// Most sessions never have one of their own.
+    own: OnceLock<Box<ServerSet>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    staged: Vec<Staged>,
+    /// The shared servers that the session does without.
+    hidden: BTreeSet<String>,
+    /// The states that were last told of; nothing before the first step.
+    told: Option<BTreeMap<String, ServerState>>,
+}
+
+enum Staged {
+    Change(Change),
+    /// A shared server is wanted again.
+    Show(String),
+}
+
+impl SessionServers {
+    /// Makes the servers of a session that has none of its own yet.
+    #[must_use]
+    pub fn new(shared: Arc<ServerSet>) -> Self {
+        Self { shared, own: OnceLock::new(), state: Mutex::default() }
+    }
+
+    /// Notes a change that takes effect before the session's next step.
+    pub fn stage(&self, change: Change) {
+        self.state().staged.push(Staged::Change(change));
+    }
+
+    /// Notes that a shared server of this name is wanted, in place of one of the session's own.
+    pub fn stage_shared(&self, name: String) {
+        self.state().staged.push(Staged::Show(name));
+    }
+
+    /// Names the servers that the session has, as they will be after the changes that were noted.
+    #[must_use]
+    pub fn names(&self) -> BTreeSet<String> {
+        let mut names: BTreeSet<_> =
+            self.visible().into_iter().map(|shared| shared.config.name.clone()).collect();
+        for staged in &self.state().staged {
+            match staged {
+                Staged::Change(Change::Add(config)) => names.insert(config.name.clone()),
+                Staged::Show(name) => names.insert(name.clone()),
+                Staged::Change(Change::Remove(name)) => names.remove(name),
+                Staged::Change(Change::Reload(_)) => false,
+            };
+        }
+        names
+    }
+
+    /// Shows every server of the session as it is now.
+    #[must_use]
+    pub fn views(&self) -> Vec<ServerView> {
+        offer::views(&self.visible())
+    }
+
+    /// Ends the session's own servers and waits until all that they started is gone.
+    pub async fn close(&self) {
+        if let Some(own) = self.own.get() {
+            own.close().await;
+        }
+    }
+
+    fn has_own(&self, name: &str) -> bool {
+        self.own.get().is_some_and(|own| own.has(name))
+    }
+
+    /// Makes a change to the session's own servers.
+    fn make_own(&self, change: Change) -> ToolConfigChange {
+        self.own.get_or_init(|| Box::new(self.shared.sibling())).make(change)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the servers in the order of their names, so that names of tools do not depend on whose they are.
+    fn visible(&self) -> Vec<Arc<Shared>> {
+        let state = self.state();
+        let shared = self.shared.all().into_iter();
+        let mut servers: Vec<_> = shared
+            .filter(|shared| !state.hidden.contains(&shared.config.name))
+            .chain(self.own.get().into_iter().flat_map(|own| own.all()))
+            .collect();
+        drop(state);
+        servers.sort_by(|a, b| a.config.name.cmp(&b.config.name));
+        servers
+    }
+
+    fn is_shared(&self, state: &State, name: &str) -> bool {
+        !state.hidden.contains(name) && self.shared.has(name)
+    }
+
+    fn make(&self, staged: Staged) -> Option<ToolConfigChange> {
+        match staged {
+            Staged::Change(Change::Add(config)) => {
+                let name = config.name.clone();
+                let mut state = self.state();
+                state.hidden.insert(name.clone());
+                state.tell(&name);
+                drop(state);
+                Some(self.make_own(Change::Add(config)))
+            }
+            Staged::Change(Change::Remove(name)) => Some(self.remove(&name)),
+            Staged::Change(Change::Reload(name)) => Some(self.reload(name.as_deref())),
+            Staged::Show(name) => {
+                self.state().hidden.remove(&name);
+                self.has_own(&name).then(|| self.make_own(Change::Remove(name)))
+            }
+        }
+    }
+
+    fn remove(&self, name: &str) -> ToolConfigChange {
+        let mut state = self.state();
+        let own = self.has_own(name);
+        let known = own || self.is_shared(&state, name);
+        state.hidden.insert(name.to_owned());
+        if let Some(told) = &mut state.told {
+            told.remove(name);
+        }
+        drop(state);
+        if own {
+            self.make_own(Change::Remove(name.to_owned()));
+        }
+        let (status, phase) = if known { ("applied", "removed") } else { ("rejected", "unknown") };
+        told(ToolConfigOperation::Remove, name, status, phase)
+    }
+
+    fn reload(&self, name: Option<&str>) -> ToolConfigChange {
+        let chosen: Vec<_> = self.visible().into_iter().map(|shared| shared.config.name.clone()).collect();
+        let chosen: Vec<_> =
+            chosen.into_iter().filter(|known| name.is_none_or(|name| name == known)).collect();
+        for known in &chosen {
+            self.state().tell(known);
+            let reload = Change::Reload(Some(known.clone()));
+            if self.has_own(known) {
+                self.make_own(reload);
+            } else {
+                self.shared.make(reload);
+            }
+        }
+        let unknown = chosen.is_empty() && name.is_some();
+        let (status, phase) = if unknown { ("rejected", "unknown") } else { ("applied", "pending") };
+        told(ToolConfigOperation::Reload, name.unwrap_or("*"), status, phase)
+    }
+
+    /// Tells what happened to servers since the last time, whoever changed them.
+    fn tell_states(&self) -> Vec<ToolConfigChange> {
+        let now: BTreeMap<_, _> =
+            self.visible().into_iter().map(|shared| (shared.config.name.clone(), shared.state())).collect();
+        let mut state = self.state();
+        let known = state
+            .told
+            .get_or_insert_with(|| now.keys().map(|name| (name.clone(), ServerState::Pending)).collect());
+        let mut changes = Vec::new();
+        for name in known.keys().filter(|name| !now.contains_key(*name)) {
+            changes.push(told(ToolConfigOperation::Remove, name, "applied", "removed"));
+        }
+        for (name, server) in &now {
+            if !known.contains_key(name) {
+                changes.push(told(ToolConfigOperation::Add, name, "applied", "pending"));
+            }
+            if known.get(name).unwrap_or(&ServerState::Pending) != server {
+                changes.extend(outcome(name, server));
+            }
+        }
+        *known = now;
+        changes
+    }
+}
+
+impl State {
+    /// Notes that it was told that a server is connecting.
+    fn tell(&mut self, name: &str) {
+        if let Some(told) = &mut self.told {
+            told.insert(name.to_owned(), ServerState::Pending);
+        }
+    }
+}
+
+impl ToolSource for SessionServers {
+    fn settle(&self) -> Vec<ToolConfigChange> {
+        let staged = std::mem::take(&mut self.state().staged);
+        let mut changes: Vec<_> = staged.into_iter().filter_map(|staged| self.make(staged)).collect();
+        changes.extend(self.tell_states());
+        changes
+    }
+
+    fn notice(&self) -> Option<String> {
+        offer::pending_notice(&self.visible())
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        offer::tools(&self.visible())
+    }
+}

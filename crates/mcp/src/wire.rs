@@ -1,0 +1,250 @@
+//! Messages on a stream of ours: what was asked and is not answered yet, and what a line from a server means.
+//!
+//! Results are handed on as they are and decoded where they are used, piece by piece, so that one odd piece does
+//! not cost the rest. Only the answers that open a connection are decoded at once.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    ClientJsonRpcMessage, CustomResult, ErrorCode, ErrorData, JsonRpcMessage, NumberOrString, RequestId,
+    ServerJsonRpcMessage, ServerResult,
+};
+use rmcp::service::TxJsonRpcMessage;
+use serde_json::Value;
+use tokio::time::Instant;
+
+/// The longest message that is read.
+pub(crate) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
+/// How long a server may think about a question that only the newer generation knows.
+pub(crate) const PROBE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How an answer is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// It opens a connection.
+    Typed,
+    /// It is anything else.
+    Raw,
+}
+
+/// The requests that wait for an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    open: Mutex<HashMap<RequestId, Reading>>,
+    probe: Mutex<Option<(RequestId, Instant)>>,
+    patient: bool,
+}
+
+impl Pending {
+    /// Makes one that waits for every answer as long as its asker does.
+    pub(crate) fn patient() -> Self {
+        Self { patient: true, ..Self::default() }
+    }
+
+    /// Notes a message that is about to be sent.
+    pub(crate) fn sent(&self, message: &TxJsonRpcMessage<RoleClient>) {
+        match message {
+            ClientJsonRpcMessage::Request(request) => {
+                let method = request.request.method();
+                let reading = match method {
+                    "initialize" | "server/discover" | "subscriptions/listen" => Reading::Typed,
+                    _ => Reading::Raw,
+                };
+                self.lock().insert(request.id.clone(), reading);
+                if method == "server/discover" && !self.patient {
+                    *self.probe() = Some((request.id.clone(), Instant::now() + PROBE_DEADLINE));
+                }
+            }
+            ClientJsonRpcMessage::Notification(notification) => {
+                // A request that was cancelled may never be answered, so nothing waits for it any more.
+                let json = serde_json::to_value(&notification.notification).unwrap_or_default();
+                if json["method"] == "notifications/cancelled"
+                    && let Some(id) = read_id(&json["params"]["requestId"])
+                {
+                    self.lock().remove(&id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// When to give up on the question whether a server is of the newer generation.
+    pub(crate) fn probe_deadline(&self) -> Option<Instant> {
+        self.probe().as_ref().map(|(_, deadline)| *deadline)
+    }
+
+    /// Answers that question in the server's place, as an older server would.
+    pub(crate) fn give_up_probe(&self) -> Option<ServerJsonRpcMessage> {
+        let (id, _) = self.probe().take()?;
+        self.lock().remove(&id);
+        let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer to server/discover", None);
+        Some(ServerJsonRpcMessage::error(error, Some(id)))
+    }
+
+    /// Reads a message; `None` for anything that is not one, and for an answer that nobody waits for.
+    pub(crate) fn read(&self, bytes: &[u8]) -> Option<ServerJsonRpcMessage> {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let message: Value = serde_json::from_slice(bytes.trim_ascii()).ok()?;
+        if message.get("jsonrpc")? != "2.0" {
+            return None;
+        }
+        if message.get("method").is_some() {
+            return serde_json::from_value(message).ok();
+        }
+        let id = self.known_id(message.get("id")?)?;
+        let reading = self.lock().remove(&id)?;
+        if self.probe().as_ref().is_some_and(|(probe, _)| *probe == id) {
+            *self.probe() = None;
+        }
+        Some(answer(message, id, reading))
+    }
+
+    /// Fails the request that a message answers of which only the head is known; `None` if nobody knows which.
+    pub(crate) fn too_long(&self, head: &[u8]) -> Option<ServerJsonRpcMessage> {
+        let text = String::from_utf8_lossy(head);
+        let mut open = self.lock();
+        let named = id_in(&text).filter(|id| open.contains_key(id));
+        let only = || (open.len() == 1).then(|| open.keys().next().cloned()).flatten();
+        let id = named.or_else(only)?;
+        open.remove(&id);
+        let megabytes = MAX_MESSAGE / (1024 * 1024);
+        let error = ErrorData::internal_error(
+            format!("the server's answer is longer than {megabytes} MiB and was not read; ask for less"),
+            None,
+        );
+        Some(ServerJsonRpcMessage::error(error, Some(id)))
+    }
+
+    /// Some servers give the number of a request back as a string.
+    fn known_id(&self, id: &Value) -> Option<RequestId> {
+        let id = read_id(id)?;
+        let open = self.lock();
+        if open.contains_key(&id) {
+            return Some(id);
+        }
+        match &id {
+            NumberOrString::String(text) => {
+                text.parse().ok().map(NumberOrString::Number).filter(|id| open.contains_key(id))
+            }
+            NumberOrString::Number(_) => None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Reading>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn probe(&self) -> MutexGuard<'_, Option<(RequestId, Instant)>> {
+        self.probe.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn answer(mut message: Value, id: RequestId, reading: Reading) -> ServerJsonRpcMessage {
+    if let Some(error) = message.get_mut("error").map(Value::take).filter(|error| !error.is_null()) {
+        let text = error["message"].as_str().unwrap_or("the server gave no reason").to_owned();
+        let code = error["code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or(-32603);
+        let data = error.get("data").cloned();
+        return ServerJsonRpcMessage::error(ErrorData::new(ErrorCode(code), text, data), Some(id));
+    }
+    let result = message.get_mut("result").map(Value::take).unwrap_or_default();
+    let result = match reading {
+        Reading::Typed => serde_json::from_value(result.clone())
+            .unwrap_or_else(|_| ServerResult::CustomResult(CustomResult::new(result))),
+        Reading::Raw => ServerResult::CustomResult(CustomResult::new(result)),
+    };
+    JsonRpcMessage::response(result, id)
+}
+
+fn read_id(id: &Value) -> Option<RequestId> {
+    match id {
+        Value::Number(number) => number.as_i64().map(NumberOrString::Number),
+        Value::String(text) => Some(NumberOrString::String(text.as_str().into())),
+        _ => None,
+    }
+}
+
+/// Finds the `"id"` of an answer, which servers write at its beginning.
+fn id_in(head: &str) -> Option<RequestId> {
+    let result = head.find("\"result\"").unwrap_or(head.len());
+    let after = head[..result].split_once("\"id\"")?.1.trim_start().strip_prefix(':')?.trim_start();
+    match after.strip_prefix('"') {
+        Some(text) => Some(NumberOrString::String(text.split_once('"')?.0.into())),
+        None => {
+            let digits = after.split(|c: char| !c.is_ascii_digit()).next()?;
+            digits.parse().ok().map(NumberOrString::Number)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::{
+        ClientJsonRpcMessage, ClientRequest, CustomRequest, DiscoverRequest, DiscoverRequestParams,
+        NumberOrString,
+    };
+    use serde_json::{Value, json};
+
+    use super::Pending;
+
+    fn asked(ids: &[i64]) -> Pending {
+        let pending = Pending::default();
+        for id in ids {
+            let request = ClientRequest::CustomRequest(CustomRequest::new("tools/list", None));
+            pending.sent(&ClientJsonRpcMessage::request(request, NumberOrString::Number(*id)));
+        }
+        pending
+    }
+
+    fn read(pending: &Pending, line: &str) -> Option<Value> {
+        pending.read(line.as_bytes()).map(|message| serde_json::to_value(message).unwrap())
+    }
+
+    #[test]
+    fn what_is_not_a_message_is_skipped() {
+        let pending = asked(&[1]);
+        let lines =
+            ["Listening on stdio", "{\"level\":\"info\",\"id\":1}", "{", "[]", "\"jsonrpc\"", "7", ""];
+        for line in lines {
+            assert_eq!(read(&pending, line), None, "{line}");
+        }
+        let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":1}]}}"#;
+        let expected = json!({ "jsonrpc": "2.0", "id": 1, "result": { "tools": [{ "name": 1 }] } });
+        assert_eq!(read(&pending, answer), Some(expected));
+        assert_eq!(read(&pending, answer), None, "an answer is given once");
+    }
+
+    #[test]
+    fn a_number_may_come_back_as_text_and_a_mark_may_come_first() {
+        let line = "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"2\",\"error\":{\"message\":\"no\"}}\r";
+        let expected = json!({ "jsonrpc": "2.0", "id": 2, "error": { "code": -32603, "message": "no" } });
+        assert_eq!(read(&asked(&[2]), line), Some(expected));
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_fails_the_request_it_answers() {
+        let failed = |open: &[i64], head: &[u8]| {
+            asked(open).too_long(head).map(|message| serde_json::to_value(message).unwrap()["id"].clone())
+        };
+        let head = br#"{"jsonrpc":"2.0","id":2,"result":{"content":"xxxxx"#;
+        assert_eq!(failed(&[1, 2], head), Some(json!(2)));
+        assert_eq!(failed(&[7], b"{\"result\":{\"id\":2"), Some(json!(7)));
+        assert_eq!(failed(&[1, 2], b"{\"result\":{\"id\":2"), None);
+    }
+
+    #[tokio::test]
+    async fn a_question_nobody_answers_is_answered_once() {
+        let pending = Pending::default();
+        assert!(pending.probe_deadline().is_none());
+        let request = ClientRequest::DiscoverRequest(DiscoverRequest::new(DiscoverRequestParams {}));
+        pending.sent(&ClientJsonRpcMessage::request(request, NumberOrString::Number(0)));
+        assert!(pending.probe_deadline().is_some());
+        let message = serde_json::to_value(pending.give_up_probe().unwrap()).unwrap();
+        let error = json!({ "code": -32601, "message": "no answer to server/discover" });
+        assert_eq!(message, json!({ "jsonrpc": "2.0", "id": 0, "error": error }));
+        assert!(pending.give_up_probe().is_none());
+        assert_eq!(read(&pending, r#"{"jsonrpc":"2.0","id":0,"result":{}}"#), None, "too late");
+    }
+}

@@ -1,0 +1,179 @@
+use meerkat_core::{ToolFailure, ToolOutput};
+use meerkat_mcp::{Change, ServerState};
+use serde_json::json;
+
+use crate::support::{call, names, odd, run, set_of, settled, tool, until, view};
+
+#[tokio::test]
+async fn a_call_is_answered_and_other_things_can_be_read() {
+    let set = settled(&[odd("odd", "well")]).await;
+    assert_eq!(names(&set), ["odd__do", "mcp_resources", "mcp_prompts"]);
+    assert_eq!(call(&set, "odd__do", json!({ "a": 1 })).await, ToolOutput::text("{\"a\":1}"));
+    assert_eq!(
+        call(&set, "mcp_resources", json!({ "server": "odd" })).await,
+        ToolOutput::text("{\"resources\":[{\"uri\":\"odd://a\",\"name\":\"a\"}]}")
+    );
+    assert_eq!(
+        call(&set, "mcp_resources", json!({ "server": "odd", "uri": "odd://a" })).await,
+        ToolOutput::text("[resource odd://a]\nwhat is in it")
+    );
+    assert_eq!(
+        call(&set, "mcp_prompts", json!({ "server": "odd", "name": "review" })).await,
+        ToolOutput::text("review")
+    );
+    let failed = call(&set, "mcp_prompts", json!({ "server": "odd" })).await;
+    assert_eq!(failed, ToolOutput::failure(ToolFailure::ExecutionFailed, "not known (-32601)"));
+    set.close().await;
+}
+
+#[tokio::test]
+async fn garbage_between_answers_is_skipped() {
+    let set = settled(&[odd("odd", "garbage")]).await;
+    assert_eq!(call(&set, "odd__do", json!({})).await, ToolOutput::text("{}"));
+    set.close().await;
+}
+
+#[tokio::test]
+async fn the_text_of_a_failed_call_is_kept() {
+    let set = settled(&[odd("odd", "fails")]).await;
+    let output = call(&set, "odd__do", json!({})).await;
+    assert_eq!(output, ToolOutput { is_error: true, ..ToolOutput::text("out of ink") });
+    set.close().await;
+}
+
+#[tokio::test]
+async fn an_answer_of_fifty_megabytes_fails_its_call_and_nothing_else() {
+    let set = settled(&[odd("odd", "huge")]).await;
+    let output = call(&set, "odd__do", json!({})).await;
+    let message = "the server's answer is longer than 16 MiB and was not read; ask for less (-32603)";
+    assert_eq!(output, ToolOutput::failure(ToolFailure::ExecutionFailed, message));
+    assert_eq!(view(&set, "odd").state, ServerState::Ready);
+    set.close().await;
+}
+
+#[tokio::test]
+async fn a_call_without_answer_is_cancelled_in_time() {
+    let mut entry = odd("odd", "never-answers");
+    entry["tool_timeout_secs"] = json!(1);
+    let set = settled(&[entry]).await;
+    let output = call(&set, "odd__do", json!({})).await;
+    let message = "the server gave no answer and no sign of progress for 1 s; the call was cancelled. If the tool \
+                   needs longer, set `tool_timeout_secs = 2` for `odd`";
+    assert_eq!(output, ToolOutput::failure(ToolFailure::Timeout, message));
+    until("the server hears of it", || view(&set, "odd").stderr_tail.contains("a call was cancelled")).await;
+    set.close().await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_is_cancelled() {
+    let set = settled(&[odd("odd", "never-answers")]).await;
+    let tool = tool(&set, "odd__do");
+    let calling = tokio::spawn(async move { run(&*tool, json!({})).await });
+    tokio::task::yield_now().await;
+    until("the call is on its way", || {
+        calling.abort();
+        calling.is_finished()
+    })
+    .await;
+    // A call that never reached the server needs no cancellation; one that did gets it.
+    let again = crate::support::tool(&set, "odd__do");
+    let calling = tokio::time::timeout(std::time::Duration::from_millis(500), run(&*again, json!({})));
+    assert!(calling.await.is_err());
+    until("the server hears of it", || view(&set, "odd").stderr_tail.contains("a call was cancelled")).await;
+    set.close().await;
+}
+
+#[tokio::test]
+async fn progress_keeps_a_slow_call_alive() {
+    let mut entry = odd("odd", "progresses");
+    entry["tool_timeout_secs"] = json!(1);
+    let set = settled(&[entry]).await;
+    assert_eq!(call(&set, "odd__do", json!({})).await, ToolOutput::text("done"));
+    set.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_in_a_call_comes_back() {
+    let set = settled(&[odd("odd", "dies-in-call")]).await;
+    let output = call(&set, "odd__do", json!({})).await;
+    let message = "the server `odd` went away during the call, which may have taken effect";
+    assert_eq!(output, ToolOutput::failure(ToolFailure::ExecutionFailed, message));
+    until("it is back", || view(&set, "odd").restarts == 1 && view(&set, "odd").state == ServerState::Ready)
+        .await;
+    let again = view(&set, "odd");
+    assert!(again.last_error.as_ref().is_some_and(|error| error.contains("I am gone")), "{again:?}");
+    set.close().await;
+}
+
+#[tokio::test]
+async fn tools_that_change_are_listed_anew() {
+    let set = settled(&[odd("odd", "changes")]).await;
+    call(&set, "odd__do", json!({})).await;
+    until("the new tool is there", || names(&set).contains(&"odd__more".to_owned())).await;
+    set.close().await;
+}
+
+#[tokio::test]
+async fn lists_are_read_to_their_end_and_not_beyond() {
+    let set = settled(&[odd("loops", "loops"), odd("pages", "pages")]).await;
+    let tools = |name: &str| view(&set, name).tools.into_iter().map(|tool| tool.exposed).collect::<Vec<_>>();
+    assert_eq!(tools("loops"), ["loops__first", "loops__second"]);
+    assert_eq!(view(&set, "loops").warnings, ["the list of tools repeats itself; the rest was left out"]);
+    assert_eq!(tools("pages"), ["pages__first", "pages__second"]);
+    assert_eq!(view(&set, "pages").warnings, ["tool 1: it has no name"]);
+    set.close().await;
+}
+
+#[tokio::test]
+async fn allowed_and_denied_tools_are_respected() {
+    let mut entry = odd("odd", "pages");
+    entry["deny"] = json!(["first"]);
+    let set = settled(&[entry]).await;
+    assert_eq!(view(&set, "odd").tools.len(), 1);
+    assert_eq!(names(&set)[0], "odd__second");
+    set.close().await;
+}
+
+#[tokio::test]
+async fn two_servers_never_share_a_name() {
+    let set = settled(&[odd("a", "pages"), odd("a__b", "pages")]).await;
+    let mut all = names(&set);
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 6);
+    set.stage(Change::Remove("a".to_owned()));
+    set.apply();
+    assert!(!names(&set).contains(&"a__first".to_owned()));
+    set.close().await;
+}
+
+#[tokio::test]
+async fn a_tool_of_a_server_that_is_gone_says_so() {
+    let set = set_of(&[odd("odd", "well")]);
+    assert!(set.wait(crate::support::LONG).await);
+    let tool = tool(&set, "odd__do");
+    set.close().await;
+    let output = run(&*tool, json!({})).await;
+    assert_eq!(output, ToolOutput::failure(ToolFailure::Unavailable, "the server `odd` was taken away"));
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_too_late_is_nobodys() {
+    let mut entry = odd("odd", "late");
+    entry["tool_timeout_secs"] = json!(1);
+    let set = settled(&[entry]).await;
+    let late = call(&set, "odd__do", json!({})).await;
+    assert!(late.is_error && format!("{:?}", late.content).contains("timeout"), "{late:?}");
+    assert_eq!(call(&set, "odd__do", json!({})).await, ToolOutput::text("in time"));
+    set.close().await;
+}
+
+#[tokio::test]
+async fn progress_alone_does_not_keep_a_call_alive_for_ever() {
+    let mut entry = odd("odd", "progresses-for-ever");
+    entry["tool_timeout_secs"] = json!(1);
+    let set = settled(&[entry]).await;
+    let output = call(&set, "odd__do", json!({})).await;
+    assert!(output.is_error && format!("{:?}", output.content).contains("timeout"), "{output:?}");
+    set.close().await;
+}

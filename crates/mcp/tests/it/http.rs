@@ -1,0 +1,313 @@
+//! Servers that are reached over HTTP, and what they may answer.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use meerkat_core::{ToolFailure, ToolOutput};
+use meerkat_mcp::{Era, ServerState, SetOptions};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::broadcast;
+
+use crate::support::{LONG, call, names, set_with, until, view};
+
+/// A request, as far as a test looks at it.
+#[derive(Debug, Clone)]
+struct Request {
+    line: String,
+    headers: HashMap<String, String>,
+    body: Value,
+}
+
+/// What to answer.
+struct Answer {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    body: String,
+}
+
+type Script = dyn Fn(&Request) -> Answer + Send + Sync;
+
+/// A web server that answers as its script says and remembers what it was asked.
+struct Web {
+    address: String,
+    seen: Arc<Mutex<Vec<Request>>>,
+}
+
+impl Web {
+    async fn start(script: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let seen: Arc<Mutex<Vec<Request>>> = Arc::default();
+        let script: Arc<Script> = Arc::new(script);
+        let log = Arc::clone(&seen);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(converse(stream, Arc::clone(&script), Arc::clone(&log)));
+            }
+        });
+        Self { address, seen }
+    }
+
+    fn methods(&self) -> Vec<String> {
+        let seen = self.seen.lock().unwrap();
+        let methods = seen.iter().filter_map(|request| request.body["method"].as_str());
+        methods.map(str::to_owned).collect()
+    }
+}
+
+async fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
+    let mut line = String::new();
+    stream.read_line(&mut line).await.ok().filter(|count| *count > 0)?;
+    let mut headers = HashMap::new();
+    loop {
+        let mut header = String::new();
+        stream.read_line(&mut header).await.ok()?;
+        match header.trim().split_once(':') {
+            Some((name, value)) => headers.insert(name.to_lowercase(), value.trim().to_owned()),
+            None => break,
+        };
+    }
+    let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    let body = serde_json::from_slice(&body).unwrap_or_default();
+    Some(Request { line: line.trim().to_owned(), headers, body })
+}
+
+async fn converse(stream: TcpStream, script: Arc<Script>, log: Arc<Mutex<Vec<Request>>>) {
+    let mut stream = BufReader::new(stream);
+    while let Some(request) = read(&mut stream).await {
+        let answer = script(&request);
+        log.lock().unwrap().push(request);
+        let mut text = format!("HTTP/1.1 {} x\r\ncontent-length: {}\r\n", answer.status, answer.body.len());
+        for (name, value) in answer.headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str(&format!("\r\n{}", answer.body));
+        if stream.write_all(text.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn status(status: u16) -> Answer {
+    Answer { status, headers: Vec::new(), body: String::new() }
+}
+
+fn result(request: &Request, result: &Value) -> Answer {
+    let body = json!({ "jsonrpc": "2.0", "id": request.body["id"], "result": result }).to_string();
+    Answer { status: 200, headers: vec![("content-type", "application/json".to_owned())], body }
+}
+
+/// What a server of the older generation answers.
+fn older(request: &Request) -> Answer {
+    match request.body["method"].as_str() {
+        Some("initialize") => result(
+            request,
+            &json!({
+                "protocolVersion": "2025-11-25", "capabilities": { "tools": {} },
+                "serverInfo": { "name": "web", "version": "1" },
+            }),
+        ),
+        Some("tools/list") => {
+            result(request, &json!({ "tools": [{ "name": "do", "inputSchema": { "type": "object" } }] }))
+        }
+        Some("tools/call") => result(request, &json!({ "content": [{ "type": "text", "text": "done" }] })),
+        Some("server/discover") => status(404),
+        Some(_) => status(202),
+        None => status(405),
+    }
+}
+
+fn entry(web: &Web) -> Value {
+    json!({ "name": "web", "url": format!("{}/mcp", web.address), "headers": { "x-key": "secret" } })
+}
+
+#[tokio::test]
+async fn an_older_server_is_found_out_and_gets_its_headers() {
+    let web = Web::start(older).await;
+    let set = set_with(SetOptions::default(), &[entry(&web)]);
+    assert!(set.wait(LONG).await);
+    assert_eq!((view(&set, "web").state, view(&set, "web").era), (ServerState::Ready, Some(Era::Legacy)));
+    assert_eq!(call(&set, "web__do", json!({})).await, ToolOutput::text("done"));
+    let methods = web.methods();
+    let order = ["server/discover", "initialize", "notifications/initialized", "tools/list", "tools/call"];
+    assert_eq!(methods, order);
+    let seen = web.seen.lock().unwrap().clone();
+    assert!(
+        seen.iter().all(|request| request.headers.get("x-key").is_some_and(|key| key == "secret")),
+        "{seen:?}"
+    );
+    let offered = seen.iter().find(|request| request.body["method"] == "initialize").unwrap();
+    assert_eq!(offered.body["params"]["protocolVersion"], "2025-11-25");
+}
+
+#[tokio::test]
+async fn an_outage_or_a_refusal_never_makes_a_server_an_older_one() {
+    for code in [401, 403, 500, 503] {
+        let web = Web::start(move |_| status(code)).await;
+        let set = set_with(SetOptions::default(), &[entry(&web)]);
+        assert!(set.wait(LONG).await);
+        let state = view(&set, "web").state;
+        match code {
+            401 => assert!(matches!(state, ServerState::NeedsReauth { .. }), "{code}: {state:?}"),
+            _ => assert!(matches!(state, ServerState::Failed { .. }), "{code}: {state:?}"),
+        }
+        let methods = web.methods();
+        assert!(methods.iter().all(|method| method == "server/discover"), "{code}: {methods:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_expired_is_opened_anew_and_the_call_made_again() {
+    let sessions = Mutex::new(0_u32);
+    let web = Web::start(move |request| {
+        let mut sessions = sessions.lock().unwrap();
+        let current = format!("s{sessions}");
+        match request.body["method"].as_str() {
+            Some("initialize") => {
+                *sessions += 1;
+                let mut answer = older(request);
+                answer.headers.push(("mcp-session-id", format!("s{sessions}")));
+                answer
+            }
+            Some("tools/call") if current == "s1" => status(404),
+            Some("tools/call") if request.headers.get("mcp-session-id") != Some(&current) => status(400),
+            _ => older(request),
+        }
+    })
+    .await;
+    let mut entry = entry(&web);
+    entry["era"] = json!("legacy");
+    let set = set_with(SetOptions::default(), &[entry]);
+    assert!(set.wait(LONG).await);
+    assert_eq!(call(&set, "web__do", json!({})).await, ToolOutput::text("done"));
+    let methods = web.methods();
+    let count = |name: &str| methods.iter().filter(|method| *method == name).count();
+    assert_eq!((count("initialize"), count("tools/call")), (2, 2));
+}
+
+#[tokio::test]
+async fn a_redirect_to_somebody_else_is_not_followed() {
+    let other = Web::start(older).await;
+    let target = format!("{}/mcp", other.address);
+    let web = Web::start(move |_| Answer {
+        status: 307,
+        headers: vec![("location", target.clone())],
+        body: String::new(),
+    });
+    let web = web.await;
+    let set = set_with(SetOptions::default(), &[entry(&web)]);
+    assert!(set.wait(LONG).await);
+    assert!(matches!(view(&set, "web").state, ServerState::Failed { .. }), "{:?}", view(&set, "web"));
+    assert!(other.seen.lock().unwrap().is_empty());
+}
+
+/// A server of the first kind: answers go over a stream that names the address to ask.
+async fn first_kind(endpoint: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/sse", listener.local_addr().unwrap());
+    let (answers, _) = broadcast::channel::<String>(16);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(stream_or_post(stream, endpoint, answers.clone()));
+        }
+    });
+    address
+}
+
+async fn stream_or_post(stream: TcpStream, endpoint: &'static str, answers: broadcast::Sender<String>) {
+    let mut stream = BufReader::new(stream);
+    while let Some(request) = read(&mut stream).await {
+        if request.line.starts_with("GET /sse") {
+            let mut inbox = answers.subscribe();
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+            let opening = format!("{head}event: endpoint\ndata: {endpoint}\n\n");
+            stream.write_all(opening.as_bytes()).await.unwrap();
+            while let Ok(answer) = inbox.recv().await {
+                if stream.write_all(format!("event: message\ndata: {answer}\n\n").as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        }
+        if request.line.starts_with("POST /sse") {
+            stream.write_all(b"HTTP/1.1 405 x\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+            continue;
+        }
+        if request.body.get("id").is_some() {
+            let _ = answers.send(older(&request).body);
+        }
+        stream.write_all(b"HTTP/1.1 202 x\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_of_the_first_kind_is_spoken_to_over_its_stream() {
+    let url = first_kind("/messages?session=1").await;
+    let set = set_with(SetOptions::default(), &[json!({ "name": "sse", "url": url, "transport": "sse" })]);
+    assert!(set.wait(LONG).await);
+    assert_eq!(names(&set), ["sse__do"], "{:?}", set.views());
+    assert_eq!(call(&set, "sse__do", json!({})).await, ToolOutput::text("done"));
+    set.close().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_sends_us_elsewhere_is_refused() {
+    let url = first_kind("http://evil.example/messages").await;
+    let set = set_with(SetOptions::default(), &[json!({ "name": "sse", "url": url, "transport": "sse" })]);
+    assert!(set.wait(LONG).await);
+    let reason =
+        "the server wants messages sent to `http://evil.example/messages`, which is not its own origin";
+    assert_eq!(view(&set, "sse").state, ServerState::Failed { reason: reason.to_owned() });
+}
+
+#[tokio::test]
+async fn an_address_alone_is_found_out_to_be_of_the_first_kind() {
+    let url = first_kind("/messages?session=1").await;
+    let streamable = json!({ "name": "strict", "url": url, "transport": "streamable-http" });
+    let set = set_with(SetOptions::default(), &[json!({ "name": "any", "url": url }), streamable]);
+    assert!(set.wait(LONG).await);
+    assert_eq!(call(&set, "any__do", json!({})).await, ToolOutput::text("done"));
+    assert!(matches!(view(&set, "strict").state, ServerState::Failed { .. }), "{:?}", view(&set, "strict"));
+    set.close().await;
+}
+
+#[tokio::test]
+async fn an_address_with_nothing_behind_it_says_what_it_answered() {
+    let web = Web::start(|_| status(404)).await;
+    let set = set_with(SetOptions::default(), &[entry(&web)]);
+    assert!(set.wait(LONG).await);
+    let ServerState::Failed { reason } = view(&set, "web").state else { panic!("{:?}", set.views()) };
+    assert!(reason.contains("404"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_call_that_is_refused_on_the_way_fails_alone() {
+    for (code, failure) in [
+        (401, ToolFailure::AccessDenied),
+        (403, ToolFailure::Unavailable),
+        (500, ToolFailure::Unavailable),
+        (503, ToolFailure::Unavailable),
+    ] {
+        let refused = Mutex::new(false);
+        let web = Web::start(move |request| {
+            let calls = request.body["method"] == "tools/call";
+            if calls && !std::mem::replace(&mut *refused.lock().unwrap(), true) {
+                let challenge = ("www-authenticate", "Bearer".to_owned());
+                let headers = if code == 401 { vec![challenge] } else { Vec::new() };
+                return Answer { status: code, headers, body: String::new() };
+            }
+            older(request)
+        })
+        .await;
+        let set = set_with(SetOptions::default(), &[entry(&web)]);
+        assert!(set.wait(LONG).await);
+        let output = call(&set, "web__do", json!({})).await;
+        let text = format!("{:?}", output.content);
+        assert!(output.is_error && text.contains(failure.code()), "{code}: {text}");
+        until("the next call is answered", || view(&set, "web").state == ServerState::Ready).await;
+        assert_eq!(call(&set, "web__do", json!({})).await, ToolOutput::text("done"), "{code}");
+    }
+}

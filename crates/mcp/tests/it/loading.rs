@@ -1,0 +1,137 @@
+use meerkat_core::{ToolConfigChange, ToolConfigOperation};
+use meerkat_mcp::config::ServerConfig;
+use meerkat_mcp::{Change, Era, Launcher, RequiredError, ServerState, SetOptions};
+use serde_json::json;
+
+use crate::support::{LONG, names, odd, set_of, set_with, settled, until, view};
+
+fn told(operation: ToolConfigOperation, target: &str, status: &str, phase: &str) -> ToolConfigChange {
+    ToolConfigChange {
+        operation,
+        target: target.to_owned(),
+        status: status.to_owned(),
+        status_info: Some(json!({ "kind": "external_tool_delta", "phase": phase })),
+        persisted: false,
+        applied_at_turn: None,
+        domain: Some("mcp".to_owned()),
+        deferred_catalog_delta: None,
+    }
+}
+
+#[tokio::test]
+async fn a_silent_server_holds_nobody_up_and_fails_with_its_words() {
+    let mut silent = odd("silent", "silent");
+    silent["connect_timeout_secs"] = json!(2);
+    let set = set_of(&[silent, odd("well", "well")]);
+    assert_eq!(
+        set.pending_notice().unwrap(),
+        "[MCP_PENDING] Servers connecting: silent, well. Their tools appear when they are ready."
+    );
+    until("the good one is ready", || view(&set, "well").state == ServerState::Ready).await;
+    assert_eq!(names(&set)[0], "well__do");
+    assert!(set.wait(LONG).await);
+    let reason = "it was not ready within 2 s; if it is slow to start, set `connect_timeout_secs = 6`; it wrote: odd \
+                  server: silent";
+    assert_eq!(view(&set, "silent").state, ServerState::Failed { reason: reason.to_owned() });
+    assert_eq!(set.pending_notice(), None);
+    set.close().await;
+}
+
+#[tokio::test]
+async fn a_required_server_that_fails_is_named_at_once() {
+    let missing = json!({ "name": "gone", "command": "no-such-program", "required": true });
+    let set = set_of(&[missing, odd("silent", "silent")]);
+    let error = set.require().await.unwrap_err();
+    let reason = "the program `no-such-program` was not found in PATH `/usr/local/bin:/usr/bin:/bin`; install it, or \
+                  give its whole path as `command`";
+    assert_eq!(error, RequiredError { server: "gone".to_owned(), reason: reason.to_owned() });
+    set.close().await;
+}
+
+#[tokio::test]
+async fn changes_take_effect_when_they_are_applied() {
+    let set = settled(&[odd("a", "well")]).await;
+    let ready = told(ToolConfigOperation::Reload, "a", "applied", "ready");
+    assert_eq!(set.apply(), [ready]);
+    set.stage(Change::Add(Box::new(ServerConfig::from_json(&odd("b", "well")).unwrap())));
+    set.stage(Change::Remove("a".to_owned()));
+    set.stage(Change::Remove("none".to_owned()));
+    assert_eq!(names(&set)[0], "a__do", "nothing happens before");
+    let expected = [
+        told(ToolConfigOperation::Add, "b", "applied", "pending"),
+        told(ToolConfigOperation::Remove, "a", "applied", "removed"),
+        told(ToolConfigOperation::Remove, "none", "rejected", "unknown"),
+    ];
+    assert_eq!(set.apply(), expected);
+    assert!(set.wait(LONG).await);
+    assert_eq!(names(&set)[0], "b__do");
+    assert_eq!(set.apply(), [told(ToolConfigOperation::Reload, "b", "applied", "ready")]);
+    let before = view(&set, "b").pid;
+    set.stage(Change::Reload(None));
+    assert_eq!(set.apply(), [told(ToolConfigOperation::Reload, "*", "applied", "pending")]);
+    until("it is another process", || {
+        let now = view(&set, "b");
+        now.state == ServerState::Ready && now.pid.is_some() && now.pid != before
+    })
+    .await;
+    set.close().await;
+}
+
+#[tokio::test]
+async fn each_generation_is_found_out() {
+    let auto = |name: &str| {
+        let mut entry = odd(name, name);
+        entry["era"] = json!("auto");
+        entry
+    };
+    let set = settled(&[auto("well"), auto("modern"), auto("deaf"), auto("dies-on-discover")]).await;
+    let found: Vec<_> = set.views().into_iter().map(|view| (view.name, view.state, view.era)).collect();
+    let ready = |name: &str, era| (name.to_owned(), ServerState::Ready, Some(era));
+    assert_eq!(
+        found,
+        [
+            ready("deaf", Era::Legacy),
+            ready("dies-on-discover", Era::Legacy),
+            ready("modern", Era::Modern),
+            ready("well", Era::Legacy),
+        ]
+    );
+    assert_eq!(view(&set, "well").instructions.unwrap(), "2025-11-25", "the revision that is offered");
+    set.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_switched_off_is_not_started() {
+    let mut entry = odd("odd", "well");
+    entry["enabled"] = json!(false);
+    let set = settled(&[entry]).await;
+    assert_eq!((view(&set, "odd").state, view(&set, "odd").pid), (ServerState::Disabled, None));
+}
+
+#[tokio::test]
+async fn a_host_without_a_supervisor_has_servers_too() {
+    let options = SetOptions { launcher: Launcher::default(), ..SetOptions::default() };
+    let set = set_with(options, &[odd("odd", "well")]);
+    assert!(set.wait(LONG).await);
+    assert_eq!(names(&set)[0], "odd__do");
+    set.close().await;
+}
+
+#[tokio::test]
+async fn a_changed_file_is_followed() {
+    let set = settled(&[odd("stays", "well"), odd("goes", "well"), odd("changes", "well")]).await;
+    set.apply();
+    let config = |entry: &serde_json::Value| ServerConfig::from_json(entry).unwrap();
+    let mut changed = odd("changes", "well");
+    changed["deny"] = json!(["do"]);
+    set.stage_all(vec![config(&odd("stays", "well")), config(&changed), config(&odd("comes", "well"))]);
+    let expected = [
+        told(ToolConfigOperation::Remove, "goes", "applied", "removed"),
+        told(ToolConfigOperation::Add, "changes", "applied", "pending"),
+        told(ToolConfigOperation::Add, "comes", "applied", "pending"),
+    ];
+    assert_eq!(set.apply(), expected);
+    assert!(set.wait(LONG).await);
+    assert_eq!(names(&set)[..2], ["comes__do", "stays__do"]);
+    set.close().await;
+}

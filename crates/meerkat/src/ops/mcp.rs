@@ -1,0 +1,103 @@
+//! `meerkat_mcp_add`, `meerkat_mcp_remove` and `meerkat_mcp_reload`: the MCP servers of a session that is at work.
+
+use meerkat_contracts::{
+    McpAddRequest, McpOperation, McpReloadRequest, McpRemoveRequest, McpReply, McpStatus,
+};
+use meerkat_core::SessionId;
+use meerkat_mcp::config::ServerConfig;
+
+use super::{Call, Handle, Impact};
+use crate::Error;
+use crate::servers::{Lasting, LiveChange};
+
+pub(super) struct McpAdd;
+pub(super) struct McpRemove;
+pub(super) struct McpReload;
+
+impl Handle for McpAdd {
+    const NAME: &'static str = "meerkat_mcp_add";
+    const TITLE: &'static str = "Add an MCP server";
+    const DOC: &'static str = "Give a session the tools of an MCP server: a program to start (command, args, env) or an \
+        address (url, headers). It is staged, and connected before the session's next step; tool_config_changed \
+        events tell how that went. For this session only, unless persisted writes it to the project's .rkat/mcp.toml. \
+        This process must have run the session.";
+    const IMPACT: Impact = Impact::Makes;
+    type Input = McpAddRequest;
+    type Output = McpReply;
+
+    async fn handle(call: Call, input: McpAddRequest) -> Result<McpReply, Error> {
+        let entry = serde_json::to_value(&input.server_config).map_err(Error::Encode)?;
+        let server = ServerConfig::from_json(&entry)
+            .map_err(|error| Error::Arguments(format!("server_config.{error}")))?;
+        let (lasting, name) = (lasting(input.persisted), server.name.clone());
+        let change = LiveChange::Add { server: Box::new(server), lasting };
+        let session = stage(&call, &input.session_id, change).await?;
+        Ok(reply(session, McpOperation::Add, Some(name), lasting))
+    }
+}
+
+impl Handle for McpRemove {
+    const NAME: &'static str = "meerkat_mcp_remove";
+    const TITLE: &'static str = "Remove an MCP server";
+    const DOC: &'static str = "Take the tools of an MCP server away from a session, before its next step; calls that run \
+        may end. Other sessions keep it, unless persisted removes it from the project's .rkat/mcp.toml. This process \
+        must have run the session.";
+    const IMPACT: Impact = Impact::Removes;
+    type Input = McpRemoveRequest;
+    type Output = McpReply;
+
+    async fn handle(call: Call, input: McpRemoveRequest) -> Result<McpReply, Error> {
+        let name = named(input.server_name)?;
+        let lasting = lasting(input.persisted);
+        let change = LiveChange::Remove { name: name.clone(), lasting };
+        let session = stage(&call, &input.session_id, change).await?;
+        Ok(reply(session, McpOperation::Remove, Some(name), lasting))
+    }
+}
+
+impl Handle for McpReload {
+    const NAME: &'static str = "meerkat_mcp_reload";
+    const TITLE: &'static str = "Reconnect MCP servers";
+    const DOC: &'static str = "Connect an MCP server of a session anew before its next step, or all of them if none is \
+        named: after a login, or when a server hangs. This process must have run the session.";
+    const IMPACT: Impact = Impact::Settles;
+    type Input = McpReloadRequest;
+    type Output = McpReply;
+
+    async fn handle(call: Call, input: McpReloadRequest) -> Result<McpReply, Error> {
+        let name = input.server_name.map(named).transpose()?;
+        let change = LiveChange::Reload { name: name.clone() };
+        let session = stage(&call, &input.session_id, change).await?;
+        Ok(reply(session, McpOperation::Reload, name, Lasting::Session))
+    }
+}
+
+fn lasting(persisted: Option<bool>) -> Lasting {
+    if persisted.unwrap_or_default() { Lasting::File } else { Lasting::Session }
+}
+
+fn named(name: String) -> Result<String, Error> {
+    if name.trim().is_empty() {
+        return Err(Error::Arguments("`server_name` must not be blank".to_owned()));
+    }
+    Ok(name)
+}
+
+async fn stage(call: &Call, session: &str, change: LiveChange) -> Result<SessionId, Error> {
+    let session: SessionId = session.parse()?;
+    if call.runtime.sessions().read(session).await?.is_archived {
+        return Err(meerkat_store::Error::Archived(session).into());
+    }
+    call.runtime.servers().change(session, change)?;
+    Ok(session)
+}
+
+fn reply(
+    session_id: SessionId,
+    operation: McpOperation,
+    server_name: Option<String>,
+    lasting: Lasting,
+) -> McpReply {
+    let persisted = lasting == Lasting::File;
+    McpReply { session_id, operation, server_name, status: McpStatus::Staged, persisted }
+}

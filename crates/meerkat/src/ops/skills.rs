@@ -1,0 +1,25 @@
+//! `meerkat_skills`.
+
+use meerkat_contracts::SkillsRequest;
+
+use super::{Call, Handle, Impact};
+use crate::Error;
+use crate::skills::SkillsReply;
+
+pub(super) struct Skills;
+
+impl Handle for Skills {
+    const NAME: &'static str = "meerkat_skills";
+    const TITLE: &'static str = "List or inspect skills";
+    const DOC: &'static str = "List the skills there are, with where each comes from and which of them are shadowed by \
+        another of their name (action list), or read one in full (action inspect, with its skill_key). Give skills \
+        to an agent with preload_skills or skill_refs of meerkat_run.";
+    const IMPACT: Impact = Impact::Reads;
+    type Input = SkillsRequest;
+    type Output = SkillsReply;
+
+    async fn handle(call: Call, input: SkillsRequest) -> Result<SkillsReply, Error> {
+        call.runtime.settle_skills().await?;
+        call.runtime.skills().answer(input).await
+    }
+}

@@ -1,0 +1,67 @@
+//! The tokens of logins, one file for each server, outside of every project and for the user's eyes only.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use meerkat_core::BoxFuture;
+use meerkat_mcp::{TokenLock, Tokens};
+
+use super::disk;
+
+/// A folder of tokens.
+#[derive(Debug, Clone)]
+pub struct TokenFolder {
+    folder: PathBuf,
+}
+
+impl TokenFolder {
+    /// Keeps tokens in `.rkat/mcp-tokens` of the user's own folder.
+    #[must_use]
+    pub fn of(home: &Path) -> Self {
+        Self { folder: home.join(".rkat/mcp-tokens") }
+    }
+
+    /// The keys are made of characters that every file system takes.
+    fn path(&self, key: &str) -> PathBuf {
+        self.folder.join(format!("{key}.json"))
+    }
+}
+
+impl Tokens for TokenFolder {
+    fn load(&self, key: &str) -> BoxFuture<'_, io::Result<Option<String>>> {
+        let path = self.path(key);
+        Box::pin(async move { disk::read(&path) })
+    }
+
+    fn save(&self, key: &str, text: String) -> BoxFuture<'_, io::Result<()>> {
+        let path = self.path(key);
+        Box::pin(async move {
+            disk::make_private_folder(&self.folder)?;
+            disk::write(&path, &text)
+        })
+    }
+
+    fn clear(&self, key: &str) -> BoxFuture<'_, io::Result<()>> {
+        let path = self.path(key);
+        Box::pin(async move {
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    fn lock(&self, key: &str) -> BoxFuture<'_, io::Result<Option<TokenLock>>> {
+        let path = self.folder.join(format!("{key}.lock"));
+        Box::pin(async move {
+            disk::make_private_folder(&self.folder)?;
+            let locked = tokio::task::spawn_blocking(move || {
+                let file = disk::create_private(&path)?;
+                file.lock()?;
+                Ok::<_, io::Error>(file)
+            });
+            let file = locked.await.map_err(io::Error::other)??;
+            Ok(Some(TokenLock::new(file)))
+        })
+    }
+}

@@ -1,0 +1,183 @@
+//! A session as a run finds it: what is asked for and what the session remembers, put together.
+
+use std::sync::Arc;
+
+use meerkat_core::run::{Opening, Progress, open};
+use meerkat_core::{Model, OutputSchema, Provider, SchemaCompat, SchemaWarning, SessionId, Transcript};
+use meerkat_store::{Change, Guard, NewSession, SessionRow, Transaction};
+use uuid::Uuid;
+
+use super::media::stored_input;
+use super::options::{NewSessionOptions, TurnOptions};
+use super::record::{self, SessionSettings, encode};
+use crate::config::{Config, CurrentConfig};
+use crate::providers::Served;
+use crate::runtime::Shared;
+use crate::{Error, features};
+
+/// A session as a run finds it.
+pub(super) struct Found {
+    pub(super) id: SessionId,
+    pub(super) settings: SessionSettings,
+    pub(super) served: Served,
+    pub(super) progress: Progress,
+    pub(super) transcript: Transcript,
+    pub(super) opening: Opening,
+    pub(super) admission: Transaction,
+    pub(super) created: bool,
+    pub(super) schema_warnings: Vec<SchemaWarning>,
+}
+
+impl Shared {
+    /// Prepares the first run of a new session.
+    pub(super) fn found_new(
+        &self,
+        options: NewSessionOptions,
+        turn: &TurnOptions,
+        current: &CurrentConfig,
+    ) -> Result<Found, Error> {
+        let id = SessionId::from_uuid(Uuid::now_v7());
+        let now = self.clock.now();
+        let served = self.models.resolve(turn.model.as_deref(), turn.provider, &current.config)?;
+        let model = &served.model;
+        let mut settings = SessionSettings {
+            model: model.info().id.clone(),
+            provider: model.info().provider,
+            system_prompt: None,
+            instructions: Vec::new(),
+            max_tokens: None,
+            provider_params: None,
+            structured_output_retries: None,
+            preload_skills: Vec::new(),
+            tools: Vec::new(),
+            builtins: None,
+            instance_id: self.instance.clone(),
+            config_generation: current.generation,
+        };
+        settings.change(turn, &**model);
+        let transcript = Transcript::default();
+        let (input, mut changes) = stored_input(turn.input.clone())?;
+        let opening = open(&transcript, &[], input, now)?;
+        let session = NewSession {
+            id,
+            created_at: now,
+            labels: options.labels,
+            settings: encode(&settings)?,
+            progress: encode(&Progress::default())?,
+        };
+        changes.push(Change::CreateSession(session));
+        let admission = Transaction { guards: Vec::new(), changes };
+        let progress = Progress::default();
+        Ok(Found {
+            schema_warnings: schema_warnings(turn.output_schema.as_ref(), settings.provider)?,
+            created: true,
+            id,
+            settings,
+            served,
+            progress,
+            transcript,
+            opening,
+            admission,
+        })
+    }
+
+    /// Prepares the next run of a session.
+    pub(super) async fn found(
+        &self,
+        row: SessionRow,
+        turn: &TurnOptions,
+        config: &Config,
+    ) -> Result<Found, Error> {
+        let (id, now) = (row.id, self.clock.now());
+        let mut settings = record::settings(&row)?;
+        let (asked, provider) = match (&turn.model, turn.provider) {
+            // Naming the provider it has already is no wish for another model.
+            (None, provider) if provider.is_none_or(|provider| provider == settings.provider) => {
+                (Some(settings.model.as_str()), Some(settings.provider))
+            }
+            (model, provider) => (model.as_deref(), provider),
+        };
+        let served = self.models.resolve(asked, provider, config)?;
+        settings.change(turn, &*served.model);
+        let progress = record::progress(&row)?;
+        let transcript = self.transcript(&row, &progress).await?;
+        let calls = self.store.calls(id).await?;
+        let calls = calls.iter().map(record::call).collect::<Result<Vec<_>, _>>()?;
+        let (input, mut changes) = stored_input(turn.input.clone())?;
+        let opening = open(&transcript, &calls, input, now)?;
+        let unrun = Guard::Unrun { session: id, fence: row.fence };
+        let guards = vec![Guard::Live(id), Guard::Free { session: id, now }, unrun];
+        changes.push(Change::PutSettings { session: id, settings: encode(&settings)? });
+        let admission = Transaction { guards, changes };
+        Ok(Found {
+            schema_warnings: schema_warnings(turn.output_schema.as_ref(), settings.provider)?,
+            created: false,
+            id,
+            settings,
+            served,
+            progress,
+            transcript,
+            opening,
+            admission,
+        })
+    }
+
+    /// Reads what the model still reads itself, and the summary of the rest.
+    async fn transcript(&self, row: &SessionRow, progress: &Progress) -> Result<Transcript, Error> {
+        let first = progress.compaction.map_or(0, |compaction| compaction.kept_from);
+        let rows = self.store.messages(row.id, first, u64::MAX).await?;
+        let messages = rows.iter().map(|row| record::message(row).map(Arc::new));
+        let messages = messages.collect::<Result<Vec<_>, _>>()?;
+        let summary = match progress.compaction {
+            None => None,
+            Some(compaction) => {
+                let rows = self.store.messages(row.id, compaction.summary_at, 1).await?;
+                rows.first().map(record::message).transpose()?.map(Arc::new)
+            }
+        };
+        Ok(Transcript::new(first, messages, summary))
+    }
+}
+
+impl SessionSettings {
+    /// Takes over what a run changes.
+    fn change(&mut self, turn: &TurnOptions, model: &dyn Model) {
+        self.model.clone_from(&model.info().id);
+        self.provider = model.info().provider;
+        if turn.system_prompt.is_some() {
+            self.system_prompt.clone_from(&turn.system_prompt);
+        }
+        if let Some(instructions) = &turn.instructions {
+            self.instructions.clone_from(instructions);
+        }
+        if turn.max_tokens.is_some() {
+            self.max_tokens = turn.max_tokens;
+        }
+        if turn.provider_params.is_some() {
+            self.provider_params.clone_from(&turn.provider_params);
+        }
+        if let Some(skills) = &turn.preload_skills {
+            self.preload_skills.clone_from(skills);
+        }
+        if turn.structured_output_retries.is_some() {
+            self.structured_output_retries = turn.structured_output_retries;
+        }
+        self.builtins = turn.builtins.or(self.builtins);
+        if let Some(tools) = turn.tools.as_ref().filter(|tools| !tools.is_empty()) {
+            self.tools.clone_from(tools);
+        }
+    }
+}
+
+/// Says what a provider cannot take of an output schema; a strict one is refused then.
+fn schema_warnings(schema: Option<&OutputSchema>, provider: Provider) -> Result<Vec<SchemaWarning>, Error> {
+    let Some(schema) = schema else { return Ok(Vec::new()) };
+    let warnings = features::schema_warnings(provider, &schema.schema);
+    match warnings.first() {
+        Some(first) if schema.compat == SchemaCompat::Strict => Err(Error::SchemaRules(format!(
+            "{provider} does not take it: `{}`: {}",
+            first.path, first.message
+        ))),
+        _ => Ok(warnings),
+    }
+}

@@ -1,0 +1,100 @@
+//! What can be asked of a run, how it is watched, and what comes of it.
+
+use std::collections::BTreeMap;
+
+use meerkat_contracts::{SkillKey, ToolHandler};
+use meerkat_core::run::{Report, RunInput};
+use meerkat_core::{BudgetLimits, OutputSchema, Provider, RunId, SchemaWarning, SessionId};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use super::events::EventSink;
+
+/// What a new session is like.
+#[derive(Debug, Clone, Default)]
+pub struct NewSessionOptions {
+    /// What it can be found by.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// One run: what to do, and what to change in the session for it and from then on.
+#[derive(Debug, Clone, Default)]
+pub struct TurnOptions {
+    /// What the user says and brings.
+    pub input: RunInput,
+    /// Another model from now on.
+    pub model: Option<String>,
+    /// Who serves it.
+    pub provider: Option<Provider>,
+    /// Another system prompt from now on.
+    pub system_prompt: Option<String>,
+    /// Other instructions from now on.
+    pub instructions: Option<Vec<String>>,
+    /// Another output limit from now on.
+    pub max_tokens: Option<u32>,
+    /// Other provider parameters from now on.
+    pub provider_params: Option<Map<String, Value>>,
+    /// Other tools of the caller from now on.
+    pub tools: Option<Vec<ToolHandler>>,
+    /// Built-in tools on or off from now on; the config decides where nobody ever said.
+    pub builtins: Option<bool>,
+    /// What the structured output of this run must fit.
+    pub output_schema: Option<OutputSchema>,
+    /// How often to ask again for it, from now on.
+    pub structured_output_retries: Option<u32>,
+    /// Which tools this run may use.
+    pub overlay: ToolOverlay,
+    /// What this run may use up.
+    pub budget: BudgetLimits,
+    /// Other skills in the system prompt from now on.
+    pub preload_skills: Option<Vec<SkillKey>>,
+    /// Skills that are put before what the user says.
+    pub skills: Vec<SkillKey>,
+}
+
+/// Which tools a run may use; a block comes before an allowance.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolOverlay {
+    /// Only these, if set.
+    pub allowed: Option<Vec<String>>,
+    /// Not these.
+    pub blocked: Vec<String>,
+}
+
+impl ToolOverlay {
+    /// Says whether there is no tool a run may use.
+    pub(super) fn allows_none(&self) -> bool {
+        self.allowed.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    pub(super) fn allows(&self, name: &str) -> bool {
+        let listed = |names: &[String]| names.iter().any(|listed| listed == name);
+        !listed(&self.blocked) && self.allowed.as_deref().is_none_or(listed)
+    }
+}
+
+/// How a run is watched and stopped.
+#[derive(Clone, Default)]
+pub struct RunControl {
+    /// Cancelling it interrupts the run.
+    pub cancel: CancellationToken,
+    /// Gets the run's events.
+    pub events: Option<EventSink>,
+    /// What the run is called; a name is made up if none is given.
+    pub run_id: Option<RunId>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunResult {
+    /// The session.
+    pub session_id: SessionId,
+    /// The model that served it.
+    pub model: String,
+    /// What the caller should know about how the model or the schema was taken.
+    pub warnings: Vec<String>,
+    /// What the provider cannot take of the output schema.
+    pub schema_warnings: Vec<SchemaWarning>,
+    /// What came of it: completed or pending. Failures and interrupts are errors.
+    pub report: Report,
+}

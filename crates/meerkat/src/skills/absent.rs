@@ -1,0 +1,55 @@
+//! A build without skills: whoever asks for one is told so.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use meerkat_contracts::{SkillKey, SkillsRequest};
+use meerkat_core::ToolSource;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Injected;
+use crate::config::SkillsConfig;
+use crate::{Error, SecretSource};
+
+/// The skills of a runtime: none.
+#[derive(Debug, Clone, Default)]
+pub struct Skills(());
+
+/// Which skills an agent is told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offered {
+    All,
+    Brought,
+}
+
+/// There is nothing to answer with.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct SkillsReply {}
+
+const ABSENT: Error = Error::NotCompiled { what: "giving skills to agents", feature: "skills" };
+
+pub(crate) fn check(_: &str, keys: &[SkillKey]) -> Result<(), Error> {
+    if keys.is_empty() { Ok(()) } else { Err(ABSENT) }
+}
+
+#[expect(clippy::unused_async, reason = "as in the builds that have skills")]
+impl Skills {
+    pub(crate) async fn settle(&self, _: &SkillsConfig, _: BTreeSet<String>, _: &SecretSource) {}
+
+    pub(crate) async fn inject(&self, keys: &[SkillKey]) -> Result<Vec<Injected>, Error> {
+        if keys.is_empty() { Ok(Vec::new()) } else { Err(ABSENT) }
+    }
+
+    pub(crate) fn inventory(&self, _: Offered) -> Option<String> {
+        None
+    }
+
+    pub(crate) fn tools(&self, _: Offered) -> Option<Arc<dyn ToolSource>> {
+        None
+    }
+
+    pub(crate) async fn answer(&self, _: SkillsRequest) -> Result<SkillsReply, Error> {
+        Err(ABSENT)
+    }
+}

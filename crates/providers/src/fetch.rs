@@ -1,0 +1,45 @@
+//! Fetching a document that is none of a provider's.
+
+use crate::http::Http;
+
+/// Why a document could not be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotFetched {
+    /// Nobody answered, or the answer broke off.
+    Unreachable(String),
+    /// The answer was no.
+    Status(u16),
+    /// The document is longer than it may be.
+    TooLong,
+}
+
+impl Http {
+    /// Gets a document of at most `limit` bytes. Redirects are not followed: they would carry headers elsewhere.
+    ///
+    /// # Errors
+    /// Says why there is none.
+    pub async fn fetch(
+        &self,
+        url: &str,
+        headers: &[(String, String)],
+        limit: usize,
+    ) -> Result<Vec<u8>, NotFetched> {
+        let broken = |failure: reqwest::Error| NotFetched::Unreachable(crate::http::root(&failure));
+        let mut call = self.get().map_err(NotFetched::Unreachable)?.get(url);
+        for (name, value) in headers {
+            call = call.header(name, value);
+        }
+        let mut response = call.send().await.map_err(broken)?;
+        if !response.status().is_success() {
+            return Err(NotFetched::Status(response.status().as_u16()));
+        }
+        let mut document = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            document.extend_from_slice(&chunk);
+            if document.len() > limit {
+                return Err(NotFetched::TooLong);
+            }
+        }
+        Ok(document)
+    }
+}

@@ -1,0 +1,78 @@
+//! `rkat mcp test`: one server, started and looked at.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use meerkat::mcp::config::{ServerConfig, SourcedServer};
+use meerkat::mcp::{ServerSet, ServerState, ServerView};
+use serde_json::{Value, json};
+
+use super::{find_startable, print_json};
+use crate::args::ScopeArgs;
+use crate::error::CliError;
+use crate::out;
+use crate::servers;
+
+/// Starts one server, shows what it offers, and what it wrote when it fails.
+pub(super) async fn test(scope: &ScopeArgs, name: &str, json: bool) -> Result<ExitCode, CliError> {
+    let (server, config) = find_startable(&servers::files(scope), name)?;
+    let Some(view) = look_at(scope, config).await else { return Ok(ExitCode::FAILURE) };
+    let ready = view.state == ServerState::Ready;
+    if json {
+        print_json(&tested(&view));
+    } else if ready {
+        let count = view.tools.len();
+        out::line(&format!("{name} is ready with {count} tool{}", if count == 1 { "" } else { "s" }));
+        for tool in &view.tools {
+            out::line(&format!("  {}  ({})", tool.exposed, tool.tool));
+        }
+    } else {
+        out::say(&format!("error: {name}: {}", reason(&view)));
+        out::say(&format!("hint: {}", place(&server, &reason(&view))));
+    }
+    for warning in &view.warnings {
+        out::say(&format!("warning: {name}: {warning}"));
+    }
+    Ok(if ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Starts a server, waits for it as long as it may take, and ends it.
+pub(super) async fn look_at(scope: &ScopeArgs, config: ServerConfig) -> Option<ServerView> {
+    let limit = config.connect_timeout * 2;
+    let set = ServerSet::new(servers::options(scope).set);
+    set.add(ServerConfig { enabled: true, ..config });
+    set.wait(limit.max(Duration::from_secs(1))).await;
+    let view = set.views().into_iter().next();
+    set.close().await;
+    view
+}
+
+/// Says which line to change.
+fn place(server: &SourcedServer, reason: &str) -> String {
+    let fields = ["connect_timeout_secs", "command", "headers", "url"];
+    let field = fields.into_iter().find(|field| reason.contains(&format!("`{field}")));
+    let line = field.map_or(server.line, |field| server.line_of(field));
+    format!("it is configured at {}:{line}", server.file)
+}
+
+pub(super) fn reason(view: &ServerView) -> String {
+    match &view.state {
+        ServerState::Failed { reason } | ServerState::NeedsReauth { reason } => reason.clone(),
+        ServerState::Pending => "it did not answer in time".to_owned(),
+        ServerState::Ready | ServerState::Disabled | ServerState::Removing => String::new(),
+    }
+}
+
+fn tested(view: &ServerView) -> Value {
+    let tools: Vec<_> =
+        view.tools.iter().map(|tool| json!({ "tool": tool.tool, "exposed": tool.exposed })).collect();
+    let ready = view.state == ServerState::Ready;
+    json!({
+        "name": view.name,
+        "ready": ready,
+        "error": (!ready).then(|| reason(view)),
+        "tools": tools,
+        "warnings": view.warnings,
+        "stderr": view.stderr_tail,
+    })
+}

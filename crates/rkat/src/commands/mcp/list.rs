@@ -1,0 +1,181 @@
+//! `rkat mcp list`: the servers as they are written, or as they are when started.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use meerkat::mcp::config::{Scope, SourcedServer, TransportConfig};
+use meerkat::mcp::{LoginState, ServerState, ServerView, Tokens, token_key};
+use meerkat::{McpServers, ProjectTrust, TokenFolder};
+use serde_json::{Value, json};
+
+use super::check::reason;
+use super::{print_json, scope_of};
+use crate::args::{McpScope, ScopeArgs};
+use crate::env;
+use crate::error::CliError;
+use crate::out;
+use crate::render::{clip, table};
+use crate::servers;
+
+/// How long servers are waited for; each has its own time limit, which is shorter.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// How long they may take to end.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// An entry for people and programs to look at.
+pub(super) fn shown(server: &SourcedServer, trust: ProjectTrust) -> Value {
+    let mut entry = server.config.masked();
+    entry["scope"] = json!(match server.scope {
+        Scope::Project => "project",
+        Scope::User => "user",
+    });
+    entry["file"] = json!(format!("{}:{}", server.file, server.line));
+    entry["trusted"] = json!(server.scope == Scope::User || trust == ProjectTrust::Trusted);
+    entry
+}
+
+pub(super) async fn list(
+    scope: &ScopeArgs,
+    only: Option<McpScope>,
+    json: bool,
+) -> Result<ExitCode, CliError> {
+    let files = servers::files(scope);
+    let loaded = files.load()?;
+    let trust = files.trust()?;
+    let tokens = servers::tokens(scope).ok();
+    let mut entries = Vec::new();
+    for server in loaded.servers.iter().filter(|server| wanted(server, only)) {
+        let mut entry = shown(server, trust);
+        entry["login"] = json!(kept_login(server, tokens.as_ref()).await);
+        entries.push(entry);
+    }
+    let problems: Vec<String> = loaded.problems.iter().map(ToString::to_string).collect();
+    if json {
+        print_json(&json!({ "servers": entries, "problems": problems }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if entries.is_empty() {
+        out::say("no MCP servers; `rkat mcp add NAME -- COMMAND` adds one");
+    } else {
+        let rows: Vec<_> = entries.iter().map(row).collect();
+        let head = ["NAME", "SCOPE", "TRANSPORT", "STATE", "LOGIN", "TARGET"];
+        out::print(&table(&head, &rows, env::columns()));
+    }
+    for problem in problems {
+        out::say(&format!("warning: {problem}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn wanted(server: &SourcedServer, only: Option<McpScope>) -> bool {
+    only.is_none_or(|only| scope_of(only) == server.scope)
+}
+
+/// Says how a server knew the user when it was last used.
+async fn kept_login(server: &SourcedServer, tokens: Option<&TokenFolder>) -> Option<LoginState> {
+    let config = server.expanded(&env::secret).ok()?;
+    let (TransportConfig::Url(endpoint) | TransportConfig::Http(endpoint)) = &config.transport else {
+        return None;
+    };
+    let text = tokens?.load(&token_key(&config.name, &endpoint.url)).await.ok()??;
+    Some(LoginState::of_tokens(&text))
+}
+
+fn row(entry: &Value) -> Vec<String> {
+    let target = match entry["url"].as_str() {
+        Some(url) => url.to_owned(),
+        None => {
+            let words = entry["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            entry["command"].as_str().into_iter().chain(words).collect::<Vec<_>>().join(" ")
+        }
+    };
+    let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+    let state = match (entry["enabled"] == true, entry["trusted"] == true) {
+        (false, _) => "disabled",
+        (true, true) => "enabled",
+        (true, false) => "not trusted",
+    };
+    vec![text("name"), text("scope"), text("transport"), state.to_owned(), text("login"), target]
+}
+
+/// Starts every server that may be, waits for all, and shows them.
+pub(super) async fn live(
+    scope: &ScopeArgs,
+    only: Option<McpScope>,
+    json: bool,
+) -> Result<ExitCode, CliError> {
+    let loaded = servers::files(scope).load()?;
+    let names: Vec<_> =
+        loaded.servers.iter().filter(|server| wanted(server, only)).map(|s| s.config.name.clone()).collect();
+    let running = McpServers::new(servers::options(scope));
+    running.start();
+    running.shared().wait(PATIENCE).await;
+    let views: Vec<_> =
+        running.shared().views().into_iter().filter(|view| names.contains(&view.name)).collect();
+    running.close(ENDING).await;
+    if json {
+        print_json(&json!({ "servers": views.iter().map(live_entry).collect::<Vec<_>>() }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows: Vec<_> = views.iter().map(live_row).collect();
+    out::print(&table(&["NAME", "STATE", "LOGIN", "PID", "TOOLS", "LAST ERROR"], &rows, env::columns()));
+    for tool in views.iter().flat_map(|view| view.tools.iter().map(move |tool| (view, tool))) {
+        let (view, tool) = tool;
+        out::line(&format!("{}  is `{}` of {}", tool.exposed, tool.tool, view.name));
+    }
+    for (view, warning) in views.iter().flat_map(|view| view.warnings.iter().map(move |text| (view, text))) {
+        out::say(&format!("warning: {}: {warning}", view.name));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn state_name(state: &ServerState) -> &'static str {
+    match state {
+        ServerState::Pending => "connecting",
+        ServerState::Ready => "ready",
+        ServerState::Failed { .. } => "failed",
+        ServerState::NeedsReauth { .. } => "needs_reauth",
+        ServerState::Disabled => "disabled",
+        ServerState::Removing => "leaving",
+    }
+}
+
+fn login_name(login: LoginState) -> Option<&'static str> {
+    match login {
+        LoginState::None => None,
+        LoginState::Ok => Some("ok"),
+        LoginState::Refreshed => Some("refreshed"),
+        LoginState::NeedsReauth => Some("needs_reauth"),
+    }
+}
+
+fn last_error(view: &ServerView) -> Option<String> {
+    Some(reason(view)).filter(|reason| !reason.is_empty()).or_else(|| view.last_error.clone())
+}
+
+fn live_row(view: &ServerView) -> Vec<String> {
+    vec![
+        view.name.clone(),
+        state_name(&view.state).to_owned(),
+        login_name(view.login).unwrap_or_default().to_owned(),
+        view.pid.map(|pid| pid.to_string()).unwrap_or_default(),
+        view.tools.len().to_string(),
+        clip(&last_error(view).unwrap_or_default(), 200),
+    ]
+}
+
+fn live_entry(view: &ServerView) -> Value {
+    let tools: Vec<_> =
+        view.tools.iter().map(|tool| json!({ "tool": tool.tool, "exposed": tool.exposed })).collect();
+    json!({
+        "name": view.name,
+        "state": state_name(&view.state),
+        "login": login_name(view.login),
+        "pid": view.pid,
+        "restarts": view.restarts,
+        "tools": tools,
+        "schema_tokens": view.schema_tokens,
+        "last_error": last_error(view),
+        "warnings": view.warnings,
+    })
+}

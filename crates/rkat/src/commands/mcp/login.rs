@@ -1,0 +1,124 @@
+//! `rkat mcp login` and `rkat mcp logout`.
+
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use meerkat::mcp::config::{Endpoint, ServerConfig, TransportConfig};
+use meerkat::mcp::{
+    Login, LoginListener, LoginOptions, LoginState, RegisteredClient, ServerState, ServerView, Tokens,
+    token_key,
+};
+
+use super::check::{look_at, reason};
+use super::find_startable;
+use crate::args::{LoginArgs, ScopeArgs};
+use crate::env;
+use crate::error::CliError;
+use crate::out;
+use crate::servers;
+
+pub(super) async fn login(scope: &ScopeArgs, args: LoginArgs) -> Result<ExitCode, CliError> {
+    let (_, config) = find_startable(&servers::files(scope), &args.name)?;
+    let endpoint = endpoint(&config)?.clone();
+    let tokens: Arc<dyn Tokens> = Arc::new(servers::tokens(scope)?);
+    let challenge = match look_at(scope, config.clone()).await {
+        Some(view) if is_known(&view) && args.oauth_scopes.is_empty() => {
+            out::line(&format!("{} needs no login now", args.name));
+            return Ok(ExitCode::SUCCESS);
+        }
+        view => view.and_then(|view| view.challenge),
+    };
+    let listener = LoginListener::bind()
+        .await
+        .map_err(|error| CliError::Io("no port of this machine can be listened on".to_owned(), error))?;
+    let options = LoginOptions {
+        redirect_uri: listener.address().to_owned(),
+        scopes: args.oauth_scopes.clone(),
+        client: args
+            .client_id
+            .clone()
+            .map(|id| RegisteredClient { id, secret: env::secret("RKAT_MCP_CLIENT_SECRET") }),
+        client_metadata_url: None,
+        challenge: challenge.filter(|challenge| !challenge.is_empty()),
+    };
+    let login = Login::begin(&args.name, &endpoint, options, tokens).await.map_err(|error| failed(&error))?;
+    ask_user(&args, login.address());
+    let limit = Duration::from_secs(args.timeout);
+    let answer = tokio::time::timeout(limit, listener.answer()).await.map_err(|_| {
+        CliError::Usage(format!("nobody logged in within {} s; try again, or set `--timeout`", args.timeout))
+    })?;
+    let answer = answer.map_err(|error| CliError::Io("the answer was lost".to_owned(), error))?;
+    login.finish(&answer).await.map_err(|error| failed(&error))?;
+    report(&args.name, look_at(scope, config).await)
+}
+
+/// Says whether a server works for the user as it is.
+fn is_known(view: &ServerView) -> bool {
+    view.state == ServerState::Ready && view.login != LoginState::NeedsReauth
+}
+
+fn endpoint(config: &ServerConfig) -> Result<&Endpoint, CliError> {
+    match &config.transport {
+        TransportConfig::Url(endpoint) | TransportConfig::Http(endpoint) => Ok(endpoint),
+        TransportConfig::Stdio { .. } | TransportConfig::Sse(_) => Err(CliError::Usage(format!(
+            "`{}` is not reached over streamable HTTP, so there is nothing to log in to",
+            config.name
+        ))),
+    }
+}
+
+/// Shows the address, and opens it where somebody is there to see it.
+fn ask_user(args: &LoginArgs, address: &str) {
+    out::say(&format!("open this address to log in to {}:", args.name));
+    out::say(address);
+    let somebody = env::stdin_is_terminal() && env::stdout_is_terminal();
+    if !args.no_browser && somebody {
+        let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+        // Without a browser, the address that was printed is opened by hand.
+        let _ = Command::new(opener)
+            .arg(address)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+    }
+}
+
+fn report(name: &str, view: Option<ServerView>) -> Result<ExitCode, CliError> {
+    match view {
+        Some(view) if is_known(&view) => {
+            let count = view.tools.len();
+            let plural = if count == 1 { "" } else { "s" };
+            out::line(&format!("logged in to {name}, which has {count} tool{plural}"));
+            Ok(ExitCode::SUCCESS)
+        }
+        view => {
+            let why = view.map(|view| reason(&view)).unwrap_or_default();
+            out::say(&format!("warning: logged in to {name}, but it is not ready: {why}"));
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn failed(error: &meerkat::mcp::LoginError) -> CliError {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    CliError::Usage(text)
+}
+
+pub(super) async fn logout(scope: &ScopeArgs, name: &str) -> Result<ExitCode, CliError> {
+    let (_, config) = find_startable(&servers::files(scope), name)?;
+    let key = token_key(name, &endpoint(&config)?.url);
+    let tokens = servers::tokens(scope)?;
+    tokens
+        .clear(&key)
+        .await
+        .map_err(|error| CliError::Io("the login cannot be forgotten".to_owned(), error))?;
+    out::line(&format!("forgot the login at {name}"));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,170 @@
+//! `rkat mcp` and `rkat trust`: the servers whose tools agents may use.
+
+mod check;
+mod list;
+mod login;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use meerkat::mcp::config::{
+    CONNECT_TIMEOUT, Endpoint, EraChoice, Scope, ServerConfig, SourcedServer, TOOL_TIMEOUT, TransportConfig,
+};
+use meerkat::{ProjectTrust, ServerFiles};
+
+use super::{pairs, print_json};
+use crate::args::{AddArgs, McpCommand, McpScope, McpTransport, ScopeArgs};
+use crate::env;
+use crate::error::CliError;
+use crate::out;
+use crate::servers;
+
+pub(super) async fn mcp(scope: &ScopeArgs, command: McpCommand) -> Result<ExitCode, CliError> {
+    let files = servers::files(scope);
+    match command {
+        McpCommand::Add(args) => add(&files, *args),
+        McpCommand::List { live: false, scope: only, json } => list::list(scope, only, json).await,
+        McpCommand::List { live: true, scope: only, json } => list::live(scope, only, json).await,
+        McpCommand::Get { name, scope: only, json } => get(&files, &name, only, json),
+        McpCommand::Remove { name, scope } => remove(&files, &name, scope),
+        McpCommand::Login(args) => Box::pin(login::login(scope, args)).await,
+        McpCommand::Logout { name } => login::logout(scope, &name).await,
+        McpCommand::Test { name, json } => check::test(scope, &name, json).await,
+    }
+}
+
+/// Trusts the project: what its skills say, and its file of servers as it is.
+pub(super) fn trust(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
+    let files = servers::files(scope);
+    if files.trust()? != ProjectTrust::NoFile {
+        let path = files.trust_project()?;
+        out::line(&format!("{path} is trusted as it is; after a change, trust it again"));
+    }
+    let folder = files.trust_folder()?;
+    out::line(&format!("{folder} is trusted: its skills are no longer marked"));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn add(files: &ServerFiles, args: AddArgs) -> Result<ExitCode, CliError> {
+    let scope = scope_of(args.scope);
+    let server = new_server(args)?;
+    let path = files.path(scope)?.display().to_string();
+    let trust = files.add(scope, &server)?;
+    out::line(&format!("added {} to {path}", server.name));
+    if trust == ProjectTrust::Untrusted {
+        out::say("notice: the file has other servers that are not trusted; look at it, then `rkat trust`");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn scope_of(scope: McpScope) -> Scope {
+    match scope {
+        McpScope::Project => Scope::Project,
+        McpScope::User => Scope::User,
+    }
+}
+
+fn new_server(args: AddArgs) -> Result<ServerConfig, CliError> {
+    let usage = |message: &str| CliError::Usage(message.to_owned());
+    let headers = || header_pairs(&args.headers);
+    let transport = match (args.url, args.command.as_slice(), args.transport) {
+        (Some(_), [_, ..], _) => return Err(usage("give either `--url` or a command after `--`, not both")),
+        (None, [], _) => return Err(usage("give `--url URL`, or a command after `--`")),
+        (Some(_), [], Some(McpTransport::Stdio)) => return Err(usage("`stdio` needs a command after `--`")),
+        (Some(_), ..) if !args.env.is_empty() => return Err(usage("`-e` is for servers with a command")),
+        (Some(url), [], Some(McpTransport::Sse)) => {
+            TransportConfig::Sse(Endpoint { url, headers: headers()? })
+        }
+        (Some(url), [], Some(McpTransport::Http)) => {
+            TransportConfig::Http(Endpoint { url, headers: headers()? })
+        }
+        (Some(url), [], None) => TransportConfig::Url(Endpoint { url, headers: headers()? }),
+        (None, [..], Some(McpTransport::Http | McpTransport::Sse)) => {
+            return Err(usage("this transport needs `--url`"));
+        }
+        (None, [..], _) if !args.headers.is_empty() => return Err(usage("`-H` is for servers with `--url`")),
+        (None, [command, rest @ ..], _) => {
+            TransportConfig::Stdio { command: command.clone(), args: rest.to_vec(), env: pairs(&args.env)? }
+        }
+    };
+    let server = ServerConfig {
+        name: args.name,
+        transport,
+        connect_timeout: CONNECT_TIMEOUT,
+        tool_timeout: TOOL_TIMEOUT,
+        required: false,
+        enabled: true,
+        era: EraChoice::Auto,
+        allow: Vec::new(),
+        deny: Vec::new(),
+    };
+    server.checked().map_err(|error| CliError::Usage(error.to_string()))
+}
+
+fn header_pairs(texts: &[String]) -> Result<BTreeMap<String, String>, CliError> {
+    let pair = |text: &String| match text.split_once(':') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        _ => Err(CliError::Usage("a header must be NAME:VALUE".to_owned())),
+    };
+    texts.iter().map(pair).collect()
+}
+
+/// Finds an entry: the one that is used, or the one of a file.
+fn find(files: &ServerFiles, name: &str, only: Option<McpScope>) -> Result<SourcedServer, CliError> {
+    let loaded = files.load()?;
+    let fits = |server: &SourcedServer| {
+        server.config.name == name && only.is_none_or(|only| scope_of(only) == server.scope)
+    };
+    if let Some(server) = loaded.servers.into_iter().chain(loaded.shadowed).find(fits) {
+        return Ok(server);
+    }
+    let problem = loaded.problems.into_iter().find(|problem| problem.server.as_deref() == Some(name));
+    Err(CliError::Usage(match problem {
+        Some(problem) => problem.to_string(),
+        None => format!("no MCP server is named `{name}`; `rkat mcp list` shows them"),
+    }))
+}
+
+/// Finds an entry that may be started, with its variables replaced.
+fn find_startable(files: &ServerFiles, name: &str) -> Result<(SourcedServer, ServerConfig), CliError> {
+    let server = find(files, name, None)?;
+    if server.scope == Scope::Project && files.trust()? != ProjectTrust::Trusted {
+        let message = format!("{} is not trusted; look at it, then `rkat trust`", server.file);
+        return Err(CliError::Usage(message));
+    }
+    let config = server.expanded(&env::secret).map_err(|problem| CliError::Usage(problem.to_string()))?;
+    Ok((server, config))
+}
+
+fn get(files: &ServerFiles, name: &str, only: Option<McpScope>, json: bool) -> Result<ExitCode, CliError> {
+    let entry = list::shown(&find(files, name, only)?, files.trust()?);
+    if json {
+        print_json(&entry);
+    } else {
+        for (key, value) in entry.as_object().into_iter().flatten() {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            out::line(&format!("{key}: {text}"));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn remove(files: &ServerFiles, name: &str, scope: Option<McpScope>) -> Result<ExitCode, CliError> {
+    let scope = match scope {
+        Some(scope) => scope_of(scope),
+        None => {
+            let shadowed = files.load()?.shadowed;
+            if shadowed.iter().any(|server| server.config.name == name) {
+                let message = format!("`{name}` is in both files; say `--scope project` or `--scope user`");
+                return Err(CliError::Usage(message));
+            }
+            find(files, name, None)?.scope
+        }
+    };
+    let path = files.path(scope)?.display().to_string();
+    if !files.remove(scope, name)? {
+        return Err(CliError::Usage(format!("no MCP server is named `{name}` in {path}")));
+    }
+    out::line(&format!("removed {name} from {path}"));
+    Ok(ExitCode::SUCCESS)
+}

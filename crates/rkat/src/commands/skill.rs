@@ -1,0 +1,290 @@
+//! `rkat skill`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use meerkat::{Config, Manifest, SecretSource, ServerFiles, Skills, SkillsOptions, Supplied};
+use meerkat_mcp_server::{Stdio, serve_skills};
+use meerkat_skills::view::inspect;
+use meerkat_skills::{
+    GitOptions, Limits, Listed, Origin, Overwrite, Place, RefKind, Report, Roots, Skill, Snapshot, Trust,
+    WatchOptions, create, install, lint_file, remove, standard_roots,
+};
+use serde_json::{Value, json};
+
+use super::print_json;
+use crate::args::{ScopeArgs, SkillCommand, SkillPlace};
+use crate::env;
+use crate::error::CliError;
+use crate::out;
+use crate::render::table;
+
+pub(super) async fn skill(scope: &ScopeArgs, command: SkillCommand) -> Result<ExitCode, CliError> {
+    match command {
+        SkillCommand::List { all, json } => list(&*snapshot(scope).await?, all, json),
+        SkillCommand::Show { name, json } => show(&*snapshot(scope).await?, &name, json)?,
+        SkillCommand::Serve => serve(scope).await?,
+        SkillCommand::Update => return update(scope).await,
+        SkillCommand::Lint { paths, strict, json } => return check(scope, paths, strict, json),
+        SkillCommand::Install { origin, name, reference, place, force } => {
+            let root = root(scope, &place)?;
+            let origin = origin_of(origin, reference, &root);
+            let installed = install(&origin, name.as_deref(), &root, overwrite(force)).await;
+            let installed = installed.map_err(CliError::Skill)?;
+            out::line(&root.join(&installed.name).display().to_string());
+        }
+        SkillCommand::Remove { name, place, force } => {
+            remove(&root(scope, &place)?, &name, overwrite(force)).map_err(CliError::Skill)?;
+        }
+        SkillCommand::New { name, description, place } => {
+            let file = create(&root(scope, &place)?, &name, &description).map_err(CliError::Skill)?;
+            out::line(&file.display().to_string());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn overwrite(force: bool) -> Overwrite {
+    if force { Overwrite::Replace } else { Overwrite::Refuse }
+}
+
+/// Where skills are looked for.
+fn roots(scope: &ScopeArgs) -> Result<Roots, CliError> {
+    let project = scope.scope().0.workspace(&env::surroundings())?;
+    let home = scope.user_config_root.clone().or_else(env::home);
+    let trusted = ServerFiles::of(Some(&project), home.as_deref()).trusts_folder()?;
+    let trust = if trusted { Trust::Trusted } else { Trust::Untrusted };
+    Ok(Roots { extra: scope.skill_dir.clone(), project: Some(project), home, trust })
+}
+
+/// The skills of agents that are run from here.
+pub(super) fn skills(scope: &ScopeArgs) -> Result<Skills, CliError> {
+    Ok(Skills::new(SkillsOptions::of(roots(scope)?)))
+}
+
+/// The skills as the realm's config and the files of skills have them.
+async fn configured(scope: &ScopeArgs) -> Result<Skills, CliError> {
+    let skills = skills(scope)?;
+    settle(&skills, scope).await?;
+    Ok(skills)
+}
+
+/// Makes skills follow the realm's config. A realm that is not there is not made for it.
+async fn settle(skills: &Skills, scope: &ScopeArgs) -> Result<(), CliError> {
+    let (realm, unnamed) = scope.scope();
+    let options = realm.options(unnamed, &env::surroundings(), "rkat")?;
+    let config = match Manifest::read(&options.state_root, &options.realm) {
+        Ok(_) => super::open(scope)?.config().get().await?.config,
+        Err(_) => Config::default(),
+    };
+    let secrets: SecretSource = Arc::new(env::secret);
+    skills.settle_alone(&config, &secrets).await;
+    Ok(())
+}
+
+async fn snapshot(scope: &ScopeArgs) -> Result<Arc<Snapshot>, CliError> {
+    Ok(configured(scope).await?.catalogue().snapshot())
+}
+
+/// Serves skills to one client: those that agents have here, without what came with the program for them.
+async fn serve(scope: &ScopeArgs) -> Result<(), CliError> {
+    let options = SkillsOptions { supplied: Supplied::LeftOut, ..SkillsOptions::of(roots(scope)?) };
+    let skills = Skills::new(options);
+    let catalogue = skills.catalogue();
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |error| CliError::Io(what, error)
+    };
+    let stdio = Stdio::of_process().map_err(failed("stdin and stdout cannot be used"))?;
+    let serving = serve_skills(catalogue.clone(), stdio, out::say);
+    // The first look may be told of, so somebody must be listening already.
+    settle(&skills, scope).await?;
+    let watch = catalogue.watch(WatchOptions::default());
+    let _watch = watch.map_err(failed("changes of skills cannot be followed"))?;
+    serving.await;
+    Ok(())
+}
+
+/// Fetches what is new elsewhere, and says how it went.
+async fn update(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
+    let skills = configured(scope).await?;
+    let mut code = ExitCode::SUCCESS;
+    for (name, outcome) in skills.update().await {
+        match outcome {
+            Ok(()) => out::line(&name),
+            Err(error) => {
+                out::say(&format!("warning: {name}: {error}; what was fetched before stays"));
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    Ok(code)
+}
+
+fn list(snapshot: &Snapshot, all: bool, json: bool) {
+    let shown: Vec<&Listed> =
+        snapshot.listed().iter().filter(|listed| all || listed.shadowed_by.is_none()).collect();
+    if json {
+        let mut document = json!({ "skills": shown.iter().map(|listed| row(listed)).collect::<Vec<_>>() });
+        if all {
+            document["problems"] = json!(snapshot.problems());
+        }
+        print_json(&document);
+    } else {
+        let cells = |listed: &&Listed| {
+            let name = snapshot.way_to(listed).unwrap_or_else(|| listed.skill.name.clone());
+            let mark = if listed.skill.trust == Trust::Untrusted { " (untrusted)" } else { "" };
+            let source = format!("{}{mark}", listed.skill.source.display_name);
+            let description: Vec<_> = listed.skill.description.split_whitespace().collect();
+            vec![name, source, description.join(" ")]
+        };
+        let rows: Vec<_> = shown.iter().map(cells).collect();
+        out::print(&table(&["SKILL", "SOURCE", "DESCRIPTION"], &rows, env::columns()));
+    }
+    report(snapshot, all);
+}
+
+/// Tells on stderr what was left out, and what is hidden behind another skill.
+fn report(snapshot: &Snapshot, all: bool) {
+    let told = |problem: &&meerkat_skills::Problem| all || problem.effect != meerkat_skills::Effect::Withheld;
+    for problem in snapshot.problems().iter().filter(told) {
+        out::say(&format!("warning: {problem}"));
+    }
+    for (lost, winner) in snapshot.collisions() {
+        let (name, source) = (&winner.name, &winner.source.display_name);
+        let told = match snapshot.way_to(lost) {
+            Some(way) => format!("{way} shows the other one"),
+            None => {
+                format!("the one in {} has the same name and cannot be had; rename it", lost.skill.base())
+            }
+        };
+        out::say(&format!("warning: `{name}` is that of {source}; {told}"));
+    }
+}
+
+fn row(listed: &Listed) -> Value {
+    let skill = &listed.skill;
+    let mut row = json!({
+        "key": skill.key,
+        "name": skill.name,
+        "description": skill.description,
+        "scope": skill.scope,
+        "source": *skill.source,
+        "path": path(skill),
+        "digest": skill.digest,
+        "trusted": skill.trust == Trust::Trusted,
+        "is_active": listed.shadowed_by.is_none(),
+    });
+    if let Some(by) = &listed.shadowed_by {
+        row["shadowed_by"] = json!(**by);
+    }
+    row
+}
+
+fn path(skill: &Skill) -> Option<&Path> {
+    match &skill.place {
+        Place::Folder { folder, .. } => Some(folder),
+        Place::Text(_) => None,
+    }
+}
+
+fn show(snapshot: &Snapshot, name: &str, json: bool) -> Result<(), CliError> {
+    let skill = snapshot.by_name(name).map_err(CliError::Skill)?;
+    if json {
+        let shown = inspect(snapshot, &skill.key, None).map_err(CliError::Skill)?;
+        let mut document = json!(shown);
+        document["path"] = json!(path(skill));
+        document["digest"] = json!(skill.digest);
+        document["files"] = json!(skill.bundle().map_err(CliError::Skill)?.files);
+        print_json(&document);
+    } else {
+        out::print(&skill.read().map_err(CliError::Skill)?.text);
+    }
+    Ok(())
+}
+
+/// Examines skills; what is said depends on nothing but their files.
+fn check(scope: &ScopeArgs, paths: Vec<PathBuf>, strict: bool, json: bool) -> Result<ExitCode, CliError> {
+    let mut reports = Vec::new();
+    for file in files(scope, paths)? {
+        let report = lint_file(&file);
+        reports.push((file, report));
+    }
+    let passes = |report: &Report| report.loads && (!strict || report.is_valid());
+    if json {
+        let entry = |(file, report): &(PathBuf, Report)| json!({"path": file, "valid": report.is_valid(), "loads": report.loads, "findings": report.findings});
+        print_json(&json!({ "skills": reports.iter().map(entry).collect::<Vec<_>>() }));
+    } else {
+        for (file, report) in &reports {
+            print_findings(file, report);
+        }
+        let failed = reports.iter().filter(|(_, report)| !passes(report)).count();
+        out::say(&format!("{} skills checked, {failed} failed", reports.len()));
+    }
+    let failed = reports.iter().any(|(_, report)| !passes(report));
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn print_findings(file: &Path, report: &Report) {
+    for finding in &report.findings {
+        let severity = match finding.severity {
+            meerkat_skills::Severity::Error => "error",
+            meerkat_skills::Severity::Warning => "warning",
+        };
+        let (line, rule) = (finding.line, finding.rule);
+        out::line(&format!(
+            "{}:{line}: {severity}: {} [{rule}]; {}",
+            file.display(),
+            finding.message,
+            finding.fix
+        ));
+    }
+}
+
+/// Lists the SKILL.md of every skill that is meant, loaded or not.
+fn files(scope: &ScopeArgs, paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, CliError> {
+    let roots = if paths.is_empty() {
+        roots(scope)?
+    } else {
+        if let Some(missing) = paths.iter().find(|path| !path.exists()) {
+            return Err(CliError::Usage(format!("there is no `{}`", missing.display())));
+        }
+        Roots { extra: paths, ..Roots::default() }
+    };
+    // A skill that this program would withhold is examined too, so the sources are asked and not a catalogue.
+    let found: Vec<_> =
+        standard_roots(&roots, Limits::default()).iter().map(|source| source.look()).collect();
+    let loaded = found.iter().flat_map(|found| &found.skills).filter_map(|skill| match &skill.place {
+        Place::Folder { folder, file } => Some(folder.join(file)),
+        Place::Text(_) => None,
+    });
+    let problems = found.iter().flat_map(|found| &found.problems);
+    let skipped = problems.map(|problem| problem.path.clone()).filter(|path| path.is_file());
+    let mut files: Vec<_> = loaded.chain(skipped).collect();
+    files.sort_unstable();
+    files.dedup();
+    Ok(files)
+}
+
+/// Where a skill is put, or taken from.
+fn root(scope: &ScopeArgs, place: &SkillPlace) -> Result<PathBuf, CliError> {
+    if let Some(folder) = &place.into {
+        return Ok(folder.clone());
+    }
+    let roots = roots(scope)?;
+    let base = if place.user { roots.home } else { roots.project };
+    let base = base.ok_or_else(|| CliError::Usage("there is no home folder; use --into".to_owned()))?;
+    Ok(base.join(".rkat/skills"))
+}
+
+/// A folder that is there is a folder; everything else is the address of a repository.
+fn origin_of(origin: String, reference: String, root: &Path) -> Origin {
+    let folder = PathBuf::from(&origin);
+    if folder.is_dir() && !folder.join(".git").exists() {
+        return Origin::Folder(folder);
+    }
+    let commit = reference.len() == 40 && reference.bytes().all(|b| b.is_ascii_hexdigit());
+    let kind = if commit { RefKind::Commit } else { RefKind::Named };
+    Origin::Git(GitOptions { reference, kind, ..GitOptions::new(origin, root) })
+}

@@ -1,0 +1,47 @@
+//! The MCP servers of this program: where their files are, and how they are started.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use meerkat::{McpServers, McpServersOptions, Programs, ServerFiles, ServerSurroundings, TokenFolder};
+
+use crate::args::ScopeArgs;
+use crate::env;
+use crate::error::CliError;
+use crate::out;
+
+/// Where the files of servers are.
+pub(crate) fn files(args: &ScopeArgs) -> ServerFiles {
+    ServerFiles::of(project(args).as_deref(), home(args).as_deref())
+}
+
+/// Where the tokens of logins are.
+pub(crate) fn tokens(args: &ScopeArgs) -> Result<TokenFolder, CliError> {
+    let home = home(args)
+        .ok_or_else(|| CliError::Usage("there is no place to keep a login: HOME is not set".to_owned()))?;
+    Ok(TokenFolder::of(&home))
+}
+
+fn project(args: &ScopeArgs) -> Option<PathBuf> {
+    args.context_root.clone().or_else(|| env::surroundings().current_dir)
+}
+
+fn home(args: &ScopeArgs) -> Option<PathBuf> {
+    args.user_config_root.clone().or_else(env::home)
+}
+
+/// What servers are run with here.
+pub(crate) fn options(args: &ScopeArgs) -> McpServersOptions {
+    let around = ServerSurroundings {
+        project: project(args),
+        home: home(args),
+        environment: env::all(),
+        program: env::program(),
+    };
+    McpServersOptions { notify: Some(Arc::new(out::say)), ..McpServersOptions::of(around) }
+}
+
+/// The servers of this program's runs; whoever calls operations may name programs as `programs` says.
+pub(crate) fn servers(args: &ScopeArgs, programs: Programs) -> Arc<McpServers> {
+    McpServers::new(McpServersOptions { programs, ..options(args) })
+}

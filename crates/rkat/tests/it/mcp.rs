@@ -1,0 +1,127 @@
+//! MCP servers on the command line: added, listed, tested, trusted, used.
+
+use meerkat_testkit::ShellServer;
+use serde_json::json;
+
+use crate::support::Rkat;
+
+fn with_server() -> Rkat {
+    let rkat = Rkat::new();
+    let _ = ShellServer::new(&rkat.work());
+    rkat
+}
+
+fn started(rkat: &Rkat) -> bool {
+    rkat.work().join("started").exists()
+}
+
+const CALL: &str = "call shell__greet {}\nthen\nsay done";
+
+#[test]
+fn a_server_that_was_added_is_used_in_the_next_run() {
+    let rkat = with_server();
+    let path = "PATH=/usr/bin:/bin";
+    rkat.args(["mcp", "add", "shell", "-e", path, "--", "/bin/sh", "server.sh"]).run().text();
+    let done = rkat.args(["run", "--wait-for-mcp", "--json", "-m", "offline", CALL]).run();
+    let session = done.json()["session_id"].as_str().unwrap().to_owned();
+    let shown = rkat.args(["session", "show", &session, "--json"]).run().json();
+    assert!(shown.to_string().contains("hello from the server"), "{shown}");
+    assert_eq!(done.json()["tool_calls"], json!(1));
+}
+
+#[test]
+fn a_file_that_came_with_a_project_starts_nothing_before_it_is_trusted() {
+    let rkat = with_server();
+    let folder = rkat.work().join(".rkat");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = "[[servers]]\nname = \"shell\"\ncommand = \"/bin/sh\"\nargs = [\"server.sh\"]\nenv = { PATH = \"/usr/bin:/bin\" }\n";
+    std::fs::write(folder.join("mcp.toml"), file).unwrap();
+    let done = rkat.args(["run", "--wait-for-mcp", "-m", "offline", "say hi"]).run();
+    assert!(done.stderr.contains("is not trusted, so its MCP servers are not started"), "{}", done.stderr);
+    rkat.args(["mcp", "list"]).run().text();
+    assert_ne!(rkat.args(["mcp", "test", "shell"]).run().code, Some(0));
+    assert!(!started(&rkat));
+    rkat.args(["trust"]).run().text();
+    rkat.args(["run", "--wait-for-mcp", "-m", "offline", "say hi"]).run().text();
+    assert!(started(&rkat));
+    std::fs::remove_file(rkat.work().join("started")).unwrap();
+    std::fs::write(folder.join("mcp.toml"), format!("{file}# changed\n")).unwrap();
+    rkat.args(["run", "--wait-for-mcp", "-m", "offline", "say hi"]).run().text();
+    assert!(!started(&rkat), "a change has to be trusted again");
+}
+
+#[test]
+fn servers_are_listed_shown_and_removed_without_their_secrets() {
+    let rkat = Rkat::new();
+    let add = ["mcp", "add", "api", "--url", "https://mcp.example.com/api", "-H", "X-Key: secret"];
+    rkat.args(add).run().text();
+    rkat.args(["mcp", "add", "db", "--scope", "user", "-e", "URL=${DB}", "--", "python", "-m", "db"])
+        .run()
+        .text();
+    let listed = rkat.args(["mcp", "list", "--json"]).run().json();
+    let names: Vec<_> =
+        listed["servers"].as_array().unwrap().iter().map(|s| (&s["name"], &s["scope"])).collect();
+    assert_eq!(names, [(&json!("api"), &json!("project")), (&json!("db"), &json!("user"))]);
+    let shown = rkat.args(["mcp", "get", "api", "--json"]).run().json();
+    assert_eq!(shown["headers"], json!({ "X-Key": "***" }));
+    assert!(!rkat.args(["mcp", "list"]).run().stdout.contains("secret"));
+    assert_ne!(rkat.args(["mcp", "add", "api", "--url", "https://x.example"]).run().code, Some(0));
+    rkat.args(["mcp", "remove", "api"]).run().text();
+    assert_ne!(rkat.args(["mcp", "get", "api"]).run().code, Some(0));
+}
+
+#[test]
+fn a_test_shows_the_tools_of_a_server_or_why_there_are_none() {
+    let rkat = with_server();
+    rkat.args(["mcp", "add", "shell", "-e", "PATH=/usr/bin:/bin", "--", "/bin/sh", "server.sh"]).run().text();
+    let tested = rkat.args(["mcp", "test", "shell"]).run();
+    assert_eq!(tested.stdout, "shell is ready with 1 tool\n  shell__greet  (greet)\n");
+    rkat.args(["mcp", "add", "gone", "--", "no-such-program"]).run().text();
+    let failed = rkat.args(["mcp", "test", "gone"]).run();
+    assert!(failed.stderr.contains("the program `no-such-program` was not found"), "{}", failed.stderr);
+    assert!(failed.stderr.contains("mcp.toml:"), "{}", failed.stderr);
+}
+
+#[test]
+fn a_live_list_shows_each_server_its_tools_and_what_went_wrong() {
+    let rkat = with_server();
+    rkat.args(["mcp", "add", "shell", "-e", "PATH=/usr/bin:/bin", "--", "/bin/sh", "server.sh"]).run().text();
+    rkat.args(["mcp", "add", "gone", "--scope", "user", "--", "no-such-program"]).run().text();
+    let live = rkat.args(["mcp", "list", "--live", "--json"]).run().json();
+    let [gone, shell] = live["servers"].as_array().unwrap().as_slice() else { panic!("{live}") };
+    assert_eq!((&gone["state"], &shell["state"]), (&json!("failed"), &json!("ready")));
+    assert!(gone["last_error"].as_str().unwrap().contains("was not found"), "{gone}");
+    assert!(shell["pid"].is_u64(), "{shell}");
+    assert_eq!(shell["tools"], json!([{ "tool": "greet", "exposed": "shell__greet" }]));
+    let shown = rkat.args(["mcp", "list", "--live", "--scope", "project"]).run();
+    let lines: Vec<_> = shown.stdout.lines().collect();
+    assert!(lines[1].starts_with("shell  ready"), "{shown}");
+    assert_eq!(lines[2..], ["shell__greet  is `greet` of shell"]);
+}
+
+#[test]
+fn a_name_in_both_files_is_removed_from_the_one_that_is_said() {
+    let rkat = Rkat::new();
+    for scope in ["project", "user"] {
+        rkat.args(["mcp", "add", "api", "--scope", scope, "--url", &format!("https://{scope}.example")])
+            .run()
+            .text();
+    }
+    let unclear = rkat.args(["mcp", "remove", "api"]).run();
+    assert!(unclear.stderr.contains("say `--scope project` or `--scope user`"), "{unclear}");
+    rkat.args(["mcp", "remove", "api", "--scope", "project"]).run().text();
+    let left = rkat.args(["mcp", "get", "api", "--json"]).run().json();
+    assert_eq!((&left["scope"], &left["url"]), (&json!("user"), &json!("https://user.example")));
+}
+
+#[test]
+fn a_run_without_a_required_server_fails_and_names_it() {
+    let rkat = Rkat::new();
+    let folder = rkat.home().join(".rkat");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = "[[servers]]\nname = \"db\"\ncommand = \"no-such-program\"\nrequired = true\n";
+    std::fs::write(folder.join("mcp.toml"), file).unwrap();
+    let failed = rkat.args(["run", "-m", "offline", "say hi"]).run();
+    assert_eq!(failed.code, Some(1), "{failed}");
+    assert!(failed.stderr.contains("the required MCP server `db` is not ready"), "{failed}");
+}

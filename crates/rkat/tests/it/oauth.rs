@@ -1,0 +1,199 @@
+//! An MCP server that wants a login, and the authorization server for it, in one.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+/// How tokens are renewed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    Granted,
+    Refused,
+    Broken,
+}
+
+/// The server. Its tokens are `access-1`, `access-2` and so on; only the last is good.
+pub(crate) struct Guarded {
+    address: String,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    issued: usize,
+    renewal: Renewal,
+}
+
+impl Guarded {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State { issued: 0, renewal: Renewal::Granted }));
+        let (home, shared) = (address.clone(), Arc::clone(&state));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (home, shared) = (home.clone(), Arc::clone(&shared));
+                std::thread::spawn(move || serve(stream, &home, &shared));
+            }
+        });
+        Self { address, state }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("{}/mcp", self.address)
+    }
+
+    pub(crate) fn renew(&self, renewal: Renewal) {
+        self.state.lock().unwrap().renewal = renewal;
+    }
+
+    pub(crate) fn issued(&self) -> usize {
+        self.state.lock().unwrap().issued
+    }
+
+    /// Logs in as a user would in a browser: opens the address and goes where it is sent.
+    pub(crate) fn log_in(address: &str) {
+        let field = |name: &str| {
+            let query = address.split_once('?').unwrap().1;
+            let found = query.split('&').find_map(|pair| pair.strip_prefix(&format!("{name}=")));
+            found.unwrap_or_else(|| panic!("no {name} in {address}")).to_owned()
+        };
+        assert_eq!(field("code_challenge_method"), "S256");
+        let back = field("redirect_uri").replace("%3A", ":").replace("%2F", "/");
+        let host = back.trim_start_matches("http://").split('/').next().unwrap().to_owned();
+        let mut stream = TcpStream::connect(&host).unwrap();
+        let target = format!("/callback?code=the-code&state={}", field("state"));
+        write!(stream, "GET {target} HTTP/1.1\r\nhost: {host}\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}
+
+struct Request {
+    line: String,
+    token: Option<String>,
+    body: String,
+}
+
+fn read(stream: &TcpStream) -> Option<Request> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    let mut request = Request { line: String::new(), token: None, body: String::new() };
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let lower = line.to_lowercase();
+        if line.trim().is_empty() {
+            break;
+        } else if request.line.is_empty() {
+            line.trim().clone_into(&mut request.line);
+        } else if let Some(value) = lower.strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        } else if let Some(value) = lower.strip_prefix("authorization: bearer ") {
+            request.token = Some(value.trim().to_owned());
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    request.body = String::from_utf8(body).ok()?;
+    Some(request)
+}
+
+fn serve(mut stream: TcpStream, home: &str, state: &Mutex<State>) {
+    let Some(request) = read(&stream) else { return };
+    let (status, extra, body) = answer(&request, home, state);
+    let length = body.len();
+    let _ = write!(
+        stream,
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\
+         {extra}\r\n{body}"
+    );
+}
+
+type Answer = (&'static str, String, String);
+
+fn answer(request: &Request, home: &str, state: &Mutex<State>) -> Answer {
+    let ok = |body: Value| ("200 OK", String::new(), body.to_string());
+    let mut words = request.line.split(' ');
+    match (words.next().unwrap_or_default(), words.next().unwrap_or_default()) {
+        ("GET", path) if path.starts_with("/.well-known/oauth-protected-resource") => {
+            ok(json!({ "resource": format!("{home}/mcp"), "authorization_servers": [home] }))
+        }
+        ("GET", path) if path.starts_with("/.well-known/oauth-authorization-server") => ok(json!({
+            "issuer": home,
+            "authorization_endpoint": format!("{home}/authorize"),
+            "token_endpoint": format!("{home}/token"),
+            "registration_endpoint": format!("{home}/register"),
+            "response_types_supported": ["code"],
+            "grant_types_supported": ["authorization_code", "refresh_token"],
+            "code_challenge_methods_supported": ["S256"],
+            "token_endpoint_auth_methods_supported": ["none"],
+        })),
+        ("POST", "/register") => {
+            let mut client: Value = serde_json::from_str(&request.body).unwrap_or_default();
+            client["client_id"] = json!("the-client");
+            ("201 Created", String::new(), client.to_string())
+        }
+        ("POST", "/token") => token(&request.body, &mut state.lock().unwrap()),
+        ("POST", "/mcp") => {
+            let good = format!("access-{}", state.lock().unwrap().issued);
+            if request.token.as_deref() == Some(good.as_str()) {
+                return mcp(&request.body);
+            }
+            let place = format!("{home}/.well-known/oauth-protected-resource/mcp");
+            let challenge = format!("www-authenticate: Bearer resource_metadata=\"{place}\"\r\n");
+            ("401 Unauthorized", challenge, String::new())
+        }
+        _ => ("404 Not Found", String::new(), String::new()),
+    }
+}
+
+fn token(form: &str, state: &mut State) -> Answer {
+    let renewing = form.contains("grant_type=refresh_token");
+    match (renewing, state.renewal) {
+        (true, Renewal::Refused) => {
+            ("400 Bad Request", String::new(), json!({ "error": "invalid_grant" }).to_string())
+        }
+        (true, Renewal::Broken) => ("503 Service Unavailable", String::new(), String::new()),
+        _ => {
+            state.issued += 1;
+            let tokens = json!({
+                "access_token": format!("access-{}", state.issued),
+                "refresh_token": format!("refresh-{}", state.issued),
+                "token_type": "Bearer",
+                "expires_in": 3600,
+            });
+            ("200 OK", String::new(), tokens.to_string())
+        }
+    }
+}
+
+fn mcp(body: &str) -> Answer {
+    let request: Value = serde_json::from_str(body).unwrap_or_default();
+    let id = &request["id"];
+    if id.is_null() {
+        return ("202 Accepted", String::new(), String::new());
+    }
+    let result = match request["method"].as_str().unwrap_or_default() {
+        "initialize" => json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": { "tools": {} },
+            "serverInfo": { "name": "guarded", "version": "1" },
+        }),
+        "tools/list" => json!({ "tools": [{ "name": "greet", "inputSchema": { "type": "object" } }] }),
+        "tools/call" => json!({ "content": [{ "type": "text", "text": "hello from behind the door" }] }),
+        _ => {
+            let error = json!({ "code": -32601, "message": "not known" });
+            return (
+                "200 OK",
+                String::new(),
+                json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string(),
+            );
+        }
+    };
+    ("200 OK", String::new(), json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string())
+}

@@ -1,0 +1,197 @@
+//! `rkat skill`.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::support::Rkat;
+
+fn skill(rkat: &Rkat, folder: &str, name: &str, description: &str) {
+    let folder = rkat.work().join(folder).join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let text = format!("---\nname: {name}\ndescription: {description}\n---\n# {name}\n");
+    fs::write(folder.join("SKILL.md"), text).unwrap();
+}
+
+#[test]
+fn skills_are_listed_and_what_is_left_out_is_told() {
+    let rkat = Rkat::new();
+    skill(&rkat, ".agent/skills", "pdf", "Reads PDFs");
+    skill(&rkat, ".rkat/skills", "pdf", "Reads others");
+    fs::create_dir_all(rkat.work().join(".claude/skills/bad")).unwrap();
+    fs::write(rkat.work().join(".claude/skills/bad/SKILL.md"), "# Bad\n").unwrap();
+    let done = rkat.args(["skill", "list"]).run();
+    assert!(done.stdout.contains("pdf") && !done.stdout.contains("Reads others"), "{}", done.stdout);
+    let bad = rkat.work().join(".claude/skills/bad/SKILL.md");
+    let told = format!(
+        "warning: {}:1: there is no frontmatter; begin the file with a line `---`, then `name:` and `description:`, \
+         then a line `---`\nwarning: `pdf` is that of project-agent; pdf@project shows the other one\n",
+        bad.display()
+    );
+    assert_eq!(done.stderr, told);
+    let all = rkat.args(["skill", "list", "--all", "--json"]).run().json();
+    let named: Vec<_> = all["skills"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|skill| json!([skill["name"], skill["source"]["display_name"], skill["is_active"]]))
+        .collect();
+    let expected = [
+        json!(["mcp-server-setup", "embedded", true]),
+        json!(["meerkat-cli-reference", "embedded", true]),
+        json!(["meerkat-platform", "embedded", true]),
+        json!(["pdf", "project-agent", true]),
+        json!(["pdf", "project", false]),
+        json!(["session-management", "embedded", true]),
+    ];
+    assert_eq!(named, expected);
+    assert_eq!(all["problems"][0]["reason"], "there is no frontmatter");
+}
+
+#[test]
+fn a_skill_is_shown_by_name() {
+    let rkat = Rkat::new();
+    skill(&rkat, ".agent/skills", "pdf", "Reads PDFs");
+    skill(&rkat, ".rkat/skills", "pdf", "Reads others");
+    let text = rkat.args(["skill", "show", "PDF"]).run().stdout;
+    assert_eq!(text, "---\nname: pdf\ndescription: Reads PDFs\n---\n# pdf\n");
+    let other = rkat.args(["skill", "show", "pdf@project", "--json"]).run().json();
+    assert_eq!((&other["description"], &other["body"]), (&json!("Reads others"), &json!("# pdf\n")));
+    let missing = rkat.args(["skill", "show", "none"]).run();
+    let told =
+        "error: no skill is called `none`; `rkat skill list` shows those there are [SKILL_NOT_FOUND]\n";
+    assert_eq!((missing.code, missing.stderr.as_str()), (Some(1), told));
+}
+
+#[test]
+fn a_skill_is_written_checked_installed_and_removed() {
+    let rkat = Rkat::new();
+    rkat.args(["skill", "new", "my-skill", "--into", "drafts", "--description", "Use it: now"]).run().text();
+    let checked = rkat.args(["skill", "lint", "--strict", "drafts"]).run();
+    assert_eq!((checked.stdout.as_str(), checked.stderr.trim()), ("", "1 skills checked, 0 failed"));
+    rkat.args(["skill", "install", "drafts", "--user"]).run().text();
+    let shown = rkat.args(["skill", "show", "my-skill", "--json"]).run().json();
+    assert_eq!((&shown["scope"], &shown["description"]), (&json!("user"), &json!("Use it: now")));
+    assert_eq!(rkat.args(["skill", "install", "drafts", "--user"]).run().code, Some(2));
+    rkat.args(["skill", "install", "drafts", "--user", "--force"]).run().text();
+    rkat.args(["skill", "remove", "my-skill", "--user"]).run().text();
+    assert_eq!(rkat.args(["skill", "show", "my-skill"]).run().code, Some(1));
+}
+
+#[test]
+fn a_check_fails_on_what_the_format_forbids_only_if_it_is_strict() {
+    let rkat = Rkat::new();
+    skill(&rkat, "skills", "Pdf", "Reads PDFs");
+    assert_eq!(rkat.args(["skill", "lint", "skills"]).run().code, Some(0));
+    let strict = rkat.args(["skill", "lint", "--strict", "skills"]).run();
+    let file = rkat.work().join("skills/Pdf/SKILL.md");
+    let told = "2: error: the name `Pdf` has capital letters [name]; write it in lower case";
+    assert_eq!((strict.code, strict.stdout), (Some(1), format!("{}:{told}\n", file.display())));
+    let checked = rkat.args(["skill", "lint", "--strict", "--json", "skills"]).run();
+    let report: serde_json::Value = serde_json::from_str(&checked.stdout).unwrap();
+    assert_eq!((&report["skills"][0]["valid"], &report["skills"][0]["loads"]), (&json!(false), &json!(true)));
+}
+
+#[test]
+fn a_run_is_given_skills_by_name() {
+    let rkat = Rkat::new();
+    skill(&rkat, ".agent/skills", "pdf", "Reads PDFs");
+    skill(&rkat, "more", "deploy", "Ships");
+    let run = ["run", "--model", "offline", "--json", "--skill", "PDF", "--skill", "deploy"];
+    let done = rkat.args(run.into_iter().chain(["--skill-dir=more", "say hi"])).run().json();
+    let shown = rkat.args(["session", "show", done["session_id"].as_str().unwrap(), "--json"]).run().json();
+    let prompt = shown["messages"][0]["content"].to_string();
+    let places = ["# pdf", "# deploy", "say hi"].map(|text| prompt.find(text));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{prompt}");
+    let missing = rkat.args(["run", "--skill", "nothing", "say hi"]).run();
+    let told =
+        "error: no skill is called `nothing`; `rkat skill list` shows those there are [SKILL_NOT_FOUND]\n";
+    assert_eq!((missing.code, missing.stderr.as_str()), (Some(1), told));
+}
+
+#[test]
+fn skills_of_a_repository_are_fetched_when_asked_for() {
+    let rkat = Rkat::new();
+    skill(&rkat, "origin", "team-review", "Reviews");
+    let git = |args: &[&str]| {
+        let done = std::process::Command::new("git")
+            .args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main"])
+            .args(args)
+            .current_dir(rkat.work().join("origin"))
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    git(&["init", "--quiet"]);
+    git(&["add", "."]);
+    git(&["commit", "--quiet", "-m", "one"]);
+    let uuid = "11111111-1111-4111-8111-111111111111";
+    let url = rkat.work().join("origin");
+    let team = json!({ "type": "git", "name": "team", "source_uuid": uuid, "url": url });
+    let patch = json!({ "skills": { "repositories": [team] } }).to_string();
+    rkat.args(["config", "patch", "--json", &patch]).run().text();
+    assert_eq!(rkat.args(["skill", "update"]).run().text(), "team\n");
+    let shown = rkat.args(["skill", "show", "team-review", "--json"]).run().json();
+    assert_eq!(
+        (&shown["source"]["transport_kind"], &shown["source"]["display_name"]),
+        (&json!("git"), &json!("team"))
+    );
+    std::fs::remove_dir_all(&url).unwrap();
+    let failed = rkat.args(["skill", "update"]).run();
+    assert_eq!(failed.code, Some(1));
+    assert!(failed.stderr.contains("team: git could not"), "{}", failed.stderr);
+    assert_eq!(
+        rkat.args(["skill", "show", "team-review@team"]).run().code,
+        Some(0),
+        "what was fetched stays"
+    );
+}
+
+#[test]
+fn skills_of_a_folder_are_marked_until_it_is_trusted() {
+    let rkat = Rkat::new();
+    skill(&rkat, ".agent/skills", "pdf", "Reads PDFs");
+    skill(&rkat, "../home/.agent/skills", "mine", "The user's own");
+    let trusted = || {
+        let listed = rkat.args(["skill", "list", "--json"]).run().json();
+        let of = |name: &str| {
+            let skills = listed["skills"].as_array().unwrap().iter();
+            skills.filter(|skill| skill["name"] == name).map(|skill| skill["trusted"] == true).next()
+        };
+        (of("pdf"), of("mine"))
+    };
+    assert_eq!(trusted(), (Some(false), Some(true)));
+    assert!(rkat.args(["skill", "list"]).run().stdout.contains("project-agent (untrusted)"));
+    rkat.args(["trust"]).run().text();
+    assert_eq!(trusted(), (Some(true), Some(true)));
+}
+
+#[test]
+fn a_skill_that_needs_something_is_checked_too() {
+    let rkat = Rkat::new();
+    let folder = rkat.work().join("skills/needy");
+    std::fs::create_dir_all(&folder).unwrap();
+    let text =
+        "---\nname: needy\ndescription: Needs something\nrequires_capabilities: nothing-has-it\n---\nBody\n";
+    std::fs::write(folder.join("SKILL.md"), text).unwrap();
+    let checked = rkat.args(["skill", "lint", "--json", "skills"]).run().json();
+    assert_eq!(checked["skills"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_second_skill_of_the_same_name_and_place_is_told_truthfully() {
+    let rkat = Rkat::new();
+    for (folder, description) in [("a", "First"), ("b", "Second")] {
+        let folder = rkat.work().join(".agent/skills").join(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = format!("---\nname: pdf\ndescription: {description}\n---\nBody\n");
+        std::fs::write(folder.join("SKILL.md"), text).unwrap();
+    }
+    let listed = rkat.args(["skill", "list"]).run();
+    let lost = rkat.work().canonicalize().unwrap().join(".agent/skills/b");
+    let told = format!(
+        "warning: `pdf` is that of project-agent; the one in {} has the same name and cannot be had; rename it\n",
+        lost.display()
+    );
+    assert!(listed.stderr.contains(&told), "{}", listed.stderr);
+}

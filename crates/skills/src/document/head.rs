@@ -1,0 +1,234 @@
+//! Reading a SKILL.md: where its head ends, and what the head says.
+
+use serde_json::{Map, Value};
+
+use super::{lines, yaml};
+use crate::{Invocation, Traits};
+
+/// The longest name, in characters. Longer ones are a mistake.
+const MAX_NAME: usize = 256;
+
+/// A SKILL.md that was understood.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document<'a> {
+    /// The name.
+    pub name: String,
+    /// When to use it.
+    pub description: String,
+    /// What else it says of itself.
+    pub traits: Traits,
+    /// Everything the head says, unknown keys too.
+    pub fields: Map<String, Value>,
+    /// What follows the head.
+    pub body: &'a str,
+}
+
+/// Why a SKILL.md was not understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {reason}; {fix}")]
+pub struct Fault {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub reason: String,
+    /// What to do.
+    pub fix: &'static str,
+}
+
+impl Fault {
+    fn new(line: usize, reason: impl Into<String>, fix: &'static str) -> Self {
+        Self { line, reason: reason.into(), fix }
+    }
+}
+
+const OPENING: &str = "begin the file with a line `---`, then `name:` and `description:`, then a line `---`";
+
+impl<'a> Document<'a> {
+    /// Reads a SKILL.md as leniently as is safe.
+    ///
+    /// # Errors
+    /// Says in which line something is missing, and how to mend it.
+    pub fn read(text: &'a str) -> Result<Self, Fault> {
+        let split = Split::of(text)?;
+        let (fields, texts) = match yaml::read(split.head) {
+            Ok(read) => from_yaml(read),
+            Err(refusal) => {
+                let read = lines::read(split.head);
+                if read.is_empty() {
+                    return Err(split.refused(refusal));
+                }
+                (lines::map(&read), read)
+            }
+        };
+        let required = Required { split: &split, texts: &texts };
+        let name = required.name()?;
+        let description =
+            required.text("description", "add a line `description:` that says when to use it")?;
+        let traits = traits(&fields);
+        Ok(Self { name, description, traits, fields, body: split.body })
+    }
+}
+
+type Texts = Vec<(String, String, usize)>;
+
+fn from_yaml(read: yaml::Yaml) -> (Map<String, Value>, Texts) {
+    let mut fields = Map::new();
+    let mut texts = Vec::new();
+    for yaml::Field { key, value, text, line } in read.fields {
+        let written = text.or_else(|| value.as_str().map(str::to_owned));
+        if let Some(text) = written.filter(|_| !value.is_null()) {
+            texts.push((key.clone(), text, line));
+        }
+        fields.insert(key, value);
+    }
+    (fields, texts)
+}
+
+struct Required<'a> {
+    split: &'a Split<'a>,
+    texts: &'a Texts,
+}
+
+impl Required<'_> {
+    fn text(&self, key: &str, fix: &'static str) -> Result<String, Fault> {
+        let found = self.texts.iter().find(|(known, ..)| known == key);
+        let text = found.map(|(_, text, _)| text.trim()).unwrap_or_default();
+        if text.is_empty() {
+            let line = found.map_or(self.split.first_line, |(.., line)| line + self.split.first_line);
+            let what = if found.is_some() { "empty" } else { "missing" };
+            return Err(Fault::new(line, format!("`{key}` is {what}"), fix));
+        }
+        Ok(text.to_owned())
+    }
+
+    fn name(&self) -> Result<String, Fault> {
+        let name = self.text("name", "add a line `name:` with the name of the folder")?;
+        let line = self.texts.iter().find(|(key, ..)| key == "name").map_or(1, |(.., line)| *line);
+        let line = line + self.split.first_line;
+        if name.chars().count() > MAX_NAME {
+            return Err(Fault::new(line, "the name is longer than 256 characters", "shorten it"));
+        }
+        if let Some(why) = crate::path::bad_name(&name) {
+            return Err(Fault::new(line, format!("the name {why}"), "use letters, digits and hyphens"));
+        }
+        Ok(name)
+    }
+}
+
+/// A file cut into head and body.
+struct Split<'a> {
+    head: &'a str,
+    body: &'a str,
+    /// The line of the opening hyphens, from 1.
+    first_line: usize,
+}
+
+impl<'a> Split<'a> {
+    fn of(text: &'a str) -> Result<Self, Fault> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut offset = 0;
+        let mut first_line = 1;
+        let mut lines = text.split_inclusive('\n');
+        loop {
+            let Some(line) = lines.next() else {
+                return Err(Fault::new(1, "the file is empty", OPENING));
+            };
+            offset += line.len();
+            match line.trim_end() {
+                "" => first_line += 1,
+                "---" => break,
+                _ => return Err(Fault::new(first_line, "there is no frontmatter", OPENING)),
+            }
+        }
+        let start = offset;
+        for line in lines {
+            if matches!(line.trim_end(), "---" | "...") {
+                let body = &text[offset + line.len()..];
+                return Ok(Self { head: &text[start..offset], body, first_line });
+            }
+            offset += line.len();
+        }
+        Err(Fault::new(first_line, "the frontmatter is not closed", "add a line `---` below `description:`"))
+    }
+
+    fn refused(&self, refusal: yaml::Refusal) -> Fault {
+        match refusal {
+            yaml::Refusal::Syntax { line, what } => Fault::new(
+                self.first_line + line,
+                format!("the frontmatter is not YAML: {what}"),
+                "write `key: value` lines, with quotes around values that contain `: `",
+            ),
+            yaml::Refusal::NoMapping => {
+                Fault::new(self.first_line, "the frontmatter has no `key: value` lines", OPENING)
+            }
+        }
+    }
+}
+
+fn traits(fields: &Map<String, Value>) -> Traits {
+    let flag = |key: &str, default: bool| match fields.get(key) {
+        Some(Value::Bool(flag)) => *flag,
+        Some(Value::String(text)) => match text.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" => true,
+            "false" | "no" | "off" => false,
+            _ => default,
+        },
+        _ => default,
+    };
+    let by_model = !flag("disable-model-invocation", false);
+    let by_user = flag("user-invocable", true);
+    let hint = fields.get("argument-hint");
+    Traits {
+        allowed_tools: fields.get("allowed-tools").map(words).unwrap_or_default(),
+        requires: fields.get("requires_capabilities").map(words).unwrap_or_default(),
+        argument_hint: hint.and_then(hint_text),
+        invocation: match (by_model, by_user) {
+            (true, true) => Invocation::Anyone,
+            (true, false) => Invocation::Model,
+            (false, true) => Invocation::User,
+            (false, false) => Invocation::Nobody,
+        },
+    }
+}
+
+/// `[file] [more]` is how hints are written, and YAML takes it for a list.
+fn hint_text(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let words: Vec<_> = items.iter().filter_map(Value::as_str).collect();
+            format!("[{}]", words.join(", "))
+        }
+        _ => return None,
+    };
+    Some(text).filter(|text| !text.trim().is_empty())
+}
+
+/// Reads a list that may be written as YAML, with commas or with spaces. Brackets keep a word together.
+fn words(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Value::String(text) => {
+            let mut words = vec![String::new()];
+            let mut depth = 0_usize;
+            for c in text.trim_matches(['[', ']']).chars() {
+                match c {
+                    '(' => depth += 1,
+                    ')' => depth = depth.saturating_sub(1),
+                    _ => {}
+                }
+                if depth == 0 && (c == ',' || c.is_whitespace()) {
+                    words.push(String::new());
+                } else if let Some(word) = words.last_mut() {
+                    word.push(c);
+                }
+            }
+            let bare = |word: &String| word.trim_matches(['"', '\'']).to_owned();
+            words.iter().map(bare).filter(|word| !word.is_empty()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,324 @@
+//! Putting skills into a folder of skills, and taking them out again.
+//!
+//! A skill is copied beside its place and then put there, so it is there whole or not at all. A lock file says
+//! where each came from and what it was, so that later changes are seen. Nothing of a skill is ever run.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::files::{open_lock, put_folder, read_bounded, refuse_link, write_atomic};
+use crate::source::{check_url, clone_into};
+use crate::{
+    Digest, Error, Folder, GitOptions, Limits, Place, Provenance, Scope, Skill, SkillName, Source as _,
+    SourceId, SourceStatus, Transport,
+};
+
+/// The lock file of a folder of skills.
+const LOCK: &str = "skills.lock.json";
+/// The largest lock file that is read, in bytes.
+const MAX_LOCK_BYTES: u64 = 16 * 1024 * 1024;
+/// The most files of a skill that are copied.
+const MAX_FILES: usize = 5_000;
+/// The most bytes of a skill that are copied.
+const MAX_BYTES: u64 = 256 * 1024 * 1024;
+
+/// Where a skill to install is.
+pub enum Origin {
+    /// In a folder.
+    Folder(PathBuf),
+    /// In a git repository.
+    Git(GitOptions),
+}
+
+/// What happens to something that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overwrite {
+    /// It stays, and nothing is done.
+    Refuse,
+    /// It is replaced.
+    Replace,
+}
+
+/// A skill that was installed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Installed {
+    /// Its name.
+    pub name: String,
+    /// Where it came from.
+    pub origin: String,
+    /// Its commit, if it came from a repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The digest of all of its files.
+    pub digest: String,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Lock {
+    version: u32,
+    skills: BTreeMap<String, Installed>,
+}
+
+/// Installs a skill into a folder of skills. `name` picks one where there are several.
+///
+/// # Errors
+/// Says when there is no such skill, or one is there already.
+pub async fn install(
+    origin: &Origin,
+    name: Option<&str>,
+    root: &Path,
+    overwrite: Overwrite,
+) -> Result<Installed, Error> {
+    match origin {
+        Origin::Folder(folder) => {
+            let shown = folder.canonicalize().map_err(Error::file("read", folder))?.display().to_string();
+            let source = From { folder, bounds: None, origin: shown, commit: None };
+            place(source, name, root, overwrite)
+        }
+        Origin::Git(options) => {
+            check_url(&options.url)?;
+            fs::create_dir_all(root).map_err(Error::file("create", root))?;
+            let fetched = tempfile::Builder::new().prefix(".fetch-").tempdir_in(root);
+            let fetched = fetched.map_err(Error::file("create a folder in", root))?;
+            let commit = clone_into(fetched.path(), options).await?;
+            let inner = options.skills_root.clone().unwrap_or_default();
+            let shown = crate::source::shown(&options.url);
+            let folder = &fetched.path().join(inner);
+            let bounds = Some(fetched.path());
+            place(From { folder, bounds, origin: shown, commit: Some(commit) }, name, root, overwrite)
+        }
+    }
+}
+
+/// What a skill is taken from.
+struct From<'a> {
+    folder: &'a Path,
+    /// What links must not lead out of.
+    bounds: Option<&'a Path>,
+    origin: String,
+    commit: Option<String>,
+}
+
+fn place(
+    source: From<'_>,
+    name: Option<&str>,
+    root: &Path,
+    overwrite: Overwrite,
+) -> Result<Installed, Error> {
+    let skill = pick(&source, name)?;
+    let From { origin, commit, .. } = source;
+    let Place::Folder { folder: from, .. } = &skill.place else {
+        return Err(Error::NothingToInstall(origin));
+    };
+    fs::create_dir_all(root).map_err(Error::file("create", root))?;
+    let _guard = guard(root)?;
+    // A lock file that is of no use is told before anything is put beside it.
+    let mut lock = read_lock(root)?;
+    let slug = SkillName::nearest(&skill.name);
+    let target = root.join(slug.as_str());
+    if overwrite == Overwrite::Refuse && target.symlink_metadata().is_ok() {
+        return Err(Error::Exists(target));
+    }
+    let fresh = tempfile::Builder::new().prefix(".install-").tempdir_in(root);
+    let fresh = fresh.map_err(Error::file("create a folder in", root))?;
+    let copied = fresh.path().join("skill");
+    Copy::default().folder(from, &copied)?;
+    let digest = tree_digest(&copied)?.to_string();
+    put_folder(&copied, &target)?;
+    let installed = Installed { name: slug.to_string(), origin, commit, digest };
+    lock.skills.insert(slug.to_string(), installed.clone());
+    write_lock(root, &lock)?;
+    Ok(installed)
+}
+
+/// Finds the one skill that is meant.
+fn pick(
+    &From { folder, bounds, ref origin, .. }: &From<'_>,
+    name: Option<&str>,
+) -> Result<Arc<Skill>, Error> {
+    let provenance = Provenance {
+        source_uuid: SourceId::of_place(origin),
+        display_name: "install".to_owned(),
+        transport_kind: Transport::Filesystem,
+        fingerprint: String::new(),
+        status: SourceStatus::Active,
+    };
+    let source = Folder::new(provenance, Scope::User, folder.to_owned(), Limits::default());
+    let source = bounds.map(Path::to_owned).into_iter().fold(source, Folder::within);
+    let found = source.look();
+    let base = folder.canonicalize().map_err(Error::file("read", folder))?;
+    let is_root =
+        |skill: &&Arc<Skill>| matches!(&skill.place, Place::Folder { folder, .. } if *folder == base);
+    let named = |name: &str| {
+        let wanted = name.to_lowercase();
+        found
+            .skills
+            .iter()
+            .find(|skill| skill.name.to_lowercase() == wanted || skill.key.skill_name.as_str() == wanted)
+    };
+    let picked = match (name, found.skills.as_slice()) {
+        (Some(name), _) => named(name).ok_or_else(|| Error::NoSuchName(name.to_owned()))?,
+        (None, []) => return Err(broken(&found.problems, origin)),
+        (None, [only]) => only,
+        (None, several) => match several.iter().find(is_root) {
+            Some(root) => root,
+            None => {
+                let names = several.iter().take(20).map(|skill| skill.name.clone()).collect();
+                return Err(Error::Ambiguous { origin: origin.clone(), names });
+            }
+        },
+    };
+    Ok(Arc::clone(picked))
+}
+
+/// Says why there is nothing, if a file explains it.
+fn broken(problems: &[crate::Problem], origin: &str) -> Error {
+    problems.first().map_or_else(
+        || Error::NothingToInstall(origin.to_owned()),
+        |problem| Error::NothingToInstall(format!("{origin} ({problem})")),
+    )
+}
+
+/// Takes out a skill that was installed.
+///
+/// # Errors
+/// Refuses what was not installed, and what was changed since, unless it may be lost.
+pub fn remove(root: &Path, name: &str, overwrite: Overwrite) -> Result<Installed, Error> {
+    let slug: SkillName = name.parse().map_err(|_| Error::BadName {
+        name: name.chars().take(80).collect(),
+        why: "is not made of lower-case letters, digits and hyphens",
+    })?;
+    let _guard = guard(root)?;
+    let mut lock = read_lock(root)?;
+    let Some(installed) = lock.skills.remove(slug.as_str()) else {
+        return Err(Error::NotInstalled(name.to_owned()));
+    };
+    let folder = root.join(slug.as_str());
+    if folder.symlink_metadata().is_ok() {
+        let same = tree_digest(&folder).is_ok_and(|digest| digest.to_string() == installed.digest);
+        if !same && overwrite == Overwrite::Refuse {
+            return Err(Error::Changed(folder));
+        }
+        crate::files::remove(&folder)?;
+    }
+    write_lock(root, &lock)?;
+    Ok(installed)
+}
+
+/// Writes a new skill with a text to start from, and returns its file.
+///
+/// # Errors
+/// Refuses names that the format forbids, and to overwrite.
+pub fn create(root: &Path, name: &str, description: &str) -> Result<PathBuf, Error> {
+    let slug: SkillName = name.parse().map_err(|_| Error::BadName {
+        name: name.chars().take(80).collect(),
+        why: "is not made of lower-case letters, digits and hyphens",
+    })?;
+    let folder = root.join(slug.as_str());
+    fs::create_dir_all(root).map_err(Error::file("create", root))?;
+    fs::create_dir(&folder).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => Error::Exists(folder.clone()),
+        _ => Error::File { doing: "create", path: folder.clone(), source: error },
+    })?;
+    let title: Vec<String> = slug.as_str().split('-').map(capitalised).collect();
+    let title = title.join(" ");
+    // A JSON string is a YAML string too, whatever is in it.
+    let description = serde_json::Value::from(description);
+    let text = format!(
+        "---\nname: {slug}\ndescription: {description}\n---\n# {title}\n\nSay here, step by step, what to do. Put \
+         long references, scripts and\ntemplates into files beside this one and name them where they are needed.\n"
+    );
+    let file = folder.join("SKILL.md");
+    write_atomic(&file, text.as_bytes())?;
+    Ok(file)
+}
+
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Keeps a second process from writing the lock file meanwhile.
+fn guard(root: &Path) -> Result<File, Error> {
+    let path = root.join(".skills.lock");
+    refuse_link(&path)?;
+    let file = open_lock(&path).map_err(Error::file("create", &path))?;
+    file.lock().map_err(Error::file("lock", &path))?;
+    Ok(file)
+}
+
+fn read_lock(root: &Path) -> Result<Lock, Error> {
+    let path = root.join(LOCK);
+    refuse_link(&path)?;
+    let text = match read_bounded(&path, MAX_LOCK_BYTES) {
+        Ok(text) => text,
+        Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Lock { version: 1, ..Lock::default() });
+        }
+        Err(error) => return Err(error),
+    };
+    serde_json::from_slice(&text).map_err(|error| Error::BadLock { path, why: error.to_string() })
+}
+
+fn write_lock(root: &Path, lock: &Lock) -> Result<(), Error> {
+    let path = root.join(LOCK);
+    let text = serde_json::to_vec_pretty(lock);
+    let text = text.map_err(|error| Error::BadLock { path: path.clone(), why: error.to_string() })?;
+    write_atomic(&path, &text)
+}
+
+/// Copies a skill. Links and what belongs to git are left behind.
+#[derive(Default)]
+struct Copy {
+    files: usize,
+    bytes: u64,
+}
+
+impl Copy {
+    fn folder(&mut self, from: &Path, to: &Path) -> Result<(), Error> {
+        fs::create_dir_all(to).map_err(Error::file("create", to))?;
+        for entry in fs::read_dir(from).map_err(Error::file("read", from))? {
+            let entry = entry.map_err(Error::file("read", from))?;
+            let metadata = entry.metadata().map_err(Error::file("read", entry.path()))?;
+            let (path, target) = (entry.path(), to.join(entry.file_name()));
+            if metadata.is_dir() && entry.file_name() != ".git" {
+                self.folder(&path, &target)?;
+            } else if metadata.is_file() {
+                self.files += 1;
+                self.bytes += metadata.len();
+                if self.files > MAX_FILES || self.bytes > MAX_BYTES {
+                    return Err(Error::TooLarge { path, size: self.bytes, limit: MAX_BYTES });
+                }
+                fs::copy(&path, &target).map_err(Error::file("copy", &path))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Computes one digest of all files below a folder, from their paths and contents.
+fn tree_digest(folder: &Path) -> Result<Digest, Error> {
+    let mut lines = Vec::new();
+    digest_into(folder, folder, &mut lines)?;
+    lines.sort_unstable();
+    Ok(Digest::of(lines.concat().as_bytes()))
+}
+
+fn digest_into(base: &Path, folder: &Path, lines: &mut Vec<String>) -> Result<(), Error> {
+    for entry in fs::read_dir(folder).map_err(Error::file("read", folder))? {
+        let path = entry.map_err(Error::file("read", folder))?.path();
+        let metadata = path.symlink_metadata().map_err(Error::file("read", &path))?;
+        if metadata.is_dir() {
+            digest_into(base, &path, lines)?;
+        } else if metadata.is_file() {
+            let bytes = fs::read(&path).map_err(Error::file("read", &path))?;
+            let relative = path.strip_prefix(base).unwrap_or(&path);
+            lines.push(format!("{}\0{}\n", relative.display(), Digest::of(&bytes)));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! What the format allows and a careful reader would still point at.
+
+use serde_json::Value;
+
+use super::Finding;
+use crate::Document;
+
+/// A longer body fills the model's context before the work has begun.
+const LONG_BODY: usize = 500;
+
+pub(super) fn check(text: &str, document: Option<&Document<'_>>) -> Vec<Finding> {
+    let mut findings = suspicious(text);
+    let Some(document) = document else { return findings };
+    let lines = document.body.lines().count();
+    let total = text.lines().count();
+    // Without a body, the last line of the head is the place.
+    let first = (total.saturating_sub(lines) + 1).min(total.max(1));
+    if document.body.trim().is_empty() {
+        let fix = "write below the frontmatter what to do";
+        findings.push(Finding::warning("body", first, "there are no instructions", fix));
+    } else if lines > LONG_BODY {
+        let message = format!("the body has {lines} lines, more than 500");
+        findings.push(Finding::warning("body", first, message, "move details into files beside it"));
+    }
+    findings.extend(styles(document));
+    findings
+}
+
+/// Keys that are written otherwise than the format says.
+fn styles(document: &Document<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let spaces = "write it as one line with spaces between the tools";
+    match document.fields.get("allowed-tools") {
+        Some(Value::Array(_)) => {
+            findings.push(Finding::warning("allowed-tools", 1, "`allowed-tools` is a list", spaces));
+        }
+        Some(Value::String(text)) if text.contains(',') => {
+            findings.push(Finding::warning("allowed-tools", 1, "`allowed-tools` has commas", spaces));
+        }
+        _ => {}
+    }
+    if let Some(Value::Object(metadata)) = document.fields.get("metadata") {
+        for (key, _) in metadata.iter().filter(|(_, value)| !value.is_string()) {
+            let message = format!("`metadata.{key}` is not a text");
+            findings.push(Finding::warning("metadata", 1, message, "put quotes around it"));
+        }
+    }
+    findings
+}
+
+/// What hides something from a reader, or runs what nobody has read.
+fn suspicious(text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let mut warn = |rule, message, fix| findings.push(Finding::warning(rule, index + 1, message, fix));
+        if line.trim_start_matches('\u{feff}').chars().any(invisible) {
+            warn("invisible", "an invisible character is in the text", "remove it");
+        }
+        if line.contains("<!--") {
+            warn(
+                "comment",
+                "a comment is hidden from readers and seen by the model",
+                "remove it, or say it openly",
+            );
+        }
+        let downloads = line.contains("curl ") || line.contains("wget ");
+        let pipes = ["| sh", "|sh", "| bash", "|bash", "| sudo"].iter().any(|pipe| line.contains(pipe));
+        if downloads && pipes {
+            warn("download", "what is downloaded is run unseen", "download it, read it, then run it");
+        }
+        if secrets(line) {
+            warn("secret", "this looks like a key or token", "remove it, and replace the key");
+        }
+    }
+    findings
+}
+
+fn invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2064}' | '\u{feff}'
+        | '\u{e0000}'..='\u{e007f}')
+}
+
+fn secrets(line: &str) -> bool {
+    let long_after = |prefix: &str| {
+        line.match_indices(prefix).any(|(at, _)| {
+            let rest = line[at + prefix.len()..].bytes();
+            rest.take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')).count() >= 20
+        })
+    };
+    ["sk-ant-", "sk-proj-", "ghp_", "github_pat_", "xoxb-", "AKIA"].into_iter().any(long_after)
+        || line.contains("PRIVATE KEY-----")
+}

@@ -1,0 +1,133 @@
+//! Names and paths that callers give. What could lead out of a skill's folder is refused before any file is
+//! touched; what a link then does is checked again after it was resolved.
+
+use std::path::{Component, Path, PathBuf};
+
+/// Says why a text cannot be the name of a skill.
+pub(crate) fn bad_name(name: &str) -> Option<&'static str> {
+    if name.trim().is_empty() {
+        return Some("is empty");
+    }
+    if name.contains(['/', '\\']) {
+        return Some("has a path separator");
+    }
+    if name.chars().any(char::is_control) {
+        return Some("has a control character");
+    }
+    if matches!(name.trim(), "." | "..") || name.contains("..") {
+        return Some("has `..` in it");
+    }
+    has_escape(name).then_some("has a percent-encoded character")
+}
+
+/// Says whether a text has a percent sign and two hexadecimal digits.
+pub(crate) fn has_escape(text: &str) -> bool {
+    text.as_bytes()
+        .windows(3)
+        .any(|part| part[0] == b'%' && part[1].is_ascii_hexdigit() && part[2].is_ascii_hexdigit())
+}
+
+/// Makes a relative path of what a caller wrote.
+pub(crate) fn relative(text: &str) -> Result<PathBuf, &'static str> {
+    if text.is_empty() {
+        return Err("it is empty");
+    }
+    if text.contains('\0') {
+        return Err("it has a NUL");
+    }
+    if text.contains('\\') {
+        return Err("it has a backslash");
+    }
+    if has_escape(text) {
+        return Err("it has a percent-encoded character");
+    }
+    if text.starts_with('/') || text.split('/').next().is_some_and(|first| first.contains(':')) {
+        return Err("it is not relative");
+    }
+    let path = Path::new(text);
+    if path.components().all(|part| matches!(part, Component::Normal(_))) {
+        Ok(path.components().collect())
+    } else {
+        Err("it leads out of the skill's folder")
+    }
+}
+
+/// Decodes one segment of a URI. What hides a separator or a second encoding is refused.
+pub(crate) fn segment(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let digits = [rest.next()?, rest.next()?];
+            let digits = std::str::from_utf8(&digits).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    let segment = String::from_utf8(bytes).ok()?;
+    let hidden = segment.contains(['/', '\\', '%', '\0']) || matches!(segment.as_str(), "" | "." | "..");
+    (!hidden).then_some(segment)
+}
+
+/// Encodes one segment of a URI.
+pub(crate) fn encoded(segment: &str) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(segment.len());
+    for byte in segment.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            text.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_lead_elsewhere_are_refused() {
+        for bad in [
+            "",
+            "/etc/passwd",
+            "../x",
+            "a/../../x",
+            "a\\b",
+            "..%2fx",
+            "%2e%2e/x",
+            "a\0b",
+            "C:/x",
+            "file:/x",
+            "./x/..",
+        ] {
+            assert!(relative(bad).is_err(), "{bad:?}");
+        }
+        for good in ["a.md", "references/a b.md", "scripts/100%.sh", "a..b"] {
+            assert_eq!(relative(good), Ok(PathBuf::from(good)));
+        }
+    }
+
+    #[test]
+    fn names_that_are_paths_are_refused() {
+        for bad in ["", " ", "../../../etc/passwd", ".ssh/id_rsa", "a\\b", "a\0", "..", "..%2f", "%2e"] {
+            assert!(bad_name(bad).is_some(), "{bad:?}");
+        }
+        for good in ["git", "ms-office-suite:pdf", "日本 語", "100% done", "a.b"] {
+            assert_eq!(bad_name(good), None);
+        }
+    }
+
+    #[test]
+    fn segments_of_uris_survive_the_way_there_and_back() {
+        for text in ["a b.md", "日本.md", "x-y_z~1"] {
+            assert_eq!(segment(&encoded(text)).as_deref(), Some(text));
+        }
+        for bad in ["%2f", "%2e%2e", "..", "%252f", "%00", "a%", "%zz", ""] {
+            assert_eq!(segment(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Reading a skill's text and the files beside it, and nothing else.
+//!
+//! A path is checked before it is used, and again after its links were resolved: what is opened always lies in
+//! the skill's own folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::files::read_bounded;
+use crate::{Digest, Document, Error, MAX_SKILL_BYTES, Place, Skill, path};
+
+/// The largest bundled file that is read, in bytes.
+pub const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
+/// The most files of one skill that are listed.
+pub const MAX_FILES: usize = 512;
+/// The most bytes that the listed files of one skill have together.
+pub const MAX_FILES_BYTES: u64 = 16 * 1024 * 1024;
+/// How deep below a skill its files are looked for.
+const MAX_DEPTH: usize = 8;
+/// Beyond this many files a folder is no skill but a mistake, and counting goes no further.
+const MAX_COUNTED: usize = 10_000;
+
+/// A file of a skill.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BundledFile {
+    /// Its path below the skill's folder, with slashes.
+    pub path: String,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// The files of a skill, its SKILL.md first.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Bundle {
+    /// The files.
+    pub files: Vec<BundledFile>,
+    /// How many more there are, beyond what is listed of one skill.
+    pub left_out: usize,
+}
+
+/// The text of a skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillText {
+    /// The whole SKILL.md.
+    pub text: String,
+    /// Where its body begins.
+    body: usize,
+}
+
+impl SkillText {
+    /// Returns what follows the head.
+    #[must_use]
+    pub fn body(&self) -> &str {
+        self.text[self.body..].trim_start_matches(['\r', '\n'])
+    }
+}
+
+impl Skill {
+    /// Reads its SKILL.md.
+    ///
+    /// # Errors
+    /// Says when the file is gone, too large or can no longer be understood.
+    pub fn read(&self) -> Result<SkillText, Error> {
+        let (text, path) = match &self.place {
+            Place::Text(text) => (text.to_string(), PathBuf::from(self.base())),
+            Place::Folder { folder, file } => {
+                let path = inside(folder, Path::new(file))?;
+                let bytes = read_bounded(&path, MAX_SKILL_BYTES)?;
+                (String::from_utf8(bytes).unwrap_or_else(|error| lossy(&error)), path)
+            }
+        };
+        let document = Document::read(&text).map_err(|source| Error::Broken { path, source })?;
+        let body = text.len() - document.body.len();
+        Ok(SkillText { text, body })
+    }
+
+    /// Lists its files.
+    ///
+    /// # Errors
+    /// Says when its folder cannot be read.
+    pub fn bundle(&self) -> Result<Bundle, Error> {
+        let Place::Folder { folder, file } = &self.place else {
+            let only = BundledFile { path: "SKILL.md".to_owned(), size: self.size };
+            return Ok(Bundle { files: vec![only], left_out: 0 });
+        };
+        let mut files = Vec::new();
+        collect(folder, "", 0, &mut files).map_err(Error::file("list", folder))?;
+        files.sort_by(|a, b| (a.path != *file, &a.path).cmp(&(b.path != *file, &b.path)));
+        let mut bytes = 0;
+        let fits = files.iter().take(MAX_FILES).take_while(|file| {
+            bytes += file.size;
+            bytes <= MAX_FILES_BYTES
+        });
+        let kept = fits.count();
+        let left_out = files.len() - kept;
+        files.truncate(kept);
+        Ok(Bundle { files, left_out })
+    }
+
+    /// Reads one of its files.
+    ///
+    /// # Errors
+    /// Refuses paths that lead out of its folder, and files that are too large.
+    pub fn read_file(&self, wanted: &str) -> Result<Vec<u8>, Error> {
+        let refuse = |why| Error::BadPath { path: wanted.chars().take(200).collect(), why };
+        let relative = path::relative(wanted).map_err(refuse)?;
+        match &self.place {
+            Place::Text(text) if relative == Path::new("SKILL.md") => Ok(text.as_bytes().to_vec()),
+            Place::Text(_) => Err(Error::NoSuchFile(wanted.to_owned())),
+            Place::Folder { folder, file } => {
+                let limit = if relative == Path::new(file) { MAX_SKILL_BYTES } else { MAX_FILE_BYTES };
+                read_bounded(&inside(folder, &relative)?, limit)
+            }
+        }
+    }
+
+    /// Names the bundled file at a path of the file system, if it is one.
+    pub(crate) fn file_at(&self, path: &Path) -> Option<String> {
+        let Place::Folder { folder, file } = &self.place else { return None };
+        let relative = path.strip_prefix(folder).ok()?;
+        let bundled = is_listed(relative) && relative != Path::new(file);
+        let parts: Option<Vec<_>> = relative.iter().map(|part| part.to_str()).collect();
+        parts.filter(|_| bundled).map(|parts| parts.join("/"))
+    }
+
+    /// Computes the digest of one of its files.
+    ///
+    /// # Errors
+    /// As reading it.
+    pub fn file_digest(&self, wanted: &str) -> Result<Digest, Error> {
+        Ok(Digest::of(&self.read_file(wanted)?))
+    }
+}
+
+fn lossy(error: &std::string::FromUtf8Error) -> String {
+    String::from_utf8_lossy(error.as_bytes()).into_owned()
+}
+
+/// Resolves a path and checks that it is still inside the folder.
+pub(crate) fn inside(folder: &Path, relative: &Path) -> Result<PathBuf, Error> {
+    let named = || relative.display().to_string();
+    let path = folder.join(relative);
+    let resolved = path.canonicalize().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::NoSuchFile(named()),
+        _ => Error::File { doing: "read", path: path.clone(), source: error },
+    })?;
+    if !resolved.starts_with(folder) {
+        return Err(Error::BadPath {
+            path: named(),
+            why: "it is a link that leads out of the skill's folder",
+        });
+    }
+    // A link may have a plain name and lead to a hidden file.
+    let hidden = resolved.strip_prefix(folder).is_ok_and(|resolved| !is_listed(resolved));
+    if hidden || !is_listed(relative) || !resolved.is_file() {
+        return Err(Error::NoSuchFile(named()));
+    }
+    Ok(resolved)
+}
+
+/// Says whether something of this name is part of a skill. What is not listed cannot be read either.
+fn is_ours(name: &str) -> bool {
+    !name.starts_with('.') && !matches!(name, "node_modules" | "__pycache__")
+}
+
+/// Says whether a path below a skill's folder is part of the skill, with all that is above it.
+fn is_listed(relative: &Path) -> bool {
+    relative.iter().all(|part| part.to_str().is_some_and(is_ours))
+}
+
+/// Lists the files below a folder. Links are not followed; hidden files are not part of a skill.
+fn collect(folder: &Path, prefix: &str, depth: usize, files: &mut Vec<BundledFile>) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)?.flatten() {
+        if files.len() >= MAX_COUNTED {
+            break;
+        }
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| is_ours(name)) else { continue };
+        // What cannot be asked for is not listed.
+        if path::relative(name).is_err() {
+            continue;
+        }
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.is_file() {
+            files.push(BundledFile { path: format!("{prefix}{name}"), size: metadata.len() });
+        } else if metadata.is_dir() && depth < MAX_DEPTH {
+            // A folder that cannot be read hides its own files only.
+            let _ = collect(&entry.path(), &format!("{prefix}{name}/"), depth + 1, files);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Skills that come with the program and teach its own tools.
+//!
+//! Each says in its head which capabilities it needs; where one is missing, the skill is withheld.
+
+use std::sync::Arc;
+
+use super::{Found, Source};
+use crate::problem::{Effect, Problem};
+use crate::{
+    Digest, Document, Place, Provenance, Scope, Skill, SkillKey, SkillName, SourceId, SourceStatus,
+    Transport, Trust,
+};
+
+/// A skill that is compiled in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Companion {
+    /// Its name for people.
+    pub title: &'static str,
+    /// Its SKILL.md.
+    pub text: &'static str,
+}
+
+macro_rules! companions {
+    ($($title:literal = $file:literal;)*) => {
+        &[$(Companion { title: $title, text: include_str!(concat!("../companions/", $file, ".md")) }),*]
+    };
+}
+
+/// Lists the skills that come with Meerkat. What a program knows of itself, it adds.
+#[must_use]
+pub const fn companions() -> &'static [Companion] {
+    companions! {
+        "Task Workflow" = "task-workflow";
+        "Shell Patterns" = "shell-patterns";
+        "Hook Authoring" = "hook-authoring";
+        "MCP Server Setup" = "mcp-server-setup";
+        "Memory Retrieval" = "memory-retrieval";
+        "Session Management" = "session-management";
+        "Multi-Agent Comms" = "multi-agent-comms";
+        "Mob Communication" = "mob-communication";
+        "WorkGraph Workflow" = "workgraph-workflow";
+    }
+}
+
+/// The source of compiled-in skills.
+pub struct Embedded {
+    provenance: Arc<Provenance>,
+    found: Arc<Found>,
+}
+
+impl Embedded {
+    /// Makes a source of these skills.
+    #[must_use]
+    pub fn new(companions: &[Companion]) -> Self {
+        let provenance = Arc::new(Provenance {
+            source_uuid: SourceId::EMBEDDED,
+            display_name: "embedded".to_owned(),
+            transport_kind: Transport::Embedded,
+            fingerprint: "embedded:inventory".to_owned(),
+            status: SourceStatus::Active,
+        });
+        let mut found = Found::default();
+        for companion in companions {
+            match understand(companion, &provenance) {
+                Ok(skill) => found.skills.push(Arc::new(skill)),
+                Err(fault) => {
+                    let reason = format!("cannot be understood: {}", fault.reason);
+                    let path = format!("embedded/{}", companion.title);
+                    found.problems.push(Problem {
+                        line: Some(fault.line),
+                        ..Problem::new(Effect::Skipped, path, reason, fault.fix)
+                    });
+                }
+            }
+        }
+        Self { provenance, found: Arc::new(found) }
+    }
+}
+
+fn understand(companion: &Companion, provenance: &Arc<Provenance>) -> Result<Skill, crate::Fault> {
+    let document = Document::read(companion.text)?;
+    Ok(Skill {
+        key: SkillKey { source_uuid: SourceId::EMBEDDED, skill_name: SkillName::nearest(&document.name) },
+        title: Some(companion.title.to_owned()),
+        description: document.description,
+        scope: Scope::Builtin,
+        source: Arc::clone(provenance),
+        digest: Digest::of(companion.text.as_bytes()),
+        size: companion.text.len() as u64,
+        traits: document.traits,
+        name: document.name,
+        trust: Trust::Trusted,
+        place: Place::Text(Arc::from(companion.text)),
+    })
+}
+
+impl Source for Embedded {
+    fn provenance(&self) -> &Arc<Provenance> {
+        &self.provenance
+    }
+
+    fn look(&self) -> Arc<Found> {
+        Arc::clone(&self.found)
+    }
+}

@@ -1,0 +1,277 @@
+//! A folder of skills, looked at again without reading what has not changed.
+//!
+//! The walk is bounded, and always goes the same way: folders by name, what lies higher before what lies
+//! deeper, links last. A link is followed once, so links in a circle end. In a folder that came from somebody else,
+//! links do not lead out of what came with it.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::visit::{Below, Entry, Stamp, Visit, visit};
+use super::{Found, Source};
+use crate::parallel;
+use crate::problem::{Effect, Problem};
+use crate::{Provenance, Scope, Trust};
+
+/// How far a walk goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// How deep below the root a skill may lie.
+    pub depth: usize,
+    /// How many folders are looked at.
+    pub folders: usize,
+    /// What a SKILL.md below another skill is.
+    pub nested: Nested,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { depth: 6, folders: 40_000, nested: Nested::Supporting }
+    }
+}
+
+/// What a SKILL.md below another skill is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nested {
+    /// It belongs to the skill above. A skill that is the root itself has skills of their own below it.
+    Supporting,
+    /// It is a skill too.
+    Separate,
+}
+
+/// The place and identity of a folder of skills.
+#[derive(Debug)]
+pub(super) struct Root {
+    pub(super) provenance: Arc<Provenance>,
+    pub(super) scope: Scope,
+    pub(super) path: PathBuf,
+    pub(super) limits: Limits,
+    pub(super) trust: Trust,
+    /// Links must not lead out of this folder; without it, they may lead anywhere.
+    pub(super) bounds: Option<PathBuf>,
+}
+
+/// A folder of skills.
+pub struct Folder {
+    root: Root,
+    memo: Mutex<Memo>,
+}
+
+/// What the last walk saw.
+#[derive(Default)]
+struct Memo {
+    base: Option<PathBuf>,
+    listed: Vec<(PathBuf, Option<Stamp>)>,
+    entries: Vec<Entry>,
+    found: Option<Arc<Found>>,
+}
+
+impl Folder {
+    /// Makes a source of a folder, which need not exist yet.
+    #[must_use]
+    pub fn new(provenance: Provenance, scope: Scope, path: PathBuf, limits: Limits) -> Self {
+        let root = Root {
+            provenance: Arc::new(provenance),
+            scope,
+            path,
+            limits,
+            trust: Trust::Trusted,
+            bounds: None,
+        };
+        Self { root, memo: Mutex::default() }
+    }
+
+    /// Says whether what is in it is trusted; it is if nobody says otherwise.
+    #[must_use]
+    pub fn with_trust(mut self, trust: Trust) -> Self {
+        self.root.trust = trust;
+        self
+    }
+
+    /// Follows no link that leads out of `bounds`, the folder with everything that came from the same hands.
+    #[must_use]
+    pub fn within(mut self, bounds: PathBuf) -> Self {
+        self.root.bounds = Some(bounds);
+        self
+    }
+
+    /// Returns the folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.root.path
+    }
+}
+
+impl Source for Folder {
+    fn provenance(&self) -> &Arc<Provenance> {
+        &self.root.provenance
+    }
+
+    fn look(&self) -> Arc<Found> {
+        // A walk that panicked left the memo of the one before it, which is still true.
+        let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = memo.found.as_ref().filter(|_| memo.is_current(&self.root)) {
+            return Arc::clone(found);
+        }
+        let known = memo
+            .entries
+            .drain(..)
+            .filter_map(|entry| Some((entry.file.parent()?.to_owned(), entry)))
+            .collect();
+        let (next, found) = Walk::new(&self.root, known).run();
+        let found = Arc::new(found);
+        *memo = Memo { found: Some(Arc::clone(&found)), ..next };
+        found
+    }
+}
+
+impl Memo {
+    /// Says whether nothing has changed, by looking at times and sizes only.
+    fn is_current(&self, root: &Root) -> bool {
+        if self.base != root.path.canonicalize().ok() {
+            return false;
+        }
+        let same = self.listed.iter().all(|(path, stamp)| Stamp::at(path) == *stamp);
+        same && parallel::map(&self.entries, |entry| Stamp::at(&entry.file) == entry.stamp)
+            .into_iter()
+            .all(|same| same)
+    }
+}
+
+/// A walk under way.
+struct Walk<'a> {
+    root: &'a Root,
+    /// What was found before, by folder.
+    known: HashMap<PathBuf, Entry>,
+    memo: Memo,
+    problems: Vec<Problem>,
+    watched: Vec<PathBuf>,
+    links: Vec<(PathBuf, usize)>,
+    seen: usize,
+    /// What links must not lead out of, itself without links.
+    bounds: Option<PathBuf>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(root: &'a Root, known: HashMap<PathBuf, Entry>) -> Self {
+        let base = root.path.canonicalize();
+        let missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+        let problems = match &base {
+            Err(error) if !missing(error) => vec![Problem::unreadable(&root.path, error)],
+            _ => Vec::new(),
+        };
+        let memo = Memo { base: base.ok(), ..Memo::default() };
+        let watched = vec![root.path.clone()];
+        let bounds = root.bounds.as_ref().and_then(|bounds| bounds.canonicalize().ok());
+        Self { root, known, memo, problems, watched, links: Vec::new(), seen: 0, bounds }
+    }
+
+    fn run(mut self) -> (Memo, Found) {
+        let base = self.memo.base.clone().filter(|base| self.is_within(base));
+        if self.memo.base.is_some() && base.is_none() {
+            self.problems.push(not_followed(&self.root.path, OUTSIDE));
+            // Watching it would watch where it leads.
+            self.watched.clear();
+        }
+        let mut level: Vec<(PathBuf, usize)> = base.into_iter().map(|base| (base, 0)).collect();
+        while !level.is_empty() {
+            level = self.level(level);
+            if level.is_empty() {
+                level = self.follow();
+            }
+        }
+        let skills = self.memo.entries.iter().filter_map(|entry| entry.outcome.clone().ok()).collect();
+        let skipped = self.memo.entries.iter().filter_map(|entry| entry.outcome.clone().err());
+        let problems = self.problems.into_iter().chain(skipped).collect();
+        (self.memo, Found { skills, problems, watched: self.watched })
+    }
+
+    /// Looks into the folders of one level, and returns those below.
+    fn level(&mut self, mut folders: Vec<(PathBuf, usize)>) -> Vec<(PathBuf, usize)> {
+        let room = self.root.limits.folders.saturating_sub(self.seen);
+        if folders.len() > room {
+            folders.truncate(room);
+            let reason = format!("has more than {} folders; the rest is left out", self.root.limits.folders);
+            self.problems.push(Problem::new(
+                Effect::Cut,
+                &self.root.path,
+                reason,
+                "point at a folder that holds skills only",
+            ));
+        }
+        self.seen += folders.len();
+        let visits = parallel::map(&folders, |(folder, depth)| {
+            let separate = *depth == 0 || self.root.limits.nested == Nested::Separate;
+            let below = if separate { Below::Matters } else { Below::BelongsToSkill };
+            let known = if self.known.is_empty() { None } else { self.known.get(folder) };
+            visit(self.root, folder, below, known)
+        });
+        let mut next = Vec::new();
+        for ((folder, depth), visit) in folders.into_iter().zip(visits) {
+            next.extend(self.note(folder, depth, visit));
+        }
+        next
+    }
+
+    /// Keeps what one folder gave, and returns the folders in it.
+    fn note(&mut self, folder: PathBuf, depth: usize, visit: Visit) -> Vec<(PathBuf, usize)> {
+        self.memo.entries.extend(visit.entry);
+        self.problems.extend(visit.problem);
+        if let Some(stamp) = visit.listed {
+            self.memo.listed.push((folder, stamp));
+        }
+        if depth >= self.root.limits.depth {
+            return Vec::new();
+        }
+        self.links.extend(visit.links.into_iter().map(|link| (link, depth + 1)));
+        visit.folders.into_iter().map(|folder| (folder, depth + 1)).collect()
+    }
+
+    /// Resolves the links that were met, and returns the folders among their targets that are new.
+    fn follow(&mut self) -> Vec<(PathBuf, usize)> {
+        let links = std::mem::take(&mut self.links);
+        if links.is_empty() {
+            return Vec::new();
+        }
+        let folder_of = |entry: &Entry| entry.file.parent().map(Path::to_owned);
+        let mut visited: HashSet<PathBuf> = self.memo.entries.iter().filter_map(folder_of).collect();
+        visited.extend(self.memo.listed.iter().map(|(path, _)| path.clone()));
+        let mut targets = Vec::new();
+        for (link, depth) in links {
+            let Ok(target) = link.canonicalize() else { continue };
+            if !target.is_dir() || !visited.insert(target.clone()) {
+                continue;
+            }
+            if let Some(why) = self.refusal(&target) {
+                self.problems.push(not_followed(&link, why));
+                continue;
+            }
+            self.watched.push(target.clone());
+            targets.push((target, depth));
+        }
+        targets
+    }
+
+    fn is_within(&self, target: &Path) -> bool {
+        self.root.bounds.is_none() || self.bounds.as_ref().is_some_and(|bounds| target.starts_with(bounds))
+    }
+
+    /// Says why a link is not followed.
+    fn refusal(&self, target: &Path) -> Option<&'static str> {
+        let above = || self.memo.base.as_ref().is_some_and(|base| base.starts_with(target));
+        match self.root.bounds {
+            None => None,
+            Some(_) if !self.is_within(target) => Some(OUTSIDE),
+            // All that came with the folder would be searched for skills, and watched.
+            Some(_) => above().then_some("is a link to a folder above it"),
+        }
+    }
+}
+
+const OUTSIDE: &str = "is a link that leads out of its project or repository";
+
+fn not_followed(link: &Path, why: &str) -> Problem {
+    let fix = "put a copy there, or name the folder it leads to with --skill-dir";
+    Problem::new(Effect::Skipped, link, why.to_owned(), fix)
+}

@@ -1,0 +1,358 @@
+//! Skills in a git repository, fetched by the system's own git and kept in a cache.
+//!
+//! A commit is put into the cache whole or not at all, and what is there stays in use until a newer one is. No
+//! hook, filter or submodule of the repository is ever run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use tokio::process::Command;
+
+use super::{Folder, Found, Limits, Source};
+use crate::problem::{Effect, Problem};
+use crate::{Error, Provenance, Scope};
+
+/// What a ref is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefKind {
+    /// A branch; it moves.
+    Branch,
+    /// A tag.
+    Tag,
+    /// A commit.
+    Commit,
+    /// A branch or a tag, whichever there is.
+    Named,
+}
+
+/// Which repository, and what of it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct GitOptions {
+    /// The address.
+    pub url: String,
+    /// The branch, tag or commit.
+    pub reference: String,
+    /// Which of them it is.
+    pub kind: RefKind,
+    /// The folder of skills in the repository; without it, all of it.
+    pub skills_root: Option<PathBuf>,
+    /// A token for HTTPS. It is given to git in its environment and shown nowhere.
+    pub token: Option<String>,
+    /// A private key for SSH.
+    pub ssh_key: Option<PathBuf>,
+    /// How many commits are fetched.
+    pub depth: u32,
+    /// How long git may take.
+    pub timeout: Duration,
+    /// Where repositories are kept.
+    pub cache: PathBuf,
+}
+
+impl GitOptions {
+    /// Asks for the branch `main` of a repository.
+    #[must_use]
+    pub fn new(url: impl Into<String>, cache: impl Into<PathBuf>) -> Self {
+        Self {
+            url: url.into(),
+            reference: "main".to_owned(),
+            kind: RefKind::Branch,
+            skills_root: None,
+            token: None,
+            ssh_key: None,
+            depth: 1,
+            timeout: Duration::from_secs(60),
+            cache: cache.into(),
+        }
+    }
+}
+
+/// A git repository of skills.
+pub struct Git {
+    provenance: Arc<Provenance>,
+    scope: Scope,
+    options: GitOptions,
+    limits: Limits,
+    state: Mutex<State>,
+}
+
+struct State {
+    folder: Folder,
+    problem: Option<Problem>,
+    /// What was given last, and from what it was made.
+    given: Option<(Arc<Found>, Arc<Found>)>,
+}
+
+impl Git {
+    /// Makes a source of a repository. What an earlier process fetched is served at once.
+    #[must_use]
+    pub fn new(provenance: Provenance, scope: Scope, options: GitOptions, limits: Limits) -> Self {
+        let provenance = Arc::new(provenance);
+        let commit = fs::read_to_string(pointer(&options)).unwrap_or_default();
+        let folder = folder_at(&provenance, scope, &options, commit.trim(), limits);
+        let state = Mutex::new(State { folder, problem: None, given: None });
+        Self { provenance, scope, options, limits, state }
+    }
+
+    /// Fetches what is new. A failure is noted as a problem, and what was there before stays.
+    ///
+    /// # Errors
+    /// Says what git said.
+    pub async fn update(&self) -> Result<(), Error> {
+        let outcome = self.fetch().await;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.problem = outcome.as_ref().err().map(|error| {
+            let fix = "what was fetched before is served; check the address and the network";
+            Problem::new(Effect::Stale, shown(&self.options.url), error.to_string(), fix)
+        });
+        state.given = None;
+        if let Some(commit) = outcome? {
+            state.folder = folder_at(&self.provenance, self.scope, &self.options, &commit, self.limits);
+        }
+        Ok(())
+    }
+
+    /// Fetches the ref, and returns the commit if it is not the one in use.
+    async fn fetch(&self) -> Result<Option<String>, Error> {
+        let cache = &self.options.cache;
+        fs::create_dir_all(cache).map_err(Error::file("create", cache))?;
+        let pointer = pointer(&self.options);
+        let current = fs::read_to_string(&pointer).unwrap_or_default();
+        let fixed = matches!(self.options.kind, RefKind::Tag | RefKind::Commit);
+        if fixed && !current.trim().is_empty() && cache.join(current.trim()).is_dir() {
+            return Ok(None);
+        }
+        let fresh = tempfile::Builder::new().prefix("fetch-").tempdir_in(cache);
+        let fresh = fresh.map_err(Error::file("create a folder in", cache))?;
+        let commit = clone_into(fresh.path(), &self.options).await?;
+        let place = cache.join(&commit);
+        if !place.is_dir() {
+            let path = fresh.keep();
+            fs::rename(&path, &place).map_err(Error::file("write", &place))?;
+        }
+        if current.trim() == commit {
+            return Ok(None);
+        }
+        crate::files::write_atomic(&pointer, commit.as_bytes())?;
+        Ok(Some(commit))
+    }
+}
+
+impl Source for Git {
+    fn provenance(&self) -> &Arc<Provenance> {
+        &self.provenance
+    }
+
+    fn look(&self) -> Arc<Found> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = state.folder.look();
+        if let Some((from, given)) = &state.given
+            && Arc::ptr_eq(from, &found)
+        {
+            return Arc::clone(given);
+        }
+        let given = with_problem(&found, state.problem.as_ref());
+        state.given = Some((found, Arc::clone(&given)));
+        given
+    }
+}
+
+/// Adds a problem of the source itself to what its folder has.
+pub(super) fn with_problem(found: &Arc<Found>, problem: Option<&Problem>) -> Arc<Found> {
+    let Some(problem) = problem else { return Arc::clone(found) };
+    let mut problems = vec![problem.clone()];
+    problems.extend(found.problems.iter().cloned());
+    Arc::new(Found { skills: found.skills.clone(), problems, watched: found.watched.clone() })
+}
+
+/// The file that names the commit in use. Another address or ref has another one, so that a change of them counts.
+fn pointer(options: &GitOptions) -> PathBuf {
+    let asked = format!("{}\0{:?}\0{}", options.url, options.kind, options.reference);
+    let digest = crate::Digest::of(asked.as_bytes()).to_string();
+    let digest: String = digest.trim_start_matches("sha256:").chars().take(16).collect();
+    options.cache.join(format!("current-{digest}"))
+}
+
+fn folder_at(
+    provenance: &Provenance,
+    scope: Scope,
+    options: &GitOptions,
+    commit: &str,
+    limits: Limits,
+) -> Folder {
+    let commit = if commit.is_empty() { "none" } else { commit };
+    let tree = options.cache.join(commit);
+    let inner = options.skills_root.iter().flat_map(|root| root.components());
+    let plain = inner.filter(|part| matches!(part, std::path::Component::Normal(_)));
+    let path = plain.fold(tree.clone(), |path, part| path.join(part));
+    Folder::new(provenance.clone(), scope, path, limits).within(tree)
+}
+
+/// Puts the files of a ref into an empty folder, and returns the commit.
+pub(crate) async fn clone_into(folder: &Path, options: &GitOptions) -> Result<String, Error> {
+    check_url(&options.url)?;
+    if options.reference.is_empty() || options.reference.starts_with('-') {
+        return Err(Error::BadUrl {
+            url: shown(&options.url),
+            why: "the ref is empty or starts with a hyphen",
+        });
+    }
+    let git = Runner { folder, options };
+    git.run("start a repository", &["init", "--quiet", "--template="]).await?;
+    let wanted = match options.kind {
+        RefKind::Branch => format!("refs/heads/{}", options.reference),
+        RefKind::Tag => format!("refs/tags/{}", options.reference),
+        RefKind::Commit | RefKind::Named => options.reference.clone(),
+    };
+    let depth = format!("--depth={}", options.depth.max(1));
+    let fetch = ["fetch", "--quiet", "--no-tags", "--no-recurse-submodules"];
+    let shallow = [&fetch[..], &[&depth, "--", &options.url, &wanted]].concat();
+    match git.run("fetch the ref", &shallow).await {
+        // Not every server gives out a single commit; all of them give out their branches.
+        Err(Error::Git { .. }) if options.kind == RefKind::Commit => {
+            let everything =
+                [&fetch[..], &["--", &options.url, "+refs/heads/*:refs/remotes/origin/*"]].concat();
+            git.run("fetch the branches", &everything).await?;
+            git.run("check out the commit", &["checkout", "--quiet", "--detach", &options.reference, "--"])
+                .await?;
+        }
+        outcome => {
+            outcome?;
+            git.run("check out the ref", &["checkout", "--quiet", "--detach", "FETCH_HEAD", "--"]).await?;
+        }
+    }
+    let commit = git.run("name the commit", &["rev-parse", "HEAD"]).await?;
+    let repository = folder.join(".git");
+    fs::remove_dir_all(&repository).map_err(Error::file("remove", &repository))?;
+    Ok(commit.trim().to_owned())
+}
+
+/// Refuses addresses that make git run something.
+pub(crate) fn check_url(url: &str) -> Result<(), Error> {
+    let refuse = |why| Err(Error::BadUrl { url: shown(url), why });
+    if url.is_empty() || url.starts_with('-') || url.chars().any(char::is_control) {
+        return refuse("it is not an address");
+    }
+    if url.contains("::") {
+        return refuse("addresses with a remote helper are not allowed");
+    }
+    Ok(())
+}
+
+/// An address without what is secret in it.
+pub(crate) fn shown(url: &str) -> String {
+    let bounded: String = url.chars().take(300).collect();
+    match bounded.split_once("://") {
+        Some((scheme, rest)) => {
+            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+            let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+            let path = path.split(['?', '#']).next().unwrap_or_default();
+            format!("{scheme}://{host}/{path}")
+        }
+        None => bounded,
+    }
+}
+
+struct Runner<'a> {
+    folder: &'a Path,
+    options: &'a GitOptions,
+}
+
+/// Settings under which nothing of a repository is run.
+const SAFE: [&str; 7] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.autocrlf=false",
+    "protocol.ext.allow=never",
+    "filter.lfs.smudge=",
+    "filter.lfs.process=",
+    "filter.lfs.required=false",
+];
+
+impl Runner<'_> {
+    async fn run(&self, doing: &'static str, arguments: &[&str]) -> Result<String, Error> {
+        let mut command = Command::new("git");
+        command.current_dir(self.folder).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(SAFE.iter().flat_map(|setting| ["-c", setting]));
+        command.args(arguments);
+        self.environment(&mut command);
+        let output = tokio::time::timeout(self.options.timeout, command.output()).await;
+        let seconds = self.options.timeout.as_secs();
+        let output = output.map_err(|_| Error::TooSlow { doing: "git", seconds })?.map_err(Error::NoGit)?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let said = said.replace(&self.options.url, &shown(&self.options.url));
+            let what: String = said.trim().chars().take(500).collect();
+            return Err(Error::Git { doing, what });
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn environment(&self, command: &mut Command) {
+        for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_TEMPLATE_DIR"]
+        {
+            command.env_remove(name);
+        }
+        command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_ASKPASS", "").env("LC_ALL", "C");
+        if let Some(token) = &self.options.token {
+            let pair = base64::engine::general_purpose::STANDARD.encode(format!("x-access-token:{token}"));
+            // It is for this address alone, whatever else git may be led to.
+            let key = format!("http.{}.extraHeader", self.options.url);
+            command.env("GIT_CONFIG_COUNT", "1").env("GIT_CONFIG_KEY_0", key);
+            command.env("GIT_CONFIG_VALUE_0", format!("Authorization: Basic {pair}"));
+        }
+        let ssh = match &self.options.ssh_key {
+            Some(key) => {
+                let key = key.display().to_string().replace('\'', r"'\''");
+                format!("ssh -i '{key}' -o IdentitiesOnly=yes -o BatchMode=yes")
+            }
+            None => "ssh -o BatchMode=yes".to_owned(),
+        };
+        command.env("GIT_SSH_COMMAND", ssh);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_run_something_are_refused() {
+        for bad in ["", "--upload-pack=x", "ext::sh -c x", "a\nb"] {
+            assert!(check_url(bad).is_err(), "{bad:?}");
+        }
+        for good in ["https://example.org/a.git", "git@example.org:a.git", "/srv/a", "file:///srv/a"] {
+            assert!(check_url(good).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_for_its_address_alone() {
+        let url = "https://example.org/a.git";
+        let options = GitOptions { token: Some("t0ken".to_owned()), ..GitOptions::new(url, "cache") };
+        let mut command = Command::new("git");
+        Runner { folder: Path::new("."), options: &options }.environment(&mut command);
+        let given: Vec<_> = command
+            .as_std()
+            .get_envs()
+            .filter(|(name, _)| name.to_string_lossy().starts_with("GIT_CONFIG_"))
+            .filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)))
+            .collect();
+        let expected = [
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "http.https://example.org/a.git.extraHeader"),
+            ("GIT_CONFIG_VALUE_0", "Authorization: Basic eC1hY2Nlc3MtdG9rZW46dDBrZW4="),
+        ];
+        assert_eq!(given, expected);
+    }
+
+    #[test]
+    fn secrets_in_an_address_are_not_shown() {
+        assert_eq!(shown("https://me:secret@example.org/a.git?token=x"), "https://example.org/a.git");
+        assert_eq!(shown("git@example.org:a.git"), "git@example.org:a.git");
+    }
+}

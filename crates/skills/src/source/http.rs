@@ -1,0 +1,190 @@
+//! Skills of a server, kept in a cache that serves when the server does not.
+//!
+//! `GET url` lists the skills, `GET url/skills/NAME` gives the SKILL.md of one. How a request is made is the
+//! caller's: this crate has no HTTP client.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use meerkat_core::BoxFuture;
+use serde_json::Value;
+
+use super::git::{shown, with_problem};
+use super::{Folder, Found, Limits, Source};
+use crate::problem::{Effect, Problem};
+use crate::{Document, Error, MAX_SKILL_BYTES, Provenance, Scope, SkillName, path};
+
+/// The most skills one server gives.
+const MAX_SKILLS: usize = 2_000;
+/// The largest list of skills, in bytes.
+const MAX_CATALOGUE: usize = 4 * 1024 * 1024;
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// The server could not be reached.
+    #[error("the server cannot be reached: {0}")]
+    Unreachable(String),
+    /// The server said no.
+    #[error("the server answered with status {0}")]
+    Status(u16),
+    /// The answer is too long.
+    #[error("the answer is longer than {0} bytes")]
+    TooLong(usize),
+    /// The server did not answer in time.
+    #[error("the server did not answer in {0} seconds")]
+    TooSlow(u64),
+}
+
+/// Makes HTTP requests.
+pub trait Fetch: Send + Sync {
+    /// Gets the body of an address, which must not be longer than `limit` bytes.
+    fn get<'a>(
+        &'a self,
+        url: &'a str,
+        headers: &'a [(String, String)],
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<u8>, FetchError>>;
+}
+
+/// Which server, and how to ask it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HttpOptions {
+    /// The address of the list.
+    pub url: String,
+    /// Headers of every request; they may be secret and are shown nowhere.
+    pub headers: Vec<(String, String)>,
+    /// How long one answer may take.
+    pub timeout: Duration,
+    /// Where skills are kept.
+    pub cache: PathBuf,
+}
+
+/// A server of skills.
+pub struct Http {
+    provenance: Arc<Provenance>,
+    options: HttpOptions,
+    fetch: Arc<dyn Fetch>,
+    folder: Folder,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    problem: Option<Problem>,
+    given: Option<(Arc<Found>, Arc<Found>)>,
+}
+
+impl Http {
+    /// Makes a source of a server. What an earlier process fetched is served at once.
+    #[must_use]
+    pub fn new(provenance: Provenance, scope: Scope, options: HttpOptions, fetch: Arc<dyn Fetch>) -> Self {
+        let folder = Folder::new(provenance.clone(), scope, options.cache.join("skills"), Limits::default());
+        Self { provenance: Arc::new(provenance), options, fetch, folder, state: Mutex::default() }
+    }
+
+    /// Fetches every skill. A failure is noted as a problem, and what was there before stays.
+    ///
+    /// # Errors
+    /// Says why the list could not be had. A single skill that could not be had keeps its former text.
+    pub async fn update(&self) -> Result<(), Error> {
+        let outcome = self.update_cache().await;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = match &outcome {
+            Ok(failed) if failed.is_empty() => None,
+            Ok(failed) => Some(format!("these skills could not be fetched: {}", failed.join(", "))),
+            Err(error) => Some(error.to_string()),
+        };
+        let fix = "what was fetched before is served; check the address and the network";
+        state.problem = told.map(|reason| Problem::new(Effect::Stale, shown(&self.options.url), reason, fix));
+        state.given = None;
+        outcome.map(|_| ())
+    }
+
+    async fn update_cache(&self) -> Result<Vec<String>, Error> {
+        let names = self.names().await?;
+        let cache = &self.options.cache;
+        fs::create_dir_all(cache).map_err(Error::file("create", cache))?;
+        let fresh = tempfile::Builder::new().prefix("fetch-").tempdir_in(cache);
+        let fresh = fresh.map_err(Error::file("create a folder in", cache))?;
+        let mut failed = Vec::new();
+        for name in names {
+            let folder = SkillName::nearest(&name);
+            let document = match self.document(&name).await {
+                Ok(document) => document,
+                Err(_) => {
+                    failed.push(name);
+                    let former = cache.join("skills").join(folder.as_str()).join("SKILL.md");
+                    let Ok(former) = fs::read(former) else { continue };
+                    former
+                }
+            };
+            let place = fresh.path().join(folder.as_str());
+            fs::create_dir_all(&place).map_err(Error::file("create", &place))?;
+            let file = place.join("SKILL.md");
+            fs::write(&file, document).map_err(Error::file("write", &file))?;
+        }
+        let path = fresh.keep();
+        crate::files::put_folder(&path, &cache.join("skills"))?;
+        Ok(failed)
+    }
+
+    async fn names(&self) -> Result<BTreeSet<String>, Error> {
+        let url = self.options.url.trim_end_matches('/').to_owned();
+        let bytes = self.get(&url, MAX_CATALOGUE).await?;
+        let refuse = |why: String| Error::BadCatalogue { url: shown(&url), why };
+        let value: Value = serde_json::from_slice(&bytes).map_err(|error| refuse(error.to_string()))?;
+        let list = value.get("skills").unwrap_or(&value).as_array();
+        let list = list.ok_or_else(|| refuse("there is no list `skills` in it".to_owned()))?;
+        let name = |item: &Value| {
+            let name = item.as_str().or_else(|| item.get("name").and_then(Value::as_str));
+            let name = name.or_else(|| item.get("skill_name").and_then(Value::as_str))?;
+            path::bad_name(name).is_none().then(|| name.to_owned())
+        };
+        if list.len() > MAX_SKILLS {
+            return Err(refuse(format!("it has more than {MAX_SKILLS} skills")));
+        }
+        Ok(list.iter().filter_map(name).collect())
+    }
+
+    async fn document(&self, name: &str) -> Result<Vec<u8>, Error> {
+        let url = format!("{}/skills/{}", self.options.url.trim_end_matches('/'), path::encoded(name));
+        let bytes = self.get(&url, usize::try_from(MAX_SKILL_BYTES).unwrap_or(usize::MAX)).await?;
+        let text = String::from_utf8_lossy(&bytes);
+        let cached = PathBuf::from(shown(&url));
+        Document::read(&text).map_err(|source| Error::Broken { path: cached, source })?;
+        Ok(bytes)
+    }
+
+    async fn get(&self, url: &str, limit: usize) -> Result<Vec<u8>, Error> {
+        let seconds = self.options.timeout.as_secs();
+        let answer = self.fetch.get(url, &self.options.headers, limit);
+        let answer = tokio::time::timeout(self.options.timeout, answer).await;
+        let answer = answer.unwrap_or(Err(FetchError::TooSlow(seconds)));
+        let answer = answer
+            .and_then(|bytes| if bytes.len() > limit { Err(FetchError::TooLong(limit)) } else { Ok(bytes) });
+        answer.map_err(|source| Error::Fetch { url: shown(url), source })
+    }
+}
+
+impl Source for Http {
+    fn provenance(&self) -> &Arc<Provenance> {
+        &self.provenance
+    }
+
+    fn look(&self) -> Arc<Found> {
+        let found = self.folder.look();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((from, given)) = &state.given
+            && Arc::ptr_eq(from, &found)
+        {
+            return Arc::clone(given);
+        }
+        let given = with_problem(&found, state.problem.as_ref());
+        state.given = Some((found, Arc::clone(&given)));
+        given
+    }
+}

@@ -1,0 +1,202 @@
+//! Looking into one folder: is it a skill, and if not, what is in it.
+
+use std::fs::{self, Metadata};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::folder::Root;
+use crate::files::open;
+use crate::problem::{Effect, Problem};
+use crate::{Digest, Document, MAX_SKILL_BYTES, Place, Skill, SkillKey, SkillName};
+
+/// What tells that a file or folder is still the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    modified: i128,
+    changed: i128,
+    size: u64,
+    inode: u64,
+}
+
+impl Stamp {
+    #[cfg(unix)]
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt as _;
+        let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        Self {
+            modified: nanos(metadata.mtime(), metadata.mtime_nsec()),
+            changed: nanos(metadata.ctime(), metadata.ctime_nsec()),
+            size: metadata.size(),
+            inode: metadata.ino(),
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        let since = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        let modified = since.and_then(|since| i128::try_from(since.as_nanos()).ok()).unwrap_or_default();
+        Self { modified, changed: 0, size: metadata.len(), inode: 0 }
+    }
+
+    /// Looks at a path; nothing there is an answer too.
+    pub(super) fn at(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
+    }
+}
+
+/// A SKILL.md and what came of it.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) file: PathBuf,
+    pub(super) stamp: Option<Stamp>,
+    pub(super) outcome: Result<Arc<Skill>, Problem>,
+}
+
+/// What a folder is.
+#[derive(Debug, Default)]
+pub(super) struct Visit {
+    pub(super) entry: Option<Entry>,
+    /// The stamp it had when its content was listed, if it was.
+    pub(super) listed: Option<Option<Stamp>>,
+    pub(super) folders: Vec<PathBuf>,
+    pub(super) links: Vec<PathBuf>,
+    pub(super) problem: Option<Problem>,
+}
+
+/// The usual name of the file, and the one some systems write.
+const FILES: [&str; 2] = ["SKILL.md", "skill.md"];
+
+/// Whether what is below a skill matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Below {
+    Matters,
+    BelongsToSkill,
+}
+
+/// Looks into a folder. `known` is what was found there before.
+pub(super) fn visit(root: &Root, folder: &Path, below: Below, known: Option<&Entry>) -> Visit {
+    let entry = skill_at(root, folder, FILES[0], known);
+    if entry.is_some() && below == Below::BelongsToSkill {
+        return Visit { entry, ..Visit::default() };
+    }
+    let (mut visit, other) = list(folder);
+    if visit.problem.is_some() && entry.is_none() && fs::symlink_metadata(folder).is_err() {
+        // It went away between its being listed and its being opened.
+        return Visit::default();
+    }
+    visit.entry = entry.or_else(|| other.and_then(|file| skill_at(root, folder, file, known)));
+    if visit.entry.is_some() && below == Below::BelongsToSkill {
+        visit.folders.clear();
+        visit.links.clear();
+    }
+    visit
+}
+
+/// Lists the folders and links in a folder, and says whether a `skill.md` is among the files.
+fn list(folder: &Path) -> (Visit, Option<&'static str>) {
+    let stamp = Stamp::at(folder);
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => {
+            let problem = Some(Problem::unreadable(folder, &error));
+            return (Visit { problem, listed: Some(stamp), ..Visit::default() }, None);
+        }
+    };
+    let mut other = None;
+    let mut visit = Visit { listed: Some(stamp), ..Visit::default() };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Ok(kind) = entry.file_type() else { continue };
+        other = other.or((name == FILES[1]).then_some(FILES[1]));
+        let ours = !is_foreign(&name.to_string_lossy());
+        if ours && kind.is_dir() {
+            visit.folders.push(entry.path());
+        } else if ours && kind.is_symlink() {
+            visit.links.push(entry.path());
+        }
+    }
+    visit.folders.sort_unstable();
+    visit.links.sort_unstable();
+    (visit, other)
+}
+
+/// Folders that belong to other programs and hold copies of other people's work.
+fn is_foreign(name: &str) -> bool {
+    name.starts_with('.') || matches!(name, "node_modules" | "__pycache__")
+}
+
+/// Reads the skill of a folder, or says why there is none; a folder without the file is no skill.
+fn skill_at(root: &Root, folder: &Path, file: &'static str, known: Option<&Entry>) -> Option<Entry> {
+    let path = folder.join(file);
+    let lstat = match fs::symlink_metadata(&path) {
+        Ok(lstat) => lstat,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return None;
+        }
+        Err(error) => {
+            let outcome = Err(Problem::unreadable(path.clone(), &error));
+            return Some(Entry { file: path, stamp: None, outcome });
+        }
+    };
+    let stamp = if lstat.is_symlink() { Stamp::at(&path) } else { Some(Stamp::of(&lstat)) };
+    if let Some(known) = known.filter(|known| known.file == path && known.stamp == stamp && stamp.is_some()) {
+        return Some(known.clone());
+    }
+    let outcome = read(root, folder, file, &path, &lstat);
+    Some(Entry { file: path, stamp, outcome })
+}
+
+fn read(
+    root: &Root,
+    folder: &Path,
+    file: &'static str,
+    path: &Path,
+    lstat: &Metadata,
+) -> Result<Arc<Skill>, Problem> {
+    let skipped = |reason: String, fix: &str| Problem::new(Effect::Skipped, path, reason, fix);
+    let unreadable = |error: io::Error| Problem::unreadable(path, &error);
+    if lstat.is_symlink() && !path.canonicalize().map_err(unreadable)?.starts_with(folder) {
+        let reason = "is a link that leads out of its folder".to_owned();
+        return Err(skipped(reason, "link the whole folder instead, or copy the file"));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(lstat.len().min(64 * 1024)).unwrap_or_default() + 1);
+    // A pipe must not be opened at all: nobody may be at its other end.
+    let is_file =
+        lstat.is_file() || (lstat.is_symlink() && fs::metadata(path).map_err(unreadable)?.is_file());
+    if !is_file {
+        return Err(skipped("is not a file".to_owned(), "put a text file there"));
+    }
+    let opened = open(path).map_err(unreadable)?;
+    opened.take(MAX_SKILL_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_SKILL_BYTES {
+        return Err(skipped("is larger than 1 MiB".to_owned(), "move details into files beside it"));
+    }
+    let place = Place::Folder { folder: folder.to_owned(), file };
+    understand(root, &bytes, place).map_err(|fault| {
+        let line = Some(fault.line);
+        Problem { line, ..skipped(fault.reason, fault.fix) }
+    })
+}
+
+/// Makes a skill of its text.
+pub(super) fn understand(root: &Root, bytes: &[u8], place: Place) -> Result<Arc<Skill>, crate::Fault> {
+    let text = String::from_utf8_lossy(bytes);
+    let document = Document::read(&text)?;
+    Ok(Arc::new(Skill {
+        key: SkillKey {
+            source_uuid: root.provenance.source_uuid,
+            skill_name: SkillName::nearest(&document.name),
+        },
+        title: None,
+        description: document.description,
+        scope: root.scope,
+        source: Arc::clone(&root.provenance),
+        digest: Digest::of(bytes),
+        size: bytes.len() as u64,
+        traits: document.traits,
+        name: document.name,
+        trust: root.trust,
+        place,
+    }))
+}

@@ -1,0 +1,301 @@
+//! The tools by which an agent of ours finds and reads skills, and the `skill` tool for those who want that one.
+//!
+//! There are none while there are no skills.
+
+use std::sync::Arc;
+
+use meerkat_core::{BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolOutput, ToolSource};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::{Catalogue, Error, Scope, Skill, SkillKey, SkillName, Snapshot, SourceId, Trust, view};
+
+/// How many skills one answer of `browse_skills` has.
+const PAGE: usize = 100;
+
+/// Which tools are offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Set {
+    Agent,
+    Skill,
+}
+
+/// Which skills an agent is told of. Every skill can be read by its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Offered {
+    /// All of them.
+    #[default]
+    All,
+    /// Those of the user and the project, not those that came with the program.
+    Brought,
+}
+
+impl Offered {
+    pub(crate) fn has(self, skill: &Skill) -> bool {
+        self == Self::All || skill.scope != Scope::Builtin
+    }
+}
+
+/// The tools of an agent that knows of skills.
+#[derive(Clone)]
+pub struct AgentTools {
+    catalogue: Catalogue,
+    set: Set,
+    offered: Offered,
+}
+
+impl AgentTools {
+    /// Makes `browse_skills`, `load_skill`, `skill_list_resources` and `skill_read_resource`, which go with the
+    /// list of skills in the system prompt.
+    #[must_use]
+    pub const fn new(catalogue: Catalogue, offered: Offered) -> Self {
+        Self { catalogue, set: Set::Agent, offered }
+    }
+
+    /// Makes the tool `skill`, which has the list of skills in its own description.
+    #[must_use]
+    pub const fn skill_tool(catalogue: Catalogue) -> Self {
+        Self { catalogue, set: Set::Skill, offered: Offered::All }
+    }
+}
+
+impl ToolSource for AgentTools {
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        let snapshot = self.catalogue.snapshot();
+        if !snapshot.for_model().any(|skill| self.offered.has(skill)) {
+            return Vec::new();
+        }
+        let kinds: &[Kind] = match self.set {
+            Set::Agent => &[Kind::Browse, Kind::Load, Kind::ListFiles, Kind::ReadFile],
+            Set::Skill => &[Kind::Skill],
+        };
+        let tool = |kind: &Kind| {
+            let def = kind.def(&snapshot);
+            let catalogue = self.catalogue.clone();
+            Arc::new(SkillTool { kind: *kind, def, catalogue, offered: self.offered }) as Arc<dyn Tool>
+        };
+        kinds.iter().map(tool).collect()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Browse,
+    Load,
+    ListFiles,
+    ReadFile,
+    Skill,
+}
+
+struct SkillTool {
+    kind: Kind,
+    def: ToolDef,
+    catalogue: Catalogue,
+    offered: Offered,
+}
+
+/// Find skills.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Browse {
+    /// Words to look for in names and descriptions; all skills without it.
+    query: Option<String>,
+    /// Only skills of this source.
+    source_uuid: Option<SourceId>,
+}
+
+/// Name a skill.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OneSkill {
+    /// The skill's source: the first part of its id.
+    source_uuid: SourceId,
+    /// The skill's name: the second part of its id.
+    skill_name: SkillName,
+}
+
+/// Name a file of a skill.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OneFile {
+    /// The skill's source: the first part of its id.
+    source_uuid: SourceId,
+    /// The skill's name: the second part of its id.
+    skill_name: SkillName,
+    /// The file's path as skill_list_resources shows it.
+    path: String,
+}
+
+/// Name a skill as people do.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ByName {
+    #[serde(alias = "command")]
+    name: String,
+}
+
+impl Kind {
+    fn def(self, snapshot: &Snapshot) -> ToolDef {
+        let (name, description, input_schema) = match self {
+            Self::Browse => (
+                "browse_skills",
+                "Find skills by words in their names and descriptions.".to_owned(),
+                schema::<Browse>(),
+            ),
+            Self::Load => (
+                "load_skill",
+                "Read a skill's instructions. Do it before you follow the skill.".to_owned(),
+                schema::<OneSkill>(),
+            ),
+            Self::ListFiles => (
+                "skill_list_resources",
+                "List the files that come with a skill.".to_owned(),
+                schema::<OneSkill>(),
+            ),
+            Self::ReadFile => (
+                "skill_read_resource",
+                "Read a text file that comes with a skill.".to_owned(),
+                schema::<OneFile>(),
+            ),
+            Self::Skill => {
+                (view::SKILL_TOOL, view::skill_tool_description(snapshot), view::skill_tool_schema())
+            }
+        };
+        ToolDef { name: name.to_owned(), description, input_schema }
+    }
+
+    fn answer(self, snapshot: &Snapshot, offered: Offered, args: Value) -> ToolOutput {
+        let answer = match self {
+            Self::Browse => decode(args).map(|args| Ok(browse(snapshot, offered, &args))),
+            Self::Load => decode(args).map(|args| load(snapshot, args)),
+            Self::ListFiles => decode(args).map(|args| list_files(snapshot, args)),
+            Self::ReadFile => decode(args).map(|args| read_file(snapshot, args)),
+            Self::Skill => return skill(snapshot, args),
+        };
+        match answer {
+            Ok(Ok(value)) => ToolOutput::text(value.to_string()),
+            Ok(Err(error)) => ToolOutput::failure(ToolFailure::ExecutionFailed, &error.to_string()),
+            Err(output) => output,
+        }
+    }
+}
+
+impl Tool for SkillTool {
+    fn def(&self) -> &ToolDef {
+        &self.def
+    }
+
+    fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {
+        let (kind, offered, catalogue) = (self.kind, self.offered, self.catalogue.clone());
+        Box::pin(async move {
+            let work = move || kind.answer(&catalogue.snapshot(), offered, invocation.call.args);
+            tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+                ToolOutput::failure(ToolFailure::ExecutionFailed, &format!("reading skills failed: {error}"))
+            })
+        })
+    }
+}
+
+fn schema<T: JsonSchema>() -> Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut value = settings.into_generator().into_root_schema_for::<T>().to_value();
+    if let Some(root) = value.as_object_mut() {
+        root.shift_remove("title");
+        root.shift_remove("description");
+    }
+    value
+}
+
+fn decode<T: DeserializeOwned>(args: Value) -> Result<T, ToolOutput> {
+    serde_json::from_value(args)
+        .map_err(|error| ToolOutput::failure(ToolFailure::InvalidArguments, &error.to_string()))
+}
+
+fn browse(snapshot: &Snapshot, offered: Offered, args: &Browse) -> Value {
+    let query = args.query.as_deref().unwrap_or_default().to_lowercase();
+    let words: Vec<&str> = query.split_whitespace().collect();
+    let fits = |skill: &&Arc<crate::Skill>| {
+        let text = format!("{} {} {}", skill.name, skill.display_name(), skill.description).to_lowercase();
+        args.source_uuid.is_none_or(|source| source == skill.key.source_uuid)
+            && words.iter().all(|word| text.contains(word))
+    };
+    let found: Vec<_> = snapshot.for_model().filter(|skill| offered.has(skill)).filter(fits).collect();
+    let row = |skill: &&Arc<crate::Skill>| {
+        let row = json!({
+            "source_uuid": skill.key.source_uuid,
+            "skill_name": skill.key.skill_name,
+            "name": skill.display_name(),
+            "description": skill.description,
+        });
+        marked(row, skill)
+    };
+    let rows: Vec<_> = found.iter().take(PAGE).map(row).collect();
+    let left_out = found.len() - rows.len();
+    if left_out == 0 { json!({ "skills": rows }) } else { json!({ "skills": rows, "left_out": left_out }) }
+}
+
+fn load(snapshot: &Snapshot, OneSkill { source_uuid, skill_name }: OneSkill) -> Result<Value, Error> {
+    let skill = snapshot.by_key(&SkillKey { source_uuid, skill_name })?;
+    let text = skill.read()?;
+    let answer = json!({
+        "source_uuid": skill.key.source_uuid,
+        "skill_name": skill.key.skill_name,
+        "name": skill.display_name(),
+        "body": text.body(),
+        "byte_size": text.body().len(),
+    });
+    Ok(marked(answer, skill))
+}
+
+/// Says of a skill that nobody has trusted that it is so.
+fn marked(mut answer: Value, skill: &crate::Skill) -> Value {
+    if skill.trust == Trust::Untrusted {
+        answer["trusted"] = json!(false);
+    }
+    answer
+}
+
+fn list_files(snapshot: &Snapshot, OneSkill { source_uuid, skill_name }: OneSkill) -> Result<Value, Error> {
+    let skill = snapshot.by_key(&SkillKey { source_uuid, skill_name })?;
+    let bundle = skill.bundle()?;
+    Ok(json!({
+        "source_uuid": skill.key.source_uuid,
+        "skill_name": skill.key.skill_name,
+        "base_directory": skill.base(),
+        "resources": bundle.files,
+        "left_out": bundle.left_out,
+    }))
+}
+
+fn read_file(snapshot: &Snapshot, args: OneFile) -> Result<Value, Error> {
+    let OneFile { source_uuid, skill_name, path } = args;
+    let skill = snapshot.by_key(&SkillKey { source_uuid, skill_name })?;
+    let bytes = skill.read_file(&path)?;
+    let size = bytes.len();
+    let Ok(content) = String::from_utf8(bytes) else {
+        return Err(Error::BadPath { path, why: "it is not a text file" });
+    };
+    Ok(json!({
+        "source_uuid": skill.key.source_uuid,
+        "skill_name": skill.key.skill_name,
+        "path": path,
+        "content": content,
+        "byte_size": size,
+    }))
+}
+
+fn skill(snapshot: &Snapshot, args: Value) -> ToolOutput {
+    let ByName { name } = match decode(args) {
+        Ok(args) => args,
+        Err(output) => return output,
+    };
+    match view::skill_tool_answer(snapshot, &name) {
+        view::SkillAnswer::Refused(why) => ToolOutput::failure(ToolFailure::InvalidArguments, &why),
+        answer => ToolOutput::text(answer.text()),
+    }
+}

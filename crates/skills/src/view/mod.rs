@@ -1,0 +1,20 @@
+//! The forms in which skills are served. Each is a function of a snapshot, so all of them change together.
+
+mod inventory;
+mod listing;
+mod prompts;
+mod resources;
+mod tool;
+mod xml;
+
+pub use inventory::{Inventory, inject};
+pub use listing::{InspectedSkill, ListedSkill, SkillList, inspect, list};
+pub use prompts::{PromptView, prompt, prompts};
+pub use resources::{
+    DirectoryEntry, ManifestFile, Resource, ResourceText, SkillManifest, directory, manifest, manifests,
+    read_resource, resources, uri,
+};
+pub use tool::{
+    Annotations, EMPTY_NAME, SKILL_TOOL, SKILL_TOOL_TITLE, SkillAnswer, skill_tool_annotations,
+    skill_tool_answer, skill_tool_description, skill_tool_schema,
+};

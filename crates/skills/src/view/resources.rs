@@ -1,0 +1,259 @@
+//! Skills as resources: `skill://NAME/SKILL.md`, the files beside it, and what the skills extension of MCP asks.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::{Digest, Document, Error, Skill, Snapshot, path};
+
+/// A resource as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resource {
+    /// Its address.
+    pub uri: String,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Its kind.
+    pub mime_type: &'static str,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// What a resource holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResourceText {
+    /// Text.
+    Text {
+        /// Its kind.
+        mime_type: &'static str,
+        /// The text.
+        text: String,
+    },
+    /// Anything else.
+    Bytes {
+        /// Its kind.
+        mime_type: &'static str,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+}
+
+/// A file in a manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ManifestFile {
+    /// Its address.
+    pub uri: String,
+    /// Its digest, `sha256:` and 64 digits.
+    pub digest: Digest,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// A skill as the extension lists it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SkillManifest {
+    /// The address of its SKILL.md.
+    pub uri: String,
+    /// Its head, as it is written.
+    pub frontmatter: Map<String, Value>,
+    /// Its files.
+    pub resources: Vec<ManifestFile>,
+    /// What else is to be said: under `rkat/left_out`, how many files are too large or too many to be in it.
+    #[serde(rename = "_meta", skip_serializing_if = "Map::is_empty")]
+    pub meta: Map<String, Value>,
+}
+
+/// Something in a folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DirectoryEntry {
+    /// Its address.
+    pub uri: String,
+    /// Its name.
+    pub name: String,
+    /// Its kind; `inode/directory` is a folder.
+    pub mime_type: &'static str,
+    /// Its size in bytes, if it is a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+}
+
+const SCHEME: &str = "skill://";
+/// Where it is said how many files of a skill are not in its manifest.
+const LEFT_OUT: &str = "rkat/left_out";
+const FOLDER: &str = "inode/directory";
+
+/// Returns the address of a skill's file.
+#[must_use]
+pub fn uri(skill: &Skill, file: &str) -> String {
+    let file: Vec<_> = file.split('/').map(path::encoded).collect();
+    format!("{SCHEME}{}/{}", path::encoded(&skill.name), file.join("/"))
+}
+
+/// Lists the SKILL.md of every skill. The files beside it are found through its manifest or its folder.
+#[must_use]
+pub fn resources(snapshot: &Snapshot) -> Vec<Resource> {
+    let resource = |skill: &Arc<Skill>| Resource {
+        uri: uri(skill, "SKILL.md"),
+        name: skill.display_name().to_owned(),
+        description: Some(skill.description.clone()),
+        mime_type: "text/markdown",
+        size: skill.size,
+    };
+    snapshot.active().map(resource).collect()
+}
+
+/// Reads a resource.
+///
+/// # Errors
+/// Refuses addresses that are none of ours or lead out of a skill's folder.
+pub fn read_resource(snapshot: &Snapshot, uri: &str) -> Result<ResourceText, Error> {
+    let (skill, file) = parts(snapshot, uri)?;
+    let bytes = skill.read_file(&actual(skill, &file)?)?;
+    let mime_type = mime_type(&file);
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) if is_text(mime_type, &text) => ResourceText::Text { mime_type, text },
+        Ok(text) => ResourceText::Bytes { mime_type, bytes: text.into_bytes() },
+        Err(error) => ResourceText::Bytes { mime_type, bytes: error.into_bytes() },
+    })
+}
+
+/// Splits an address into the skill and the path of the file.
+fn parts<'a>(snapshot: &'a Snapshot, uri: &str) -> Result<(&'a Arc<Skill>, String), Error> {
+    let bad = || Error::BadUri(uri.chars().take(200).collect());
+    let mut segments = uri.strip_prefix(SCHEME).ok_or_else(bad)?.split('/');
+    let name = segments.next().and_then(path::segment).ok_or_else(bad)?;
+    let file: Option<Vec<_>> = segments.map(path::segment).collect();
+    let file = file.ok_or_else(bad)?.join("/");
+    Ok((snapshot.by_name(&name)?, file))
+}
+
+/// The text of a skill is its SKILL.md, also where the file is called otherwise.
+fn actual(skill: &Skill, file: &str) -> Result<String, Error> {
+    match &skill.place {
+        crate::Place::Folder { file: actual, .. } if file == "SKILL.md" => Ok((*actual).to_owned()),
+        _ if file.is_empty() => Err(Error::NoSuchFile(file.to_owned())),
+        _ => Ok(file.to_owned()),
+    }
+}
+
+/// Describes one skill with all of its files. It reads them.
+///
+/// # Errors
+/// Says when the address is not that of a SKILL.md, or a file cannot be read.
+pub fn manifest(snapshot: &Snapshot, uri: &str) -> Result<SkillManifest, Error> {
+    let (skill, file) = parts(snapshot, uri)?;
+    if file != "SKILL.md" {
+        return Err(Error::BadUri(uri.chars().take(200).collect()));
+    }
+    describe(skill)
+}
+
+/// Describes `count` skills from the `start`th on, leaving out those that cannot be read. Returns where to go on,
+/// if there are more.
+#[must_use]
+pub fn manifests(snapshot: &Snapshot, start: usize, count: usize) -> (Vec<SkillManifest>, Option<usize>) {
+    let page: Vec<_> = snapshot.active().skip(start).take(count).collect();
+    let more = snapshot.active().nth(start.saturating_add(count)).map(|_| start + count);
+    (page.into_iter().filter_map(|skill| describe(skill).ok()).collect(), more)
+}
+
+fn describe(skill: &Arc<Skill>) -> Result<SkillManifest, Error> {
+    let text = skill.read()?.text;
+    let document = Document::read(&text);
+    let document = document.map_err(|source| Error::Broken { path: skill.base().into(), source })?;
+    let described = |file: crate::BundledFile| {
+        let bytes = skill.read_file(&file.path)?;
+        let shown = if is_skill_file(skill, &file.path) { "SKILL.md" } else { &file.path };
+        Ok(ManifestFile { uri: uri(skill, shown), digest: Digest::of(&bytes), size: bytes.len() as u64 })
+    };
+    let bundle = skill.bundle()?;
+    let listed = bundle.files.len();
+    let files = bundle.files.into_iter().map(described);
+    // A file that is too large to be read cannot be verified, so it is no part of the manifest.
+    let large = |file: &Result<ManifestFile, Error>| matches!(file, Err(Error::TooLarge { .. }));
+    let resources = files.filter(|file| !large(file)).collect::<Result<Vec<_>, Error>>()?;
+    let left_out = bundle.left_out + listed - resources.len();
+    let meta = (left_out > 0).then(|| (LEFT_OUT.to_owned(), Value::from(left_out))).into_iter().collect();
+    Ok(SkillManifest { uri: uri(skill, "SKILL.md"), frontmatter: document.fields, resources, meta })
+}
+
+fn is_skill_file(skill: &Skill, path: &str) -> bool {
+    match &skill.place {
+        crate::Place::Folder { file, .. } => path == *file,
+        crate::Place::Text(_) => path == "SKILL.md",
+    }
+}
+
+/// Lists what is in a folder of a skill, or the skills themselves for `skill://`.
+///
+/// # Errors
+/// Says when there is no such folder.
+pub fn directory(snapshot: &Snapshot, uri_of: &str) -> Result<Vec<DirectoryEntry>, Error> {
+    let wanted = uri_of.trim_end_matches('/');
+    if wanted == SCHEME.trim_end_matches('/') {
+        let entry = |skill: &Arc<Skill>| {
+            let uri = format!("{SCHEME}{}", path::encoded(&skill.name));
+            DirectoryEntry { uri, name: skill.name.clone(), mime_type: FOLDER, size: None }
+        };
+        return Ok(snapshot.active().map(entry).collect());
+    }
+    let (skill, folder) = parts(snapshot, wanted)?;
+    let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    let mut entries = Vec::new();
+    let mut folders = BTreeSet::new();
+    for file in skill.bundle()?.files {
+        let Some(rest) = file.path.strip_prefix(&prefix) else { continue };
+        if let Some((name, _)) = rest.split_once('/') {
+            folders.insert(name.to_owned());
+            continue;
+        }
+        let name = if is_skill_file(skill, &file.path) { "SKILL.md" } else { rest };
+        let uri = uri(skill, &format!("{prefix}{name}"));
+        let (name, mime_type) = (name.to_owned(), mime_type(rest));
+        entries.push(DirectoryEntry { uri, name, mime_type, size: Some(file.size) });
+    }
+    for name in folders {
+        let uri = uri(skill, &format!("{prefix}{name}"));
+        entries.push(DirectoryEntry { uri, name, mime_type: FOLDER, size: None });
+    }
+    if entries.is_empty() { Err(Error::NoSuchFile(folder)) } else { Ok(entries) }
+}
+
+fn is_text(mime_type: &str, text: &str) -> bool {
+    !mime_type.starts_with("image/") && mime_type != "application/pdf" && !text.contains('\0')
+}
+
+/// Guesses the kind of a file from its name.
+fn mime_type(file: &str) -> &'static str {
+    let extension = file.rsplit_once('.').map_or("", |(_, extension)| extension);
+    match extension.to_ascii_lowercase().as_str() {
+        "md" | "markdown" => "text/markdown",
+        "txt" | "rst" | "log" => "text/plain",
+        "json" => "application/json",
+        "yaml" | "yml" => "application/yaml",
+        "toml" => "application/toml",
+        "html" | "htm" => "text/html",
+        "css" => "text/css",
+        "csv" => "text/csv",
+        "xml" => "application/xml",
+        "js" | "mjs" | "cjs" => "text/javascript",
+        "ts" | "tsx" => "text/x-typescript",
+        "py" => "text/x-python",
+        "sh" | "bash" => "text/x-shellscript",
+        "rs" => "text/x-rust",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "pdf" => "application/pdf",
+        _ => "application/octet-stream",
+    }
+}

@@ -1,0 +1,357 @@
+//! The catalogue: what it finds, in which order, and that it does not look twice at what has not changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::sync::Arc;
+
+use meerkat_skills::{
+    Catalogue, Effect, Embedded, Error, Limits, Policy, Refreshed, SkillKey, SkillName, SourceId, Trust,
+    companions, lint, standard_roots,
+};
+
+use crate::tree::{World, generate, names, skill_text};
+
+#[test]
+fn a_large_tree_in_all_styles_is_read_as_it_should() {
+    let world = World::new();
+    let (loads, skipped) = generate(&world.path("project/.agent/skills"), 600);
+    let snapshot = world.snapshot();
+    assert_eq!((snapshot.listed().len(), snapshot.problems().len()), (loads, skipped));
+    assert!(snapshot.problems().iter().all(|problem| {
+        problem.effect == Effect::Skipped && problem.line == Some(1) && !problem.fix.is_empty()
+    }));
+}
+
+#[test]
+fn an_unchanged_tree_gives_the_same_snapshot() {
+    let world = World::new();
+    generate(&world.path("project/.agent/skills"), 100);
+    let catalogue = world.catalogue();
+    let first = catalogue.snapshot();
+    assert_eq!(catalogue.refresh(), Refreshed::Unchanged);
+    assert!(Arc::ptr_eq(&first, &catalogue.snapshot()));
+    assert_eq!(first.generation(), 1);
+}
+
+#[test]
+fn one_change_leaves_the_other_skills_alone() {
+    let world = World::new();
+    world.skill("project/.agent/skills", "a", "A");
+    let b = world.skill("project/.agent/skills", "b", "B");
+    let catalogue = world.catalogue();
+    let before = catalogue.snapshot();
+    fs::write(b.join("SKILL.md"), skill_text("b", "Another")).unwrap();
+    assert_eq!(catalogue.refresh(), Refreshed::Changed);
+    let after = catalogue.snapshot();
+    assert!(Arc::ptr_eq(before.by_name("a").unwrap(), after.by_name("a").unwrap()));
+    assert_eq!(after.by_name("b").unwrap().description, "Another");
+    assert_eq!(after.generation(), 2);
+}
+
+#[test]
+fn what_is_shadowed_is_listed_and_can_be_had() {
+    let world = World::new();
+    world.skill("project/.agent/skills", "tdd", "Project");
+    world.skill("home/.agent/skills", "TDD", "User");
+    world.skill("home/.claude/skills", "tdd", "Project");
+    let snapshot = world.snapshot();
+    let listed: Vec<_> = snapshot
+        .listed()
+        .iter()
+        .map(|listed| {
+            let by = listed.shadowed_by.as_ref().map(|source| source.display_name.as_str());
+            (listed.skill.source.display_name.as_str(), by)
+        })
+        .collect();
+    assert_eq!(
+        listed,
+        [
+            ("project-agent", None),
+            ("user-agent", Some("project-agent")),
+            ("user-claude", Some("project-agent")),
+        ]
+    );
+    for (name, description) in [("tdd", "Project"), ("tdd@user", "User"), ("Tdd@User-Agent", "User")] {
+        assert_eq!(snapshot.by_name(name).unwrap().description, description, "{name}");
+    }
+    let by_id = format!("tdd@{}", snapshot.listed()[1].skill.key.source_uuid);
+    assert_eq!(snapshot.by_name(&by_id).unwrap().description, "User");
+    // The third says the same as the first, so nobody need be told.
+    let collisions: Vec<_> = snapshot.collisions().map(|(lost, _)| lost.skill.description.clone()).collect();
+    assert_eq!(collisions, ["User"]);
+}
+
+#[test]
+fn files_of_a_skill_are_not_skills_of_their_own() {
+    let world = World::new();
+    let outer = world.skill("project/.agent/skills", "outer", "Outer");
+    fs::create_dir_all(outer.join("examples/inner")).unwrap();
+    fs::write(outer.join("examples/inner/SKILL.md"), skill_text("inner", "Inner")).unwrap();
+    assert_eq!(names(&world.snapshot()), ["outer"]);
+    let nested = Limits { nested: meerkat_skills::Nested::Separate, ..Limits::default() };
+    let catalogue = Catalogue::new(standard_roots(&world.roots(), nested), Policy::default());
+    assert_eq!(names(&catalogue.snapshot()), ["inner", "outer"]);
+}
+
+#[test]
+fn a_root_that_is_a_skill_does_not_hide_those_below() {
+    let world = World::new();
+    world.write("project/.agent/skills/SKILL.md", skill_text("top", "Top"));
+    world.skill("project/.agent/skills/group", "below", "Below");
+    assert_eq!(names(&world.snapshot()), ["below", "top"]);
+}
+
+#[test]
+fn a_file_in_small_letters_is_a_skill_too() {
+    let world = World::new();
+    world.write("project/.agent/skills/a/skill.md", skill_text("a", "A"));
+    let snapshot = world.snapshot();
+    assert!(snapshot.by_name("a").unwrap().read().unwrap().text.contains("description: A"));
+}
+
+#[test]
+fn folders_of_other_programs_are_left_out() {
+    let world = World::new();
+    world.skill("project/.agent/skills/node_modules/x", "vendored", "V");
+    world.skill("project/.agent/skills/.git/x", "hidden", "H");
+    world.skill("project/.agent/skills/a/b/c/d/e", "deep", "D");
+    world.skill("project/.agent/skills/a/b/c/d/e/f", "too-deep", "D");
+    assert_eq!(names(&world.snapshot()), ["deep"]);
+}
+
+#[test]
+fn a_limit_that_is_reached_is_said() {
+    let world = World::new();
+    for index in 0..10 {
+        world.skill("project/.agent/skills", &format!("skill-{index}"), "d");
+    }
+    let limits = Limits { folders: 5, ..Limits::default() };
+    let snapshot = Catalogue::new(standard_roots(&world.roots(), limits), Policy::default()).snapshot();
+    assert_eq!(names(&snapshot), ["skill-0", "skill-1", "skill-2", "skill-3"]);
+    let effects: Vec<_> = snapshot.problems().iter().map(|problem| problem.effect).collect();
+    assert_eq!(effects, [Effect::Cut]);
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_followed_once() {
+    use std::os::unix::fs::symlink;
+    let world = World::new();
+    world.skill("elsewhere", "linked", "Linked");
+    world.skill("home/.agent/skills", "real", "Real");
+    let root = world.path("home/.agent/skills");
+    symlink(world.path("elsewhere/linked"), root.join("linked")).unwrap();
+    symlink(world.path("elsewhere/linked"), root.join("again")).unwrap();
+    symlink(&root, root.join("circle")).unwrap();
+    symlink(root.join("real"), root.join("alias")).unwrap();
+    symlink("nowhere", root.join("broken")).unwrap();
+    let snapshot = world.snapshot();
+    assert_eq!(names(&snapshot), ["linked", "real"]);
+    assert_eq!((snapshot.listed().len(), snapshot.problems().len()), (2, 0));
+}
+
+/// A project came from somewhere; its links lead nowhere but into itself.
+#[cfg(unix)]
+#[test]
+fn links_out_of_a_project_are_not_followed() {
+    use std::os::unix::fs::symlink;
+    let world = World::new();
+    world.skill("elsewhere", "private", "Private");
+    world.skill("project/.agent/skills", "real", "Real");
+    world.skill("project/shared", "inside", "Inside");
+    let root = world.path("project/.agent/skills");
+    symlink(world.path("elsewhere"), root.join("away")).unwrap();
+    symlink("../../shared/inside", root.join("near")).unwrap();
+    symlink("../..", root.join("up")).unwrap();
+    fs::create_dir_all(world.path("project/.claude")).unwrap();
+    symlink(world.path("elsewhere"), world.path("project/.claude/skills")).unwrap();
+    let catalogue = world.catalogue();
+    let snapshot = catalogue.snapshot();
+    assert_eq!(names(&snapshot), ["inside", "real"]);
+    let told: Vec<_> =
+        snapshot.problems().iter().map(|problem| (problem.path.clone(), problem.reason.as_str())).collect();
+    let outside = "is a link that leads out of its project or repository";
+    let expected = [
+        (root.join("away"), outside),
+        (root.join("up"), "is a link to a folder above it"),
+        (world.path("project/.claude/skills"), outside),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(catalogue.refresh(), Refreshed::Unchanged);
+    // Who asks for the folder by name has them all.
+    let asked = meerkat_skills::Roots { extra: vec![root], ..meerkat_skills::Roots::default() };
+    let asked = Catalogue::new(standard_roots(&asked, Limits::default()), Policy::default());
+    assert!(asked.snapshot().by_name("private").is_ok());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_skill_file_that_links_elsewhere_is_left_out() {
+    use std::os::unix::fs::symlink;
+    let world = World::new();
+    let secret = world.write("secret.md", skill_text("leak", "Leak"));
+    let folder = world.path("project/.agent/skills/leak");
+    fs::create_dir_all(&folder).unwrap();
+    symlink(secret, folder.join("SKILL.md")).unwrap();
+    let snapshot = world.snapshot();
+    assert_eq!(names(&snapshot), [""; 0]);
+    assert_eq!(snapshot.problems()[0].reason, "is a link that leads out of its folder");
+}
+
+#[test]
+fn a_skill_that_is_too_large_is_left_out() {
+    let world = World::new();
+    let text = format!("{}{}", skill_text("big", "Big"), "x".repeat(1024 * 1024));
+    world.write("project/.agent/skills/big/SKILL.md", text);
+    let snapshot = world.snapshot();
+    assert_eq!(names(&snapshot), [""; 0]);
+    assert_eq!(snapshot.problems()[0].reason, "is larger than 1 MiB");
+}
+
+fn with_companions(capabilities: &[&str]) -> Catalogue {
+    let capabilities: BTreeSet<_> = capabilities.iter().map(|id| (*id).to_owned()).collect();
+    let policy = Policy { capabilities, ..Policy::default() };
+    Catalogue::new(vec![Arc::new(Embedded::new(companions()))], policy)
+}
+
+#[test]
+fn companions_are_there_when_what_they_teach_is() {
+    assert_eq!(names(&with_companions(&[]).snapshot()), ["mcp-server-setup"]);
+    let catalogue = with_companions(&["builtins"]);
+    assert!(names(&catalogue.snapshot()).contains(&"task-workflow".to_owned()));
+    let everything = ["builtins", "shell", "hooks", "memory_store", "session_store", "comms", "work_graph"];
+    let policy =
+        Policy { capabilities: everything.iter().map(|id| (*id).to_owned()).collect(), ..Policy::default() };
+    catalogue.set_policy(policy);
+    assert_eq!(catalogue.refresh(), Refreshed::Changed);
+    let expected = [
+        "hook-authoring",
+        "mcp-server-setup",
+        "memory-retrieval",
+        "mob-communication",
+        "multi-agent-comms",
+        "session-management",
+        "shell-patterns",
+        "task-workflow",
+        "workgraph-workflow",
+    ];
+    assert_eq!(names(&catalogue.snapshot()), expected);
+}
+
+#[test]
+fn companions_say_what_they_withhold() {
+    let snapshot = with_companions(&["builtins"]).snapshot();
+    let withheld =
+        snapshot.problems().iter().find(|problem| problem.path.ends_with("shell-patterns")).unwrap();
+    assert_eq!(withheld.reason, "needs the capability `shell`, which is not available");
+    assert_eq!(withheld.effect, Effect::Withheld);
+}
+
+#[test]
+fn companions_are_well_formed() {
+    for companion in companions() {
+        let folder = SkillName::nearest(companion.title);
+        let report = lint(folder.as_str(), companion.text.as_bytes());
+        let beside_ours: Vec<_> = report
+            .findings
+            .iter()
+            .filter(|finding| {
+                !(finding.rule == "unknown-key" && finding.message.contains("requires_capabilities"))
+            })
+            .filter(|finding| !(finding.rule == "yaml" && finding.message.contains("brackets")))
+            .collect();
+        assert!(report.loads && beside_ours.is_empty(), "{}: {beside_ours:?}", companion.title);
+    }
+}
+
+#[test]
+fn keys_are_found_after_their_remaps() {
+    let key = |name: &str| SkillKey { source_uuid: SourceId::EMBEDDED, skill_name: name.parse().unwrap() };
+    let remaps: BTreeMap<_, _> = [
+        (key("old-name"), key("mcp-server-setup")),
+        (key("round"), key("and-round")),
+        (key("and-round"), key("round")),
+    ]
+    .into();
+    let policy = Policy { remaps, ..Policy::default() };
+    let snapshot = Catalogue::new(vec![Arc::new(Embedded::new(companions()))], policy).snapshot();
+    assert_eq!(snapshot.by_key(&key("old-name")).unwrap().name, "mcp-server-setup");
+    assert!(matches!(snapshot.by_key(&key("round")), Err(Error::Circle(_))));
+    assert!(matches!(snapshot.by_key(&key("none")), Err(Error::NoSuchKey(_))));
+}
+
+/// A pipe that nobody writes to would keep a reader waiting for ever.
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_no_skill_and_keeps_nobody_waiting() {
+    let world = World::new();
+    world.skill("project/.agent/skills", "pdf", "PDFs");
+    let folder = world.path("project/.agent/skills/pipe");
+    std::fs::create_dir_all(&folder).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(folder.join("SKILL.md")).status().unwrap();
+    assert!(made.success());
+    let (done, finished) = std::sync::mpsc::channel();
+    let catalogue = world.catalogue();
+    std::thread::spawn(move || done.send(catalogue.snapshot()));
+    let snapshot = finished.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
+    assert_eq!(names(&snapshot), ["pdf"]);
+    let reasons: Vec<_> = snapshot.problems().iter().map(|problem| problem.reason.as_str()).collect();
+    assert_eq!(reasons, ["is not a file"]);
+}
+
+#[test]
+fn names_that_make_one_slash_command_are_one_name() {
+    let world = World::new();
+    world.write("project/.agent/skills/a/SKILL.md", skill_text("Foo Bar", "First"));
+    world.write("project/.agent/skills/b/SKILL.md", skill_text("foo-bar", "Second"));
+    world.write("project/.agent/skills/c/SKILL.md", skill_text("foo-bar", "Third"));
+    let snapshot = world.snapshot();
+    assert_eq!(names(&snapshot), ["Foo Bar"]);
+    let prompts: Vec<_> =
+        meerkat_skills::view::prompts(&snapshot).into_iter().map(|prompt| prompt.description).collect();
+    assert_eq!(prompts, ["First"]);
+    let ways: Vec<_> = snapshot
+        .listed()
+        .iter()
+        .map(|listed| (listed.skill.description.as_str(), snapshot.way_to(listed)))
+        .collect();
+    let way = |way: &str| Some(way.to_owned());
+    assert_eq!(ways, [("First", way("Foo Bar")), ("Second", way("foo-bar@project-agent")), ("Third", None)]);
+    assert_eq!(snapshot.by_name("foo-bar").unwrap().description, "First");
+    assert_eq!(snapshot.by_name("foo-bar@project-agent").unwrap().description, "Second");
+    assert_eq!(snapshot.by_key(&snapshot.listed()[1].skill.key).unwrap().description, "First");
+    assert_eq!(snapshot.collisions().count(), 2);
+}
+
+#[test]
+fn what_is_not_trusted_takes_no_name_from_what_is() {
+    let world = World::new();
+    world.skill("project/.agent/skills", "pdf", "The project's");
+    world.skill("home/.rkat/skills", "pdf", "The user's");
+    let description = |trust| {
+        let roots = meerkat_skills::Roots { trust, ..world.roots() };
+        let catalogue = Catalogue::new(standard_roots(&roots, Limits::default()), Policy::default());
+        catalogue.snapshot().by_name("pdf").unwrap().description.clone()
+    };
+    let found = [description(Trust::Trusted), description(Trust::Untrusted)];
+    assert_eq!(found, ["The project's", "The user's"]);
+}
+
+#[test]
+fn every_view_says_what_is_not_trusted() {
+    let world = World::new();
+    world.skill("project/.agent/skills", "pdf", "PDFs");
+    let roots = meerkat_skills::Roots { trust: Trust::Untrusted, ..world.roots() };
+    let catalogue = Catalogue::new(standard_roots(&roots, Limits::default()), Policy::default());
+    let snapshot = catalogue.snapshot();
+    let list = meerkat_skills::view::list(&snapshot);
+    let shown = meerkat_skills::view::inspect(&snapshot, &list.skills[0].key, None).unwrap();
+    assert_eq!((list.skills[0].trusted, shown.trusted), (Some(false), Some(false)));
+    let prompt = &meerkat_skills::view::prompts(&snapshot)[0].description;
+    assert_eq!(prompt, "[of a folder that is not trusted] PDFs");
+    let narrow = meerkat_skills::view::Inventory { threshold: 0, budget: 0 };
+    let told = narrow.render(&snapshot, meerkat_skills::Offered::All).unwrap();
+    let source = list.skills[0].key.source_uuid;
+    let collection = format!("<collection source=\"{source}\" count=\"1\" trusted=\"no\"/>");
+    assert!(told.contains(&collection) && told.contains("has not trusted"), "{told}");
+}

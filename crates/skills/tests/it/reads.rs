@@ -1,0 +1,136 @@
+//! Reading the files of a skill, and nothing else.
+
+use std::fs;
+use std::sync::Arc;
+
+use meerkat_skills::{BundledFile, Error, MAX_FILE_BYTES, Skill};
+
+use crate::tree::{World, skill_text};
+
+fn one(world: &World) -> Arc<Skill> {
+    Arc::clone(world.snapshot().by_name("pdf").unwrap())
+}
+
+fn bundled() -> (World, Arc<Skill>) {
+    let world = World::new();
+    world.skill("project/.agent/skills", "pdf", "PDFs");
+    world.write("project/.agent/skills/pdf/references/a b.md", "A.");
+    world.write("project/.agent/skills/pdf/scripts/run.sh", "echo");
+    world.write("project/.agent/skills/pdf/.env", "KEY=secret");
+    world.write("project/.agent/skills/other/SKILL.md", skill_text("other", "Other"));
+    world.write("secret.txt", "secret");
+    let skill = one(&world);
+    (world, skill)
+}
+
+#[test]
+fn the_files_of_a_skill_are_listed_with_its_text_first() {
+    let (_world, skill) = bundled();
+    let bundle = skill.bundle().unwrap();
+    let file = |path: &str, size| BundledFile { path: path.to_owned(), size };
+    let size = skill_text("pdf", "PDFs").len() as u64;
+    assert_eq!(
+        bundle.files,
+        [file("SKILL.md", size), file("references/a b.md", 2), file("scripts/run.sh", 4)]
+    );
+    assert_eq!(bundle.left_out, 0);
+}
+
+#[test]
+fn a_file_of_a_skill_can_be_read() {
+    let (_world, skill) = bundled();
+    assert_eq!(skill.read_file("references/a b.md").unwrap(), b"A.");
+    assert_eq!(skill.read().unwrap().body(), "# pdf\n\nDo it.\n");
+}
+
+#[test]
+fn paths_that_lead_elsewhere_are_refused() {
+    let (world, skill) = bundled();
+    let absolute = world.path("secret.txt").display().to_string();
+    for path in [
+        "../other/SKILL.md",
+        "references/../../other/SKILL.md",
+        absolute.as_str(),
+        "..%2fother%2fSKILL.md",
+        "%2e%2e/other/SKILL.md",
+        "..\\other\\SKILL.md",
+        "file:/etc/passwd",
+        "SKILL.md\0.txt",
+        "",
+        ".",
+        "..",
+    ] {
+        assert!(matches!(skill.read_file(path), Err(Error::BadPath { .. })), "{path:?}");
+    }
+    for path in ["none.md", "references", "references/none.md"] {
+        assert!(matches!(skill.read_file(path), Err(Error::NoSuchFile(_))), "{path:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn links_out_of_the_folder_are_refused() {
+    use std::os::unix::fs::symlink;
+    let (world, skill) = bundled();
+    let folder = world.path("project/.agent/skills/pdf");
+    symlink(world.path("secret.txt"), folder.join("link.txt")).unwrap();
+    symlink(world.path("project"), folder.join("up")).unwrap();
+    symlink("references/a b.md", folder.join("inside.md")).unwrap();
+    for path in ["link.txt", "up/.agent/skills/other/SKILL.md"] {
+        assert!(matches!(skill.read_file(path), Err(Error::BadPath { .. })), "{path}");
+    }
+    assert_eq!(skill.read_file("inside.md").unwrap(), b"A.");
+    assert!(skill.bundle().unwrap().files.iter().all(|file| !file.path.contains("link")));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_becomes_a_link_is_not_followed() {
+    use std::os::unix::fs::symlink;
+    let (world, skill) = bundled();
+    let folder = world.path("project/.agent/skills/pdf");
+    fs::remove_dir_all(&folder).unwrap();
+    world.write("private/SKILL.md", skill_text("pdf", "Other"));
+    symlink(world.path("private"), &folder).unwrap();
+    assert!(matches!(skill.read(), Err(Error::BadPath { .. })));
+}
+
+#[test]
+fn what_is_not_listed_cannot_be_read() {
+    let (world, skill) = bundled();
+    world.write("project/.agent/skills/pdf/node_modules/x.js", "x");
+    world.write("project/.agent/skills/pdf/.git/config", "x");
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(".env", world.path("project/.agent/skills/pdf/plain.txt")).unwrap();
+    for path in [".env", "node_modules/x.js", ".git/config", "plain.txt"] {
+        assert!(matches!(skill.read_file(path), Err(Error::NoSuchFile(_))), "{path}");
+    }
+}
+
+#[test]
+fn a_file_that_is_too_large_is_refused() {
+    let (world, skill) = bundled();
+    let file = fs::File::create(world.path("project/.agent/skills/pdf/big.bin")).unwrap();
+    file.set_len(MAX_FILE_BYTES + 1).unwrap();
+    assert!(matches!(skill.read_file("big.bin"), Err(Error::TooLarge { .. })));
+    let text = fs::OpenOptions::new().append(true).open(world.path("project/.agent/skills/pdf/SKILL.md"));
+    text.unwrap().set_len(1024 * 1024 + 1).unwrap();
+    assert!(matches!(skill.read(), Err(Error::TooLarge { .. })));
+}
+
+#[test]
+fn a_skill_that_went_away_is_said() {
+    let (world, skill) = bundled();
+    fs::remove_dir_all(world.path("project/.agent/skills/pdf")).unwrap();
+    assert!(matches!(skill.read(), Err(Error::NoSuchFile(_))));
+}
+
+#[test]
+fn a_skill_with_too_many_files_says_how_many_are_left_out() {
+    let (world, skill) = bundled();
+    for index in 0..600 {
+        world.write(&format!("project/.agent/skills/pdf/many/{index:03}.txt"), "x");
+    }
+    let bundle = skill.bundle().unwrap();
+    assert_eq!((bundle.files.len(), bundle.left_out), (512, 91));
+}

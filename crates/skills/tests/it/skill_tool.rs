@@ -1,0 +1,274 @@
+//! The `skill` tool: what its description says, and what it answers.
+
+use std::fs;
+
+use meerkat_skills::view::{
+    SkillAnswer, skill_tool_annotations, skill_tool_answer, skill_tool_description, skill_tool_schema,
+};
+use meerkat_skills::{Effect, Snapshot};
+use serde_json::json;
+
+use crate::tree::{World, names, skill_text};
+
+fn loaded(snapshot: &Snapshot, name: &str) -> String {
+    match skill_tool_answer(snapshot, name) {
+        SkillAnswer::Loaded(text) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_existing_skill_is_answered_with_its_text() {
+    let world = World::new();
+    let folder = world.skill("project/.claude/skills", "git", "Git deployment workflow skill");
+    let text = format!(
+        "Loading: git\nBase directory: {}\n\n{}",
+        folder.display(),
+        skill_text("git", "Git deployment workflow skill")
+    );
+    assert_eq!(loaded(&world.snapshot(), "git"), text);
+}
+
+#[test]
+fn names_match_in_any_case() {
+    let world = World::new();
+    world.skill("home/.agent/skills", "git", "Git workflow");
+    world.skill("home/.agent/skills", "mcp-builder", "MCP development");
+    let snapshot = world.snapshot();
+    for (asked, found) in [("Git", "git"), ("GIT", "git"), ("MCP-Builder", "mcp-builder"), (" git ", "git")] {
+        assert!(loaded(&snapshot, asked).starts_with(&format!("Loading: {found}\n")), "{asked}");
+    }
+}
+
+#[test]
+fn a_missing_skill_is_answered_with_the_list() {
+    let world = World::new();
+    world.skill("project/.claude/skills", "postgres", "PostgreSQL database operations");
+    world.skill("project/.claude/skills", "git", "Git deployment workflow skill");
+    world.skill("home/.claude/skills", "mcp-builder", "MCP server development guide");
+    let answer = skill_tool_answer(&world.snapshot(), "nonexistent");
+    let text = "Skill 'nonexistent' not found.\n\nAvailable skills:\n\
+        - git: Git deployment workflow skill\n\
+        - mcp-builder: MCP server development guide\n\
+        - postgres: PostgreSQL database operations\n\n\
+        Use the exact skill name (case-insensitive) to load a skill.";
+    assert!(!answer.is_error());
+    assert_eq!(answer, SkillAnswer::NotFound(text.to_owned()));
+}
+
+#[test]
+fn an_empty_name_is_refused() {
+    let snapshot = World::new().snapshot();
+    for name in ["", "  "] {
+        let answer = skill_tool_answer(&snapshot, name);
+        assert_eq!(answer, SkillAnswer::Refused("Skill name cannot be empty".to_owned()));
+        assert!(answer.is_error());
+    }
+}
+
+#[test]
+fn a_name_that_is_a_path_is_refused() {
+    let world = World::new();
+    world.skill("project/.agent/skills", "git", "Git");
+    let snapshot = world.snapshot();
+    for name in
+        ["../../../etc/passwd", ".ssh/id_rsa", "/etc/passwd", "..\\git", "git\0", "..%2fgit", "%2e%2e"]
+    {
+        assert!(matches!(skill_tool_answer(&snapshot, name), SkillAnswer::Refused(_)), "{name:?}");
+    }
+}
+
+#[test]
+fn roots_count_in_their_order() {
+    let roots = [
+        "project/.agent/skills",
+        "project/.agents/skills",
+        "home/.agent/skills",
+        "home/.agents/skills",
+        "project/.claude/skills",
+        "home/.claude/skills",
+        "project/.rkat/skills",
+        "home/.rkat/skills",
+    ];
+    let world = World::new();
+    for root in roots.iter().rev() {
+        world.skill(root, "same", root);
+        let first = world.snapshot();
+        assert_eq!(first.by_name("same").unwrap().description, *root);
+    }
+}
+
+#[test]
+fn a_folder_that_was_asked_for_comes_first() {
+    let world = World::new();
+    world.skill("project/.agent/skills", "same", "project");
+    world.skill("elsewhere/deep/down", "same", "asked for");
+    let mut roots = world.roots();
+    roots.extra = vec![world.path("elsewhere")];
+    let sources = meerkat_skills::standard_roots(&roots, meerkat_skills::Limits::default());
+    let snapshot = meerkat_skills::Catalogue::new(sources, meerkat_skills::Policy::default()).snapshot();
+    assert_eq!(snapshot.by_name("same").unwrap().description, "asked for");
+    assert_eq!(snapshot.by_name("same@project-agent").unwrap().description, "project");
+}
+
+#[test]
+fn a_new_skill_appears_with_the_next_look() {
+    let world = World::new();
+    let catalogue = world.catalogue();
+    assert_eq!(names(&catalogue.snapshot()), [""; 0]);
+    world.skill("project/.agent/skills", "late", "Late");
+    catalogue.refresh();
+    assert_eq!(names(&catalogue.snapshot()), ["late"]);
+    fs::remove_dir_all(world.path("project/.agent/skills/late")).unwrap();
+    catalogue.refresh();
+    assert_eq!(names(&catalogue.snapshot()), [""; 0]);
+}
+
+#[test]
+fn a_missing_folder_is_no_problem() {
+    let world = World::new();
+    world.skill("home/.claude/skills", "git", "Git");
+    let snapshot = world.snapshot();
+    assert_eq!(names(&snapshot), ["git"]);
+    assert_eq!(snapshot.problems(), []);
+}
+
+#[test]
+fn a_head_that_cannot_be_read_is_skipped_and_said() {
+    let world = World::new();
+    world.skill("home/.claude/skills", "good", "Good");
+    let path = world.write("home/.claude/skills/bad/SKILL.md", "---\nname: bad\n");
+    let snapshot = world.snapshot();
+    assert_eq!(names(&snapshot), ["good"]);
+    let said: Vec<_> = snapshot.problems().iter().map(ToString::to_string).collect();
+    let fix = "the frontmatter is not closed; add a line `---` below `description:`";
+    assert_eq!(said, [format!("{}:1: {fix}", path.display())]);
+}
+
+#[test]
+fn a_missing_field_is_skipped_and_said() {
+    let world = World::new();
+    let nameless = world.write("home/.claude/skills/a/SKILL.md", "---\ndescription: d\n---\n");
+    let vague = world.write("home/.claude/skills/b/SKILL.md", "---\nname: b\ndescription:\n---\n");
+    let snapshot = world.snapshot();
+    assert_eq!(names(&snapshot), [""; 0]);
+    let said: Vec<_> = snapshot.problems().iter().map(ToString::to_string).collect();
+    let expected = [
+        format!(
+            "{}:1: `name` is missing; add a line `name:` with the name of the folder",
+            nameless.display()
+        ),
+        format!(
+            "{}:1: `description` is missing; add a line `description:` that says when to use it",
+            vague.display()
+        ),
+    ];
+    assert_eq!(said, expected);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_cannot_be_read_is_skipped_and_said() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let world = World::new();
+    world.skill("home/.claude/skills", "good", "Good");
+    // A link to itself cannot be read by anybody, not even by root.
+    let folder = world.path("home/.claude/skills/circle");
+    fs::create_dir_all(&folder).unwrap();
+    symlink("SKILL.md", folder.join("SKILL.md")).unwrap();
+    let closed = world.skill("home/.claude/skills", "closed", "Closed").join("SKILL.md");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+    let mut unreadable = vec![folder.join("SKILL.md")];
+    let mut readable = vec!["good"];
+    if fs::read(&closed).is_err() {
+        unreadable.insert(1, closed);
+    } else {
+        readable.insert(0, "closed");
+    }
+    let snapshot = world.snapshot();
+    assert_eq!(names(&snapshot), readable);
+    let said: Vec<_> =
+        snapshot.problems().iter().map(|problem| (problem.effect, problem.path.clone())).collect();
+    let expected: Vec<_> = unreadable.into_iter().map(|path| (Effect::Unreadable, path)).collect();
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn the_description_lists_the_skills_escaped() {
+    let world = World::new();
+    world.skill("project/.agent/skills", "xml", "Turns <a> & <b> into \"c\"");
+    world.skill("home/.agent/skills", "git", "Git workflow");
+    world.write(
+        "home/.agent/skills/hidden/SKILL.md",
+        "---\nname: hidden\ndescription: h\ndisable-model-invocation: true\n---\n",
+    );
+    let description = skill_tool_description(&world.snapshot());
+    insta::assert_snapshot!(description, @r#"
+    Execute a skill within the main conversation
+
+    <skills_instructions>
+    When users ask you to perform tasks, check if any of the available skills below can help complete the task more effectively. Skills provide specialized capabilities and domain knowledge.
+
+    How to use skills:
+    - Invoke skills using this tool with the skill name only (no arguments)
+    - When you invoke a skill, you will see <command-message>The "{name}" skill is loading</command-message>
+    - The skill's prompt will expand and provide detailed instructions on how to complete the task
+    - Examples:
+      - `command: "pdf"` - invoke the pdf skill
+      - `command: "xlsx"` - invoke the xlsx skill
+      - `command: "ms-office-suite:pdf"` - invoke using fully qualified name
+
+    Important:
+    - Only use skills listed in <available_skills> below
+    - Do not invoke a skill that is already running
+    - Do not use this tool for built-in CLI commands (like /help, /clear, etc.)
+    </skills_instructions>
+
+    <available_skills>
+    <skill>
+    <name>git</name>
+    <description>Git workflow</description>
+    <location>global</location>
+    </skill>
+    <skill>
+    <name>xml</name>
+    <description>Turns &lt;a&gt; &amp; &lt;b&gt; into &quot;c&quot;</description>
+    <location>project</location>
+    </skill>
+    </available_skills>
+    "#);
+}
+
+#[test]
+fn a_long_list_keeps_every_name() {
+    let world = World::new();
+    for index in 0..300 {
+        world.skill("home/.agent/skills", &format!("skill-{index}"), &"word ".repeat(150));
+    }
+    let description = skill_tool_description(&world.snapshot());
+    assert!(description.len() < 60_000, "{}", description.len());
+    assert_eq!(description.matches("<name>skill-").count(), 300);
+    let answer = skill_tool_answer(&world.snapshot(), "none");
+    assert_eq!(answer.text().matches("\n- skill-").count(), 300);
+}
+
+#[test]
+fn the_tool_says_that_it_only_reads_and_what_it_takes() {
+    let annotations = json!({
+        "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false,
+    });
+    assert_eq!(serde_json::to_value(skill_tool_annotations()).unwrap(), annotations);
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "name": {
+                "type": "string",
+                "minLength": 1,
+                "description": "Name of the skill to load (case-insensitive)",
+            },
+        },
+        "required": ["name"],
+        "additionalProperties": false,
+    });
+    assert_eq!(skill_tool_schema(), schema);
+}

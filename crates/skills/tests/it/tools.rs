@@ -1,0 +1,162 @@
+//! The tools by which an agent reads skills.
+
+use std::sync::Arc;
+
+use meerkat_core::{Invocation, RunId, SessionId, ToolCall, ToolOutput, ToolSource as _};
+use meerkat_skills::{AgentTools, Offered, SourceId};
+use serde_json::{Value, json};
+
+use crate::tree::{World, skill_text};
+
+async fn call(tools: &AgentTools, name: &str, args: Value) -> ToolOutput {
+    let tool = tools.tools().into_iter().find(|tool| tool.def().name == name).unwrap();
+    let id = "01936f8a-7b2c-7000-8000-000000000001";
+    let (session_id, run_id): (SessionId, RunId) = (id.parse().unwrap(), id.parse().unwrap());
+    let call = ToolCall { id: "1".to_owned(), name: name.to_owned(), args };
+    tool.call(Invocation { session_id, run_id, call }).await
+}
+
+async fn answer(tools: &AgentTools, name: &str, args: Value) -> Value {
+    let output = call(tools, name, args).await;
+    assert!(!output.is_error, "{output:?}");
+    serde_json::from_str(&text(&output)).unwrap()
+}
+
+fn text(output: &ToolOutput) -> String {
+    output
+        .content
+        .blocks()
+        .iter()
+        .filter_map(|block| serde_json::to_value(block).ok()?["text"].as_str().map(str::to_owned))
+        .collect()
+}
+
+fn world() -> World {
+    let world = World::new();
+    world.skill("project/.rkat/skills", "pdf", "Reads PDFs");
+    world.skill("project/.rkat/skills", "xlsx", "Reads tables");
+    world.write("project/.rkat/skills/pdf/references/more.md", "More.");
+    world.write("project/.rkat/skills/pdf/logo.bin", [255, 254]);
+    world
+}
+
+#[test]
+fn there_are_no_tools_while_there_are_no_skills() {
+    let catalogue = World::new().catalogue();
+    assert_eq!(AgentTools::new(catalogue.clone(), Offered::All).tools().len(), 0);
+    assert_eq!(AgentTools::skill_tool(catalogue).tools().len(), 0);
+}
+
+#[test]
+fn tools_are_named_and_say_what_they_take() {
+    let world = world();
+    let tools = AgentTools::new(world.catalogue(), Offered::All);
+    let named: Vec<_> = tools.tools().iter().map(|tool| tool.def().name.clone()).collect();
+    assert_eq!(named, ["browse_skills", "load_skill", "skill_list_resources", "skill_read_resource"]);
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "source_uuid": {"type": "string", "description": "The skill's source: the first part of its id."},
+            "skill_name": {"type": "string", "description": "The skill's name: the second part of its id."},
+        },
+        "additionalProperties": false,
+        "required": ["source_uuid", "skill_name"],
+    });
+    assert_eq!(tools.tools()[1].def().input_schema, schema);
+}
+
+#[tokio::test]
+async fn skills_are_found_by_words() {
+    let world = world();
+    let tools = AgentTools::new(world.catalogue(), Offered::All);
+    let found = json!({"skills": [{
+        "source_uuid": SourceId::PROJECT, "skill_name": "pdf", "name": "pdf", "description": "Reads PDFs",
+    }]});
+    assert_eq!(answer(&tools, "browse_skills", json!({"query": "READS pdfs"})).await, found);
+    let all = answer(&tools, "browse_skills", json!({"source_uuid": SourceId::PROJECT})).await;
+    assert_eq!(all["skills"].as_array().unwrap().len(), 2);
+    assert_eq!(answer(&tools, "browse_skills", json!({"query": "none"})).await, json!({"skills": []}));
+}
+
+#[tokio::test]
+async fn a_skill_and_its_files_are_read() {
+    let world = world();
+    let tools = AgentTools::new(world.catalogue(), Offered::All);
+    let key = json!({"source_uuid": SourceId::PROJECT, "skill_name": "pdf"});
+    let body = "# pdf\n\nDo it.\n";
+    let loaded = json!({
+        "source_uuid": SourceId::PROJECT, "skill_name": "pdf", "name": "pdf", "body": body, "byte_size": body.len(),
+    });
+    assert_eq!(answer(&tools, "load_skill", key.clone()).await, loaded);
+    let listed = json!({
+        "source_uuid": SourceId::PROJECT,
+        "skill_name": "pdf",
+        "base_directory": world.path("project/.rkat/skills/pdf"),
+        "resources": [
+            {"path": "SKILL.md", "size": skill_text("pdf", "Reads PDFs").len()},
+            {"path": "logo.bin", "size": 2},
+            {"path": "references/more.md", "size": 5},
+        ],
+        "left_out": 0,
+    });
+    assert_eq!(answer(&tools, "skill_list_resources", key).await, listed);
+    let file = json!({"source_uuid": SourceId::PROJECT, "skill_name": "pdf", "path": "references/more.md"});
+    let read = json!({
+        "source_uuid": SourceId::PROJECT,
+        "skill_name": "pdf",
+        "path": "references/more.md",
+        "content": "More.",
+        "byte_size": 5,
+    });
+    assert_eq!(answer(&tools, "skill_read_resource", file).await, read);
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_an_error_for_the_model() {
+    let world = world();
+    let tools = AgentTools::new(world.catalogue(), Offered::All);
+    let unknown = json!({"source_uuid": SourceId::PROJECT, "skill_name": "none"});
+    let escape = json!({"source_uuid": SourceId::PROJECT, "skill_name": "pdf", "path": "../xlsx/SKILL.md"});
+    let binary = json!({"source_uuid": SourceId::PROJECT, "skill_name": "pdf", "path": "logo.bin"});
+    for (tool, args, code) in [
+        ("load_skill", unknown, "execution_failed"),
+        ("load_skill", json!({"skill_name": "pdf"}), "invalid_arguments"),
+        ("load_skill", json!({"source_uuid": "pdf", "skill_name": "pdf"}), "invalid_arguments"),
+        ("skill_read_resource", escape, "execution_failed"),
+        ("skill_read_resource", binary, "execution_failed"),
+        ("browse_skills", json!({"words": "x"}), "invalid_arguments"),
+    ] {
+        let output = call(&tools, tool, args.clone()).await;
+        let told: Value = serde_json::from_str(&text(&output)).unwrap();
+        assert_eq!((output.is_error, &told["error"]), (true, &json!(code)), "{tool} {args}");
+    }
+}
+
+#[tokio::test]
+async fn the_skill_tool_takes_a_name_or_a_command() {
+    let world = world();
+    let catalogue = world.catalogue();
+    let tools = AgentTools::skill_tool(catalogue.clone());
+    for args in [json!({"name": "PDF"}), json!({"command": "pdf"})] {
+        let output = call(&tools, "skill", args).await;
+        assert!(text(&output).starts_with("Loading: pdf\nBase directory: "), "{output:?}");
+    }
+    assert!(call(&tools, "skill", json!({"name": "../pdf"})).await.is_error);
+    assert!(call(&tools, "skill", json!({"name": "pdf", "extra": 1})).await.is_error);
+    let before = Arc::clone(&tools.tools()[0]);
+    world.skill("project/.rkat/skills", "new", "New one");
+    catalogue.refresh();
+    assert!(!before.def().description.contains("New one"));
+    assert!(tools.tools()[0].def().description.contains("New one"));
+}
+
+#[tokio::test]
+async fn a_search_says_what_is_not_trusted() {
+    let world = world();
+    let roots = meerkat_skills::Roots { trust: meerkat_skills::Trust::Untrusted, ..world.roots() };
+    let sources = meerkat_skills::standard_roots(&roots, meerkat_skills::Limits::default());
+    let catalogue = meerkat_skills::Catalogue::new(sources, meerkat_skills::Policy::default());
+    let tools = AgentTools::new(catalogue, Offered::All);
+    let found = answer(&tools, "browse_skills", json!({"query": "pdf"})).await;
+    assert_eq!(found["skills"][0]["trusted"], json!(false));
+}

@@ -1,0 +1,139 @@
+//! Folders of skills to test with: small ones written out, and large ones in all the styles people use.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use meerkat_skills::{Catalogue, Limits, Policy, Roots, Snapshot, standard_roots};
+use tempfile::TempDir;
+
+/// A project and a home, both empty.
+pub(crate) struct World {
+    dir: TempDir,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let dir = TempDir::new().unwrap();
+        fs::create_dir_all(dir.path().join("project")).unwrap();
+        fs::create_dir_all(dir.path().join("home")).unwrap();
+        Self { dir }
+    }
+
+    /// Returns a path of the world, with all links resolved.
+    pub(crate) fn path(&self, relative: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(relative)
+    }
+
+    /// Writes a file, and the folders above it.
+    pub(crate) fn write(&self, relative: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(relative);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Writes a plain skill into a folder of skills, and returns the folder of the skill.
+    pub(crate) fn skill(&self, root: &str, name: &str, description: &str) -> PathBuf {
+        let text = skill_text(name, description);
+        self.write(&format!("{root}/{name}/SKILL.md"), text).parent().unwrap().to_owned()
+    }
+
+    pub(crate) fn roots(&self) -> Roots {
+        Roots { project: Some(self.path("project")), home: Some(self.path("home")), ..Roots::default() }
+    }
+
+    pub(crate) fn catalogue(&self) -> Catalogue {
+        Catalogue::new(standard_roots(&self.roots(), Limits::default()), Policy::default())
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.catalogue().snapshot()
+    }
+}
+
+pub(crate) fn skill_text(name: &str, description: &str) -> String {
+    format!("---\nname: {name}\ndescription: {description}\n---\n# {name}\n\nDo it.\n")
+}
+
+/// The names of the skills that can be had.
+pub(crate) fn names(snapshot: &Snapshot) -> Vec<String> {
+    snapshot.active().map(|skill| skill.name.clone()).collect()
+}
+
+/// What a generated skill should come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Loads,
+    Skipped,
+}
+
+/// The styles of real files, by how a file of the style is written for the folder `name`.
+type Style = fn(&str) -> String;
+
+pub(crate) const STYLES: [(&str, Fate, Style); 24] = [
+    ("plain", Fate::Loads, |n| format!("---\nname: {n}\ndescription: Does {n}.\n---\n# {n}\n")),
+    ("extra keys", Fate::Loads, |n| {
+        format!(
+            "---\nname: {n}\ndescription: d\nversion: 1.2.0\nauthor: me\nhomepage: https://x.y\n---\nBody\n"
+        )
+    }),
+    ("folded", Fate::Loads, |n| {
+        format!("---\nname: {n}\ndescription: >\n  One line,\n  another.\n---\nBody\n")
+    }),
+    ("literal", Fate::Loads, |n| format!("---\nname: {n}\ndescription: |\n  One.\n  Two.\n---\nBody\n")),
+    ("plain over lines", Fate::Loads, |n| format!("---\nname: {n}\ndescription: One\n  two.\n---\nBody\n")),
+    ("quoted", Fate::Loads, |n| format!("---\nname: \"{n}\"\ndescription: \"Say: \\\"hi\\\"\"\n---\nBody\n")),
+    ("unquoted colon", Fate::Loads, |n| format!("---\nname: {n}\ndescription: Use when: asked\n---\nBody\n")),
+    ("crlf", Fate::Loads, |n| format!("---\r\nname: {n}\r\ndescription: d\r\n---\r\nBody\r\n")),
+    ("byte order mark", Fate::Loads, |n| format!("\u{feff}---\nname: {n}\ndescription: d\n---\nBody\n")),
+    ("angle brackets", Fate::Loads, |n| format!("---\nname: {n}\ndescription: a <b> & c\n---\nBody\n")),
+    ("comma tools", Fate::Loads, |n| {
+        format!("---\nname: {n}\ndescription: d\nallowed-tools: Read, Bash(git:*)\n---\nBody\n")
+    }),
+    ("list of tools", Fate::Loads, |n| {
+        format!("---\nname: {n}\ndescription: d\nallowed-tools:\n  - Read\n  - Grep\n---\nBody\n")
+    }),
+    ("flow list", Fate::Loads, |n| {
+        format!("---\nname: {n}\ndescription: d\nallowed-tools: [Read]\n---\nBody\n")
+    }),
+    ("flow map", Fate::Loads, |n| {
+        format!("---\nname: {n}\ndescription: d\nmetadata: {{\"a\":{{\"b\":[\"c\"]}}}}\n---\nBody\n")
+    }),
+    ("metadata numbers", Fate::Loads, |n| {
+        format!("---\nname: {n}\ndescription: d\nmetadata:\n  order: 3\n  on: true\n---\nBody\n")
+    }),
+    ("capitals", Fate::Loads, |n| format!("---\nname: {}\ndescription: d\n---\nBody\n", n.to_uppercase())),
+    ("other name", Fate::Loads, |n| format!("---\nname: other-{n}\ndescription: d\n---\nBody\n")),
+    ("invisible", Fate::Loads, |n| format!("---\nname: {n}\ndescription: a\u{200b}b\n---\nBody\n")),
+    ("long body", Fate::Loads, |n| format!("---\nname: {n}\ndescription: d\n---\n{}", "line\n".repeat(600))),
+    ("three hyphens inside", Fate::Loads, |n| format!("---\nname: {n}\ndescription: a --- b\n---\nBody\n")),
+    ("duplicate key", Fate::Loads, |n| {
+        format!("---\nname: {n}\ndescription: d\ndescription: e\n---\nBody\n")
+    }),
+    ("no frontmatter", Fate::Skipped, |n| format!("# {n}\n\nJust text.\n")),
+    ("no description", Fate::Skipped, |n| format!("---\nname: {n}\n---\nBody\n")),
+    ("link as a text", Fate::Skipped, |n| format!("../../shared/{n}/SKILL.md")),
+];
+
+/// Writes `count` skills in all styles, some of them in folders of folders, and returns the folders of each fate.
+pub(crate) fn generate(root: &Path, count: usize) -> (usize, usize) {
+    let mut fates = (0, 0);
+    for index in 0..count {
+        let (_, fate, style) = STYLES[index % STYLES.len()];
+        let name = format!("skill-{index}");
+        let folder = if index % 7 == 0 { format!("group-{}/{name}", index % 5) } else { name.clone() };
+        let folder = root.join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("SKILL.md"), style(&name)).unwrap();
+        if index % 11 == 0 {
+            fs::create_dir_all(folder.join("references")).unwrap();
+            fs::write(folder.join("references/more.md"), "More.\n").unwrap();
+        }
+        match fate {
+            Fate::Loads => fates.0 += 1,
+            Fate::Skipped => fates.1 += 1,
+        }
+    }
+    fates
+}

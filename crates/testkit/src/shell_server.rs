@@ -1,0 +1,58 @@
+//! An MCP server of one tool in a few lines of shell, for tests of programs that start servers.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+/// It writes down each of its starts in `started`, in the folder it is started in.
+const SCRIPT: &str = r#"
+echo $$ >> started
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
+    *'"tools/list"'*) result='{"tools":[{"name":"greet","description":"Greets whoever calls it, in the words of the server.","inputSchema":{"type":"object"}}]}' ;;
+    *'"tools/call"'*) result='{"content":[{"type":"text","text":"hello from the server"}]}' ;;
+    *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id"; continue ;;
+    *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done
+"#;
+
+/// The server's script in a folder of the test.
+#[derive(Debug)]
+pub struct ShellServer {
+    folder: PathBuf,
+}
+
+impl ShellServer {
+    /// Writes the script into a folder.
+    #[must_use]
+    pub fn new(folder: &Path) -> Self {
+        std::fs::write(folder.join("server.sh"), SCRIPT).expect("the script can be written");
+        Self { folder: folder.to_owned() }
+    }
+
+    /// Its entry, under this name.
+    #[must_use]
+    pub fn entry(&self, name: &str) -> Value {
+        let script = self.folder.join("server.sh");
+        json!({ "name": name, "command": "/bin/sh", "args": [script], "env": { "PATH": "/usr/bin:/bin" } })
+    }
+
+    /// Its entry as it stands in a file.
+    #[must_use]
+    pub fn toml(&self, name: &str) -> String {
+        let script = self.folder.join("server.sh");
+        format!(
+            "[[servers]]\nname = \"{name}\"\ncommand = \"/bin/sh\"\nargs = [{script:?}]\nenv = {{ PATH = \"/usr/bin:/bin\" }}\n"
+        )
+    }
+
+    /// How often a server was started in a folder.
+    #[must_use]
+    pub fn starts_in(folder: &Path) -> usize {
+        std::fs::read_to_string(folder.join("started")).map_or(0, |text| text.lines().count())
+    }
+}

@@ -1,0 +1,257 @@
+"""Skills as the published SDKs see them, and strict verdicts beside those of the reference validator.
+
+Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
+`RKAT=… RKAT_MCP=… .clients/venv/bin/python tests-clients/test_skills.py [PART OF A NAME]`
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from mcp import Client, StdioServerParameters, stdio_client
+from skills_ref import validate
+
+from children import MODULES, NODE
+from skill_tree import write_tree
+from support import Failure, Place, expect, main, test
+
+SCRIPT = Path(__file__).resolve().parent / "typescript_skills.mjs"
+PROCESS_TIMEOUT_SECONDS = 60
+REQUEST_TIMEOUT_SECONDS = 30
+SKILLS = 3000
+
+NAME = "deploy"
+FIRST = "---\nname: deploy\ndescription: Ship <it> & see.\n---\n# Deploy\n\nFirst.\n"
+SECOND = "---\nname: deploy\ndescription: Ship it again.\n---\n# Deploy\n\nSecond.\n"
+
+SERVERS = ["rkat skill serve", "rkat-mcp", "rkat-mcp over HTTP"]
+
+
+def skill_file(place: Place) -> Path:
+    return place.work / ".agent" / "skills" / NAME / "SKILL.md"
+
+
+def command(place: Place, server: str) -> list[str]:
+    """The command line of a server whose project is the working folder."""
+    if server == "rkat skill serve":
+        return [os.environ["RKAT"], "skill", "serve", "--state-root", str(place.state)]
+    return [*place.server(), "--context-root", str(place.work)]
+
+
+@contextmanager
+def reach(place: Place, server: str) -> Iterator[dict[str, Any]]:
+    """How to reach a server."""
+    if server.endswith("HTTP"):
+        extended = Extended(place)
+        with extended.http() as url:
+            yield {"url": url}
+    else:
+        program, *arguments = command(place, server)
+        environment = {"HOME": str(place.home), "PATH": os.environ["PATH"]}
+        yield {"command": program, "args": arguments, "env": environment, "cwd": str(place.work)}
+
+
+class Extended(Place):
+    """The same place, for a server that knows of the project."""
+
+    def __init__(self, place: Place) -> None:
+        self.__dict__.update(place.__dict__)
+
+    def server(self) -> list[str]:
+        return [*super().server(), "--context-root", str(self.work)]
+
+
+def expect_seen(seen: dict[str, Any], text: str | None, description: str | None, when: str) -> None:
+    """Each view has the skill with this text, or none has it."""
+    there = text is not None
+    for view in ("described", "prompt", "resource"):
+        expect(seen[view], there, f"{when}: {view}")
+    if there:
+        expect(seen["read"], text, f"{when}: the resource")
+        if not seen["loaded"].startswith(f"Loading: {NAME}\nBase directory: ") or not seen["loaded"].endswith(text):
+            raise Failure(f"{when}: the tool answered {seen['loaded']!r}")
+        if f"<description>{description}</description>" not in seen["description"]:
+            raise Failure(f"{when}: the tool's description is {seen['description']!r}")
+    elif isinstance(seen["read"], str):
+        raise Failure(f"{when}: the resource still reads {seen['read']!r}")
+
+
+def expect_all(found: dict[str, Any]) -> None:
+    expect_seen(found["before"], None, None, "before")
+    expect_seen(found["added"], FIRST, "Ship &lt;it&gt; &amp; see.", "added")
+    expect_seen(found["edited"], SECOND, "Ship it again.", "edited")
+    expect_seen(found["deleted"], None, None, "deleted")
+    missing = found["missing"]["content"][0]["text"]
+    if not missing.startswith("Skill 'no such skill' not found.\n\nAvailable skills:\n- deploy: "):
+        raise Failure(f"a name that no skill has: {missing!r}")
+    expect(found["empty"]["isError"], True, "an empty name: isError")
+    if "Skill name cannot be empty" not in found["empty"]["content"][0]["text"]:
+        raise Failure(f"an empty name: {found['empty']}")
+
+
+def typescript(name: str, server: str, sdk: str) -> None:
+    @test(name)
+    def _(place: Place) -> None:
+        with reach(place, server) as way:
+            given = {"modules": str(MODULES.parent), "sdk": sdk, "name": NAME, "first": FIRST, "second": SECOND}
+            given |= {"file": str(skill_file(place)), **way}
+            done = subprocess.run(
+                [str(NODE), str(SCRIPT), json.dumps(given)],
+                env={"HOME": str(place.home), "PATH": f"{NODE.parent}:{os.environ['PATH']}"},
+                cwd=place.work,
+                capture_output=True,
+                text=True,
+                timeout=PROCESS_TIMEOUT_SECONDS,
+            )
+        if done.returncode != 0:
+            raise Failure(f"the client ended with {done.returncode}\n{done.stderr.strip()}\n{done.stdout.strip()}")
+        expect_all(json.loads(done.stdout))
+
+
+for sdk, title in [("client", "client 2.4.0"), ("sdk", "sdk 1.32.2")]:
+    for server in SERVERS:
+        typescript(f"TypeScript {title} sees a skill come, change and go: {server}", server, sdk)
+
+
+class Told:
+    """What the server tells, as it comes."""
+
+    def __init__(self) -> None:
+        self.methods: list[str] = []
+        self.bell = asyncio.Event()
+
+    async def __call__(self, message: Any) -> None:
+        self.methods.append(getattr(message, "method", getattr(getattr(message, "root", None), "method", "")))
+        self.bell.set()
+
+    async def changed(self, start: int) -> None:
+        """Waits until each of the lists was told to have changed, from the `start`th notice on."""
+        wanted = {f"notifications/{name}/list_changed" for name in ("tools", "prompts", "resources")}
+        while not wanted <= set(self.methods[start:]):
+            self.bell.clear()
+            await self.bell.wait()
+
+
+@asynccontextmanager
+async def connect(place: Place, server: str, told: Told) -> AsyncIterator[Client]:
+    options: dict[str, Any] = {
+        "mode": "legacy",
+        "read_timeout_seconds": REQUEST_TIMEOUT_SECONDS,
+        "message_handler": told,
+    }
+    with reach(place, server) as way:
+        if "url" in way:
+            async with Client(way["url"], **options) as client:
+                yield client
+            return
+        parameters = StdioServerParameters(
+            command=way["command"], args=way["args"], env=way["env"], cwd=way["cwd"]
+        )
+        with place.log.open("a") as log:
+            async with Client(stdio_client(parameters, errlog=log), **options) as client:
+                yield client
+
+
+async def load(client: Client, name: str) -> dict[str, Any]:
+    result = await client.call_tool("skill", {"name": name})
+    return result.model_dump(mode="json", by_alias=True)
+
+
+async def look(client: Client) -> dict[str, Any]:
+    """Everything a client can see of the skill."""
+    tools = (await client.list_tools()).tools
+    tool = next((tool for tool in tools if tool.name == "skill"), None)
+    prompts = (await client.list_prompts()).prompts
+    resources = (await client.list_resources()).resources
+    uri = f"skill://{NAME}/SKILL.md"
+    try:
+        read: Any = (await client.read_resource(uri)).contents[0].text
+    except Exception as problem:  # Whatever the SDK calls it: there is nothing to read.
+        read = {"error": str(problem)}
+    return {
+        "described": tool is not None and f"<name>{NAME}</name>" in tool.description,
+        "description": tool.description if tool else None,
+        "prompt": any(prompt.name == NAME for prompt in prompts),
+        "resource": any(str(resource.uri) == uri for resource in resources),
+        "loaded": (await load(client, NAME.upper()))["content"][0]["text"] if tool else None,
+        "read": read,
+    }
+
+
+def python(name: str, server: str) -> None:
+    @test(name)
+    async def _(place: Place) -> None:
+        told, file = Told(), skill_file(place)
+        async with connect(place, server, told) as client:
+            found = {"before": await look(client)}
+            start = len(told.methods)
+            file.parent.mkdir(parents=True)
+            file.write_text(FIRST)
+            await told.changed(start)
+            found["added"] = await look(client)
+            found["missing"] = await load(client, "no such skill")
+            found["empty"] = await load(client, "")
+            start = len(told.methods)
+            file.write_text(SECOND)
+            await told.changed(start)
+            found["edited"] = await look(client)
+            start = len(told.methods)
+            shutil.rmtree(file.parent)
+            await told.changed(start)
+            found["deleted"] = await look(client)
+        expect_all(found)
+
+
+for server in SERVERS:
+    python(f"the Python SDK sees a skill come, change and go: {server}", server)
+
+
+def rkat(place: Place, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {"HOME": str(place.home), "PATH": os.environ["PATH"]}
+    program = [os.environ["RKAT"], "--state-root", str(place.state), *arguments]
+    return subprocess.run(program, env=environment, cwd=place.work, capture_output=True, text=True)
+
+
+def is_valid(folder: Path) -> bool:
+    """What the reference validator says. It breaks on a few files, which are not valid then."""
+    try:
+        return not validate(folder)
+    except Exception:
+        return False
+
+
+@test(f"strict verdicts over {SKILLS} skills in all styles are those of the reference validator")
+def _(place: Place) -> None:
+    tree = (place.work / "tree").resolve()
+    folders = write_tree(tree, SKILLS)
+    linted = json.loads(rkat(place, "skill", "lint", "--strict", "--json", str(tree)).stdout)["skills"]
+    ours = {Path(entry["path"]).parent: entry for entry in linted}
+    expect(sorted(set(folders) - set(ours)), [], "folders that were not checked")
+    other = [str(folder) for folder in folders if ours[folder]["valid"] != is_valid(folder)]
+    expect(other, [], "folders with another verdict")
+    expect(sum(entry["valid"] for entry in linted) > SKILLS // 20, True, "a fair share of the skills is valid")
+
+
+@test(f"each of {SKILLS} skills in all styles loads, or is told to be left out and why")
+def _(place: Place) -> None:
+    tree = (place.work / "tree").resolve()
+    write_tree(tree, SKILLS)
+    listed = json.loads(rkat(place, "skill", "list", "--all", "--json", "--skill-dir", str(tree)).stdout)
+    loaded = [skill for skill in listed["skills"] if str(skill["path"] or "").startswith(str(tree))]
+    skipped = [problem for problem in listed["problems"] if problem["effect"] in ("skipped", "unreadable")]
+    expect(len(loaded) + len(skipped), SKILLS, "skills that load or are told to be left out")
+    expect(len(loaded) > SKILLS // 2, True, "most skills load")
+    unexplained = [one for one in skipped if not (one["path"] and one["line"] and one["reason"] and one["fix"])]
+    expect(unexplained, [], "skills that are left out without file, line, reason and fix")
+
+
+if __name__ == "__main__":
+    main()
