@@ -138,8 +138,11 @@ fn parts(config: &Config) -> Result<Map<String, Value>, Error> {
 }
 
 fn parse(document: Map<String, Value>) -> Result<Config, Error> {
-    let config: Config = serde_path_to_error::deserialize(Value::Object(document))
+    let config: Config = serde_path_to_error::deserialize(Value::Object(document.clone()))
         .map_err(|error| Error::Config(at_path(&error.path().to_string(), &error.inner().to_string())))?;
+    if let Some(path) = list_for_table(&document, &parts(&config)?) {
+        return Err(Error::Config(format!("`{path}`: invalid type: sequence, expected a table")));
+    }
     if let Some((model, server)) = config.self_hosted.orphan() {
         let text = format!("`self_hosted.models.{model}.server`: there is no server `{server}`");
         return Err(Error::Config(text));
@@ -156,6 +159,26 @@ fn parse(document: Map<String, Value>) -> Result<Config, Error> {
         Some((key, rule)) => Err(Error::Config(format!("`{key}` {rule}"))),
         None => Ok(config),
     }
+}
+
+/// Finds a list where a table belongs: serde would take its values for the fields, in an order nobody promised.
+fn list_for_table(given: &Map<String, Value>, shown: &Map<String, Value>) -> Option<String> {
+    given.iter().find_map(|(key, value)| match (value, shown.get(key)?) {
+        (Value::Array(_), Value::Object(_)) => Some(key.clone()),
+        (Value::Object(given), Value::Object(shown)) => {
+            list_for_table(given, shown).map(|path| format!("{key}.{path}"))
+        }
+        (Value::Array(given), Value::Array(shown)) => {
+            given.iter().zip(shown).enumerate().find_map(|(index, pair)| match pair {
+                (Value::Array(_), Value::Object(_)) => Some(format!("{key}[{index}]")),
+                (Value::Object(given), Value::Object(shown)) => {
+                    list_for_table(given, shown).map(|path| format!("{key}[{index}].{path}"))
+                }
+                _ => None,
+            })
+        }
+        _ => None,
+    })
 }
 
 /// Names the place of a mistake, unless it is the document itself.
@@ -232,6 +255,14 @@ mod tests {
         assert_eq!(
             error(json!({"agent": {"max_tokens_per_turn": "many"}})),
             "invalid config: `agent.max_tokens_per_turn`: invalid type: string \"many\", expected u32"
+        );
+        assert_eq!(
+            error(json!({"retry": [1, 1, 1, 1, 1]})),
+            "invalid config: `retry`: invalid type: sequence, expected a table"
+        );
+        assert_eq!(
+            error(json!({"providers": {"openai": ["http://localhost:1", null]}})),
+            "invalid config: `providers.openai`: invalid type: sequence, expected a table"
         );
     }
 }
