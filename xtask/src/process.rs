@@ -14,9 +14,17 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// A `cargo` command, started at the root of the repository.
+///
+/// It does not see what `cargo xtask` set for this program: build scripts that look at it would run again after
+/// each change between `cargo` and `cargo xtask`, and everything above them would be compiled anew.
 pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new("cargo");
     command.args(arguments).current_dir(root());
+    for (name, _) in std::env::vars_os() {
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|start| name.to_string_lossy().starts_with(start)) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

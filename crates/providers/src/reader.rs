@@ -77,7 +77,7 @@ pub(crate) struct Refused<'a> {
 pub(crate) fn refusal(refused: &Refused<'_>, read: ReadRefusal<'_>) -> ModelError {
     let body = serde_json::from_str(refused.text).unwrap_or(Value::Null);
     let (refusal, in_body) = read(refused.status, &body);
-    let message = if refusal.message.is_empty() { plain(refused.text) } else { refusal.message };
+    let message = if refusal.message.trim().is_empty() { plain(refused.text) } else { refusal.message };
     let message: String = message.chars().take(MAX_MESSAGE).collect();
     ModelError {
         kind: refusal.kind,

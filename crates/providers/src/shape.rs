@@ -59,26 +59,44 @@ impl Shape {
 
     /// Remembers the shape of an event that was read in full. The text must be a slice of it; the values of the
     /// keys may change where they are numbers.
-    pub(crate) fn learn(&mut self, data: &str, text: &str, keys: &[&'static str]) {
+    ///
+    /// Returns these numbers. They were found by the names of their keys, wherever those stand: who found others by
+    /// reading the event in full has to forget the shape.
+    pub(crate) fn learn(
+        &mut self,
+        data: &str,
+        text: &str,
+        keys: &[&'static str],
+    ) -> Vec<(&'static str, u64)> {
         self.pieces.clear();
         self.misses += 1;
+        let mut numbers = Vec::new();
         let start = (text.as_ptr() as usize).wrapping_sub(data.as_ptr() as usize);
-        if self.misses > PATIENCE || text.is_empty() || data.get(start..start + text.len()) != Some(text) {
-            return;
+        let is_slice = !text.is_empty() && data.get(start..start + text.len()) == Some(text);
+        // A key may be written with escapes and would not be found.
+        if self.misses > PATIENCE || !is_slice || data.contains('\\') {
+            return numbers;
         }
-        self.split(&data[..start], keys);
+        self.split(&data[..start], keys, &mut numbers);
         self.pieces.push(Piece::Text);
-        self.split(&data[start + text.len()..], keys);
+        self.split(&data[start + text.len()..], keys, &mut numbers);
+        numbers
+    }
+
+    /// Reads the next event in full.
+    pub(crate) fn forget(&mut self) {
+        self.pieces.clear();
     }
 
     /// Adds the pieces of what is before or after the text.
-    fn split(&mut self, part: &str, keys: &[&'static str]) {
+    fn split(&mut self, part: &str, keys: &[&'static str], numbers: &mut Vec<(&'static str, u64)>) {
         let mut rest = part;
         while let Some((at, key)) = keys.iter().filter_map(|key| Some((value(rest, key)?, *key))).min() {
-            let digits = rest[at..].bytes().take_while(u8::is_ascii_digit).count();
+            let Some((number, after)) = whole(&rest[at..]) else { break };
             self.pieces.push(Piece::Same(rest[..at].to_owned()));
             self.pieces.push(Piece::Number(key));
-            rest = &rest[at + digits..];
+            numbers.push((key, number));
+            rest = after;
         }
         self.pieces.push(Piece::Same(rest.to_owned()));
     }
@@ -129,7 +147,7 @@ mod tests {
     fn learnt() -> Shape {
         let mut shape = Shape::default();
         let at = FIRST.find("one").unwrap();
-        shape.learn(FIRST, &FIRST[at..at + 3], &["n"]);
+        assert_eq!(shape.learn(FIRST, &FIRST[at..at + 3], &["n"]), [("n", 7), ("n", 1)]);
         shape
     }
 
@@ -170,6 +188,17 @@ mod tests {
             shape.learn(FIRST, &FIRST[at..at + 3], &[]);
         }
         assert_eq!(read(&mut shape, FIRST), None);
+    }
+
+    #[test]
+    fn a_forgotten_shape_and_one_with_escapes_are_not_met_again() {
+        let mut shape = learnt();
+        shape.forget();
+        assert_eq!(read(&mut shape, FIRST), None);
+        let escaped = r#"{"id":"\u0061","text":"one"}"#;
+        let at = escaped.find("one").unwrap();
+        shape.learn(escaped, &escaped[at..at + 3], &[]);
+        assert_eq!(read(&mut shape, escaped), None);
     }
 
     #[test]

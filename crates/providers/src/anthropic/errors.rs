@@ -37,7 +37,7 @@ pub(super) fn in_stream(error: &Value) -> Refusal {
 
 fn message(error: &Value) -> Option<String> {
     let text = error.get("message").or_else(|| error.get("detail")).unwrap_or(error);
-    text.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+    text.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned)
 }
 
 /// Sorts an error by its type and, where a type covers several things, by its wording.

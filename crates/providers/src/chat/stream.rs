@@ -207,7 +207,7 @@ impl Decoder {
     fn failed(&self, chunk: &Value) -> ModelError {
         let refusal = errors::refusal(None, chunk);
         let message =
-            if refusal.message.is_empty() { "an error without explanation" } else { &refusal.message };
+            if refusal.message.trim().is_empty() { "an error without explanation" } else { &refusal.message };
         error(self.provider, refusal.kind, message)
     }
 

@@ -35,8 +35,8 @@ const SPENT: [&str; 4] = ["perday", "limit: 0", "credits are depleted", "spendin
 /// Reads a refusal: the status of the call and its body.
 pub(crate) fn refusal(status: u16, body: &Value) -> Refusal {
     let error = error_of(body);
-    let name = error.get("status").and_then(Value::as_str).unwrap_or_default();
-    let text = error.get("message").and_then(Value::as_str).unwrap_or_default();
+    let name = error.get("status").and_then(Value::as_str).unwrap_or_default().trim();
+    let text = error.get("message").and_then(Value::as_str).unwrap_or_default().trim();
     let message = match (name, text) {
         ("", text) => text.to_owned(),
         (name, "") => name.to_owned(),

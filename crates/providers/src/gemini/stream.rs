@@ -49,7 +49,7 @@ struct Finish {
 }
 
 /// Token counts; each chunk repeats those it knows.
-#[derive(Default, Clone, Copy, Deserialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) struct Counts {
     #[serde(rename = "promptTokenCount")]
     prompt: Option<u64>,
@@ -108,7 +108,10 @@ impl Decoder {
         let voice = if piece.is_thought { Voice::Reasoning } else { Voice::Text };
         self.say(piece.text.as_str(), signature, voice, deltas);
         if let Some(text) = piece.text.borrowed().filter(|_| signature.is_none()) {
-            self.shape.learn(data, text, &COUNTS);
+            let counts = self.shape.learn(data, text, &COUNTS);
+            if !piece.usage.unwrap_or_default().is_all_of(&counts) {
+                self.shape.forget();
+            }
             self.voice = voice;
         }
     }
@@ -338,6 +341,16 @@ impl Counts {
             _ => return,
         };
         *own = Some(count);
+    }
+
+    /// Says whether these numbers are the counts, each once: they were found by their names alone.
+    fn is_all_of(&self, numbers: &[(&'static str, u64)]) -> bool {
+        let mut found = Self::default();
+        let repeats = numbers.iter().enumerate().any(|(index, (key, count))| {
+            found.set(key, *count);
+            numbers[..index].iter().any(|(other, _)| other == key)
+        });
+        !repeats && found == *self
     }
 
     /// Takes the newer of two counts where there is one.

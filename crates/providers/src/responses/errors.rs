@@ -37,7 +37,7 @@ pub(crate) fn in_stream(provider: Provider, value: &Value) -> meerkat_core::Mode
     let said = Said::read(value);
     let base = said.status.map_or(ModelErrorKind::Server, kind_of_status);
     let kind = said.sort(base);
-    let message = if said.message.is_empty() { "the answer failed".to_owned() } else { said.message };
+    let message = if said.message.trim().is_empty() { "the answer failed".to_owned() } else { said.message };
     error(provider, kind, message)
 }
 

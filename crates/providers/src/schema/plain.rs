@@ -27,13 +27,14 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn node(&mut self, schema: &Value, depth: usize) -> Result<Node, Fault> {
-        let Value::Object(raw) = schema else { return Ok(Node::new()) };
-        if depth > MAX_DEPTH {
-            return Ok(Node::new());
-        }
+        // Whatever stands in the place of a schema counts: it becomes one.
         self.nodes += 1;
         if self.nodes > MAX_NODES {
             return Err(Fault::new("input_schema", format!("more than {MAX_NODES} schemas inside it")));
+        }
+        let Value::Object(raw) = schema else { return Ok(Node::new()) };
+        if depth > MAX_DEPTH {
+            return Ok(Node::new());
         }
         let mut node: Node =
             raw.iter().filter_map(|(key, value)| Some((key.clone(), leaf(key, value)?))).collect();

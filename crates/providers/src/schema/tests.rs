@@ -265,9 +265,16 @@ fn depth_and_size_are_bounded() {
         definitions.insert(level.to_string(), json!({ "properties": { "a": next, "b": next, "c": next } }));
     }
     let wide = json!({ "$ref": "#/$defs/0", "$defs": definitions });
+    // What stands in the place of a schema becomes one.
+    let long = json!({ "properties": { "a": { "prefixItems": vec![1; 5_000] } } });
     let huge = json!({ "properties": { "a": { "description": "x".repeat(MAX_SCHEMA) } } });
     for dialect in DIALECTS {
-        assert_eq!(reasons(wide.clone(), dialect), ["at `input_schema`: more than 4000 schemas inside it"]);
+        for many in [&wide, &long] {
+            assert_eq!(
+                reasons(many.clone(), dialect),
+                ["at `input_schema`: more than 4000 schemas inside it"]
+            );
+        }
         assert_eq!(reasons(huge.clone(), dialect).len(), 1);
     }
     let wordy = ToolDef { description: "é".repeat(MAX_DESCRIPTION), ..tool("t", json!({})) };

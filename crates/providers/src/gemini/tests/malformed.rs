@@ -111,6 +111,13 @@ fn an_error_in_the_stream_is_one_of_the_call() {
 }
 
 #[test]
+fn an_error_that_says_nothing_is_given_words() {
+    let blank = json!({ "error": { "status": " ", "message": "\n" } });
+    let error = read(&[sse(&[blank]).as_bytes()]).0.unwrap_err();
+    assert_eq!(error.message, "an error without a message");
+}
+
+#[test]
 fn a_long_line_is_read_and_an_endless_one_refused() {
     let long = "x".repeat(7 << 20);
     let chunk = json!({ "candidates": [{

@@ -266,3 +266,21 @@ fn chunks_of_one_shape_keep_their_voice_and_their_counts() {
     );
     assert_eq!(deltas[5], Delta::Text(" three".to_owned()));
 }
+
+#[test]
+fn counts_that_are_not_the_answers_own_are_not_taken_from_events_alike() {
+    let chunk = |metadata: &str, count: u64| {
+        let mut chunk = parts(json!([{ "text": "a" }]));
+        chunk[metadata] = json!({ "promptTokenCount": count });
+        chunk
+    };
+    let foreign = [chunk("otherMetadata", 7), chunk("otherMetadata", 8), end("STOP")];
+    assert_eq!(read(&[sse(&foreign).as_bytes()]).0.unwrap().usage.input_tokens, 0);
+    let both = |own: u64, other: u64| {
+        let mut both = chunk("usageMetadata", own);
+        both["otherMetadata"] = json!({ "promptTokenCount": other });
+        both
+    };
+    let mixed = [both(5, 5), both(6, 9), end("STOP")];
+    assert_eq!(read(&[sse(&mixed).as_bytes()]).0.unwrap().usage.input_tokens, 6);
+}
