@@ -17,12 +17,11 @@ pub(crate) struct ToolPage {
     pub(crate) tools: Vec<ListedTool>,
     /// What is wrong with the entries that were left out.
     pub(crate) problems: Vec<String>,
-    pub(crate) next: Option<String>,
 }
 
 /// Reads one page of `tools/list`.
 pub(crate) fn tool_page(result: &Value) -> ToolPage {
-    let mut page = ToolPage { next: cursor(result), ..ToolPage::default() };
+    let mut page = ToolPage::default();
     match result.get("tools").and_then(Value::as_array) {
         None => page.problems.push("the list of tools is not a list".to_owned()),
         Some(tools) => {
@@ -154,7 +153,6 @@ mod tests {
     #[test]
     fn one_bad_tool_does_not_cost_the_list() {
         let page = tool_page(&json!({
-            "nextCursor": "p2",
             "tools": [
                 { "name": "good", "description": "d", "inputSchema": { "type": "object", "$defs": {} } },
                 { "name": "" },
@@ -184,7 +182,6 @@ mod tests {
                     "tool 4: `list`: `inputSchema` is not a schema".to_owned(),
                     "tool 6: it has no name".to_owned(),
                 ],
-                next: Some("p2".to_owned()),
             }
         );
     }
