@@ -2,6 +2,7 @@
 //! the way its second argument names.
 
 use std::error::Error;
+use std::fs::File;
 use std::io::{BufRead as _, Write as _};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -71,6 +72,12 @@ fn serve(mode: &str, argument: &str) -> Outcome {
     while mode == "waits" && !std::path::Path::new(argument).exists() {
         std::thread::sleep(Duration::from_millis(10));
     }
+    // It is of one generation at its first start, and of the other from then on.
+    let is_new = matches!(mode, "turns-newer" | "turns-older") && File::create_new(argument).is_ok();
+    let mode = match (mode, is_new) {
+        ("turns-newer", false) | ("turns-older", true) => "modern",
+        _ => mode,
+    };
     let mut server = Server { mode, grown: false, kept: None };
     for line in std::io::stdin().lock().lines() {
         let request: Value = serde_json::from_str(&line?)?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::service::{RoleClient, RunningService};
+use rmcp::transport::auth::AuthClient;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -128,12 +129,19 @@ impl Actor {
             _ => None,
         };
         shared.set_login(if tokens.is_some() { LoginState::Ok } else { LoginState::None });
+        let authorized = match tokens {
+            Some(tokens) => {
+                let client = crate::remote::http_client().map_err(ConnectError::from)?;
+                Some(AuthClient::new(client, tokens))
+            }
+            None => None,
+        };
         let connector = Connector {
             config: &shared.config,
             launcher: &self.with.launcher,
             eras: &self.with.eras,
             handler: &self.handler,
-            tokens,
+            authorized,
             log: &shared.log,
         };
         let Connected { service, era } = connector.connect().await?;

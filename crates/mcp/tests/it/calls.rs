@@ -1,5 +1,6 @@
 use meerkat_core::{ToolFailure, ToolOutput};
 use meerkat_mcp::{Change, ServerState};
+use meerkat_testkit::Scratch;
 use serde_json::{Value, json};
 
 use crate::support::{LONG, call, names, odd, run, set_of, settled, tool, until, view};
@@ -189,7 +190,8 @@ async fn two_servers_never_share_a_name() {
 
 #[tokio::test]
 async fn a_tool_keeps_its_name_when_another_server_comes_up_later() {
-    let go = std::env::temp_dir().join(format!("odd-go-{}", std::process::id()));
+    let folder = Scratch::new();
+    let go = folder.join("go");
     let mut late = odd("a", "waits");
     late["args"] = json!(["waits", go]);
     late["connect_timeout_secs"] = json!(60);
@@ -199,7 +201,6 @@ async fn a_tool_keeps_its_name_when_another_server_comes_up_later() {
     let before = view(&set, "a__b").tools;
     std::fs::write(&go, "").unwrap();
     assert!(set.wait(LONG).await);
-    std::fs::remove_file(&go).unwrap();
     assert_eq!(view(&set, "a__b").tools, before);
     assert_eq!(names(&set)[..2], ["a__b__do".to_owned(), before[0].exposed.clone()]);
     set.close().await;

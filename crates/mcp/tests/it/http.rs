@@ -1,10 +1,11 @@
 //! Servers that are reached over HTTP, and what they may answer.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use meerkat_core::{ToolFailure, ToolOutput};
-use meerkat_mcp::{Era, ServerState, SetOptions};
+use meerkat_mcp::{Change, Era, ServerState, SetOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -187,6 +188,31 @@ async fn a_session_that_expired_is_opened_anew_and_the_call_made_again() {
     let methods = web.methods();
     let count = |name: &str| methods.iter().filter(|method| *method == name).count();
     assert_eq!((count("initialize"), count("tools/call")), (2, 2));
+}
+
+#[tokio::test]
+async fn an_address_that_changes_its_generation_is_found_out_anew() {
+    let is_newer = Arc::new(AtomicBool::new(true));
+    let newer = Arc::clone(&is_newer);
+    let web = Web::start(move |request| match request.body["method"].as_str() {
+        Some("server/discover") if newer.load(Ordering::Relaxed) => result(
+            request,
+            &json!({
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+            }),
+        ),
+        _ => older(request),
+    })
+    .await;
+    let set = set_with(SetOptions::default(), &[entry(&web)]);
+    assert!(set.wait(LONG).await);
+    assert_eq!((view(&set, "web").state, view(&set, "web").era), (ServerState::Ready, Some(Era::Modern)));
+    is_newer.store(false, Ordering::Relaxed);
+    set.stage(Change::Reload(None));
+    set.apply();
+    assert!(set.wait(LONG).await);
+    assert_eq!((view(&set, "web").state, view(&set, "web").era), (ServerState::Ready, Some(Era::Legacy)));
 }
 
 #[tokio::test]
