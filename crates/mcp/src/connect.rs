@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use crate::config::{Endpoint, EraChoice, ServerConfig, TransportConfig};
 use crate::host::Handler;
 use crate::process::{Launcher, ProcessLog, SpawnError, StdioChild};
-use crate::remote::{self, LegacySse, RemoteError, SseError};
+use crate::remote::{self, HttpClient, LegacySse, RemoteError, SseError};
 
 /// A generation of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub(crate) struct Connector<'a> {
     pub(crate) eras: &'a EraCache,
     pub(crate) handler: &'a Handler,
     /// A client that shows the tokens of the user, if there are any for this server.
-    pub(crate) authorized: Option<AuthClient<reqwest::Client>>,
+    pub(crate) authorized: Option<AuthClient<HttpClient>>,
     /// Where to leave the log of a process, so that it can be read even when the handshake is given up.
     pub(crate) log: &'a Mutex<Option<Arc<ProcessLog>>>,
 }
