@@ -142,7 +142,7 @@ impl Tool for Reader {
 
 fn render(result: &Value) -> ToolOutput {
     let list = |key: &str| result.get(key).and_then(Value::as_array).into_iter().flatten();
-    let mut blocks: Vec<_> = list("contents").map(decode::resource).collect();
-    blocks.extend(list("messages").filter_map(|message| message.get("content")).map(decode::block));
+    let mut blocks: Vec<_> = list("contents").flat_map(decode::resource).collect();
+    blocks.extend(list("messages").filter_map(|message| message.get("content")).flat_map(decode::block));
     ToolOutput { content: Content::from(blocks), is_error: false, images: Vec::new() }
 }
