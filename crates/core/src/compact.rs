@@ -45,10 +45,13 @@ impl Compaction {
 #[must_use]
 pub fn estimate_tokens(message: &Message) -> u64 {
     const IMAGE: u64 = 1600;
+    // What a model is told in its place.
+    const FILE: u64 = 32;
     let text = |text: &str| text.len() as u64 / 4;
     let block = |block: &ContentBlock| match block {
         ContentBlock::Text { text: t } => text(t),
         ContentBlock::Image { .. } => IMAGE,
+        ContentBlock::File { .. } => FILE,
         ContentBlock::Video { duration_ms, .. } => duration_ms.saturating_mul(300) / 1000,
     };
     match message {

@@ -41,9 +41,17 @@ pub enum ContentBlock {
         #[serde(flatten)]
         source: MediaSource,
     },
+    /// A file of another kind, such as sound or a document. A model is told of it and does not see it.
+    File {
+        /// Its MIME type.
+        media_type: String,
+        /// Where the bytes are.
+        #[serde(flatten)]
+        source: MediaSource,
+    },
 }
 
-/// Where the bytes of a picture or clip are.
+/// Where the bytes of a picture, a clip or a file are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "source", rename_all = "snake_case")]
 pub enum MediaSource {
@@ -93,6 +101,10 @@ impl ContentBlock {
             Self::Text { text } => text.clone(),
             Self::Image { media_type, .. } => format!("[image: {media_type}]"),
             Self::Video { media_type, .. } => format!("[video: {media_type}]"),
+            Self::File { media_type, source: MediaSource::Inline { .. } } => format!("[file: {media_type}]"),
+            Self::File { media_type, source: MediaSource::Blob { blob_id } } => {
+                format!("[file: {media_type}, kept as {blob_id}]")
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 //! the way its second argument names.
 
 use std::error::Error;
+use std::fs::File;
 use std::io::{BufRead as _, Write as _};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -68,6 +69,15 @@ fn serve(mode: &str, argument: &str) -> Outcome {
     if mode == "stubborn" {
         Command::new("sh").args(["-c", &format!("trap '' TERM; sleep {argument} & wait")]).spawn()?;
     }
+    while mode == "waits" && !std::path::Path::new(argument).exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // It is of one generation at its first start, and of the other from then on.
+    let is_new = matches!(mode, "turns-newer" | "turns-older") && File::create_new(argument).is_ok();
+    let mode = match (mode, is_new) {
+        ("turns-newer", false) | ("turns-older", true) => "modern",
+        _ => mode,
+    };
     let mut server = Server { mode, grown: false, kept: None };
     for line in std::io::stdin().lock().lines() {
         let request: Value = serde_json::from_str(&line?)?;
@@ -106,9 +116,16 @@ impl Server<'_> {
                 "serverInfo": { "name": "odd", "version": "1" },
                 "instructions": request["params"]["protocolVersion"],
             }),
+            "tools/list" if self.mode == "changes-and-hangs" && self.grown => {
+                return Ok(writeln!(std::io::stderr(), "asked for the tools again")?);
+            }
             "tools/list" => self.tools(&request["params"]["cursor"]),
             "tools/call" => return self.call(id, &request["params"]),
-            "resources/list" => json!({ "resources": [{ "uri": "odd://a", "name": "a" }] }),
+            "resources/list" => self.list("resources", &request["params"]["cursor"]),
+            "resources/templates/list" if self.mode == "pages" => {
+                json!({ "resourceTemplates": [{ "uriTemplate": "odd://{x}", "name": "x" }] })
+            }
+            "prompts/list" if self.mode != "well" => self.list("prompts", &request["params"]["cursor"]),
             "resources/read" => {
                 json!({ "contents": [{ "uri": request["params"]["uri"], "text": "what is in it" }] })
             }
@@ -150,9 +167,24 @@ impl Server<'_> {
             ("loops", Some(_)) => json!({ "tools": [], "nextCursor": "a" }),
             ("pages", None) => json!({ "tools": [tool("first")], "nextCursor": "" }),
             ("pages", Some(_)) => json!({ "tools": [tool("second"), { "name": 7 }] }),
+            ("waits", _) => json!({ "tools": [tool("b__do")] }),
+            ("repeats", _) => json!({ "tools": [tool("do"), tool("do"), tool("other")] }),
             _ if self.grown => json!({ "tools": [tool("do"), tool("more")] }),
             _ => json!({ "tools": [tool("do")] }),
         }
+    }
+
+    /// A list of resources or prompts: one, two on two pages, or the same two for ever.
+    fn list(&self, key: &str, cursor: &Value) -> Value {
+        let entry = |name: &str| json!({ "uri": format!("odd://{name}"), "name": name });
+        let next = match (self.mode, cursor.as_str()) {
+            ("loops" | "pages", None) => "a",
+            ("pages", _) => return json!({ key: [entry("b")] }),
+            ("loops", Some("a")) => "b",
+            ("loops", _) => "a",
+            _ => return json!({ key: [entry("a")] }),
+        };
+        json!({ key: [entry("a")], "nextCursor": next })
     }
 
     fn call(&mut self, id: &Value, params: &Value) -> Outcome {
@@ -186,7 +218,7 @@ impl Server<'_> {
                 reply(id, &text("done"))
             }
             "huge" => reply(id, &text(&"x".repeat(50 * 1024 * 1024))),
-            "changes" => {
+            "changes" | "changes-and-hangs" => {
                 self.grown = true;
                 say(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }))?;
                 reply(id, &text("there are more now"))

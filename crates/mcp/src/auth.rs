@@ -9,8 +9,8 @@ mod tokens;
 use std::sync::Arc;
 
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession, CredentialStore as _,
-    WWWAuthenticateParams,
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
+    CredentialStore as _, OAuthClientConfig, WWWAuthenticateParams,
 };
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
 
@@ -19,6 +19,9 @@ use crate::server::Shared;
 
 use tokens::Store;
 pub use tokens::{TokenLock, Tokens, token_key};
+
+/// What users see that they let in.
+const CLIENT_NAME: &str = "Meerkat";
 
 /// Why a login failed.
 #[derive(Debug, thiserror::Error)]
@@ -107,25 +110,55 @@ async fn begin(
     options: LoginOptions,
     tokens: Arc<dyn Tokens>,
 ) -> Result<AuthorizationSession, AuthError> {
-    let store = Store { key: token_key(server, &endpoint.url), tokens, renewed: None };
+    let mut store = Store { key: token_key(server, &endpoint.url), tokens, secret: None, renewed: None };
     let scopes = wider_scopes(&store, endpoint, &options).await?;
-    let mut manager = manager(&endpoint.url, store).await?;
-    let resolution = manager.resolve_metadata_from_challenge(options.challenge.as_deref()).await?;
-    manager.set_metadata(resolution.metadata);
-    let mut request = AuthorizationRequest::new(options.redirect_uri)
-        .with_client_name("Meerkat")
-        .with_scopes(scopes)
+    let mut manager = manager(&endpoint.url).await?;
+    let metadata = manager.resolve_metadata_from_challenge(options.challenge.as_deref()).await?.metadata;
+    manager.set_metadata(metadata.clone());
+    let mut request = AuthorizationRequest::new(options.redirect_uri.clone())
+        .with_client_name(CLIENT_NAME)
+        .with_scopes(scopes.clone())
         .with_initial_scope_selection();
-    if let Some(client) = options.client {
+    let client = match (options.client, options.client_metadata_url) {
+        (Some(client), _) => Some(client),
+        (None, Some(url)) if reads_client_documents(&metadata) => {
+            request = request.with_client_metadata_url(url);
+            None
+        }
+        (None, _) => Some(register(&mut manager, &metadata, &options.redirect_uri, scopes).await?),
+    };
+    if let Some(client) = client {
         request = request.with_preregistered_client(client.id);
         if let Some(secret) = client.secret {
-            request = request.with_client_secret(secret);
+            request = request.with_client_secret(secret.clone());
+            store.secret = Some(secret);
         }
     }
-    if let Some(url) = options.client_metadata_url {
-        request = request.with_client_metadata_url(url);
-    }
+    manager.set_credential_store(store);
     AuthorizationSession::new(manager, request).await.map_err(|(_, error)| error)
+}
+
+fn reads_client_documents(metadata: &AuthorizationMetadata) -> bool {
+    let says = metadata.additional_fields.get("client_id_metadata_document_supported");
+    says.and_then(serde_json::Value::as_bool).unwrap_or_default()
+}
+
+/// Registers this client. A secret that it gets is needed to renew tokens, so that it is kept with them.
+async fn register(
+    manager: &mut AuthorizationManager,
+    metadata: &AuthorizationMetadata,
+    redirect_uri: &str,
+    mut scopes: Vec<String>,
+) -> Result<RegisteredClient, AuthError> {
+    const OFFLINE: &str = "offline_access";
+    if scopes.is_empty() {
+        scopes = manager.select_initial_scopes(&[]).await;
+    } else if metadata.scopes_supported.iter().flatten().any(|scope| scope == OFFLINE) {
+        scopes.push(OFFLINE.to_owned());
+    }
+    let scopes: Vec<_> = scopes.iter().map(String::as_str).collect();
+    let client = manager.register_client(CLIENT_NAME, redirect_uri, &scopes).await?;
+    Ok(RegisteredClient { id: client.client_id, secret: client.client_secret })
 }
 
 /// A server that wants more than it was given gets it in addition, so that nothing granted is lost.
@@ -150,12 +183,10 @@ async fn wider_scopes(
     Ok(scopes)
 }
 
-async fn manager(url: &str, store: Store) -> Result<AuthorizationManager, AuthError> {
+async fn manager(url: &str) -> Result<AuthorizationManager, AuthError> {
     // The client of the authorization library needs a provider for TLS too, which this chooses.
     crate::remote::choose_tls();
-    let mut manager = AuthorizationManager::new(url).await?;
-    manager.set_credential_store(store);
-    Ok(manager)
+    AuthorizationManager::new(url).await
 }
 
 /// Brings back the tokens of a server; `None` when there are none, which takes no request.
@@ -166,12 +197,17 @@ pub(crate) async fn restore(
 ) -> Result<Option<AuthorizationManager>, AuthError> {
     let key = token_key(&shared.config.name, &endpoint.url);
     let has_header = endpoint.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
-    let store = Store { key, tokens: Arc::clone(tokens), renewed: Some(Arc::clone(shared)) };
-    if has_header || store.load().await?.is_none() {
-        return Ok(None);
-    }
-    let mut manager = manager(&endpoint.url, store).await?;
+    let renewed = Some(Arc::clone(shared));
+    let mut store = Store { key, tokens: Arc::clone(tokens), secret: None, renewed };
+    let Some(kept) = store.kept().await?.filter(|_| !has_header) else { return Ok(None) };
+    store.secret.clone_from(&kept.client_secret);
+    let mut manager = manager(&endpoint.url).await?;
+    manager.set_credential_store(store);
     let usable = manager.initialize_from_store().await?;
+    if let Some(secret) = kept.client_secret.filter(|_| usable) {
+        let client = OAuthClientConfig::new(kept.credentials.client_id, &endpoint.url);
+        manager.configure_client(client.with_client_secret(secret))?;
+    }
     Ok(usable.then_some(manager))
 }
 

@@ -1,23 +1,25 @@
 //! Opening a connection: over which transport, and in which generation of the protocol.
 //!
-//! The verdict on a server's generation is remembered for the life of the process and asked anew when it stops
-//! holding. Over HTTP only an answer counts: an outage, a refusal or silence never makes a server an old one.
+//! The verdict on a server's generation is remembered for the life of the process, and found out anew at once when it
+//! does not hold any more. Over HTTP only an answer counts: an outage, a refusal or silence never makes a server an old one.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{ErrorCode, ProtocolVersion};
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, RoleClient, RunningService, serve_client_with_lifecycle,
 };
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::auth::{AuthClient, AuthError, AuthorizationManager};
+use rmcp::transport::auth::{AuthClient, AuthError};
 use rmcp::transport::streamable_http_client::{StreamableHttpClient, StreamableHttpError};
+
+use tokio::time::timeout;
 
 use crate::config::{Endpoint, EraChoice, ServerConfig, TransportConfig};
 use crate::host::Handler;
 use crate::process::{Launcher, ProcessLog, SpawnError, StdioChild};
-use crate::remote::{self, LegacySse, RemoteError, SseError};
+use crate::remote::{self, HttpClient, LegacySse, RemoteError, SseError};
 
 /// A generation of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,52 +91,83 @@ pub(crate) struct Connector<'a> {
     pub(crate) launcher: &'a Launcher,
     pub(crate) eras: &'a EraCache,
     pub(crate) handler: &'a Handler,
-    /// Tokens of the user for this server, if there are any.
-    pub(crate) tokens: Option<AuthorizationManager>,
+    /// A client that shows the tokens of the user, if there are any for this server.
+    pub(crate) authorized: Option<AuthClient<HttpClient>>,
     /// Where to leave the log of a process, so that it can be read even when the handshake is given up.
     pub(crate) log: &'a Mutex<Option<Arc<ProcessLog>>>,
 }
 
 impl EraCache {
     fn get(&self, server: &str) -> Option<Era> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(server).copied()
+        self.lock().get(server).copied()
     }
 
-    fn set(&self, server: &str, era: Option<Era>) {
-        let mut eras = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match era {
-            Some(era) => eras.insert(server.to_owned(), era),
-            None => eras.remove(server),
-        };
+    fn set(&self, server: &str, era: Era) {
+        self.lock().insert(server.to_owned(), era);
+    }
+
+    fn forget(&self, server: &str) {
+        self.lock().remove(server);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Era>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Connector<'_> {
     /// Opens the connection.
-    pub(crate) async fn connect(mut self) -> Result<Connected, ConnectError> {
-        let known = match self.config.era {
-            EraChoice::Auto => self.eras.get(&self.config.name),
+    pub(crate) async fn connect(self) -> Result<Connected, ConnectError> {
+        let name = &self.config.name;
+        let chosen = match self.config.era {
+            EraChoice::Auto => None,
             EraChoice::Legacy => Some(Era::Legacy),
             EraChoice::Modern => Some(Era::Modern),
         };
-        let connected = match &self.config.transport {
-            TransportConfig::Stdio { .. } => self.over_stdio(known).await,
-            TransportConfig::Http(endpoint) => {
-                let tokens = self.tokens.take();
-                self.over_http(endpoint, known, tokens).await
-            }
-            TransportConfig::Url(endpoint) => {
-                let tokens = self.tokens.take();
-                match self.over_http(endpoint, known, tokens).await {
-                    // What it says to streamable HTTP is the better explanation if it knows neither.
-                    Err(error) if takes_no_posts(&error) => self.over_sse(endpoint).await.map_err(|_| error),
-                    other => other,
-                }
-            }
-            TransportConfig::Sse(endpoint) => self.over_sse(endpoint).await,
+        let learnt = match self.eras.get(name).filter(|_| chosen.is_none()) {
+            Some(era) => self.open_as_learnt(era).await,
+            None => None,
         };
-        self.eras.set(&self.config.name, connected.as_ref().ok().map(|connected| connected.era));
+        let connected = match learnt {
+            Some(connected) => connected,
+            None => {
+                self.eras.forget(name);
+                self.open(chosen).await
+            }
+        };
+        if let Ok(connected) = &connected {
+            self.eras.set(name, connected.era);
+        }
         connected
+    }
+
+    /// Opens the connection in the generation that the server spoke before; `None` if it does not speak that any
+    /// more. A program may have been replaced by another, so that any failure and even silence may mean this.
+    async fn open_as_learnt(&self, era: Era) -> Option<Result<Connected, ConnectError>> {
+        let opening = self.open(Some(era));
+        if let TransportConfig::Stdio { .. } = &self.config.transport {
+            return match timeout(self.config.connect_timeout / 2, opening).await {
+                Err(_) | Ok(Err(ConnectError::Handshake(_))) => None,
+                Ok(opened) => Some(opened),
+            };
+        }
+        match opening.await {
+            Err(ConnectError::Handshake(error)) if is_answer(&error) => None,
+            opened => Some(opened),
+        }
+    }
+
+    async fn open(&self, known: Option<Era>) -> Result<Connected, ConnectError> {
+        match &self.config.transport {
+            TransportConfig::Stdio { .. } => self.over_stdio(known).await,
+            TransportConfig::Http(endpoint) => self.over_http(endpoint, known).await,
+            TransportConfig::Url(endpoint) => match self.over_http(endpoint, known).await {
+                // What it says to streamable HTTP is the better explanation if it knows neither.
+                Err(error) if takes_no_posts(&error) => self.over_sse(endpoint).await.map_err(|_| error),
+                other => other,
+            },
+            TransportConfig::Sse(endpoint) => self.over_sse(endpoint).await,
+        }
     }
 
     async fn over_stdio(&self, known: Option<Era>) -> Result<Connected, ConnectError> {
@@ -167,16 +200,10 @@ impl Connector<'_> {
         Ok(if probing { child } else { child.without_deadline() })
     }
 
-    async fn over_http(
-        &self,
-        endpoint: &Endpoint,
-        known: Option<Era>,
-        tokens: Option<AuthorizationManager>,
-    ) -> Result<Connected, ConnectError> {
-        let client = remote::http_client()?;
-        match tokens {
-            None => self.over_client(client, endpoint, known).await,
-            Some(tokens) => self.over_client(AuthClient::new(client, tokens), endpoint, known).await,
+    async fn over_http(&self, endpoint: &Endpoint, known: Option<Era>) -> Result<Connected, ConnectError> {
+        match &self.authorized {
+            None => self.over_client(remote::http_client()?, endpoint, known).await,
+            Some(client) => self.over_client(client.clone(), endpoint, known).await,
         }
     }
 
@@ -275,6 +302,15 @@ fn refuses_handshake(error: &ClientInitializeError) -> bool {
     match error {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => refuses_handshake(fallback),
         ClientInitializeError::JsonRpcError(error) => error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION,
+        _ => false,
+    }
+}
+
+/// Says whether a server answered, whatever it said.
+fn is_answer(error: &ClientInitializeError) -> bool {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => is_answer(fallback),
+        ClientInitializeError::JsonRpcError(_) | ClientInitializeError::ExpectedInitResult(_) => true,
         _ => false,
     }
 }

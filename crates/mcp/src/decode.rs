@@ -17,12 +17,11 @@ pub(crate) struct ToolPage {
     pub(crate) tools: Vec<ListedTool>,
     /// What is wrong with the entries that were left out.
     pub(crate) problems: Vec<String>,
-    pub(crate) next: Option<String>,
 }
 
 /// Reads one page of `tools/list`.
 pub(crate) fn tool_page(result: &Value) -> ToolPage {
-    let mut page = ToolPage { next: cursor(result), ..ToolPage::default() };
+    let mut page = ToolPage::default();
     match result.get("tools").and_then(Value::as_array) {
         None => page.problems.push("the list of tools is not a list".to_owned()),
         Some(tools) => {
@@ -77,7 +76,7 @@ pub(crate) fn tool_output(result: &Value) -> ToolOutput {
         .map(Vec::as_slice)
         .unwrap_or_default()
         .iter()
-        .map(block)
+        .flat_map(block)
         .collect();
     if let Some(structured) = result.get("structuredContent").filter(|value| !value.is_null()) {
         let is_it = |block: &ContentBlock| match block {
@@ -94,38 +93,45 @@ pub(crate) fn tool_output(result: &Value) -> ToolOutput {
     ToolOutput { content: Content::from(blocks), is_error, images: Vec::new() }
 }
 
-/// Reads a block of content.
-pub(crate) fn block(block: &Value) -> ContentBlock {
+/// Reads a block of content, which may become two: what it is, and what it is of.
+pub(crate) fn block(block: &Value) -> Vec<ContentBlock> {
     let text = |key: &str| block.get(key).and_then(Value::as_str);
     match text("type") {
-        Some("text") => ContentBlock::Text { text: text("text").unwrap_or_default().to_owned() },
-        Some("image") => media(text("mimeType"), text("data"), "image"),
-        Some("audio") => media(text("mimeType"), text("data"), "audio"),
+        Some("text") => vec![ContentBlock::Text { text: text("text").unwrap_or_default().to_owned() }],
+        Some(kind @ ("image" | "audio")) => vec![media(text("mimeType"), text("data"), kind)],
         Some("resource") => resource(block.get("resource").unwrap_or(&Value::Null)),
-        Some("resource_link") => ContentBlock::Text { text: link(block) },
-        other => note(&format!("content of a kind that is not known: `{}`", other.unwrap_or("none"))),
+        Some("resource_link") => vec![ContentBlock::Text { text: link(block) }],
+        other => {
+            vec![note(&format!("content of a kind that is not known: `{}`", other.unwrap_or("none")))]
+        }
     }
 }
 
 /// Reads the contents of a resource.
-pub(crate) fn resource(resource: &Value) -> ContentBlock {
+pub(crate) fn resource(resource: &Value) -> Vec<ContentBlock> {
     let text = |key: &str| resource.get(key).and_then(Value::as_str);
     let uri = text("uri").unwrap_or("without address");
     match (text("text"), text("blob")) {
-        (Some(body), _) => ContentBlock::Text { text: format!("[resource {uri}]\n{body}") },
-        (None, Some(blob)) => media(text("mimeType"), Some(blob), &format!("resource {uri}")),
-        (None, None) => note(&format!("resource {uri} is empty")),
+        (Some(body), _) => vec![ContentBlock::Text { text: format!("[resource {uri}]\n{body}") }],
+        (None, Some(blob)) => {
+            vec![note(&format!("resource {uri}")), media(text("mimeType"), Some(blob), "resource")]
+        }
+        (None, None) => vec![note(&format!("resource {uri} is empty"))],
     }
 }
 
+/// Pictures can be seen; anything else is a file.
 fn media(mime: Option<&str>, data: Option<&str>, what: &str) -> ContentBlock {
-    let (mime, data) = (mime.unwrap_or("application/octet-stream"), data.unwrap_or_default());
-    if mime.starts_with("image/") && !data.is_empty() {
-        let source = MediaSource::Inline { data: data.to_owned() };
-        return ContentBlock::Image { media_type: mime.to_owned(), source };
+    let Some(data) = data.filter(|data| !data.is_empty()) else {
+        return note(&format!("{what} without data"));
+    };
+    let media_type = mime.unwrap_or("application/octet-stream").to_owned();
+    let source = MediaSource::Inline { data: data.to_owned() };
+    if media_type.starts_with("image/") {
+        ContentBlock::Image { media_type, source }
+    } else {
+        ContentBlock::File { media_type, source }
     }
-    let bytes = data.len() / 4 * 3;
-    note(&format!("{what}: {mime}, {bytes} bytes, cannot be shown"))
 }
 
 fn link(block: &Value) -> String {
@@ -154,7 +160,6 @@ mod tests {
     #[test]
     fn one_bad_tool_does_not_cost_the_list() {
         let page = tool_page(&json!({
-            "nextCursor": "p2",
             "tools": [
                 { "name": "good", "description": "d", "inputSchema": { "type": "object", "$defs": {} } },
                 { "name": "" },
@@ -184,7 +189,6 @@ mod tests {
                     "tool 4: `list`: `inputSchema` is not a schema".to_owned(),
                     "tool 6: it has no name".to_owned(),
                 ],
-                next: Some("p2".to_owned()),
             }
         );
     }
@@ -201,6 +205,8 @@ mod tests {
                 { "type": "resource", "resource": { "uri": "a://b", "text": "body" } },
                 { "type": "resource", "resource": { "uri": "a://c", "mimeType": "image/gif", "blob": "BBBB" } },
                 { "type": "resource_link", "uri": "a://d", "name": "n", "mimeType": "text/plain" },
+                { "type": "resource", "resource": { "uri": "a://e", "mimeType": "application/pdf", "blob": "CCCC" } },
+                { "type": "audio", "mimeType": "audio/wav" },
                 { "type": "hologram" },
             ]
         }));
@@ -209,13 +215,21 @@ mod tests {
             media_type: kind.to_owned(),
             source: MediaSource::Inline { data: data.to_owned() },
         };
+        let file = |kind: &str, data: &str| ContentBlock::File {
+            media_type: kind.to_owned(),
+            source: MediaSource::Inline { data: data.to_owned() },
+        };
         let blocks = vec![
             text("hello"),
             image("image/png", "AAAA"),
-            text("[audio: audio/wav, 3 bytes, cannot be shown]"),
+            file("audio/wav", "AAAA"),
             text("[resource a://b]\nbody"),
+            text("[resource a://c]"),
             image("image/gif", "BBBB"),
             text("[resource link: a://d; n; text/plain]"),
+            text("[resource a://e]"),
+            file("application/pdf", "CCCC"),
+            text("[audio without data]"),
             text("[content of a kind that is not known: `hologram`]"),
             text("{\"a\":1}"),
         ];

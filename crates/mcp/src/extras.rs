@@ -7,7 +7,7 @@ use meerkat_core::{BoxFuture, Content, Invocation, Tool, ToolDef, ToolFailure, T
 use serde_json::{Map, Value, json};
 
 use crate::decode;
-use crate::server::{Link, Shared, failure, unavailable};
+use crate::server::{CallError, Link, Shared, failure, unavailable};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -83,24 +83,51 @@ impl Reader {
         };
         let Some(link) = server.link() else { return unavailable(server) };
         let _call = server.begin_call();
-        let (method, params) = match (self.kind, text("uri"), text("name")) {
-            (Kind::Resources, Some(uri), _) => ("resources/read", json!({ "uri": uri })),
-            (Kind::Resources, None, _) => ("resources/list", json!({})),
+        let answered = match (self.kind, text("uri"), text("name")) {
+            (Kind::Resources, Some(uri), _) => read(&link, "resources/read", json!({ "uri": uri })).await,
+            (Kind::Resources, None, _) => resources(&link).await,
             (Kind::Prompts, _, Some(name)) => {
                 let arguments = args.get("arguments").cloned().unwrap_or_else(|| json!({}));
-                ("prompts/get", json!({ "name": name, "arguments": arguments }))
+                read(&link, "prompts/get", json!({ "name": name, "arguments": arguments })).await
             }
-            (Kind::Prompts, _, None) => ("prompts/list", json!({})),
+            (Kind::Prompts, _, None) => {
+                let mut shown = Map::new();
+                list(&link, "prompts/list", "prompts", &mut shown).await.map(|()| listed(shown))
+            }
         };
-        let params = match params {
-            Value::Object(params) => params,
-            _ => Map::new(),
-        };
-        match link.converse(method, params, LIMIT).await {
-            Ok(result) => render(&result),
-            Err(error) => failure(server, &error),
-        }
+        answered.unwrap_or_else(|error| failure(server, &error))
     }
+}
+
+/// Reads one thing.
+async fn read(link: &Link, method: &str, params: Value) -> Result<ToolOutput, CallError> {
+    let params = params.as_object().cloned().unwrap_or_default();
+    Ok(render(&link.converse(method, params, LIMIT).await?))
+}
+
+async fn resources(link: &Link) -> Result<ToolOutput, CallError> {
+    let mut shown = Map::new();
+    list(link, "resources/list", "resources", &mut shown).await?;
+    // Few servers have templates, and many do not know the question.
+    let _ = list(link, "resources/templates/list", "resourceTemplates", &mut shown).await;
+    Ok(listed(shown))
+}
+
+/// Lists everything of a kind, and notes if that is not all.
+async fn list(link: &Link, method: &str, key: &str, shown: &mut Map<String, Value>) -> Result<(), CallError> {
+    let (entries, cut) = link.list(method, key, LIMIT).await?;
+    // A list that is always there may be empty.
+    if !entries.is_empty() || shown.is_empty() {
+        shown.insert(key.to_owned(), Value::Array(entries));
+    }
+    if let Some(cut) = cut {
+        shown.insert("note".to_owned(), json!(format!("the list {cut}")));
+    }
+    Ok(())
+}
+
+fn listed(shown: Map<String, Value>) -> ToolOutput {
+    ToolOutput::text(Value::Object(shown).to_string())
 }
 
 impl Tool for Reader {
@@ -114,17 +141,8 @@ impl Tool for Reader {
 }
 
 fn render(result: &Value) -> ToolOutput {
-    let list = |key: &str| result.get(key).and_then(Value::as_array);
-    let blocks: Vec<_> = if let Some(contents) = list("contents") {
-        contents.iter().map(decode::resource).collect()
-    } else if let Some(messages) = list("messages") {
-        messages.iter().filter_map(|message| message.get("content")).map(decode::block).collect()
-    } else {
-        let mut shown = result.clone();
-        if let Some(fields) = shown.as_object_mut() {
-            fields.retain(|key, _| matches!(key.as_str(), "resources" | "prompts" | "nextCursor"));
-        }
-        return ToolOutput::text(shown.to_string());
-    };
+    let list = |key: &str| result.get(key).and_then(Value::as_array).into_iter().flatten();
+    let mut blocks: Vec<_> = list("contents").flat_map(decode::resource).collect();
+    blocks.extend(list("messages").filter_map(|message| message.get("content")).flat_map(decode::block));
     ToolOutput { content: Content::from(blocks), is_error: false, images: Vec::new() }
 }

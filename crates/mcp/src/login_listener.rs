@@ -1,11 +1,19 @@
-//! A place for the user to be sent back to after a login: one request on this machine, then it is gone.
+//! A place for the user to be sent back to after a login: one answer on this machine, then it is gone.
+//!
+//! Browsers open connections that they do not use, and ask for more than they were sent to; each is served by itself.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 const PATH: &str = "/callback";
+/// How many connections are served at a time, and how long each may take.
+const MAX_VISITS: usize = 64;
+const VISIT: Duration = Duration::from_secs(30);
 const MAX_HEAD: usize = 64 * 1024;
 const PAGE: &str = "<!doctype html><title>Meerkat</title><p>You can close this page and go back.</p>";
 
@@ -41,11 +49,17 @@ impl LoginListener {
     ///
     /// Fails when the port is lost.
     pub async fn answer(&self) -> io::Result<String> {
+        let mut visits = JoinSet::new();
         loop {
-            let (stream, _) = self.listener.accept().await?;
-            // A browser that breaks off, or a stranger, is no reason to stop waiting.
-            if let Ok(Some(query)) = serve(stream).await {
-                return Ok(format!("{}?{query}", self.address));
+            tokio::select! {
+                visitor = self.listener.accept(), if visits.len() < MAX_VISITS => {
+                    let (stream, _) = visitor?;
+                    visits.spawn(timeout(VISIT, serve(stream)));
+                }
+                // A browser that breaks off, or a stranger, is no reason to stop waiting.
+                Some(Ok(Ok(Ok(Some(query))))) = visits.join_next() => {
+                    return Ok(format!("{}?{query}", self.address));
+                }
             }
         }
     }
@@ -107,5 +121,18 @@ mod tests {
         let (answer, statuses) = tokio::join!(listener.answer(), visits);
         assert_eq!(answer.unwrap(), format!("{}?code=1&state=2", listener.address()));
         assert_eq!(statuses, ["HTTP/1.1 404 Not Found", "HTTP/1.1 200 OK"]);
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_says_nothing_keeps_no_other_waiting() {
+        let listener = LoginListener::bind().await.unwrap();
+        let address = listener.address().to_owned();
+        let host = address.trim_start_matches("http://").trim_end_matches("/callback");
+        let unused = TcpStream::connect(host).await.unwrap();
+        let mut half = TcpStream::connect(host).await.unwrap();
+        half.write_all(b"GET /call").await.unwrap();
+        let (answer, status) = tokio::join!(listener.answer(), get(&address, "/callback?code=1"));
+        assert_eq!((answer.unwrap(), status), (format!("{address}?code=1"), "HTTP/1.1 200 OK".to_owned()));
+        drop((unused, half));
     }
 }

@@ -110,12 +110,7 @@ impl Pending {
         let only = || (open.len() == 1).then(|| open.keys().next().cloned()).flatten();
         let id = named.or_else(only)?;
         open.remove(&id);
-        let megabytes = MAX_MESSAGE / (1024 * 1024);
-        let error = ErrorData::internal_error(
-            format!("the server's answer is longer than {megabytes} MiB and was not read; ask for less"),
-            None,
-        );
-        Some(ServerJsonRpcMessage::error(error, Some(id)))
+        Some(ServerJsonRpcMessage::error(too_long_error(), Some(id)))
     }
 
     /// Some servers give the number of a request back as a string.
@@ -140,6 +135,13 @@ impl Pending {
     fn probe(&self) -> MutexGuard<'_, Option<(RequestId, Instant)>> {
         self.probe.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a request is told whose answer is too long.
+pub(crate) fn too_long_error() -> ErrorData {
+    let megabytes = MAX_MESSAGE / (1024 * 1024);
+    let text = format!("the server's answer is longer than {megabytes} MiB and was not read; ask for less");
+    ErrorData::internal_error(text, None)
 }
 
 fn answer(mut message: Value, id: RequestId, reading: Reading) -> ServerJsonRpcMessage {

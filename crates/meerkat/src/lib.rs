@@ -58,8 +58,8 @@ pub use runtime::{Runtime, RuntimeOptions};
 pub use scope::{RealmScope, Surroundings, Unnamed};
 #[cfg(feature = "mcp")]
 pub use servers::{
-    McpServers, McpServersOptions, Notify, Programs, ProjectTrust, ServerFiles, ServerFilesError,
-    ServerSurroundings, TokenFolder,
+    LoadedFiles, McpServers, McpServersOptions, Notify, Programs, ProjectTrust, ServerFiles,
+    ServerFilesError, ServerSurroundings, TokenFolder,
 };
 pub use session::{
     EventSink, HistoryPage, NewSessionOptions, RunControl, RunResult, SessionService, SessionView,

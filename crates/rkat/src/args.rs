@@ -92,7 +92,11 @@ pub(crate) enum Command {
     Mcp(McpCommand),
     /// Trust this folder: its skills are no longer marked as foreign, and runs start the MCP servers of its
     /// .rkat/mcp.toml as it is now.
-    Trust,
+    Trust {
+        /// Take the trust back.
+        #[arg(long)]
+        remove: bool,
+    },
     /// Say what this build can do, as JSON.
     Capabilities,
     /// Print a completion script for your shell.
@@ -457,7 +461,7 @@ impl Command {
             | Self::Realm(_)
             | Self::Mcp(_)
             | Self::Skill(_)
-            | Self::Trust
+            | Self::Trust { .. }
             | Self::Serve(_)
             | Self::Completions { .. } => false,
             Self::Capabilities => true,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use meerkat::mcp::ServerState;
 use meerkat::{McpServers, McpServersOptions, Programs, ServerFiles, ServerSurroundings, TokenFolder};
 
 use crate::args::ScopeArgs;
@@ -44,4 +45,24 @@ pub(crate) fn options(args: &ScopeArgs) -> McpServersOptions {
 /// The servers of this program's runs; whoever calls operations may name programs as `programs` says.
 pub(crate) fn servers(args: &ScopeArgs, programs: Programs) -> Arc<McpServers> {
     McpServers::new(McpServersOptions { programs, ..options(args) })
+}
+
+/// Says what is wrong with servers: which are not there and why, and what they offer that cannot be used.
+pub(crate) fn tell_faults(servers: &McpServers) {
+    for view in servers.shared().views() {
+        let place = servers.place(&view.name).map(|place| format!(" ({place})")).unwrap_or_default();
+        let name = &view.name;
+        match &view.state {
+            ServerState::Failed { reason } | ServerState::NeedsReauth { reason } => {
+                out::say(&format!("warning: the MCP server `{name}` is not there: {reason}{place}"));
+            }
+            ServerState::Pending => out::say(&format!(
+                "notice: the MCP server `{name}` was still connecting{place}; `--wait-for-mcp` waits for it"
+            )),
+            ServerState::Ready | ServerState::Disabled | ServerState::Removing => {}
+        }
+        for warning in &view.warnings {
+            out::say(&format!("warning: the MCP server `{name}`: {warning}{place}"));
+        }
+    }
 }

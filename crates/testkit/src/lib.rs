@@ -11,6 +11,7 @@
 )]
 
 mod clock;
+mod forks;
 mod mcp;
 mod model;
 mod recorder;
@@ -21,6 +22,7 @@ mod shell_server;
 mod tools;
 
 pub use clock::TestClock;
+pub use forks::{Forks, assert_none_carries, carrying, mark};
 pub use mcp::{McpClient, ToolReply};
 pub use model::{Script, ScriptedModel, SeenRequest, message_line};
 pub use recorder::Recorder;

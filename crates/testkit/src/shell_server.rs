@@ -27,6 +27,9 @@ pub struct ShellServer {
 }
 
 impl ShellServer {
+    /// What it does, for servers that do more.
+    pub(crate) const SCRIPT: &str = SCRIPT;
+
     /// Writes the script into a folder.
     #[must_use]
     pub fn new(folder: &Path) -> Self {

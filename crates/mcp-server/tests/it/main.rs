@@ -15,6 +15,8 @@ mod guarded;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
+mod leftovers;
+#[cfg(test)]
 mod lifetime;
 #[cfg(test)]
 mod pages;

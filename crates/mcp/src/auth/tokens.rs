@@ -52,9 +52,12 @@ pub fn token_key(server: &str, url: &str) -> String {
 
 /// What is kept for a server.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+pub(super) struct Kept {
     state: LoginState,
-    credentials: StoredCredentials,
+    pub(super) credentials: StoredCredentials,
+    /// The secret of a client that has one; without it, nothing is renewed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) client_secret: Option<String>,
 }
 
 impl LoginState {
@@ -69,6 +72,8 @@ impl LoginState {
 pub(super) struct Store {
     pub(super) key: String,
     pub(super) tokens: Arc<dyn Tokens>,
+    /// The secret of the client, to be kept with the tokens.
+    pub(super) secret: Option<String>,
     /// Who is told when tokens were renewed.
     pub(super) renewed: Option<Arc<Shared>>,
 }
@@ -76,8 +81,15 @@ pub(super) struct Store {
 type Stored<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + 'a>>;
 
 impl Store {
+    /// Reads what is kept. What cannot be read is as good as nothing: the user logs in again.
+    pub(super) async fn kept(&self) -> Result<Option<Kept>, AuthError> {
+        let text = self.tokens.load(&self.key).await.map_err(|error| store_error(&error))?;
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
     async fn keep(&self, state: LoginState, credentials: StoredCredentials) -> Result<(), AuthError> {
-        let text = serde_json::to_string(&Kept { state, credentials })
+        let kept = Kept { state, credentials, client_secret: self.secret.clone() };
+        let text = serde_json::to_string(&kept)
             .map_err(|error| AuthError::CredentialStoreError(error.to_string()))?;
         self.tokens.save(&self.key, text).await.map_err(|error| store_error(&error))
     }
@@ -93,11 +105,7 @@ impl CredentialStore for Store {
         'a: 'b,
         Self: 'b,
     {
-        Box::pin(async move {
-            let text = self.tokens.load(&self.key).await.map_err(|error| store_error(&error))?;
-            // Tokens that cannot be read are as good as none: the user logs in again.
-            Ok(text.and_then(|text| serde_json::from_str::<Kept>(&text).ok()).map(|kept| kept.credentials))
-        })
+        Box::pin(async move { Ok(self.kept().await?.map(|kept| kept.credentials)) })
     }
 
     fn save<'a, 'b>(&'a self, credentials: StoredCredentials) -> Stored<'b, ()>

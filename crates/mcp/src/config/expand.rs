@@ -10,7 +10,11 @@ pub(super) fn expand_server(server: &ServerConfig, lookup: Lookup<'_>) -> Result
     let transport = match &server.transport {
         TransportConfig::Stdio { command, args, env } => TransportConfig::Stdio {
             command: expand("command", command, lookup)?,
-            args: args.iter().map(|arg| expand("args", arg, lookup)).collect::<Result<_, _>>()?,
+            args: args
+                .iter()
+                .enumerate()
+                .map(|(index, arg)| expand(&format!("args[{index}]"), arg, lookup))
+                .collect::<Result<_, _>>()?,
             env: expand_map("env", env, lookup)?,
         },
         TransportConfig::Url(endpoint) => TransportConfig::Url(expand_endpoint(endpoint, lookup)?),

@@ -59,8 +59,7 @@ impl SourcedServer {
     /// Says where a field is; the line of the entry when it is not there.
     #[must_use]
     pub fn line_of(&self, field: &str) -> usize {
-        let top = field.split('.').next().unwrap_or(field);
-        self.lines.get(top).copied().unwrap_or(self.line)
+        line_in(&self.lines, field).unwrap_or(self.line)
     }
 
     fn problem(&self, error: FieldError) -> ConfigProblem {
@@ -152,21 +151,43 @@ fn read_entry(
 ) -> Result<SourcedServer, ConfigProblem> {
     let line = line_at(&file.text, span.map_or(0, |span| span.start));
     let mut lines = HashMap::new();
-    for (key, item) in table.iter() {
-        let span = table.key(key).and_then(toml_edit::Key::span).or_else(|| item.span());
-        lines.insert(key.to_owned(), span.map_or(line, |span| line_at(&file.text, span.start)));
-    }
+    note_lines(&file.text, table, "", &mut lines);
     let fields = json_table(table);
     match read_server(&fields) {
         Ok(config) => Ok(SourcedServer { config, scope: file.scope, file: file.label.clone(), line, lines }),
         Err(error) => Err(ConfigProblem {
             file: file.label.clone(),
-            line: lines.get(&error.field).copied().unwrap_or(line),
+            line: line_in(&lines, &error.field).unwrap_or(line),
             server: fields.get("name").and_then(Json::as_str).map(str::to_owned),
             field: Some(error.field),
             message: error.message,
         }),
     }
+}
+
+/// Notes where each field is: `env`, and `env.NAME` within it.
+fn note_lines(text: &str, table: &dyn TableLike, within: &str, lines: &mut HashMap<String, usize>) {
+    for (key, item) in table.iter() {
+        let field = format!("{within}{key}");
+        let span = table.key(key).and_then(toml_edit::Key::span).or_else(|| item.span());
+        if let Some(span) = span {
+            lines.insert(field.clone(), line_at(text, span.start));
+        }
+        if let Some(inner) = item.as_table_like() {
+            note_lines(text, inner, &format!("{field}."), lines);
+        }
+        for (index, value) in item.as_array().into_iter().flatten().enumerate() {
+            if let Some(span) = value.span() {
+                lines.insert(format!("{field}[{index}]"), line_at(text, span.start));
+            }
+        }
+    }
+}
+
+/// Says where a field is, or what it is a part of.
+fn line_in(lines: &HashMap<String, usize>, field: &str) -> Option<usize> {
+    let top = field.split(['.', '[']).next().unwrap_or(field);
+    lines.get(field).or_else(|| lines.get(top)).copied()
 }
 
 fn at(file: &ServerFile, span: Option<Range<usize>>, field: Option<&str>, message: &str) -> ConfigProblem {

@@ -141,9 +141,14 @@ fn texts(fields: &Map<String, Value>, key: &str) -> Result<Vec<String>, FieldErr
     let wrong = || FieldError::new(key, "must be a list of strings");
     match fields.get(key) {
         None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::Array(items)) => {
-            items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
-        }
+        Some(Value::Array(items)) => items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| match item.as_str() {
+                Some(text) => Ok(text.to_owned()),
+                None => Err(FieldError::new(&format!("{key}[{index}]"), "must be a string")),
+            })
+            .collect(),
         Some(_) => Err(wrong()),
     }
 }
@@ -154,7 +159,10 @@ fn table(fields: &Map<String, Value>, key: &str) -> Result<BTreeMap<String, Stri
         None | Some(Value::Null) => Ok(BTreeMap::new()),
         Some(Value::Object(entries)) => entries
             .iter()
-            .map(|(name, value)| Ok((name.clone(), value.as_str().ok_or_else(wrong)?.to_owned())))
+            .map(|(name, value)| match value.as_str() {
+                Some(text) => Ok((name.clone(), text.to_owned())),
+                None => Err(FieldError::new(&format!("{key}.{name}"), "must be a string")),
+            })
             .collect(),
         Some(_) => Err(wrong()),
     }

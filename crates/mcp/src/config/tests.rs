@@ -291,3 +291,31 @@ fn an_address_that_a_variable_spoils_is_not_repeated() {
     let error = server.expanded(&|_| Some("sk-secret".to_owned())).unwrap_err().to_string();
     assert_eq!(error, "`url`: is not an `http://` or `https://` address once its variables are replaced");
 }
+
+#[test]
+fn what_is_wrong_is_found_to_the_line_and_the_part_of_a_field() {
+    let text = "[[servers]]\nname = \"a\"\ncommand = \"x\"\nargs = [\n  \"-y\",\n  7,\n]\n\n\
+                [[servers]]\nname = \"b\"\ncommand = \"x\"\n[servers.env]\nONE = \"1\"\nTWO = 2\n\n\
+                [[servers]]\nname = \"c\"\nurl = \"https://x.example\"\ntransport = \"carrier-pigeon\"\n\n\
+                [[servers]]\nname = \"d\"\ncommand = \"x\"\nargs = [\n  \"${UNSET}\",\n]\n\n\
+                [[servers]]\nname = \"e\"\ncommand = \"x\"\n[servers.env]\nKEY = \"${UNSET}\"\n\n\
+                [[servers]]\nname = \"f\"\n\n\
+                [[servers]]\nname = \"good\"\ncommand = \"x\"\n";
+    let file = ServerFile { scope: Scope::User, label: "mcp.toml".to_owned(), text: text.to_owned() };
+    let loaded = load_servers(&[file]);
+    let unset = loaded.servers.iter().filter_map(|server| server.expanded(&|_| None).err());
+    let found: Vec<_> = loaded.problems.iter().cloned().chain(unset).map(|p| p.to_string()).collect();
+    assert_eq!(
+        found,
+        [
+            "mcp.toml:6: `args[1]`: must be a string",
+            "mcp.toml:14: `env.TWO`: must be a string",
+            "mcp.toml:19: `transport`: `carrier-pigeon` is not a transport; with `url` it is `streamable-http` or `sse`",
+            "mcp.toml:34: `command`: is missing; give `command` or `url`",
+            "mcp.toml:25: `args[0]`: the environment variable `UNSET` is not set; set it or write its value",
+            "mcp.toml:32: `env.KEY`: the environment variable `UNSET` is not set; set it or write its value",
+        ]
+    );
+    let usable: Vec<_> = loaded.servers.iter().map(|server| server.config.name.as_str()).collect();
+    assert_eq!(usable, ["d", "e", "good"]);
+}

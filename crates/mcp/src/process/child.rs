@@ -49,8 +49,9 @@ impl StdioChild {
         args: &[String],
         env: &BTreeMap<String, String>,
     ) -> Result<Self, SpawnError> {
-        let Started { mut child, supervised } = launcher.start(command, args, env)?;
-        let log = Arc::new(ProcessLog::new(child.id()));
+        let started = launcher.start(command, args, env)?;
+        let log = Arc::new(ProcessLog::of(&started));
+        let Started { mut child, supervised } = started;
         let no_pipe = || SpawnError::NotStarted {
             program: command.into(),
             source: io::Error::other("it has no standard streams"),

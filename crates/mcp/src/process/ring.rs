@@ -3,21 +3,32 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
+use super::spawn::Started;
+use super::supervise::server_of;
+
 /// How many bytes of a server's error stream are kept.
 const KEPT: usize = 16 * 1024;
 
 /// The log of one process.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessLog {
-    /// The id of the process, or of its supervisor.
-    pub(crate) pid: Option<u32>,
+    /// The id of the process that was started.
+    started: Option<u32>,
+    /// Whether that is a supervisor, which started the server.
+    supervised: bool,
     tail: Mutex<VecDeque<u8>>,
     ending: Mutex<Option<String>>,
 }
 
 impl ProcessLog {
-    pub(super) fn new(pid: Option<u32>) -> Self {
-        Self { pid, ..Self::default() }
+    pub(super) fn of(started: &Started) -> Self {
+        Self { started: started.child.id(), supervised: started.supervised, ..Self::default() }
+    }
+
+    /// The id of the server's process; that of its supervisor where nobody can tell.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        let started = self.started?;
+        self.supervised.then(|| server_of(started)).flatten().or(Some(started))
     }
 
     pub(super) fn append(&self, bytes: &[u8]) {
@@ -51,7 +62,7 @@ mod tests {
 
     #[test]
     fn only_the_end_of_a_long_stream_is_kept() {
-        let log = ProcessLog::new(Some(1));
+        let log = ProcessLog::default();
         log.append(&vec![b'a'; KEPT * 3]);
         log.append(b"the end\n");
         let tail = log.stderr_tail();

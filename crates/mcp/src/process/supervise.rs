@@ -173,7 +173,7 @@ fn signal_all(signal: Signal) {
 /// An orphan's new parent is this process, so nothing can escape by losing its parent.
 fn descendants() -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-    for (pid, parent) in living_processes() {
+    for Living { pid, parent, .. } in living_processes() {
         children.entry(parent).or_default().push(pid);
     }
     let mut found = Vec::new();
@@ -187,7 +187,22 @@ fn descendants() -> Vec<Pid> {
     found
 }
 
-fn living_processes() -> impl Iterator<Item = (i32, i32)> {
+/// Finds the process of the server that a supervisor watches: the first that it started and that lives.
+pub(super) fn server_of(supervisor: u32) -> Option<u32> {
+    let supervisor = i32::try_from(supervisor).ok()?;
+    let children = living_processes().filter(|process| process.parent == supervisor);
+    children.min_by_key(|process| process.started).and_then(|process| u32::try_from(process.pid).ok())
+}
+
+/// A process that is not already dead.
+struct Living {
+    pid: i32,
+    parent: i32,
+    /// When it was started, in ticks since the machine was.
+    started: u64,
+}
+
+fn living_processes() -> impl Iterator<Item = Living> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| {
         let pid = entry.file_name().to_str()?.parse().ok()?;
@@ -196,6 +211,7 @@ fn living_processes() -> impl Iterator<Item = (i32, i32)> {
         let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;
-        (state != "Z" && state != "X").then_some((pid, parent))
+        let started = fields.nth(17)?.parse().ok()?;
+        (state != "Z" && state != "X").then_some(Living { pid, parent, started })
     })
 }

@@ -11,6 +11,10 @@ use crate::wire::MAX_MESSAGE;
 pub(super) struct Event {
     pub(super) name: String,
     pub(super) data: String,
+    /// Where to go on from if the stream breaks.
+    pub(super) id: Option<String>,
+    /// How many milliseconds to wait before that.
+    pub(super) retry: Option<u64>,
 }
 
 /// Puts events together from bytes that come in pieces.
@@ -52,7 +56,8 @@ impl Decoder {
     fn line(&mut self, line: &str) -> Option<Event> {
         if line.is_empty() {
             let event = std::mem::take(&mut self.event);
-            return std::mem::take(&mut self.has_data).then_some(event);
+            let has_data = std::mem::take(&mut self.has_data);
+            return (has_data || event.id.is_some() || event.retry.is_some()).then_some(event);
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -65,6 +70,8 @@ impl Decoder {
                 self.event.data.push_str(value);
                 self.has_data = true;
             }
+            "id" => self.event.id = Some(value.to_owned()),
+            "retry" => self.event.retry = value.parse().ok(),
             _ => {}
         }
         None
@@ -81,6 +88,11 @@ pub(super) struct Events {
 impl Events {
     pub(super) fn new(response: Response) -> Self {
         Self { response, decoder: Decoder::default() }
+    }
+
+    /// Says whether the server sent more than an event may have.
+    pub(super) fn overflows(&self) -> bool {
+        self.decoder.overflows()
     }
 
     /// Returns the next event; `None` at the end. Nothing is lost when the future is dropped.
@@ -106,9 +118,19 @@ mod tests {
 
     #[test]
     fn events_are_the_same_however_their_bytes_come() {
-        let text = ": hello\r\nevent: endpoint\r\ndata: /messages?id=1\r\n\r\nid: 7\ndata: a\ndata:b\n\nevent: x\n\n";
-        let event = |name: &str, data: &str| Event { name: name.to_owned(), data: data.to_owned() };
-        let expected = [event("endpoint", "/messages?id=1"), event("", "a\nb")];
+        let text = ": hello\r\nevent: endpoint\r\ndata: /messages?id=1\r\n\r\nid: 7\ndata: a\ndata:b\n\nevent: x\n\n\
+                    retry: 50\n\n";
+        let event = |name: &str, data: &str, id: Option<&str>, retry| Event {
+            name: name.to_owned(),
+            data: data.to_owned(),
+            id: id.map(str::to_owned),
+            retry,
+        };
+        let expected = [
+            event("endpoint", "/messages?id=1", None, None),
+            event("", "a\nb", Some("7"), None),
+            event("", "", None, Some(50)),
+        ];
         for size in 1..text.len() {
             let mut decoder = Decoder::default();
             let mut found = Vec::new();

@@ -2,6 +2,7 @@
 //!
 //! Redirects are followed to the same origin only, so that headers and tokens stay where they belong.
 
+mod client;
 mod events;
 mod sse;
 
@@ -17,6 +18,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use crate::config::Endpoint;
 use crate::wire::MAX_MESSAGE;
 
+pub(crate) use client::HttpClient;
 pub(crate) use sse::{LegacySse, SseError};
 
 const MAX_REDIRECTS: usize = 5;
@@ -45,14 +47,14 @@ pub(crate) fn choose_tls() {
 }
 
 /// Makes an HTTP client for one server.
-pub(crate) fn http_client() -> Result<reqwest::Client, RemoteError> {
+pub(crate) fn http_client() -> Result<HttpClient, RemoteError> {
     choose_tls();
-    reqwest::Client::builder()
+    let client = reqwest::Client::builder()
         .redirect(Policy::custom(follow_at_home))
         .connect_timeout(Duration::from_secs(10))
         .tcp_nodelay(true)
-        .build()
-        .map_err(RemoteError::Client)
+        .build();
+    client.map(HttpClient).map_err(RemoteError::Client)
 }
 
 fn follow_at_home(attempt: Attempt<'_>) -> reqwest::redirect::Action {

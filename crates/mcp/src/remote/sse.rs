@@ -11,7 +11,7 @@ use rmcp::transport::Transport;
 use url::Url;
 
 use super::events::Events;
-use super::{Headers, RemoteError};
+use super::{Headers, HttpClient, RemoteError};
 use crate::config::Endpoint;
 use crate::wire::Pending;
 
@@ -48,7 +48,7 @@ pub(crate) enum SseError {
 impl LegacySse {
     /// Opens the stream and waits for the address to send to.
     pub(crate) async fn connect(endpoint: &Endpoint) -> Result<Self, SseError> {
-        let client = super::http_client()?;
+        let HttpClient(client) = super::http_client()?;
         let headers: Headers = super::headers(&endpoint.headers)?;
         let headers: HeaderMap = headers.into_iter().collect();
         let request = client.get(&endpoint.url).headers(headers.clone()).header(ACCEPT, "text/event-stream");

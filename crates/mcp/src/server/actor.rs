@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::service::{RoleClient, RunningService};
+use rmcp::transport::auth::AuthClient;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::link::{CallError, Link};
 use super::state::{LoginState, ServerState, Shared, ToolEntry};
 use crate::auth::Tokens;
-use crate::config::TransportConfig;
+use crate::config::{ServerConfig, TransportConfig};
 use crate::connect::{ConnectError, Connected, Connector, Era, EraCache};
 use crate::decode::ListedTool;
 use crate::host::{Handler, Host};
@@ -128,27 +129,26 @@ impl Actor {
             _ => None,
         };
         shared.set_login(if tokens.is_some() { LoginState::Ok } else { LoginState::None });
+        let authorized = match tokens {
+            Some(tokens) => {
+                let client = crate::remote::http_client().map_err(ConnectError::from)?;
+                Some(AuthClient::new(client, tokens))
+            }
+            None => None,
+        };
         let connector = Connector {
             config: &shared.config,
             launcher: &self.with.launcher,
             eras: &self.with.eras,
             handler: &self.handler,
-            tokens,
+            authorized,
             log: &shared.log,
         };
         let Connected { service, era } = connector.connect().await?;
         let link = Link::new(service.peer().clone(), Arc::clone(&self.handler));
         let (tools, warnings) = link.list_tools(shared.config.connect_timeout).await?;
-        shared.ready(link.clone(), era, self.entries(tools), warnings);
+        shared.ready(link.clone(), era, entries(&shared.config, tools), warnings);
         Ok((service, link, era))
-    }
-
-    fn entries(&self, tools: Vec<ListedTool>) -> Vec<ToolEntry> {
-        let config = &self.with.shared.config;
-        let offered = tools.into_iter().filter(|tool| config.offers(&tool.name));
-        offered
-            .map(|listed| ToolEntry { exposed: exposed_name(&config.name, &listed.name), listed })
-            .collect()
     }
 
     fn failed(&self, reason: &str) -> ServerState {
@@ -169,26 +169,17 @@ impl Actor {
     async fn serve(&mut self, service: RunningService<RoleClient, Handler>, link: &Link, era: Era) -> Leave {
         let closed = service.cancellation_token();
         let since = Instant::now();
-        let listening = async {
-            if era == Era::Modern {
-                link.listen().await;
-            }
-            std::future::pending::<()>().await;
-        };
-        tokio::pin!(listening);
         let waiting = service.waiting();
         tokio::pin!(waiting);
-        let leave = loop {
-            tokio::select! {
-                _ = &mut waiting => break Leave::Died,
-                () = self.stop.cancelled() => break Leave::Stopped,
-                order = self.orders.recv() => match order {
-                    Some(Order::Reload) => break Leave::Reload,
-                    None => break Leave::Stopped,
-                },
-                () = self.handler.tools_changed.notified() => self.relist(link, era).await,
-                () = &mut listening => {}
-            }
+        let leave = tokio::select! {
+            _ = &mut waiting => Leave::Died,
+            () = self.stop.cancelled() => Leave::Stopped,
+            order = self.orders.recv() => match order {
+                Some(Order::Reload) => Leave::Reload,
+                None => Leave::Stopped,
+            },
+            // It goes on until something else happens.
+            () = follow(&self.with.shared, &self.handler, link, era) => Leave::Died,
         };
         if let Leave::Died = leave {
             if since.elapsed() >= STEADY {
@@ -203,14 +194,6 @@ impl Actor {
         closed.cancel();
         let _ = waiting.await;
         leave
-    }
-
-    async fn relist(&self, link: &Link, era: Era) {
-        let shared = &self.with.shared;
-        match link.list_tools(shared.config.connect_timeout).await {
-            Ok((tools, warnings)) => shared.ready(link.clone(), era, self.entries(tools), warnings),
-            Err(error) => shared.note_error(format!("the changed tools could not be listed: {error}")),
-        }
     }
 
     /// Waits after a failed try: for the next one, or for somebody to ask for it.
@@ -255,6 +238,32 @@ impl Actor {
             },
         }
     }
+}
+
+/// Lists the tools again whenever they change, for as long as the connection is used.
+async fn follow(shared: &Shared, handler: &Handler, link: &Link, era: Era) {
+    let listening = async {
+        if era == Era::Modern {
+            link.listen().await;
+        }
+    };
+    let listing = async {
+        loop {
+            handler.tools_changed.notified().await;
+            match link.list_tools(shared.config.connect_timeout).await {
+                Ok((tools, warnings)) => {
+                    shared.ready(link.clone(), era, entries(&shared.config, tools), warnings);
+                }
+                Err(error) => shared.note_error(format!("the changed tools could not be listed: {error}")),
+            }
+        }
+    };
+    tokio::join!(listening, listing);
+}
+
+fn entries(config: &ServerConfig, tools: Vec<ListedTool>) -> Vec<ToolEntry> {
+    let offered = tools.into_iter().filter(|tool| config.offers(&tool.name));
+    offered.map(|listed| ToolEntry { exposed: exposed_name(&config.name, &listed.name), listed }).collect()
 }
 
 #[derive(Debug, thiserror::Error)]

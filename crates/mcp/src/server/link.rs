@@ -17,7 +17,8 @@ use crate::host::{Handler, Question};
 
 /// How many pages of a list are read, and how many entries.
 const MAX_PAGES: usize = 100;
-const MAX_TOOLS: usize = 2048;
+const MAX_ENTRIES: usize = 2048;
+const TOO_LONG: &str = "is too long; the rest was left out";
 /// How often a server may ask back before it answers.
 const MAX_ROUNDS: usize = 8;
 /// How many silences make the longest call: one that keeps reporting progress ends too.
@@ -160,35 +161,78 @@ impl Link {
         Ok(answers)
     }
 
-    /// Lists all tools, page by page, and what is wrong with the list.
+    /// Lists all tools, and what is wrong with the list.
     pub(crate) async fn list_tools(
         &self,
         silence: Duration,
     ) -> Result<(Vec<ListedTool>, Vec<String>), CallError> {
-        let (mut tools, mut problems) = (Vec::new(), Vec::new());
+        let (mut tools, mut problems) = (Vec::<ListedTool>::new(), Vec::new());
         if !self.has_tools() {
             return Ok((tools, problems));
         }
+        let cut = self
+            .pages("tools/list", silence, |result| {
+                let page = decode::tool_page(result);
+                problems.extend(page.problems);
+                for tool in page.tools {
+                    if tools.iter().any(|known| known.name == tool.name) {
+                        problems.push(format!("`{}` is listed twice; the first is taken", tool.name));
+                    } else {
+                        tools.push(tool);
+                    }
+                }
+                tools.len()
+            })
+            .await?;
+        tools.truncate(MAX_ENTRIES);
+        problems.extend(cut.map(|cut| format!("the list of tools {cut}")));
+        Ok((tools, problems))
+    }
+
+    /// Lists everything of a kind, and says why the list is not whole if it is not.
+    pub(crate) async fn list(
+        &self,
+        method: &str,
+        key: &str,
+        silence: Duration,
+    ) -> Result<(Vec<Value>, Option<&'static str>), CallError> {
+        let mut entries = Vec::new();
+        let cut = self
+            .pages(method, silence, |result| {
+                entries.extend(result.get(key).and_then(Value::as_array).into_iter().flatten().cloned());
+                entries.len()
+            })
+            .await?;
+        entries.truncate(MAX_ENTRIES);
+        Ok((entries, cut))
+    }
+
+    /// Reads a list page by page. Whoever takes a page says how many entries there are by then. Returns what is to be
+    /// said of a list that was not read to its end.
+    async fn pages(
+        &self,
+        method: &str,
+        silence: Duration,
+        mut take: impl FnMut(&Value) -> usize,
+    ) -> Result<Option<&'static str>, CallError> {
         let mut cursor: Option<String> = None;
         let mut seen = HashSet::new();
         for _ in 0..MAX_PAGES {
             let params = cursor.iter().map(|cursor| ("cursor".to_owned(), json!(cursor))).collect();
-            let page = decode::tool_page(&self.request("tools/list", params, silence).await?);
-            tools.extend(page.tools);
-            problems.extend(page.problems);
-            let Some(next) = page.next else { return Ok((tools, problems)) };
+            let result = self.request(method, params, silence).await?;
+            let count = take(&result);
+            let Some(next) = decode::cursor(&result) else {
+                return Ok((count > MAX_ENTRIES).then_some(TOO_LONG));
+            };
             if !seen.insert(next.clone()) {
-                problems.push("the list of tools repeats itself; the rest was left out".to_owned());
-                return Ok((tools, problems));
+                return Ok(Some("repeats itself; the rest was left out"));
             }
-            if tools.len() >= MAX_TOOLS {
+            if count >= MAX_ENTRIES {
                 break;
             }
             cursor = Some(next);
         }
-        tools.truncate(MAX_TOOLS);
-        problems.push(format!("the list of tools is too long; {} were taken", tools.len()));
-        Ok((tools, problems))
+        Ok(Some(TOO_LONG))
     }
 
     /// Rings the handler's bell for changes a server of the newer generation tells only those who listen.

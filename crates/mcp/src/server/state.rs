@@ -68,7 +68,7 @@ pub struct ServerView {
     pub login: LoginState,
     /// The generation of the protocol it speaks.
     pub era: Option<Era>,
-    /// The id of its process, or of the process that watches it.
+    /// The id of its process, while it is connected.
     pub pid: Option<u32>,
     /// How often it was connected again.
     pub restarts: u32,
@@ -245,10 +245,10 @@ impl Shared {
     }
 
     pub(crate) fn view(&self) -> ServerView {
-        let pid = self.log.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|log| log.pid);
         let stderr_tail = self.stderr_tail();
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let pid = log.filter(|_| self.link().is_some()).and_then(|log| log.pid());
         let facts = self.facts();
-        let running = facts.link.is_some();
         let name =
             |entry: &ToolEntry| ToolName { tool: entry.listed.name.clone(), exposed: entry.exposed.clone() };
         ServerView {
@@ -256,7 +256,7 @@ impl Shared {
             state: facts.state.clone(),
             login: facts.login,
             era: facts.era,
-            pid: pid.filter(|_| running),
+            pid,
             restarts: facts.restarts,
             last_error: facts.last_error.clone(),
             stderr_tail,

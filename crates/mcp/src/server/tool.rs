@@ -17,9 +17,9 @@ pub(crate) struct McpTool {
 }
 
 impl McpTool {
-    pub(crate) fn new(server: Arc<Shared>, entry: &ToolEntry, exposed: String) -> Self {
+    pub(crate) fn new(server: Arc<Shared>, entry: &ToolEntry) -> Self {
         let def = ToolDef {
-            name: exposed,
+            name: entry.exposed.clone(),
             description: entry.listed.description.clone(),
             input_schema: entry.listed.input_schema.clone(),
         };

@@ -1,51 +1,30 @@
-//! What some servers offer together: names that are never shared, and which of them are still to come.
+//! What some servers offer together, and which of them are still to come.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use meerkat_core::Tool;
 
 use crate::extras;
-use crate::names::hashed_name;
-use crate::server::{McpTool, ServerState, ServerView, Shared, ToolName};
+use crate::server::{McpTool, ServerState, ServerView, Shared};
 
-/// Lists their tools, each under a name of its own.
+/// Lists their tools.
 pub(super) fn tools(servers: &[Arc<Shared>]) -> Vec<Arc<dyn Tool>> {
-    let mut taken = HashSet::new();
     let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
     for shared in servers {
-        for entry in shared.tools().iter() {
-            let mut exposed = entry.exposed.clone();
-            if !taken.insert(exposed.clone()) {
-                exposed = hashed_name(&shared.config.name, &entry.listed.name);
-                if !taken.insert(exposed.clone()) {
-                    continue;
-                }
-            }
-            tools.push(Arc::new(McpTool::new(Arc::clone(shared), entry, exposed)));
-        }
+        tools.extend(
+            shared
+                .tools()
+                .iter()
+                .map(|entry| Arc::new(McpTool::new(Arc::clone(shared), entry)) as Arc<dyn Tool>),
+        );
     }
     tools.extend(extras::tools(servers));
     tools
 }
 
-/// Shows them, with their tools under the same names.
+/// Shows them.
 pub(super) fn views(servers: &[Arc<Shared>]) -> Vec<ServerView> {
-    let mut taken = HashSet::new();
-    let mut views = Vec::new();
-    for shared in servers {
-        let mut view = shared.view();
-        for ToolName { tool, exposed } in &mut view.tools {
-            if !taken.insert(exposed.clone()) {
-                let other = std::mem::replace(exposed, hashed_name(&view.name, tool));
-                view.warnings
-                    .push(format!("`{tool}` is `{exposed}`, because `{other}` is another server's tool"));
-                taken.insert(exposed.clone());
-            }
-        }
-        views.push(view);
-    }
-    views
+    servers.iter().map(|shared| shared.view()).collect()
 }
 
 /// Names those that are still connecting.

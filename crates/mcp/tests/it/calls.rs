@@ -1,8 +1,9 @@
 use meerkat_core::{ToolFailure, ToolOutput};
 use meerkat_mcp::{Change, ServerState};
-use serde_json::json;
+use meerkat_testkit::Scratch;
+use serde_json::{Value, json};
 
-use crate::support::{call, names, odd, run, set_of, settled, tool, until, view};
+use crate::support::{LONG, call, names, odd, run, set_of, settled, tool, until, view};
 
 #[tokio::test]
 async fn a_call_is_answered_and_other_things_can_be_read() {
@@ -125,6 +126,46 @@ async fn lists_are_read_to_their_end_and_not_beyond() {
 }
 
 #[tokio::test]
+async fn a_tool_that_is_listed_twice_is_there_once() {
+    let set = settled(&[odd("odd", "repeats")]).await;
+    assert_eq!(names(&set)[..2], ["odd__do", "odd__other"]);
+    assert_eq!(view(&set, "odd").warnings, ["`do` is listed twice; the first is taken"]);
+    set.close().await;
+}
+
+#[tokio::test]
+async fn other_lists_are_read_to_their_end_and_not_beyond() {
+    let set = settled(&[odd("loops", "loops"), odd("pages", "pages")]).await;
+    let listed = async |tool: &str, server: &str| -> Value {
+        let output = call(&set, tool, json!({ "server": server })).await;
+        serde_json::from_str(&output.content.to_text()).unwrap()
+    };
+    let entry = |name: &str| json!({ "uri": format!("odd://{name}"), "name": name });
+    let template = json!({ "uriTemplate": "odd://{x}", "name": "x" });
+    assert_eq!(
+        listed("mcp_resources", "pages").await,
+        json!({ "resources": [entry("a"), entry("b")], "resourceTemplates": [template] })
+    );
+    assert_eq!(listed("mcp_prompts", "pages").await, json!({ "prompts": [entry("a"), entry("b")] }));
+    let note = "the list repeats itself; the rest was left out";
+    for (tool, key) in [("mcp_resources", "resources"), ("mcp_prompts", "prompts")] {
+        let expected = json!({ key: [entry("a"), entry("a"), entry("a")], "note": note });
+        assert_eq!(listed(tool, "loops").await, expected);
+    }
+    set.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_list_its_changed_tools_can_be_ended() {
+    let mut entry = odd("odd", "changes-and-hangs");
+    entry["connect_timeout_secs"] = json!(3600);
+    let set = settled(&[entry]).await;
+    call(&set, "odd__do", json!({})).await;
+    until("it is asked again", || view(&set, "odd").stderr_tail.contains("asked for the tools again")).await;
+    assert!(tokio::time::timeout(LONG, set.close()).await.is_ok(), "it waits for the list");
+}
+
+#[tokio::test]
 async fn allowed_and_denied_tools_are_respected() {
     let mut entry = odd("odd", "pages");
     entry["deny"] = json!(["first"]);
@@ -148,9 +189,27 @@ async fn two_servers_never_share_a_name() {
 }
 
 #[tokio::test]
+async fn a_tool_keeps_its_name_when_another_server_comes_up_later() {
+    let folder = Scratch::new();
+    let go = folder.join("go");
+    let mut late = odd("a", "waits");
+    late["args"] = json!(["waits", go]);
+    late["connect_timeout_secs"] = json!(60);
+    // Both would be `a__b__do`, were it not for the rule.
+    let set = set_of(&[late, odd("a__b", "well")]);
+    until("the second is ready", || view(&set, "a__b").state == ServerState::Ready).await;
+    let before = view(&set, "a__b").tools;
+    std::fs::write(&go, "").unwrap();
+    assert!(set.wait(LONG).await);
+    assert_eq!(view(&set, "a__b").tools, before);
+    assert_eq!(names(&set)[..2], ["a__b__do".to_owned(), before[0].exposed.clone()]);
+    set.close().await;
+}
+
+#[tokio::test]
 async fn a_tool_of_a_server_that_is_gone_says_so() {
     let set = set_of(&[odd("odd", "well")]);
-    assert!(set.wait(crate::support::LONG).await);
+    assert!(set.wait(LONG).await);
     let tool = tool(&set, "odd__do");
     set.close().await;
     let output = run(&*tool, json!({})).await;

@@ -2,10 +2,9 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use meerkat_mcp::{Launcher, ServerState, SetOptions};
+use meerkat_testkit::{assert_none_carries, carrying, mark};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -13,29 +12,6 @@ use crate::support::{LONG, odd, odd_server, set_with, settled, view};
 
 /// How often each ending is tried.
 const TIMES: usize = 20;
-
-/// A number no other process sleeps for.
-fn marker() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(1);
-    format!("86{:03}.{}", NEXT.fetch_add(1, Ordering::Relaxed), std::process::id())
-}
-
-/// The processes that carry a marker in their arguments.
-fn carrying(marker: &str) -> Vec<String> {
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let lines = entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok());
-    lines.filter(|line| line.contains(marker)).map(|line| line.replace('\0', " ")).collect()
-}
-
-fn none_left(marker: &str) {
-    for _ in 0..1000 {
-        if carrying(marker).is_empty() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    panic!("still alive: {:?}", carrying(marker));
-}
 
 /// A host that does not outlive a test that fails.
 struct Host(Child);
@@ -65,20 +41,20 @@ fn start_host(ending: &str, marker: &str) -> Host {
 
 fn await_grandchildren(marker: &str) {
     while carrying(marker).iter().filter(|line| line.starts_with("sleep")).count() < 3 {
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::yield_now();
     }
 }
 
 fn leaves_nothing(ending: &str, signal: Option<Signal>) {
     for _ in 0..TIMES {
-        let marker = marker();
+        let marker = mark();
         let mut host = start_host(ending, &marker);
         if let Some(signal) = signal {
             await_grandchildren(&marker);
             kill_process(Pid::from_child(&host.0), signal).unwrap();
         }
         host.0.wait().unwrap();
-        none_left(&marker);
+        assert_none_carries(&marker);
     }
 }
 
@@ -109,18 +85,18 @@ fn a_kill_leaves_nothing() {
 
 #[tokio::test]
 async fn a_server_that_ignores_every_hint_is_killed() {
-    let marker = marker();
+    let marker = mark();
     let mut entry = odd("odd", "stubborn");
     entry["args"] = json!(["stubborn", marker]);
     let set = settled(&[entry]).await;
     assert_eq!(view(&set, "odd").state, ServerState::Ready);
     set.close().await;
-    none_left(&marker);
+    assert_none_carries(&marker);
 }
 
 #[tokio::test]
 async fn a_group_goes_with_its_connection_even_without_a_supervisor() {
-    let marker = marker();
+    let marker = mark();
     let mut entry = odd("odd", "stubborn");
     entry["args"] = json!(["stubborn", marker]);
     let options = SetOptions { launcher: Launcher::default(), ..SetOptions::default() };
@@ -128,17 +104,17 @@ async fn a_group_goes_with_its_connection_even_without_a_supervisor() {
     assert!(set.wait(LONG).await);
     assert!(!carrying(&marker).is_empty());
     set.close().await;
-    none_left(&marker);
+    assert_none_carries(&marker);
 }
 
 #[tokio::test]
 async fn a_server_that_never_came_up_leaves_nothing() {
-    let marker = marker();
+    let marker = mark();
     let mut entry = odd("odd", "silent");
     entry["args"] = json!(["silent", marker]);
     entry["connect_timeout_secs"] = json!(1);
     let set = settled(&[entry]).await;
     assert!(matches!(view(&set, "odd").state, ServerState::Failed { .. }));
-    none_left(&marker);
+    assert_none_carries(&marker);
     drop(set);
 }

@@ -1,10 +1,11 @@
 //! Servers that are reached over HTTP, and what they may answer.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use meerkat_core::{ToolFailure, ToolOutput};
-use meerkat_mcp::{Era, ServerState, SetOptions};
+use meerkat_mcp::{Change, Era, ServerState, SetOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -81,7 +82,10 @@ async fn converse(stream: TcpStream, script: Arc<Script>, log: Arc<Mutex<Vec<Req
     while let Some(request) = read(&mut stream).await {
         let answer = script(&request);
         log.lock().unwrap().push(request);
-        let mut text = format!("HTTP/1.1 {} x\r\ncontent-length: {}\r\n", answer.status, answer.body.len());
+        let mut text = format!("HTTP/1.1 {} x\r\n", answer.status);
+        if !answer.headers.iter().any(|(name, _)| *name == "transfer-encoding") {
+            text.push_str(&format!("content-length: {}\r\n", answer.body.len()));
+        }
         for (name, value) in answer.headers {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -190,6 +194,31 @@ async fn a_session_that_expired_is_opened_anew_and_the_call_made_again() {
 }
 
 #[tokio::test]
+async fn an_address_that_changes_its_generation_is_found_out_anew() {
+    let is_newer = Arc::new(AtomicBool::new(true));
+    let newer = Arc::clone(&is_newer);
+    let web = Web::start(move |request| match request.body["method"].as_str() {
+        Some("server/discover") if newer.load(Ordering::Relaxed) => result(
+            request,
+            &json!({
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+            }),
+        ),
+        _ => older(request),
+    })
+    .await;
+    let set = set_with(SetOptions::default(), &[entry(&web)]);
+    assert!(set.wait(LONG).await);
+    assert_eq!((view(&set, "web").state, view(&set, "web").era), (ServerState::Ready, Some(Era::Modern)));
+    is_newer.store(false, Ordering::Relaxed);
+    set.stage(Change::Reload(None));
+    set.apply();
+    assert!(set.wait(LONG).await);
+    assert_eq!((view(&set, "web").state, view(&set, "web").era), (ServerState::Ready, Some(Era::Legacy)));
+}
+
+#[tokio::test]
 async fn a_redirect_to_somebody_else_is_not_followed() {
     let other = Web::start(older).await;
     let target = format!("{}/mcp", other.address);
@@ -281,6 +310,56 @@ async fn an_address_with_nothing_behind_it_says_what_it_answered() {
     assert!(set.wait(LONG).await);
     let ServerState::Failed { reason } = view(&set, "web").state else { panic!("{:?}", set.views()) };
     assert!(reason.contains("404"), "{reason}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_fails_its_call_and_nothing_else() {
+    let long = || json!({ "content": [{ "type": "text", "text": "x".repeat(17 * 1024 * 1024) }] });
+    let web = Web::start(move |request| match request.body["params"]["arguments"]["as"].as_str() {
+        Some("json") => result(request, &long()),
+        Some("chunks") => {
+            let mut answer = result(request, &long());
+            answer.headers.push(("transfer-encoding", "chunked".to_owned()));
+            answer.body = format!("{:x}\r\n{}\r\n0\r\n\r\n", answer.body.len(), answer.body);
+            answer
+        }
+        Some("events") => {
+            let body = format!("id: 1\ndata: {}\n\n", result(request, &long()).body);
+            Answer { status: 200, headers: vec![("content-type", "text/event-stream".to_owned())], body }
+        }
+        _ => older(request),
+    })
+    .await;
+    let set = set_with(SetOptions::default(), &[entry(&web)]);
+    assert!(set.wait(LONG).await);
+    let message = "the server's answer is longer than 16 MiB and was not read; ask for less (-32603)";
+    for form in ["json", "chunks", "events"] {
+        let output = call(&set, "web__do", json!({ "as": form })).await;
+        assert_eq!(output, ToolOutput::failure(ToolFailure::ExecutionFailed, message), "{form}");
+        assert_eq!(call(&set, "web__do", json!({})).await, ToolOutput::text("done"), "after {form}");
+    }
+    assert_eq!((view(&set, "web").state, view(&set, "web").restarts), (ServerState::Ready, 0));
+}
+
+#[tokio::test]
+async fn one_odd_answer_is_read_as_far_as_it_can_be() {
+    let web = Web::start(|request| match request.body["method"].as_str() {
+        Some("tools/list") => result(
+            request,
+            &json!({ "tools": [{ "name": 7 }, { "name": "do", "inputSchema": { "type": "object" } }] }),
+        ),
+        Some("tools/call") => result(request, &json!({ "content": [{ "type": "hologram" }] })),
+        _ => older(request),
+    })
+    .await;
+    let set = set_with(SetOptions::default(), &[entry(&web)]);
+    assert!(set.wait(LONG).await);
+    assert_eq!(
+        (names(&set), view(&set, "web").warnings),
+        (vec!["web__do".to_owned()], vec!["tool 0: it has no name".to_owned()])
+    );
+    let output = call(&set, "web__do", json!({})).await;
+    assert_eq!(output, ToolOutput::text("[content of a kind that is not known: `hologram`]"));
 }
 
 #[tokio::test]

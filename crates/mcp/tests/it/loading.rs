@@ -1,6 +1,7 @@
 use meerkat_core::{ToolConfigChange, ToolConfigOperation};
 use meerkat_mcp::config::ServerConfig;
 use meerkat_mcp::{Change, Era, Launcher, RequiredError, ServerState, SetOptions};
+use meerkat_testkit::Scratch;
 use serde_json::json;
 
 use crate::support::{LONG, names, odd, set_of, set_with, settled, until, view};
@@ -97,6 +98,25 @@ async fn each_generation_is_found_out() {
         ]
     );
     assert_eq!(view(&set, "well").instructions.unwrap(), "2025-11-25", "the revision that is offered");
+    set.close().await;
+}
+
+#[tokio::test]
+async fn a_program_that_changes_its_generation_is_found_out_anew() {
+    let folder = Scratch::new();
+    let turning = |mode: &str| {
+        let mut entry = odd(mode, mode);
+        entry["args"] = json!([mode, folder.join(mode)]);
+        entry["era"] = json!("auto");
+        entry
+    };
+    let set = settled(&[turning("turns-newer"), turning("turns-older")]).await;
+    let eras = || ["turns-newer", "turns-older"].map(|name| view(&set, name).era);
+    assert_eq!(eras(), [Some(Era::Legacy), Some(Era::Modern)]);
+    set.stage(Change::Reload(None));
+    set.apply();
+    assert!(set.wait(LONG).await);
+    assert_eq!(eras(), [Some(Era::Modern), Some(Era::Legacy)], "{:?}", set.views());
     set.close().await;
 }
 

@@ -33,6 +33,15 @@ pub enum ProjectTrust {
     Untrusted,
 }
 
+/// What the files say, and whether the project's may start programs: both are of the same moment.
+#[derive(Debug, Clone)]
+pub struct LoadedFiles {
+    /// The entries.
+    pub entries: LoadedServers,
+    /// Whether those of the project may be started.
+    pub trust: ProjectTrust,
+}
+
 /// Why a file of servers could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerFilesError {
@@ -90,15 +99,13 @@ impl ServerFiles {
         }
     }
 
-    /// Says whether the project's file, as it is now, may start programs.
+    /// Says whether the project's file, as it is now, may start programs. Whoever starts what is in it asks
+    /// [`load`](Self::load) instead, which reads it once.
     ///
     /// # Errors
     /// Fails when the file or the book cannot be read.
     pub fn trust(&self) -> Result<ProjectTrust, ServerFilesError> {
-        match self.read(Scope::Project)? {
-            None => Ok(ProjectTrust::NoFile),
-            Some(file) => self.trust_of(&file.text),
-        }
+        Ok(self.load()?.trust)
     }
 
     pub(super) fn trust_of(&self, text: &str) -> Result<ProjectTrust, ServerFilesError> {
@@ -107,14 +114,32 @@ impl ServerFiles {
         Ok(if trusted { ProjectTrust::Trusted } else { ProjectTrust::Untrusted })
     }
 
-    /// Trusts the project's file as it is, and returns its path.
+    /// Trusts the project's file as it is, and returns its path; `None` if there is none.
     ///
     /// # Errors
-    /// Fails when there is no such file, or no place to keep trust.
-    pub fn trust_project(&self) -> Result<String, ServerFilesError> {
-        let project = self.path(Scope::Project)?;
-        let text = std::fs::read_to_string(project).map_err(disk::failed(project, "read"))?;
-        self.trust_text(&text)
+    /// Fails when the file cannot be read, or when there is no place to keep trust.
+    pub fn trust_project(&self) -> Result<Option<String>, ServerFilesError> {
+        match self.read(Scope::Project)? {
+            None => Ok(None),
+            Some(file) => self.trust_text(&file.text).map(Some),
+        }
+    }
+
+    /// Trusts neither the project's file nor its folder any longer, and returns what was trusted of them.
+    ///
+    /// # Errors
+    /// Fails when the book cannot be read or written.
+    pub fn distrust(&self) -> Result<Vec<String>, ServerFilesError> {
+        let place = self.book.as_deref().ok_or(ServerFilesError::NoPlace("home"))?;
+        let file = disk::real(self.path(Scope::Project)?);
+        let folder = self.folder().map(disk::real);
+        let mut book = self.book()?;
+        let forgotten: Vec<_> =
+            std::iter::once(file).chain(folder).filter(|path| book.forget(path)).collect();
+        if !forgotten.is_empty() {
+            disk::write(place, &book.to_text()).map_err(disk::failed(place, "written"))?;
+        }
+        Ok(forgotten)
     }
 
     /// Says whether the user has trusted the project's folder, and with it what its skills say. A project that is
@@ -155,13 +180,18 @@ impl ServerFiles {
         Ok(path)
     }
 
-    /// Reads both files, to be looked at. What is in the project's may not be started unless it is trusted.
+    /// Reads both files, each once: what they say, and whether what is in the project's may be started.
     ///
     /// # Errors
     /// Fails when a file is there and cannot be read; what is wrong in it is part of the answer.
-    pub fn load(&self) -> Result<LoadedServers, ServerFilesError> {
-        let files = [self.read(Scope::Project)?, self.read(Scope::User)?];
-        Ok(load_servers(&files.into_iter().flatten().collect::<Vec<_>>()))
+    pub fn load(&self) -> Result<LoadedFiles, ServerFilesError> {
+        let project = self.read(Scope::Project)?;
+        let trust = match &project {
+            None => ProjectTrust::NoFile,
+            Some(file) => self.trust_of(&file.text)?,
+        };
+        let files: Vec<_> = project.into_iter().chain(self.read(Scope::User)?).collect();
+        Ok(LoadedFiles { entries: load_servers(&files), trust })
     }
 
     /// Adds an entry, and says whether the project's file is trusted then. What was there and not trusted stays

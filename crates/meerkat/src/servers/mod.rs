@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use crate::Error;
 use crate::providers::SecretSource;
 
-pub use files::{ProjectTrust, ServerFiles, ServerFilesError};
+pub use files::{LoadedFiles, ProjectTrust, ServerFiles, ServerFilesError};
 pub(crate) use live::{Lasting, LiveChange};
 pub use tokens::TokenFolder;
 
@@ -149,6 +149,12 @@ impl McpServers {
     #[must_use]
     pub fn shared(&self) -> &ServerSet {
         &self.shared
+    }
+
+    /// Says where the entry of a server is, as `file:line`; nothing for one that is not from a file.
+    #[must_use]
+    pub fn place(&self, name: &str) -> Option<String> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).place(name)
     }
 
     /// The servers of a session that this process has run.

@@ -61,6 +61,12 @@ impl Seen {
         Some(usable)
     }
 
+    /// Says where the entry of a server is.
+    pub(super) fn place(&self, name: &str) -> Option<String> {
+        let entry = self.entries.iter().find(|entry| entry.config.name == name)?;
+        Some(format!("{}:{}", entry.file, entry.line))
+    }
+
     /// Names a server that no run may start without and whose entry cannot be used.
     pub(super) fn unusable(&self) -> Option<RequiredError> {
         let (server, reason) = self.unusable.clone()?;

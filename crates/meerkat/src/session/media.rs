@@ -1,5 +1,5 @@
-//! Pictures, clips and long texts: kept once in the realm's store. Pictures and clips are put back where a model is
-//! to see them; of a long text it sees the head and the tail.
+//! Pictures, clips, files and long texts: kept once in the realm's store. Pictures and clips are put back where a model is
+//! to see them; of a file it is told, and of a long text it sees the head and the tail.
 //!
 //! Messages name what is stored by its id, so a long conversation does not carry its pictures along. Whatever is
 //! missing or unreadable becomes a text that says so; a run never fails for a picture.
@@ -89,8 +89,9 @@ fn shortened(content: &Content, blobs: &mut Vec<Blob>) -> Content {
 fn stored(content: &Content, blobs: &mut Vec<Blob>) -> Result<Content, usize> {
     let mut blocks = content.blocks().to_vec();
     for (index, block) in blocks.iter_mut().enumerate() {
-        let (ContentBlock::Image { media_type, source } | ContentBlock::Video { media_type, source, .. }) =
-            block
+        let (ContentBlock::Image { media_type, source }
+        | ContentBlock::Video { media_type, source, .. }
+        | ContentBlock::File { media_type, source }) = block
         else {
             continue;
         };

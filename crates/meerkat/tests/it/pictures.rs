@@ -160,6 +160,32 @@ async fn pictures_of_tools_are_stored_and_shown_too() {
 }
 
 #[tokio::test]
+async fn sound_of_a_tool_is_stored_and_its_model_told_of_it() {
+    let speak = FnTool::new("speak", |_| async {
+        let source = MediaSource::Inline { data: PIXEL.to_owned() };
+        let sound = ContentBlock::File { media_type: "audio/wav".to_owned(), source };
+        ToolOutput { content: Content::from(vec![sound]), ..ToolOutput::text("") }
+    });
+    let seer = Seer::new(seeing(), Provider::OpenAi);
+    let options = RuntimeOptions { sources: vec![Tools::new([speak])], ..RuntimeOptions::default() };
+    let runtime = runtime(&seer, options);
+    let id = run(&runtime, asking(vec![words("speak")])).await;
+    let history = runtime.sessions().history(id, 0, None).await.unwrap();
+    let Message::ToolResults { results, .. } = &history.messages[2] else { panic!("{history:?}") };
+    let [ContentBlock::File { media_type, source: MediaSource::Blob { blob_id } }] =
+        results[0].content.blocks()
+    else {
+        panic!("{results:?}");
+    };
+    assert_eq!(media_type, "audio/wav");
+    assert_eq!(results[0].content.to_text(), format!("[file: audio/wav, kept as {blob_id}]"));
+    let blob = runtime.blob(blob_id).await.unwrap();
+    assert_eq!((blob.media_type.as_str(), blob.data.as_slice()), ("audio/wav", &b"\x89PNG\r\n\x1a\n"[..]));
+    let expected = json!([{"type": "file", "media_type": "audio/wav", "source": "blob", "blob_id": blob_id}]);
+    assert_eq!(seer.saw(2), expected, "a provider says it in words");
+}
+
+#[tokio::test]
 async fn operations_take_a_prompt_as_text_or_as_blocks() {
     let seer = Seer::new(seeing(), Provider::OpenAi);
     let runtime = runtime(&seer, RuntimeOptions::default());
@@ -184,7 +210,7 @@ async fn operations_take_a_prompt_as_text_or_as_blocks() {
         ),
         (
             json!([{"type": "sound"}]),
-            "`prompt[0].type`: unknown variant `sound`, expected one of `text`, `image`, `video`",
+            "`prompt[0].type`: unknown variant `sound`, expected one of `text`, `image`, `video`, `file`",
         ),
     ];
     for (prompt, message) in refused {

@@ -153,7 +153,9 @@ fn content_block(block: &ContentBlock, shown: Pictures) -> Option<Value> {
             let source = json!({ "type": "base64", "media_type": media_type, "data": data });
             Some(json!({ "type": "image", "source": source }))
         }
-        ContentBlock::Image { .. } | ContentBlock::Video { .. } => Some(text(&block.to_text())),
+        ContentBlock::Image { .. } | ContentBlock::Video { .. } | ContentBlock::File { .. } => {
+            Some(text(&block.to_text()))
+        }
     }
 }
 

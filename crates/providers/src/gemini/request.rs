@@ -153,6 +153,7 @@ impl Contents<'_> {
                 ContentBlock::Text { .. } => false,
                 ContentBlock::Image { .. } => profile.vision,
                 ContentBlock::Video { .. } => profile.inline_video,
+                ContentBlock::File { .. } => false,
             };
             let media = is_taken.then(|| inline(block)).flatten();
             media.or_else(|| text(&block.to_text()))

@@ -36,7 +36,8 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Blob(command) => blob::blob(&scope, command).await,
         Command::Models { json } => models::models(&scope, json).await,
         Command::Mcp(command) => mcp::mcp(&scope, command).await,
-        Command::Trust => mcp::trust(&scope),
+        Command::Trust { remove: false } => mcp::trust(&scope),
+        Command::Trust { remove: true } => mcp::distrust(&scope),
         Command::Image(args) => image::image(&scope, *args).await,
         Command::Capabilities => {
             let runtime = open_known(&scope)?;

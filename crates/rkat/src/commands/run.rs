@@ -29,6 +29,9 @@ const MCP_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// How long servers may take to end; those who watch them see to the rest.
 const MCP_ENDING: Duration = Duration::from_secs(10);
 
+/// What a change of tools is about when one could not be offered to the model.
+const LEFT_OUT: &str = "tool_scope";
+
 /// The longest prompt that is read from stdin.
 const MAX_STDIN: u64 = 64 * 1024 * 1024;
 
@@ -57,6 +60,9 @@ pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, Cli
         }
     };
     let streamed = screen.finish();
+    if !args.quiet {
+        servers::tell_faults(&servers);
+    }
     servers.close(MCP_ENDING).await;
     let result = done?;
     for warning in &result.warnings {
@@ -193,6 +199,7 @@ struct Screen {
     streams: bool,
     verbose: bool,
     progress: bool,
+    warns: bool,
     /// Whether the cursor stands in the middle of streamed text.
     open_line: Arc<AtomicBool>,
 }
@@ -204,14 +211,15 @@ impl Screen {
             streams: text && (args.stream || (env::stdout_is_terminal() && !args.no_stream)),
             verbose: args.verbose,
             progress: !args.quiet && env::stderr_has_colours(),
+            warns: !args.quiet,
             open_line: Arc::default(),
         }
     }
 
     fn sink(&self) -> Option<EventSink> {
-        let Self { streams, verbose, progress, .. } = *self;
+        let Self { streams, verbose, progress, warns, .. } = *self;
         let open_line = Arc::clone(&self.open_line);
-        (streams || verbose || progress).then(|| -> EventSink {
+        (streams || verbose || progress || warns).then(|| -> EventSink {
             Arc::new(move |event: EventEnvelope| {
                 if verbose {
                     out::say(&serde_json::to_string(&event.payload).unwrap_or_default());
@@ -224,6 +232,12 @@ impl Screen {
                     AgentEvent::ToolCallRequested { name, args, .. } if progress => {
                         close_line(&open_line);
                         note(&format!("→ {name} {}", clip(&args.to_string(), 80)));
+                    }
+                    AgentEvent::ToolConfigChanged { payload }
+                        if warns && payload.domain.as_deref() == Some(LEFT_OUT) =>
+                    {
+                        close_line(&open_line);
+                        out::say(&format!("warning: the tool `{}` is {}", payload.target, payload.status));
                     }
                     AgentEvent::Retrying { error, delay_ms, .. } if progress => {
                         close_line(&open_line);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::oauth::{Guarded, Renewal};
+use crate::oauth::{CLIENT_SECRET, Guarded, Renewal, Secret};
 use crate::support::Rkat;
 
 fn added(server: &Guarded) -> Rkat {
@@ -71,6 +71,32 @@ fn a_login_is_kept_renewed_and_forgotten() {
     assert_eq!(rkat.args(["mcp", "logout", "api"]).run().text(), "forgot the login at api\n");
     assert_eq!(listed(&rkat, &[]).0, Value::Null);
     assert!(!greeted(&rkat));
+}
+
+#[test]
+fn a_client_with_a_secret_renews_its_tokens_too() {
+    for secret in [Secret::Basic, Secret::Post] {
+        let server = Guarded::with_secret(secret);
+        let rkat = added(&server);
+        assert_eq!(log_in(&rkat), "logged in to api, which has 1 tool\n", "{secret:?}");
+        expire(&rkat);
+        assert!(greeted(&rkat), "{secret:?}");
+        expire(&rkat);
+        assert!(greeted(&rkat), "{secret:?}: once more");
+        assert_eq!(server.issued(), 3);
+
+        // A client that the user registered; its secret is not needed again after the login.
+        let server = Guarded::with_secret(secret);
+        let rkat = added(&server);
+        let login = rkat.args(["mcp", "login", "api", "--client-id", "the-client"]);
+        let mut running = login.env("RKAT_MCP_CLIENT_SECRET", CLIENT_SECRET).start();
+        let address = running.wait_for("/authorize?");
+        Guarded::log_in(&address);
+        running.finish().text();
+        expire(&rkat);
+        assert!(greeted(&rkat), "{secret:?}: registered by hand");
+        assert!(!listed(&rkat, &["--live"]).1.contains(CLIENT_SECRET));
+    }
 }
 
 #[cfg(unix)]

@@ -12,6 +12,8 @@ mod config;
 #[cfg(test)]
 mod docs;
 #[cfg(test)]
+mod endings;
+#[cfg(test)]
 mod failures;
 #[cfg(test)]
 mod logins;

@@ -51,6 +51,46 @@ fn a_file_that_came_with_a_project_starts_nothing_before_it_is_trusted() {
 }
 
 #[test]
+fn trust_is_taken_back() {
+    let rkat = with_server();
+    rkat.args(["mcp", "add", "shell", "-e", "PATH=/usr/bin:/bin", "--", "/bin/sh", "server.sh"]).run().text();
+    rkat.args(["trust"]).run().text();
+    let work = rkat.work().canonicalize().unwrap().display().to_string();
+    assert_eq!(
+        rkat.args(["trust", "--remove"]).run().text(),
+        format!("{work}/.rkat/mcp.toml is no longer trusted\n{work} is no longer trusted\n")
+    );
+    let done = rkat.args(["run", "--wait-for-mcp", "-m", "offline", "say hi"]).run();
+    assert!(done.stderr.contains("is not trusted, so its MCP servers are not started"), "{done}");
+    let tested = rkat.args(["mcp", "test", "shell"]).run();
+    assert!(tested.stderr.contains("is not trusted; look at it, then `rkat trust`"), "{tested}");
+    assert!(!started(&rkat));
+    assert!(rkat.args(["trust", "--remove"]).run().stderr.contains("nothing here was trusted"));
+}
+
+#[test]
+fn a_run_says_which_servers_are_not_there_and_where_they_are_written() {
+    let rkat = with_server();
+    rkat.args(["mcp", "add", "shell", "-e", "PATH=/usr/bin:/bin", "--", "/bin/sh", "server.sh"]).run().text();
+    rkat.args(["mcp", "add", "gone", "--", "no-such-program"]).run().text();
+    rkat.args(["mcp", "add", "api", "--url", "https://${NO_SUCH_HOST}/mcp"]).run().text();
+    let done = rkat.args(["run", "--wait-for-mcp", "-m", "offline", CALL]).run();
+    assert_eq!(done.stdout, "done\n", "the others work: {done}");
+    let lines: Vec<_> = done.stderr.lines().filter(|line| line.starts_with("warning:")).collect();
+    let file = ".rkat/mcp.toml";
+    assert!(
+        lines[0].contains(&format!("{file}:13: `url`: the environment variable `NO_SUCH_HOST`")),
+        "{done}"
+    );
+    assert!(lines[1].contains("the MCP server `gone` is not there: the program `no-such-program`"), "{done}");
+    assert!(lines[1].ends_with(&format!("{file}:7)")), "{done}");
+    let quiet = rkat.args(["run", "-q", "--wait-for-mcp", "-m", "offline", "say hi"]).run();
+    assert!(!quiet.stderr.contains("is not there"), "{quiet}");
+    let listed = rkat.args(["mcp", "list", "--json"]).run().json();
+    assert!(listed["problems"][0].as_str().unwrap().contains("mcp.toml:13: `url`"), "{listed}");
+}
+
+#[test]
 fn servers_are_listed_shown_and_removed_without_their_secrets() {
     let rkat = Rkat::new();
     let add = ["mcp", "add", "api", "--url", "https://mcp.example.com/api", "-H", "X-Key: secret"];
@@ -91,7 +131,8 @@ fn a_live_list_shows_each_server_its_tools_and_what_went_wrong() {
     let [gone, shell] = live["servers"].as_array().unwrap().as_slice() else { panic!("{live}") };
     assert_eq!((&gone["state"], &shell["state"]), (&json!("failed"), &json!("ready")));
     assert!(gone["last_error"].as_str().unwrap().contains("was not found"), "{gone}");
-    assert!(shell["pid"].is_u64(), "{shell}");
+    let own = std::fs::read_to_string(rkat.work().join("started")).unwrap();
+    assert_eq!(shell["pid"].to_string(), own.lines().last().unwrap(), "the server's own, not its watcher's");
     assert_eq!(shell["tools"], json!([{ "tool": "greet", "exposed": "shell__greet" }]));
     let shown = rkat.args(["mcp", "list", "--live", "--scope", "project"]).run();
     let lines: Vec<_> = shown.stdout.lines().collect();

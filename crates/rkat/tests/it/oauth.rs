@@ -23,13 +23,36 @@ pub(crate) struct Guarded {
 struct State {
     issued: usize,
     renewal: Renewal,
+    /// How the client has to show its secret, if it has to.
+    secret: Option<Secret>,
 }
+
+/// How a client shows its secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Secret {
+    /// In a header.
+    Basic,
+    /// Among the parameters.
+    Post,
+}
+
+/// The secret of every client that has one.
+pub(crate) const CLIENT_SECRET: &str = "the-secret";
 
 impl Guarded {
     pub(crate) fn start() -> Self {
+        Self::with(None)
+    }
+
+    /// A server whose clients have a secret.
+    pub(crate) fn with_secret(secret: Secret) -> Self {
+        Self::with(Some(secret))
+    }
+
+    fn with(secret: Option<Secret>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let state = Arc::new(Mutex::new(State { issued: 0, renewal: Renewal::Granted }));
+        let state = Arc::new(Mutex::new(State { issued: 0, renewal: Renewal::Granted, secret }));
         let (home, shared) = (address.clone(), Arc::clone(&state));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -74,12 +97,13 @@ impl Guarded {
 struct Request {
     line: String,
     token: Option<String>,
+    basic: Option<String>,
     body: String,
 }
 
 fn read(stream: &TcpStream) -> Option<Request> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
-    let mut request = Request { line: String::new(), token: None, body: String::new() };
+    let mut request = Request { line: String::new(), token: None, basic: None, body: String::new() };
     let mut length = 0;
     loop {
         let mut line = String::new();
@@ -95,6 +119,8 @@ fn read(stream: &TcpStream) -> Option<Request> {
             length = value.trim().parse().ok()?;
         } else if let Some(value) = lower.strip_prefix("authorization: bearer ") {
             request.token = Some(value.trim().to_owned());
+        } else if lower.starts_with("authorization: basic ") {
+            request.basic = line.trim().rsplit_once(' ').map(|(_, value)| value.to_owned());
         }
     }
     let mut body = vec![0; length];
@@ -131,14 +157,21 @@ fn answer(request: &Request, home: &str, state: &Mutex<State>) -> Answer {
             "response_types_supported": ["code"],
             "grant_types_supported": ["authorization_code", "refresh_token"],
             "code_challenge_methods_supported": ["S256"],
-            "token_endpoint_auth_methods_supported": ["none"],
+            "token_endpoint_auth_methods_supported": [match state.lock().unwrap().secret {
+                None => "none",
+                Some(Secret::Basic) => "client_secret_basic",
+                Some(Secret::Post) => "client_secret_post",
+            }],
         })),
         ("POST", "/register") => {
             let mut client: Value = serde_json::from_str(&request.body).unwrap_or_default();
             client["client_id"] = json!("the-client");
+            if state.lock().unwrap().secret.is_some() {
+                client["client_secret"] = json!(CLIENT_SECRET);
+            }
             ("201 Created", String::new(), client.to_string())
         }
-        ("POST", "/token") => token(&request.body, &mut state.lock().unwrap()),
+        ("POST", "/token") => token(request, &mut state.lock().unwrap()),
         ("POST", "/mcp") => {
             let good = format!("access-{}", state.lock().unwrap().issued);
             if request.token.as_deref() == Some(good.as_str()) {
@@ -152,8 +185,17 @@ fn answer(request: &Request, home: &str, state: &Mutex<State>) -> Answer {
     }
 }
 
-fn token(form: &str, state: &mut State) -> Answer {
-    let renewing = form.contains("grant_type=refresh_token");
+fn token(request: &Request, state: &mut State) -> Answer {
+    let renewing = request.body.contains("grant_type=refresh_token");
+    let shown = match state.secret {
+        None => true,
+        // `the-client:the-secret` in base64.
+        Some(Secret::Basic) => request.basic.as_deref() == Some("dGhlLWNsaWVudDp0aGUtc2VjcmV0"),
+        Some(Secret::Post) => request.body.contains("client_secret=the-secret"),
+    };
+    if !shown {
+        return ("401 Unauthorized", String::new(), json!({ "error": "invalid_client" }).to_string());
+    }
     match (renewing, state.renewal) {
         (true, Renewal::Refused) => {
             ("400 Bad Request", String::new(), json!({ "error": "invalid_grant" }).to_string())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use meerkat::mcp::config::{Scope, SourcedServer, TransportConfig};
 use meerkat::mcp::{LoginState, ServerState, ServerView, Tokens, token_key};
-use meerkat::{McpServers, ProjectTrust, TokenFolder};
+use meerkat::{LoadedFiles, McpServers, ProjectTrust, TokenFolder};
 use serde_json::{Value, json};
 
 use super::check::reason;
@@ -39,9 +39,7 @@ pub(super) async fn list(
     only: Option<McpScope>,
     json: bool,
 ) -> Result<ExitCode, CliError> {
-    let files = servers::files(scope);
-    let loaded = files.load()?;
-    let trust = files.trust()?;
+    let LoadedFiles { entries: loaded, trust } = servers::files(scope).load()?;
     let tokens = servers::tokens(scope).ok();
     let mut entries = Vec::new();
     for server in loaded.servers.iter().filter(|server| wanted(server, only)) {
@@ -49,7 +47,9 @@ pub(super) async fn list(
         entry["login"] = json!(kept_login(server, tokens.as_ref()).await);
         entries.push(entry);
     }
-    let problems: Vec<String> = loaded.problems.iter().map(ToString::to_string).collect();
+    let mut problems: Vec<String> = loaded.problems.iter().map(ToString::to_string).collect();
+    let unset = loaded.servers.iter().filter_map(|server| server.expanded(&env::secret).err());
+    problems.extend(unset.map(|problem| problem.to_string()));
     if json {
         print_json(&json!({ "servers": entries, "problems": problems }));
         return Ok(ExitCode::SUCCESS);
@@ -104,7 +104,7 @@ pub(super) async fn live(
     only: Option<McpScope>,
     json: bool,
 ) -> Result<ExitCode, CliError> {
-    let loaded = servers::files(scope).load()?;
+    let loaded = servers::files(scope).load()?.entries;
     let names: Vec<_> =
         loaded.servers.iter().filter(|server| wanted(server, only)).map(|s| s.config.name.clone()).collect();
     let running = McpServers::new(servers::options(scope));

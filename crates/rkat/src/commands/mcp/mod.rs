@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use meerkat::mcp::config::{
     CONNECT_TIMEOUT, Endpoint, EraChoice, Scope, ServerConfig, SourcedServer, TOOL_TIMEOUT, TransportConfig,
 };
-use meerkat::{ProjectTrust, ServerFiles};
+use meerkat::{LoadedFiles, ProjectTrust, ServerFiles};
 
 use super::{pairs, print_json};
 use crate::args::{AddArgs, McpCommand, McpScope, McpTransport, ScopeArgs};
@@ -36,12 +36,23 @@ pub(super) async fn mcp(scope: &ScopeArgs, command: McpCommand) -> Result<ExitCo
 /// Trusts the project: what its skills say, and its file of servers as it is.
 pub(super) fn trust(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
     let files = servers::files(scope);
-    if files.trust()? != ProjectTrust::NoFile {
-        let path = files.trust_project()?;
+    if let Some(path) = files.trust_project()? {
         out::line(&format!("{path} is trusted as it is; after a change, trust it again"));
     }
     let folder = files.trust_folder()?;
     out::line(&format!("{folder} is trusted: its skills are no longer marked"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes the trust in the project back.
+pub(super) fn distrust(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
+    let forgotten = servers::files(scope).distrust()?;
+    for path in &forgotten {
+        out::line(&format!("{path} is no longer trusted"));
+    }
+    if forgotten.is_empty() {
+        out::say("nothing here was trusted");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -109,26 +120,30 @@ fn header_pairs(texts: &[String]) -> Result<BTreeMap<String, String>, CliError> 
     texts.iter().map(pair).collect()
 }
 
-/// Finds an entry: the one that is used, or the one of a file.
-fn find(files: &ServerFiles, name: &str, only: Option<McpScope>) -> Result<SourcedServer, CliError> {
-    let loaded = files.load()?;
+/// Finds an entry, the one that is used or the one of a file, and whether the project's file is trusted.
+fn find(
+    files: &ServerFiles,
+    name: &str,
+    only: Option<McpScope>,
+) -> Result<(SourcedServer, ProjectTrust), CliError> {
+    let LoadedFiles { entries, trust } = files.load()?;
     let fits = |server: &SourcedServer| {
         server.config.name == name && only.is_none_or(|only| scope_of(only) == server.scope)
     };
-    if let Some(server) = loaded.servers.into_iter().chain(loaded.shadowed).find(fits) {
-        return Ok(server);
+    if let Some(server) = entries.servers.into_iter().chain(entries.shadowed).find(fits) {
+        return Ok((server, trust));
     }
-    let problem = loaded.problems.into_iter().find(|problem| problem.server.as_deref() == Some(name));
+    let problem = entries.problems.into_iter().find(|problem| problem.server.as_deref() == Some(name));
     Err(CliError::Usage(match problem {
         Some(problem) => problem.to_string(),
         None => format!("no MCP server is named `{name}`; `rkat mcp list` shows them"),
     }))
 }
 
-/// Finds an entry that may be started, with its variables replaced.
+/// Finds an entry that may be started, with its variables replaced. Whether it may is judged of the text it is from.
 fn find_startable(files: &ServerFiles, name: &str) -> Result<(SourcedServer, ServerConfig), CliError> {
-    let server = find(files, name, None)?;
-    if server.scope == Scope::Project && files.trust()? != ProjectTrust::Trusted {
+    let (server, trust) = find(files, name, None)?;
+    if server.scope == Scope::Project && trust != ProjectTrust::Trusted {
         let message = format!("{} is not trusted; look at it, then `rkat trust`", server.file);
         return Err(CliError::Usage(message));
     }
@@ -137,7 +152,8 @@ fn find_startable(files: &ServerFiles, name: &str) -> Result<(SourcedServer, Ser
 }
 
 fn get(files: &ServerFiles, name: &str, only: Option<McpScope>, json: bool) -> Result<ExitCode, CliError> {
-    let entry = list::shown(&find(files, name, only)?, files.trust()?);
+    let (server, trust) = find(files, name, only)?;
+    let entry = list::shown(&server, trust);
     if json {
         print_json(&entry);
     } else {
@@ -153,12 +169,12 @@ fn remove(files: &ServerFiles, name: &str, scope: Option<McpScope>) -> Result<Ex
     let scope = match scope {
         Some(scope) => scope_of(scope),
         None => {
-            let shadowed = files.load()?.shadowed;
+            let shadowed = files.load()?.entries.shadowed;
             if shadowed.iter().any(|server| server.config.name == name) {
                 let message = format!("`{name}` is in both files; say `--scope project` or `--scope user`");
                 return Err(CliError::Usage(message));
             }
-            find(files, name, None)?.scope
+            find(files, name, None)?.0.scope
         }
     };
     let path = files.path(scope)?.display().to_string();
