@@ -3,6 +3,7 @@
 //! The unit is the group: a message together with the tool results that answer it. A cut falls between two
 //! groups, so a call is never parted from its result.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,47 @@ pub struct Compaction {
 impl Compaction {
     /// How the text of every summary begins.
     pub const MARK: &'static str = "[Context compacted]";
+}
+
+/// Something that the model must go on reading word for word when the messages it stood in are left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lasting {
+    /// What it is called; a later one of the same name takes its place.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// Finds what lasts in messages, the oldest first. A summary may hold what was found before it was made.
+pub type FindLasting = fn(&[Arc<Message>]) -> Vec<Lasting>;
+
+/// What goes with a summary, and the names of what there is no room for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Carried {
+    pub(crate) texts: Vec<String>,
+    pub(crate) left_out: Vec<String>,
+}
+
+/// Chooses what to carry over: each thing once, the newest first in line for `room` tokens, and nothing of what is
+/// still read where it stands.
+pub(crate) fn carry(gone: Vec<Lasting>, still: &[Lasting], room: u64) -> Carried {
+    let mut seen: HashSet<String> = still.iter().map(|lasting| lasting.name.clone()).collect();
+    let (mut carried, mut tokens) = (Carried::default(), 0);
+    for Lasting { name, text } in gone.into_iter().rev() {
+        if !seen.insert(name.clone()) {
+            continue;
+        }
+        let size = text.len() as u64 / 4;
+        if tokens + size <= room {
+            tokens += size;
+            carried.texts.push(text);
+        } else {
+            carried.left_out.push(name);
+        }
+    }
+    carried.texts.reverse();
+    carried.left_out.reverse();
+    carried
 }
 
 /// Guesses how many tokens a message is: bytes by four, pictures flat.
@@ -100,4 +142,21 @@ pub(crate) fn cut(transcript: &Transcript, keep: usize, room: u64) -> Option<u64
     }
     let first = transcript.count() - messages.len() as u64;
     (kept_from > 0 && kept_from < messages.len()).then(|| first + kept_from as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lasting(name: &str, size: usize) -> Lasting {
+        Lasting { name: name.to_owned(), text: name.repeat(size) }
+    }
+
+    #[test]
+    fn the_newest_is_carried_over_once_and_what_does_not_fit_is_named() {
+        let gone = vec![lasting("a", 400), lasting("b", 40), lasting("c", 40), lasting("b", 80)];
+        let carried = carry(gone, &[lasting("c", 40)], 60);
+        let expected = Carried { texts: vec!["b".repeat(80)], left_out: vec!["a".to_owned()] };
+        assert_eq!(carried, expected);
+    }
 }

@@ -23,7 +23,7 @@ mod usage;
 
 pub use budget::{BudgetLimits, BudgetType};
 pub use clock::Clock;
-pub use compact::{Compaction, CompactionPolicy, estimate_tokens};
+pub use compact::{Compaction, CompactionPolicy, FindLasting, Lasting, estimate_tokens};
 pub use content::{Content, ContentBlock, MediaSource};
 pub use error::ErrorKind;
 pub use event::{

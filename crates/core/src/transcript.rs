@@ -48,6 +48,12 @@ impl Transcript {
         self.summary.iter().chain(written).cloned().collect()
     }
 
+    /// Returns what the model reads of the messages from sequence number `start` on.
+    pub(crate) fn since(&self, start: u64) -> Vec<Arc<Message>> {
+        let count = usize::try_from(start.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        self.messages.iter().skip(count).filter(|message| !is_summary(message)).cloned().collect()
+    }
+
     /// Returns the calls of the last message that have no results yet.
     #[must_use]
     pub fn open_calls(&self) -> Vec<ToolCall> {

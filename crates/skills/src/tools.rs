@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 use crate::{Catalogue, Error, Scope, Skill, SkillKey, SkillName, Snapshot, SourceId, Trust, view};
 
+/// The tool that reads a skill.
+pub(crate) const LOAD_SKILL: &str = "load_skill";
 /// How many skills one answer of `browse_skills` has.
 const PAGE: usize = 100;
 
@@ -145,7 +147,7 @@ impl Kind {
                 schema::<Browse>(),
             ),
             Self::Load => (
-                "load_skill",
+                LOAD_SKILL,
                 "Read a skill's instructions. Do it before you follow the skill.".to_owned(),
                 schema::<OneSkill>(),
             ),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::effect::{Ask, CallChange};
 use super::machine::{Next, Run, State};
 use super::prompt;
-use crate::compact::{cut, estimate};
+use crate::compact::{Carried, carry, cut, estimate};
 use crate::{AgentEvent, Answer, AssistantBlock, Compaction, Message};
 
 impl Run {
@@ -56,7 +56,8 @@ impl Run {
         if text.trim().is_empty() {
             return self.summary_failed("the model gave no summary", kept_from);
         }
-        self.compact(prompt::summary(&text, self.now), kept_from, answer.usage.output_tokens);
+        let summary = prompt::summary(&text, &self.carried(kept_from), self.now);
+        self.compact(summary, kept_from, answer.usage.output_tokens);
     }
 
     /// Goes on without a summary; where the history no longer fits the model, the oldest part is left out.
@@ -68,7 +69,15 @@ impl Run {
             return self.ask_step(1);
         }
         let left_out = kept_from - self.transcript.count().min(kept_from).min(self.first_kept());
-        self.compact(prompt::dropped(left_out, self.now), kept_from, 0);
+        self.compact(prompt::dropped(left_out, &self.carried(kept_from), self.now), kept_from, 0);
+    }
+
+    /// Chooses what of the messages before `kept_from` the model goes on reading as it is. It takes a quarter of the
+    /// room at most, so that a compaction always makes some.
+    fn carried(&self, kept_from: u64) -> Carried {
+        let room = self.settings.compaction.map_or(0, |policy| policy.threshold / 4);
+        let find = self.settings.lasting;
+        carry(find(&self.transcript.before(kept_from)), &find(&self.transcript.since(kept_from)), room)
     }
 
     pub(super) fn first_kept(&self) -> u64 {

@@ -10,9 +10,9 @@ use super::outcome::{Completion, Failure, Outcome, Report, RunEnd};
 use super::pause::Pauses;
 use super::work::{Started, Work, tidy};
 use crate::{
-    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, ErrorClass, Message, ModelError,
-    ModelErrorKind, Provider, RetryPolicy, RunId, SchemaWarning, SessionId, TerminalCause, Timestamp,
-    Transcript, Usage,
+    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, ErrorClass, FindLasting, Message,
+    ModelError, ModelErrorKind, Provider, RetryPolicy, RunId, SchemaWarning, SessionId, TerminalCause,
+    Timestamp, Transcript, Usage,
 };
 
 /// What a run is allowed and asked to do.
@@ -40,6 +40,8 @@ pub struct RunSettings {
     pub extraction_prompt: Option<Arc<str>>,
     /// When to compact; `None` for never.
     pub compaction: Option<CompactionPolicy>,
+    /// What a compaction must not put into other words.
+    pub lasting: FindLasting,
 }
 
 /// One run of a session.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::compact::Carried;
 use crate::{Compaction, Content, Message, NoticeKind, Timestamp};
 
 /// The longest quotation of a model's own output in a message back to it.
@@ -38,19 +39,30 @@ pub(super) fn summary_request(at: Timestamp) -> Arc<Message> {
 }
 
 /// Stands for the messages that were summarised.
-pub(super) fn summary(text: &str, at: Timestamp) -> Arc<Message> {
-    notice(format!("{} What came before, in short:\n\n{}", Compaction::MARK, text.trim()), at)
+pub(super) fn summary(text: &str, carried: &Carried, at: Timestamp) -> Arc<Message> {
+    let (mark, carried) = (Compaction::MARK, word_for_word(carried));
+    notice(format!("{mark} What came before, in short:\n\n{}{carried}", text.trim()), at)
 }
 
 /// Stands for messages that were left out without a summary.
-pub(super) fn dropped(count: u64, at: Timestamp) -> Arc<Message> {
-    notice(
-        format!(
-            "{} The oldest {count} messages were left out; no summary of them could be made.",
-            Compaction::MARK
-        ),
-        at,
-    )
+pub(super) fn dropped(count: u64, carried: &Carried, at: Timestamp) -> Arc<Message> {
+    let (mark, carried) = (Compaction::MARK, word_for_word(carried));
+    let what = format!("The oldest {count} messages were left out; no summary of them could be made.");
+    notice(format!("{mark} {what}{carried}"), at)
+}
+
+/// What came before and still holds word for word.
+fn word_for_word(Carried { texts, left_out }: &Carried) -> String {
+    let mut section = String::new();
+    if !texts.is_empty() {
+        section.push_str("\n\nWhat follows was given before and still holds, word for word:\n\n");
+        section.push_str(&texts.join("\n\n"));
+    }
+    if !left_out.is_empty() {
+        section.push_str("\n\nThere was no room for the following; read it again before you rely on it: ");
+        section.push_str(&left_out.join(", "));
+    }
+    section
 }
 
 fn notice(body: String, at: Timestamp) -> Arc<Message> {

@@ -166,6 +166,7 @@ impl Shared {
             schema_warnings,
             extraction_prompt: config.agent.extraction_prompt.as_deref().map(Arc::from),
             compaction: compaction(&config, &*model),
+            lasting: crate::skills::LASTING,
         };
         let now = self.clock.now();
         let run = Run::new(run_settings, transcript, progress, opening, now);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use meerkat_contracts::{SkillKey, SkillsRequest};
-use meerkat_core::ToolSource;
+use meerkat_core::{FindLasting, ToolSource};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -28,6 +28,8 @@ pub(crate) enum Offered {
 pub(crate) struct SkillsReply {}
 
 const ABSENT: Error = Error::NotCompiled { what: "giving skills to agents", feature: "skills" };
+
+pub(crate) const LASTING: FindLasting = |_| Vec::new();
 
 pub(crate) fn check(_: &str, keys: &[SkillKey]) -> Result<(), Error> {
     if keys.is_empty() { Ok(()) } else { Err(ABSENT) }

@@ -9,7 +9,7 @@ mod files;
 mod repositories;
 
 pub use built::Skills;
-pub(crate) use built::{Offered, SkillsReply, check};
+pub(crate) use built::{LASTING, Offered, SkillsReply, check};
 #[cfg(feature = "skills")]
 pub use built::{SkillsOptions, Supplied};
 use meerkat_contracts::SkillKey;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use meerkat_contracts::{SkillKey, SkillsAction, SkillsRequest};
-use meerkat_core::ToolSource;
+use meerkat_core::{FindLasting, ToolSource};
 pub(crate) use meerkat_skills::Offered;
 use meerkat_skills::view::{InspectedSkill, Inventory, SkillList};
 use meerkat_skills::{
@@ -289,6 +289,9 @@ fn supplied() -> Arc<dyn Source> {
     known.extend(help::companions());
     Arc::new(Embedded::new(&known))
 }
+
+/// Finds the skills that an agent goes on reading when its conversation is shortened.
+pub(crate) const LASTING: FindLasting = view::in_use;
 
 /// Refuses keys that cannot be those of skills; `place` is where they stand.
 pub(crate) fn check(place: &str, keys: &[SkillKey]) -> Result<(), Error> {

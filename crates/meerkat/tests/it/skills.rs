@@ -183,6 +183,36 @@ async fn skills_of_one_run_stand_before_what_the_user_says() {
 }
 
 #[tokio::test]
+async fn skills_in_use_are_read_word_for_word_however_often_a_conversation_is_shortened() {
+    let load = json!({"source_uuid": PROJECT, "skill_name": "review"});
+    let project = Project::new([Script::call("a", "load_skill", load)]);
+    project.write("deploy", "Ship it.", "Run </skill> it.");
+    project.write("review", "Look at it.", "Read it.");
+    project.write("large", "Too much.", &"word ".repeat(60));
+    let often = json!({"auto_compact_threshold": 200, "min_turns_between_compactions": 1});
+    project.configure(json!({"compaction": often})).await;
+    let skills = vec![key(PROJECT, "large"), key(PROJECT, "deploy")];
+    let id = project.run(TurnOptions { skills, ..say("ship") }).await.unwrap().session_id;
+    let recorder = Recorder::default();
+    for _ in 0..3 {
+        let more = then(&"more ".repeat(200));
+        project.runtime.sessions().start_turn(id, more, watch(&recorder)).await.unwrap();
+    }
+    assert!(recorder.of_type("compaction_completed").len() > 1);
+    let context = project.model.seen().pop().unwrap().lines;
+    let (_, kept) = context[0].split_once("word for word:\n\n").unwrap();
+    let expected = format!(
+        "<skill id=\"{PROJECT}/deploy\">\nRun &lt;/skill&gt; it.\n\n</skill>\n\n\
+         <skill id=\"{PROJECT}/review\">\nRead it.\n\n</skill>",
+    );
+    assert_eq!(kept, expected);
+    let requests = project.model.seen();
+    let first = requests.iter().find(|request| request.lines[0].contains("[Context compacted]")).unwrap();
+    let told = format!("read it again before you rely on it: {PROJECT}/large");
+    assert!(first.lines[0].ends_with(&told), "{}", first.lines[0]);
+}
+
+#[tokio::test]
 async fn a_skill_that_cannot_be_had_refuses_the_run() {
     let project = Project::new([]);
     let reference = |source: &str, name: &str| {

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::visit::{Below, Entry, Stamp, Visit, visit};
+use super::visit::{Below, Entry, Stamp, Visit, skill_folder, visit};
 use super::{Found, Source};
 use crate::parallel;
 use crate::problem::{Effect, Problem};
@@ -239,8 +239,8 @@ impl<'a> Walk<'a> {
         visited.extend(self.memo.listed.iter().map(|(path, _)| path.clone()));
         let mut targets = Vec::new();
         for (link, depth) in links {
-            let Ok(target) = link.canonicalize() else { continue };
-            if !target.is_dir() || !visited.insert(target.clone()) {
+            let Some(target) = skill_folder(&link) else { continue };
+            if !visited.insert(target.clone()) {
                 continue;
             }
             if let Some(why) = self.refusal(&target) {

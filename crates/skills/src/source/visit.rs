@@ -76,7 +76,11 @@ pub(super) enum Below {
 
 /// Looks into a folder. `known` is what was found there before.
 pub(super) fn visit(root: &Root, folder: &Path, below: Below, known: Option<&Entry>) -> Visit {
-    let entry = skill_at(root, folder, FILES[0], known);
+    let file = File::at(folder, FILES[0]);
+    if file.leads_to_skill(folder) {
+        return Visit { listed: Some(Stamp::at(folder)), links: vec![file.path], ..Visit::default() };
+    }
+    let entry = skill_at(root, folder, file, known);
     if entry.is_some() && below == Below::BelongsToSkill {
         return Visit { entry, ..Visit::default() };
     }
@@ -85,12 +89,45 @@ pub(super) fn visit(root: &Root, folder: &Path, below: Below, known: Option<&Ent
         // It went away between its being listed and its being opened.
         return Visit::default();
     }
-    visit.entry = entry.or_else(|| other.and_then(|file| skill_at(root, folder, file, known)));
+    visit.entry =
+        entry.or_else(|| other.and_then(|name| skill_at(root, folder, File::at(folder, name), known)));
     if visit.entry.is_some() && below == Below::BelongsToSkill {
         visit.folders.clear();
         visit.links.clear();
     }
     visit
+}
+
+/// A file that may make its folder a skill.
+struct File {
+    name: &'static str,
+    path: PathBuf,
+    lstat: io::Result<Metadata>,
+}
+
+impl File {
+    fn at(folder: &Path, name: &'static str) -> Self {
+        let path = folder.join(name);
+        let lstat = fs::symlink_metadata(&path);
+        Self { name, path, lstat }
+    }
+
+    /// Says whether it is a link to the SKILL.md of another folder, whose skill is then meant.
+    fn leads_to_skill(&self, folder: &Path) -> bool {
+        let is_link = self.lstat.as_ref().is_ok_and(Metadata::is_symlink);
+        is_link && skill_folder(&self.path).is_some_and(|target| !target.starts_with(folder))
+    }
+}
+
+/// Resolves a link to a folder, or to the file that makes a folder a skill.
+pub(super) fn skill_folder(link: &Path) -> Option<PathBuf> {
+    let target = link.canonicalize().ok()?;
+    let metadata = fs::metadata(&target).ok()?;
+    if metadata.is_dir() {
+        return Some(target);
+    }
+    let is_skill = FILES.iter().any(|name| target.file_name().is_some_and(|file| file == *name));
+    target.parent().filter(|_| is_skill && metadata.is_file()).map(Path::to_owned)
 }
 
 /// Lists the folders and links in a folder, and says whether a `skill.md` is among the files.
@@ -127,9 +164,9 @@ fn is_foreign(name: &str) -> bool {
 }
 
 /// Reads the skill of a folder, or says why there is none; a folder without the file is no skill.
-fn skill_at(root: &Root, folder: &Path, file: &'static str, known: Option<&Entry>) -> Option<Entry> {
-    let path = folder.join(file);
-    let lstat = match fs::symlink_metadata(&path) {
+fn skill_at(root: &Root, folder: &Path, file: File, known: Option<&Entry>) -> Option<Entry> {
+    let File { name, path, lstat } = file;
+    let lstat = match lstat {
         Ok(lstat) => lstat,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return None;
@@ -143,7 +180,7 @@ fn skill_at(root: &Root, folder: &Path, file: &'static str, known: Option<&Entry
     if let Some(known) = known.filter(|known| known.file == path && known.stamp == stamp && stamp.is_some()) {
         return Some(known.clone());
     }
-    let outcome = read(root, folder, file, &path, &lstat);
+    let outcome = read(root, folder, name, &path, &lstat);
     Some(Entry { file: path, stamp, outcome })
 }
 

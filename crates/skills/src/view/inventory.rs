@@ -61,8 +61,11 @@ fn head(skill: &Skill) -> String {
 }
 
 fn mark(skill: &Skill) -> &'static str {
-    if skill.trust == Trust::Untrusted { " trusted=\"no\"" } else { "" }
+    if skill.trust == Trust::Untrusted { UNTRUSTED } else { "" }
 }
+
+/// How a skill is marked that nobody has trusted.
+pub(super) const UNTRUSTED: &str = " trusted=\"no\"";
 
 fn rows(skills: &[&Arc<Skill>], mode: &str, description: impl Fn(&Skill) -> Option<String>) -> String {
     let mut list = format!("<available_skills{mode}>\n");
@@ -113,12 +116,18 @@ fn collections(skills: &[&Arc<Skill>]) -> String {
 /// Says when it cannot be read.
 pub fn inject(skill: &Skill, limit: usize) -> Result<String, Error> {
     let text = skill.read()?;
-    // The body cannot end its own element.
-    let body = text.body().replace("</skill>", "&lt;/skill&gt;");
-    let head = head(skill);
+    let body = text.body();
     if body.len() <= limit {
-        return Ok(format!("<{head}>\n{body}\n</skill>"));
+        return Ok(element(&head(skill), body));
     }
     let cut = &body[..body.floor_char_boundary(limit)];
-    Ok(format!("<{head}>\n{cut}\n[truncated]\n</skill>"))
+    Ok(element(&head(skill), &format!("{cut}\n[truncated]")))
+}
+
+/// How the element of a skill ends.
+pub(super) const CLOSING: &str = "\n</skill>";
+
+/// Writes a skill as an element, which its text cannot end.
+pub(super) fn element(head: &str, body: &str) -> String {
+    format!("<{head}>\n{}{CLOSING}", body.replace("</skill>", "&lt;/skill&gt;"))
 }

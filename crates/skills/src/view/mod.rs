@@ -1,5 +1,6 @@
 //! The forms in which skills are served. Each is a function of a snapshot, so all of them change together.
 
+mod in_use;
 mod inventory;
 mod listing;
 mod prompts;
@@ -7,6 +8,7 @@ mod resources;
 mod tool;
 mod xml;
 
+pub use in_use::in_use;
 pub use inventory::{Inventory, inject};
 pub use listing::{InspectedSkill, ListedSkill, SkillList, inspect, list};
 pub use prompts::{PromptView, prompt, prompts};

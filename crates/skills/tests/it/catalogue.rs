@@ -14,9 +14,10 @@ use crate::tree::{World, generate, names, skill_text};
 #[test]
 fn a_large_tree_in_all_styles_is_read_as_it_should() {
     let world = World::new();
-    let (loads, skipped) = generate(&world.path("project/.agent/skills"), 600);
+    let (loads, skipped) = generate(&world.path("project/.agent/skills"), 3000);
     let snapshot = world.snapshot();
     assert_eq!((snapshot.listed().len(), snapshot.problems().len()), (loads, skipped));
+    assert!(loads * 100 >= 3000 * 97, "{loads}");
     assert!(snapshot.problems().iter().all(|problem| {
         problem.effect == Effect::Skipped && problem.line == Some(1) && !problem.fix.is_empty()
     }));
@@ -196,6 +197,34 @@ fn a_skill_file_that_links_elsewhere_is_left_out() {
     let snapshot = world.snapshot();
     assert_eq!(names(&snapshot), [""; 0]);
     assert_eq!(snapshot.problems()[0].reason, "is a link that leads out of its folder");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_skill_file_that_links_to_that_of_another_folder_stands_for_that_skill() {
+    use std::os::unix::fs::symlink;
+    let world = World::new();
+    let real = world.skill("project/library", "tdd", "Tests first");
+    let folder = world.path("project/.agent/skills/tdd");
+    fs::create_dir_all(folder.join("notes")).unwrap();
+    symlink("../../../library/tdd/SKILL.md", folder.join("SKILL.md")).unwrap();
+    let outside = world.skill("elsewhere", "private", "Private");
+    fs::create_dir_all(world.path("project/.agent/skills/private")).unwrap();
+    let link = world.path("project/.agent/skills/private/SKILL.md");
+    symlink(outside.join("SKILL.md"), &link).unwrap();
+    let catalogue = world.catalogue();
+    let snapshot = catalogue.snapshot();
+    assert_eq!(names(&snapshot), ["tdd"]);
+    assert_eq!(snapshot.by_name("tdd").unwrap().base(), real.display().to_string());
+    let told: Vec<_> =
+        snapshot.problems().iter().map(|problem| (&problem.path, problem.reason.as_str())).collect();
+    assert_eq!(told, [(&link, "is a link that leads out of its project or repository")]);
+    assert_eq!(catalogue.refresh(), Refreshed::Unchanged);
+    fs::write(real.join("SKILL.md"), skill_text("tdd", "Other")).unwrap();
+    assert_eq!(catalogue.refresh(), Refreshed::Changed, "where the link leads is looked at too");
+    fs::remove_file(folder.join("SKILL.md")).unwrap();
+    assert_eq!(catalogue.refresh(), Refreshed::Changed, "and the link itself");
+    assert_eq!(names(&catalogue.snapshot()), [""; 0]);
 }
 
 #[test]

@@ -57,7 +57,7 @@ proptest! {
 
 #[test]
 fn every_style_has_the_fate_it_should() {
-    for (style, fate, write) in STYLES {
+    for (style, _, fate, write) in STYLES {
         let text = write("some-skill");
         assert_eq!(Document::read(&text).is_ok(), fate == Fate::Loads, "{style}: {text:?}");
         assert_eq!(lint("some-skill", text.as_bytes()).loads, fate == Fate::Loads, "{style}");

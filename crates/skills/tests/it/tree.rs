@@ -68,59 +68,86 @@ pub(crate) enum Fate {
     Skipped,
 }
 
-/// The styles of real files, by how a file of the style is written for the folder `name`.
+/// How a file of a style is written for the folder `name`.
 type Style = fn(&str) -> String;
 
-pub(crate) const STYLES: [(&str, Fate, Style); 24] = [
-    ("plain", Fate::Loads, |n| format!("---\nname: {n}\ndescription: Does {n}.\n---\n# {n}\n")),
-    ("extra keys", Fate::Loads, |n| {
+/// The styles of real files, and how many of ten thousand files have them: about as many as among public ones.
+pub(crate) const STYLES: [(&str, usize, Fate, Style); 24] = [
+    ("plain", 1470, Fate::Loads, |n| format!("---\nname: {n}\ndescription: Does {n}.\n---\n# {n}\n")),
+    ("extra keys", 1600, Fate::Loads, |n| {
         format!(
             "---\nname: {n}\ndescription: d\nversion: 1.2.0\nauthor: me\nhomepage: https://x.y\n---\nBody\n"
         )
     }),
-    ("folded", Fate::Loads, |n| {
+    ("folded", 1100, Fate::Loads, |n| {
         format!("---\nname: {n}\ndescription: >\n  One line,\n  another.\n---\nBody\n")
     }),
-    ("literal", Fate::Loads, |n| format!("---\nname: {n}\ndescription: |\n  One.\n  Two.\n---\nBody\n")),
-    ("plain over lines", Fate::Loads, |n| format!("---\nname: {n}\ndescription: One\n  two.\n---\nBody\n")),
-    ("quoted", Fate::Loads, |n| format!("---\nname: \"{n}\"\ndescription: \"Say: \\\"hi\\\"\"\n---\nBody\n")),
-    ("unquoted colon", Fate::Loads, |n| format!("---\nname: {n}\ndescription: Use when: asked\n---\nBody\n")),
-    ("crlf", Fate::Loads, |n| format!("---\r\nname: {n}\r\ndescription: d\r\n---\r\nBody\r\n")),
-    ("byte order mark", Fate::Loads, |n| format!("\u{feff}---\nname: {n}\ndescription: d\n---\nBody\n")),
-    ("angle brackets", Fate::Loads, |n| format!("---\nname: {n}\ndescription: a <b> & c\n---\nBody\n")),
-    ("comma tools", Fate::Loads, |n| {
+    ("literal", 800, Fate::Loads, |n| format!("---\nname: {n}\ndescription: |\n  One.\n  Two.\n---\nBody\n")),
+    ("plain over lines", 560, Fate::Loads, |n| {
+        format!("---\nname: {n}\ndescription: One\n  two.\n---\nBody\n")
+    }),
+    ("quoted", 700, Fate::Loads, |n| {
+        format!("---\nname: \"{n}\"\ndescription: \"Say: \\\"hi\\\"\"\n---\nBody\n")
+    }),
+    ("unquoted colon", 72, Fate::Loads, |n| {
+        format!("---\nname: {n}\ndescription: Use when: asked\n---\nBody\n")
+    }),
+    ("crlf", 63, Fate::Loads, |n| format!("---\r\nname: {n}\r\ndescription: d\r\n---\r\nBody\r\n")),
+    ("byte order mark", 2, Fate::Loads, |n| format!("\u{feff}---\nname: {n}\ndescription: d\n---\nBody\n")),
+    ("angle brackets", 81, Fate::Loads, |n| format!("---\nname: {n}\ndescription: a <b> & c\n---\nBody\n")),
+    ("comma tools", 800, Fate::Loads, |n| {
         format!("---\nname: {n}\ndescription: d\nallowed-tools: Read, Bash(git:*)\n---\nBody\n")
     }),
-    ("list of tools", Fate::Loads, |n| {
+    ("list of tools", 20, Fate::Loads, |n| {
         format!("---\nname: {n}\ndescription: d\nallowed-tools:\n  - Read\n  - Grep\n---\nBody\n")
     }),
-    ("flow list", Fate::Loads, |n| {
+    ("flow list", 19, Fate::Loads, |n| {
         format!("---\nname: {n}\ndescription: d\nallowed-tools: [Read]\n---\nBody\n")
     }),
-    ("flow map", Fate::Loads, |n| {
+    ("flow map", 300, Fate::Loads, |n| {
         format!("---\nname: {n}\ndescription: d\nmetadata: {{\"a\":{{\"b\":[\"c\"]}}}}\n---\nBody\n")
     }),
-    ("metadata numbers", Fate::Loads, |n| {
+    ("metadata numbers", 690, Fate::Loads, |n| {
         format!("---\nname: {n}\ndescription: d\nmetadata:\n  order: 3\n  on: true\n---\nBody\n")
     }),
-    ("capitals", Fate::Loads, |n| format!("---\nname: {}\ndescription: d\n---\nBody\n", n.to_uppercase())),
-    ("other name", Fate::Loads, |n| format!("---\nname: other-{n}\ndescription: d\n---\nBody\n")),
-    ("invisible", Fate::Loads, |n| format!("---\nname: {n}\ndescription: a\u{200b}b\n---\nBody\n")),
-    ("long body", Fate::Loads, |n| format!("---\nname: {n}\ndescription: d\n---\n{}", "line\n".repeat(600))),
-    ("three hyphens inside", Fate::Loads, |n| format!("---\nname: {n}\ndescription: a --- b\n---\nBody\n")),
-    ("duplicate key", Fate::Loads, |n| {
+    ("capitals", 430, Fate::Loads, |n| {
+        format!("---\nname: {}\ndescription: d\n---\nBody\n", n.to_uppercase())
+    }),
+    ("other name", 500, Fate::Loads, |n| format!("---\nname: other-{n}\ndescription: d\n---\nBody\n")),
+    ("invisible", 7, Fate::Loads, |n| format!("---\nname: {n}\ndescription: a\u{200b}b\n---\nBody\n")),
+    ("long body", 497, Fate::Loads, |n| {
+        format!("---\nname: {n}\ndescription: d\n---\n{}", "line\n".repeat(600))
+    }),
+    ("three hyphens inside", 30, Fate::Loads, |n| {
+        format!("---\nname: {n}\ndescription: a --- b\n---\nBody\n")
+    }),
+    ("duplicate key", 15, Fate::Loads, |n| {
         format!("---\nname: {n}\ndescription: d\ndescription: e\n---\nBody\n")
     }),
-    ("no frontmatter", Fate::Skipped, |n| format!("# {n}\n\nJust text.\n")),
-    ("no description", Fate::Skipped, |n| format!("---\nname: {n}\n---\nBody\n")),
-    ("link as a text", Fate::Skipped, |n| format!("../../shared/{n}/SKILL.md")),
+    ("no frontmatter", 155, Fate::Skipped, |n| format!("# {n}\n\nJust text.\n")),
+    ("no description", 9, Fate::Skipped, |n| format!("---\nname: {n}\n---\nBody\n")),
+    ("link as a text", 80, Fate::Skipped, |n| format!("../../shared/{n}/SKILL.md")),
 ];
+
+/// The style of the `index`th file: each as often as among real ones, and spread over all of them.
+fn style_of(index: usize) -> (&'static str, usize, Fate, Style) {
+    const STEP: usize = 7919;
+    let total: usize = STYLES.iter().map(|(_, share, ..)| share).sum();
+    let mut place = index * STEP % total;
+    for style in STYLES {
+        if place < style.1 {
+            return style;
+        }
+        place -= style.1;
+    }
+    STYLES[0]
+}
 
 /// Writes `count` skills in all styles, some of them in folders of folders, and returns the folders of each fate.
 pub(crate) fn generate(root: &Path, count: usize) -> (usize, usize) {
     let mut fates = (0, 0);
     for index in 0..count {
-        let (_, fate, style) = STYLES[index % STYLES.len()];
+        let (_, _, fate, style) = style_of(index);
         let name = format!("skill-{index}");
         let folder = if index % 7 == 0 { format!("group-{}/{name}", index % 5) } else { name.clone() };
         let folder = root.join(folder);

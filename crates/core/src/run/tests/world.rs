@@ -114,6 +114,7 @@ pub(super) fn settings() -> RunSettings {
         schema_warnings: Vec::new(),
         extraction_prompt: None,
         compaction: None,
+        lasting: |_| Vec::new(),
     }
 }
 

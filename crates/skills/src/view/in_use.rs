@@ -1,0 +1,81 @@
+//! The skills that stand in a conversation word for word: given with a prompt, read with a tool, or carried over when
+//! the conversation was shortened.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use meerkat_core::{Compaction, ContentBlock, Lasting, Message, ToolResult};
+use serde::Deserialize;
+
+use super::inventory::{CLOSING, element};
+use super::xml::escaped;
+use crate::tools::LOAD_SKILL;
+
+/// How the element of a skill begins.
+const OPENING: &str = "<skill id=\"";
+
+/// Finds the skills in messages, the oldest first.
+#[must_use]
+pub fn in_use(messages: &[Arc<Message>]) -> Vec<Lasting> {
+    let mut found = Vec::new();
+    let mut loads = HashSet::new();
+    for message in messages {
+        match &**message {
+            Message::User { content, .. } => found.extend(content.blocks().iter().filter_map(given)),
+            Message::SystemNotice { body, .. } if body.starts_with(Compaction::MARK) => {
+                carried(body, &mut found)
+            }
+            Message::Assistant { .. } => {
+                let calls = message.tool_calls().into_iter().filter(|call| call.name == LOAD_SKILL);
+                loads.extend(calls.map(|call| call.id));
+            }
+            Message::ToolResults { results, .. } => {
+                let read = results.iter().filter(|result| loads.contains(&result.tool_use_id));
+                found.extend(read.filter_map(loaded));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// A skill that was given with a prompt is a block of its own.
+fn given(block: &ContentBlock) -> Option<Lasting> {
+    let ContentBlock::Text { text } = block else { return None };
+    let name = name(text).filter(|_| text.ends_with(CLOSING))?;
+    Some(Lasting { name: name.to_owned(), text: text.clone() })
+}
+
+fn name(text: &str) -> Option<&str> {
+    text.strip_prefix(OPENING)?.split_once('"').map(|(name, _)| name)
+}
+
+/// Skills in a summary stand at the beginning of a line; none has the end of the element in its text.
+fn carried(body: &str, found: &mut Vec<Lasting>) {
+    let mut rest = body;
+    while let Some(start) = rest.find("\n<skill id=\"") {
+        let text = &rest[start + 1..];
+        let Some(end) = text.find(CLOSING) else { return };
+        let (text, after) = text.split_at(end + CLOSING.len());
+        found.extend(name(text).map(|name| Lasting { name: name.to_owned(), text: text.to_owned() }));
+        rest = after;
+    }
+}
+
+/// What the tool that reads skills answers with.
+#[derive(Deserialize)]
+struct Loaded {
+    source_uuid: String,
+    skill_name: String,
+    body: String,
+    trusted: Option<bool>,
+}
+
+fn loaded(result: &ToolResult) -> Option<Lasting> {
+    let [ContentBlock::Text { text }] = result.content.blocks() else { return None };
+    let answer: Loaded = serde_json::from_str(text).ok().filter(|_| !result.is_error)?;
+    let id = format!("{}/{}", answer.source_uuid, answer.skill_name);
+    let mark = if answer.trusted == Some(false) { super::inventory::UNTRUSTED } else { "" };
+    let head = format!("skill id=\"{}\"{mark}", escaped(&id));
+    Some(Lasting { name: id, text: element(&head, &answer.body) })
+}
