@@ -10,7 +10,7 @@
 
 mod access;
 mod channels;
-//CLIENT mod client;
+mod client;
 mod core;
 mod error;
 mod hub;
@@ -22,7 +22,7 @@ mod state;
 mod wire;
 
 pub use access::{Access, Expose, Rbac, bind};
-//CLIENT pub use client::{Client, ClientOptions};
+pub use client::{Client, ClientOptions};
 pub use error::{CallError, HubError};
 pub use hub::{Hub, HubOptions};
 pub use limits::Limits;
