@@ -12,7 +12,7 @@ const HEAD: &str =
     "# Skills\n\nRead each skill's resource for orientation on when and why to call its functions.\n\n";
 
 /// What is said of a skill where its text is not given.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SkillSummary {
     /// Its id.
     pub id: String,

@@ -7,6 +7,8 @@
 //! Who may run a session is a lease row with a fencing number that only ever grows. A process that lost
 //! its lease can no longer commit, however late it wakes up.
 
+#[cfg(feature = "sqlite")]
+mod beacon;
 mod error;
 #[cfg(feature = "sqlite")]
 mod files;
@@ -25,6 +27,8 @@ use std::pin::Pin;
 
 use meerkat_core::{BlobId, SessionId};
 
+#[cfg(feature = "sqlite")]
+pub use beacon::Beacon;
 pub use error::Error;
 pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]
