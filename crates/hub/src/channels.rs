@@ -59,7 +59,8 @@ impl Channels {
 
     /// Opens a channel and gives references to both its ends.
     pub(crate) fn create(&self, input: &Value) -> Result<Value, CallError> {
-        let size = input.get("buffer_size").and_then(Value::as_u64).and_then(|size| usize::try_from(size).ok());
+        let size =
+            input.get("buffer_size").and_then(Value::as_u64).and_then(|size| usize::try_from(size).ok());
         let (writer, reader) = mpsc::channel(size.unwrap_or(BUFFER).clamp(1, MOST));
         let (id, key) = (Uuid::new_v4().to_string(), Uuid::new_v4().to_string());
         let end = |direction: &str| json!({ "channel_id": id, "access_key": key, "direction": direction });

@@ -72,7 +72,8 @@ impl CallError {
     }
 
     pub(crate) fn too_many(limit: usize) -> Self {
-        let message = format!("{limit} calls of this worker are unanswered; do its functions call each other?");
+        let message =
+            format!("{limit} calls of this worker are unanswered; do its functions call each other?");
         Self::new("invocation_error", message)
     }
 

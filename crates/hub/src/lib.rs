@@ -26,9 +26,7 @@ pub use client::{Client, ClientOptions};
 pub use error::{CallError, HubError};
 pub use hub::{Hub, HubOptions};
 pub use limits::Limits;
-pub use local::{
-    BoxFuture, FunctionInfo, Handler, Invocation, LocalFunction, LocalTriggerType, TriggerHost,
-};
+pub use local::{BoxFuture, FunctionInfo, Handler, Invocation, LocalFunction, LocalTriggerType, TriggerHost};
 
 /// Where a hub listens unless told otherwise, and where SDKs look for one.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:49134";

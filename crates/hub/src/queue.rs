@@ -81,7 +81,10 @@ impl Queues {
         let name = waiting.queue.clone();
         if let Some(queue) = busy.get_mut(&name) {
             if queue.len() >= self.limit {
-                self.note(&format!("the queue `{name}` is full; a call of `{}` is dropped", waiting.function_id));
+                self.note(&format!(
+                    "the queue `{name}` is full; a call of `{}` is dropped",
+                    waiting.function_id
+                ));
                 let queues = self.clone();
                 tokio::spawn(async move { queues.forget(waiting.id).await });
             } else {

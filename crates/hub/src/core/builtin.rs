@@ -43,7 +43,8 @@ pub(crate) const BUILTINS: [(&str, &str); 28] = [
 impl Core {
     pub(super) fn provide_builtins(&mut self) {
         for (id, description) in BUILTINS {
-            let spec = FunctionSpec { description: Some((*description).to_owned()), ..FunctionSpec::default() };
+            let spec =
+                FunctionSpec { description: Some((*description).to_owned()), ..FunctionSpec::default() };
             self.provide(id, spec);
         }
         self.provide_type("engine::functions-available", "Fires when the functions that there are change.");
@@ -95,7 +96,9 @@ impl Core {
                 Ok(json!({ "triggers": self.list_triggers() }))
             }
             "engine::triggers::list" => Ok(json!({ "triggers": self.list_types() })),
-            "engine::triggers::info" => self.type_info(text("id").or(text("trigger_type")).unwrap_or_default()),
+            "engine::triggers::info" => {
+                self.type_info(text("id").or(text("trigger_type")).unwrap_or_default())
+            }
             "engine::trigger-types::list" => Ok(json!({ "trigger_types": self.list_types() })),
             "engine::registered-triggers::list" => Ok(json!({ "registered_triggers": self.list_triggers() })),
             "engine::registered-triggers::info" => self.trigger_info(text("id").unwrap_or_default()),

@@ -128,8 +128,13 @@ impl Core {
     }
 
     fn dispatch(&mut self, request: Request<'_>) {
-        if self.answer_builtin(&request.caller, request.from, request.function_id, &request.data, &request.trace)
-        {
+        if self.answer_builtin(
+            &request.caller,
+            request.from,
+            request.function_id,
+            &request.data,
+            &request.trace,
+        ) {
             return;
         }
         let found = self.functions.get(request.function_id).and_then(super::Function::owner);

@@ -59,9 +59,8 @@ impl Grant {
             || INFRASTRUCTURE.contains(&id)
             || self.exposed.iter().any(|exposed| match exposed {
                 Exposed::Matching(pattern) => matches(pattern, id),
-                Exposed::Marked(wanted) => metadata.is_some_and(|found| {
-                    wanted.iter().all(|(name, value)| found.get(name) == Some(value))
-                }),
+                Exposed::Marked(wanted) => metadata
+                    .is_some_and(|found| wanted.iter().all(|(name, value)| found.get(name) == Some(value))),
             })
     }
 

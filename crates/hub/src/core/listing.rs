@@ -22,7 +22,8 @@ impl Core {
                 && wanted("search").is_none_or(|text| worker.name().contains(text))
         });
         let workers: Vec<Value> = rows.map(|(_, row)| row).collect();
-        let timestamp = self.workers.values().map(|worker| worker.connected_at.as_millis()).max().unwrap_or(0);
+        let timestamp =
+            self.workers.values().map(|worker| worker.connected_at.as_millis()).max().unwrap_or(0);
         json!({ "workers": workers, "timestamp": u64::try_from(timestamp).unwrap_or(u64::MAX) })
     }
 
@@ -57,11 +58,14 @@ impl Core {
     pub(crate) fn list_functions(&self, from: Peer, input: &Value) -> Value {
         let internal = input.get("include_internal").and_then(Value::as_bool).unwrap_or_default();
         let text = |name: &str| input.get(name).and_then(Value::as_str);
-        let workers: Option<Vec<&str>> = match (text("worker"), input.get("workers").and_then(Value::as_array)) {
-            (Some(one), _) => Some(vec![one]),
-            (None, Some(several)) if !several.is_empty() => Some(several.iter().filter_map(Value::as_str).collect()),
-            _ => None,
-        };
+        let workers: Option<Vec<&str>> =
+            match (text("worker"), input.get("workers").and_then(Value::as_array)) {
+                (Some(one), _) => Some(vec![one]),
+                (None, Some(several)) if !several.is_empty() => {
+                    Some(several.iter().filter_map(Value::as_str).collect())
+                }
+                _ => None,
+            };
         let rows = self.functions.iter().filter_map(|(id, function)| {
             let (owner, spec) = function.owner()?;
             let name = self.name_of(owner);
@@ -90,10 +94,11 @@ impl Core {
             };
         }
         let ids = input.get("function_ids").and_then(Value::as_array);
-        let ids = ids.filter(|ids| ids.len() <= AT_ONCE && ids.iter().all(Value::is_string)).ok_or_else(|| {
-            let text = format!("give function_id, or function_ids with up to {AT_ONCE} ids");
-            CallError::new("INVALID_ARGUMENTS", text)
-        })?;
+        let ids =
+            ids.filter(|ids| ids.len() <= AT_ONCE && ids.iter().all(Value::is_string)).ok_or_else(|| {
+                let text = format!("give function_id, or function_ids with up to {AT_ONCE} ids");
+                CallError::new("INVALID_ARGUMENTS", text)
+            })?;
         let infos = ids.iter().filter_map(Value::as_str).map(|id| {
             self.function_info(from, id).unwrap_or_else(|error| json!({ "function_id": id, "error": error }))
         });

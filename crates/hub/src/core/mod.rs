@@ -52,16 +52,35 @@ pub(crate) enum Effect {
     /// A function of this process runs.
     Run(Run),
     /// A caller in this process has its answer.
-    Answer { call: u64, outcome: Result<String, CallError> },
+    Answer {
+        call: u64,
+        outcome: Result<String, CallError>,
+    },
     /// A trigger of a type of this process was placed, or taken away.
-    Placed { trigger_type: String, id: String, function_id: String, config: String },
-    Removed { trigger_type: String, id: String },
+    Placed {
+        trigger_type: String,
+        id: String,
+        function_id: String,
+        config: String,
+    },
+    Removed {
+        trigger_type: String,
+        id: String,
+    },
     /// A call waits in a queue of ours.
-    Enqueue { queue: String, function_id: String, data: String, message_id: Uuid },
+    Enqueue {
+        queue: String,
+        function_id: String,
+        data: String,
+        message_id: Uuid,
+    },
     /// The functions that there are have changed.
     FunctionsChanged,
     /// A worker came, went or said who it is.
-    WorkerChanged { event: &'static str, worker_id: Uuid },
+    WorkerChanged {
+        event: &'static str,
+        worker_id: Uuid,
+    },
     /// Something that whoever runs the hub may want to know.
     Note(String),
 }

@@ -54,9 +54,10 @@ impl Core {
 
     /// The triggers of a type of this process.
     pub(crate) fn subscribers(&self, trigger_type: &str) -> Vec<Subscriber> {
-        let placed = self.triggers.values().filter(|trigger| {
-            trigger.trigger_type == trigger_type && trigger.placed == Some(Peer::HUB)
-        });
+        let placed = self
+            .triggers
+            .values()
+            .filter(|trigger| trigger.trigger_type == trigger_type && trigger.placed == Some(Peer::HUB));
         placed
             .map(|trigger| Subscriber {
                 function_id: trigger.function_id.clone(),

@@ -81,11 +81,7 @@ impl Drop for Guest {
 }
 
 /// Asks the auth function what the connection may do; `None` is everything.
-async fn granted(
-    shared: &Shared,
-    access: &Access,
-    request: &Value,
-) -> Result<Option<Arc<Grant>>, String> {
+async fn granted(shared: &Shared, access: &Access, request: &Value) -> Result<Option<Arc<Grant>>, String> {
     let Some(rbac) = &access.rbac else { return Ok(None) };
     let answer = match &rbac.auth_function_id {
         Some(function) => {

@@ -85,7 +85,11 @@ pub(crate) struct State(pub(crate) Arc<dyn Store>);
 
 impl State {
     /// Runs one of the functions; says what changed, too.
-    pub(crate) async fn run(&self, function: &str, data: Value) -> Result<(Value, Option<Changed>), CallError> {
+    pub(crate) async fn run(
+        &self,
+        function: &str,
+        data: Value,
+    ) -> Result<(Value, Option<Changed>), CallError> {
         match function {
             "state::set" => self.set(input(function, data)?).await,
             "state::get" => {
@@ -156,7 +160,11 @@ impl State {
         Err(CallError::new("UPDATE_ERROR", format!("`{key}` changes faster than it can be updated")))
     }
 
-    async fn commit(&self, guards: Vec<Guard>, change: Change) -> Result<Option<Value>, meerkat_store::Error> {
+    async fn commit(
+        &self,
+        guards: Vec<Guard>,
+        change: Change,
+    ) -> Result<Option<Value>, meerkat_store::Error> {
         let committed = self.0.commit(Transaction { guards, changes: vec![change] }).await?;
         Ok(committed.replaced.as_deref().map(json_of))
     }

@@ -174,10 +174,18 @@ mod tests {
             (json!([1]), json!([{"type": "append", "value": 2}]), json!([1, 2])),
             (json!("a"), json!([{"type": "append", "path": "", "value": "b"}]), json!("ab")),
             (json!({"a": 1}), json!([{"type": "merge", "value": {"b": 2}}]), json!({"a": 1, "b": 2})),
-            (json!({}), json!([{"type": "merge", "path": ["a.b"], "value": {"c": 1}}]), json!({"a.b": {"c": 1}})),
+            (
+                json!({}),
+                json!([{"type": "merge", "path": ["a.b"], "value": {"c": 1}}]),
+                json!({"a.b": {"c": 1}}),
+            ),
             (json!({}), json!([{"type": "set", "path": "a.b", "value": 1}]), json!({"a": {"b": 1}})),
             (json!(1), json!([{"type": "set", "path": "", "value": 2}]), json!(2)),
-            (json!({"a": {"b": 1, "c": 2}}), json!([{"type": "remove", "path": "a.b"}]), json!({"a": {"c": 2}})),
+            (
+                json!({"a": {"b": 1, "c": 2}}),
+                json!([{"type": "remove", "path": "a.b"}]),
+                json!({"a": {"c": 2}}),
+            ),
             (json!({"a": 1}), json!([{"type": "remove", "path": "x.y"}]), json!({"a": 1})),
         ];
         for (value, operations, expected) in cases {
@@ -191,7 +199,8 @@ mod tests {
             {"type": "increment", "path": "a", "by": 1},
             {"type": "set", "path": "b", "value": true},
         ]);
-        let error = json!({"op_index": 0, "code": "TYPE_MISMATCH", "message": "what is there is not a number"});
+        let error =
+            json!({"op_index": 0, "code": "TYPE_MISMATCH", "message": "what is there is not a number"});
         assert_eq!(updated(json!({"a": "x"}), operations), (json!({"a": "x", "b": true}), vec![error]));
     }
 }

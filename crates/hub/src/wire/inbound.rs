@@ -8,15 +8,31 @@ use uuid::Uuid;
 #[derive(Debug)]
 pub(crate) enum Inbound<'a> {
     RegisterFunction(RegisterFunction<'a>),
-    UnregisterFunction { id: String },
-    RegisterTriggerType { id: String, formats: Formats<'a>, description: Option<String> },
-    UnregisterTriggerType { id: String },
+    UnregisterFunction {
+        id: String,
+    },
+    RegisterTriggerType {
+        id: String,
+        formats: Formats<'a>,
+        description: Option<String>,
+    },
+    UnregisterTriggerType {
+        id: String,
+    },
     RegisterTrigger(RegisterTrigger<'a>),
-    UnregisterTrigger { id: String },
-    TriggerRegistrationResult { id: String, error: Option<&'a RawValue> },
+    UnregisterTrigger {
+        id: String,
+    },
+    TriggerRegistrationResult {
+        id: String,
+        error: Option<&'a RawValue>,
+    },
     Invoke(Invoke<'a>),
     InvocationResult(Outcome<'a>),
-    Reattach { previous: String, token: Option<String> },
+    Reattach {
+        previous: String,
+        token: Option<String>,
+    },
     Ping,
     /// Messages that need no answer and change nothing.
     Nothing,
@@ -179,10 +195,9 @@ pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, NotUnderstood> {
             metadata: envelope.metadata,
         })),
         "unregistertrigger" => Ok(Inbound::UnregisterTrigger { id: named(envelope.id, "id")? }),
-        "triggerregistrationresult" => Ok(Inbound::TriggerRegistrationResult {
-            id: named(envelope.id, "id")?,
-            error: envelope.error,
-        }),
+        "triggerregistrationresult" => {
+            Ok(Inbound::TriggerRegistrationResult { id: named(envelope.id, "id")?, error: envelope.error })
+        }
         "reattach" => Ok(Inbound::Reattach {
             previous: named(envelope.previous_worker_id, "previous_worker_id")?,
             token: envelope.reattach_token,
