@@ -27,6 +27,8 @@ mod protocol;
 #[cfg(test)]
 mod realms;
 #[cfg(test)]
+mod registry;
+#[cfg(test)]
 mod resources;
 #[cfg(test)]
 mod servers;

@@ -9,6 +9,9 @@ use tokio::sync::{Mutex, watch};
 /// How often the store is asked whether another process has changed something, while somebody wants to know.
 const EVERY: Duration = Duration::from_millis(500);
 
+/// How long changes are gathered before they are read.
+const GATHER: Duration = Duration::from_millis(50);
+
 /// What is registered, as of one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {
@@ -75,5 +78,6 @@ async fn keep_up(following: Weak<Following>, mut changes: watch::Receiver<u64>) 
         if let Ok(Err(_)) = tokio::time::timeout(EVERY, changes.changed()).await {
             return;
         }
+        tokio::time::sleep(GATHER).await;
     }
 }

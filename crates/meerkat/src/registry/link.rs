@@ -113,7 +113,11 @@ impl Link {
         if let Some(hub) = self.known().hosted.clone() {
             return Ok(Peer::Here(hub));
         }
-        let at = self.hub().ok_or_else(|| BusError::Failed(Box::new(NoHub)))?;
+        let Some(at) = self.hub() else {
+            // A connection would look for the hub that is gone for ever.
+            self.known().client = None;
+            return Err(BusError::Failed(Box::new(NoHub)));
+        };
         // One connection serves everybody.
         let _one = self.connecting.lock().await;
         if let Some((_, client)) = self.known().client.as_ref().filter(|(known, _)| *known == at) {

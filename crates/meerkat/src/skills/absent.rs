@@ -37,10 +37,6 @@ pub(crate) fn check(_: &str, keys: &[SkillKey]) -> Result<(), Error> {
 impl Skills {
     pub(crate) async fn settle(&self, _: &SkillsConfig, _: BTreeSet<String>, _: &SecretSource) {}
 
-    #[cfg_attr(
-        not(feature = "registry"),
-        expect(dead_code, reason = "only what is registered comes in between")
-    )]
     pub(crate) async fn look(&self) {}
 
     pub(crate) async fn inject(&self, keys: &[SkillKey]) -> Result<Vec<Injected>, Error> {
