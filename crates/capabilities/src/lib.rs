@@ -61,6 +61,8 @@ capabilities! {
     Skills = "skills", "Skill loading and injection";
     /// MCP servers added to a running session.
     McpLive = "mcp_live", "Live MCP servers in sessions";
+    /// Skills and prompts that other programs publish.
+    Registry = "registry", "Skills and prompts registered by other programs";
 }
 
 /// Whether a capability can be used.

@@ -6,6 +6,7 @@ use meerkat::Skills;
 use meerkat::skill::{Watch, WatchOptions};
 use rmcp::service::serve_directly;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::http::{self, Access, Limits};
@@ -20,7 +21,7 @@ use crate::stdio::Stdio;
 pub struct Server {
     layer: Layer<Product>,
     /// Follows changes of skills, where there are any to serve.
-    skills: Option<Arc<Watch>>,
+    _skills: Option<Arc<Watch>>,
 }
 
 impl Server {
@@ -28,7 +29,7 @@ impl Server {
     pub fn new(host: Host, log: impl Fn(&str) + Send + Sync + 'static) -> Self {
         let log: Log = Arc::new(log);
         let notices = Notices::default();
-        Self { layer: Layer::new(Product::new(host, log, notices.clone(), None), notices), skills: None }
+        Self { layer: Layer::new(Product::new(host, log, notices.clone(), None), notices), _skills: None }
     }
 
     /// Makes a server that serves skills too, and follows their changes. The host's runtimes should have the same
@@ -48,7 +49,7 @@ impl Server {
         views.tell(notices.clone(), move |line| told(line));
         let watch = skills.catalogue().watch(WatchOptions::default())?;
         let product = Product::new(host, log, notices.clone(), Some(views));
-        Ok(Self { layer: Layer::new(product, notices), skills: Some(Arc::new(watch)) })
+        Ok(Self { layer: Layer::new(product, notices), _skills: Some(Arc::new(watch)) })
     }
 
     /// Returns the layer that serves.
@@ -64,16 +65,15 @@ impl Server {
 
     /// Serves one client over stdio until it closes its side, then ends every run cleanly.
     pub async fn serve(&self, stdio: Stdio) {
-        self.look_ahead();
+        let ahead = self.look_ahead();
         over_stdio(&self.layer, stdio, async || self.shutdown().await).await;
+        ahead.abort();
     }
 
-    /// Opens a realm that is there already: its config may have a say in what there is.
-    fn look_ahead(&self) {
-        if self.skills.is_some() {
-            let layer = self.layer.clone();
-            tokio::spawn(async move { layer.service().look_ahead().await });
-        }
+    /// Opens a realm as soon as it is there: its config and what is registered in it have a say in what there is.
+    fn look_ahead(&self) -> JoinHandle<()> {
+        let layer = self.layer.clone();
+        tokio::spawn(async move { layer.service().look_ahead().await })
     }
 
     /// Serves clients over HTTP until `closing` is cancelled, then ends every run cleanly.
@@ -84,8 +84,9 @@ impl Server {
         limits: Limits,
         closing: CancellationToken,
     ) {
-        self.look_ahead();
+        let ahead = self.look_ahead();
         http::serve(self.layer.clone(), listener, access, limits, closing, self.shutdown()).await;
+        ahead.abort();
     }
 }
 

@@ -113,6 +113,23 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// What is registered cannot be had.
+    #[cfg(feature = "registry")]
+    #[error(transparent)]
+    Registry(#[from] meerkat_registry::Error),
+    /// A function could not be called through the hub.
+    #[cfg(feature = "registry")]
+    #[error("`{function}` failed: {source}")]
+    Function {
+        /// Its id.
+        function: String,
+        /// What happened.
+        source: meerkat_registry::BusError,
+    },
+    /// The hub cannot be made.
+    #[cfg(feature = "registry")]
+    #[error(transparent)]
+    Hub(#[from] meerkat_hub::HubError),
     /// A file of MCP servers could not be used.
     #[cfg(feature = "mcp")]
     #[error(transparent)]
@@ -256,6 +273,12 @@ impl Error {
             | Self::NotInFile { .. } => ErrorKind::InvalidParams,
             #[cfg(feature = "mcp")]
             Self::ServerFiles(_) => ErrorKind::InvalidParams,
+            #[cfg(feature = "registry")]
+            Self::Registry(error) => crate::registry::kind(error),
+            #[cfg(feature = "registry")]
+            Self::Function { source, .. } => crate::registry::bus_kind(source),
+            #[cfg(feature = "registry")]
+            Self::Hub(_) => ErrorKind::InvalidParams,
             Self::NotLive(_) => ErrorKind::SessionNotRunning,
             Self::OfSession { source, .. } => source.kind(),
             Self::Skill { kind, .. } => *kind,

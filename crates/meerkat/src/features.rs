@@ -34,6 +34,8 @@ pub(crate) fn declarations() -> Vec<Declaration> {
         CapabilityId::WorkGraph => Presence::Absent("workgraph"),
         CapabilityId::Skills if cfg!(feature = "skills") => Presence::Gated("skills.enabled"),
         CapabilityId::Skills => Presence::Absent("skills"),
+        CapabilityId::Registry if cfg!(feature = "registry") => Presence::Gated("registry.enabled"),
+        CapabilityId::Registry => Presence::Absent("registry"),
         CapabilityId::McpLive => built(cfg!(feature = "mcp"), "mcp"),
     };
     CapabilityId::ALL.iter().map(|id| Declaration { id: *id, presence: presence(*id) }).collect()
@@ -71,6 +73,37 @@ impl Servers {
     pub(crate) fn forget(&self, _: meerkat_core::SessionId) {}
 
     pub(crate) async fn close(&self, _: std::time::Duration) {}
+}
+
+/// What programs registered in a realm.
+#[cfg(feature = "registry")]
+pub(crate) use crate::registry::Attached as Registered;
+
+/// A build without the registry has nothing registered.
+#[cfg(not(feature = "registry"))]
+pub(crate) struct Registered;
+
+#[cfg(not(feature = "registry"))]
+#[expect(clippy::unused_async, reason = "as in the builds that have a registry")]
+impl Registered {
+    pub(crate) async fn skills(&self, _: &Config, _: &crate::Skills) -> Fresh {
+        Fresh::No
+    }
+
+    pub(crate) async fn tools(&self, _: &Config) -> Option<Arc<dyn meerkat_core::ToolSource>> {
+        None
+    }
+}
+
+/// Whether there are other registered skills than when it was asked the last time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fresh {
+    #[cfg_attr(
+        not(all(feature = "registry", feature = "skills")),
+        expect(dead_code, reason = "nobody registers")
+    )]
+    Yes,
+    No,
 }
 
 /// What reaches a provider.

@@ -19,6 +19,8 @@ pub mod ops;
 mod params;
 mod prompt;
 mod providers;
+#[cfg(feature = "registry")]
+mod registry;
 mod runtime;
 mod scope;
 #[cfg(feature = "mcp")]
@@ -31,9 +33,9 @@ pub use clock::SystemClock;
 pub use config::{
     AgentConfig, ApiStyle, BudgetConfig, CallTimeout, CompactionConfig, Config, ConfigAccess, ConfigChange,
     ConfigService, CurrentConfig, GitRefType, GoogleSearchConfig, LimitsConfig, ModelsConfig, ProviderConfig,
-    ProviderToolsConfig, ProvidersConfig, RetryConfig, SelfHostedConfig, SelfHostedModel, SelfHostedServer,
-    SelfHostedTransport, SkillIdentity, SkillRemap, SkillRepository, SkillsConfig, Span, SpanError,
-    ToolsConfig, WebSearchConfig,
+    ProviderToolsConfig, ProvidersConfig, RegistryConfig, RegistryScopes, RetryConfig, SelfHostedConfig,
+    SelfHostedModel, SelfHostedServer, SelfHostedTransport, SkillIdentity, SkillRemap, SkillRepository,
+    SkillsConfig, Span, SpanError, ToolsConfig, WebSearchConfig,
 };
 pub use error::{Error, SessionRef};
 pub use events::progress;
@@ -43,9 +45,15 @@ pub use meerkat_core::{
     AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Message, Model, OutputSchema,
     Provider, RealmId, RunId, SessionId, TerminalCause, Tool, ToolOutput, ToolSource,
 };
+/// The server of the iii protocol.
+#[cfg(feature = "registry")]
+pub use meerkat_hub as hub;
 /// The MCP client.
 #[cfg(feature = "mcp")]
 pub use meerkat_mcp as mcp;
+/// The functions of the registry.
+#[cfg(feature = "registry")]
+pub use meerkat_registry as registered;
 /// The catalogue of skills.
 #[cfg(feature = "skills")]
 pub use meerkat_skills as skill;
@@ -54,6 +62,8 @@ pub use meerkat_store::{
     UnknownBackend,
 };
 pub use providers::{SecretSource, key_variables};
+#[cfg(feature = "registry")]
+pub use registry::{Contents, HostedHub, HubAt, RealmRegistry};
 pub use runtime::{Runtime, RuntimeOptions};
 pub use scope::{RealmScope, Surroundings, Unnamed};
 #[cfg(feature = "mcp")]

@@ -83,6 +83,7 @@ pub(crate) struct Shared {
     pub(crate) skills: Skills,
     pub(crate) secrets: SecretSource,
     pub(crate) servers: features::Servers,
+    pub(crate) registry: features::Registered,
     pub(crate) live: LiveRuns,
     pub(crate) events: EventHub,
     pub(crate) instance: Option<String>,
@@ -108,6 +109,10 @@ impl Runtime {
             servers: features::Servers::new(options.servers),
             #[cfg(not(feature = "mcp"))]
             servers: features::Servers,
+            #[cfg(feature = "registry")]
+            registry: features::Registered::new(&realm, Arc::clone(&clock)),
+            #[cfg(not(feature = "registry"))]
+            registry: features::Registered,
             instance: options.instance,
             config_access: options.config_access,
             realm,
@@ -189,6 +194,11 @@ impl Runtime {
     #[cfg(feature = "mcp")]
     pub(crate) fn servers(&self) -> &crate::McpServers {
         &self.shared.servers
+    }
+
+    #[cfg(feature = "registry")]
+    pub(crate) fn attached(&self) -> &features::Registered {
+        &self.shared.registry
     }
 
     pub(crate) fn store(&self) -> &dyn Store {
@@ -280,7 +290,11 @@ impl Shared {
         if self.is_in_memory() {
             available.remove(meerkat_capabilities::CapabilityId::SessionStore.as_str());
         }
+        let fresh = self.registry.skills(config, &self.skills).await;
         self.skills.settle(&config.skills, available, &self.secrets).await;
+        if fresh == features::Fresh::Yes {
+            self.skills.look().await;
+        }
     }
 
     pub(crate) fn reference(&self, session: SessionId) -> String {

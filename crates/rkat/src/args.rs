@@ -1,6 +1,7 @@
 //! The grammar of the command line. Nothing past this file knows how arguments are written.
 
 mod mcp;
+mod registry;
 mod skill;
 
 use std::ffi::OsString;
@@ -10,6 +11,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use meerkat::{Backend, Provider, RealmScope, Span, Unnamed};
 
 use crate::error::ErrorFormat;
+pub(crate) use registry::{PromptArgs, RegisterCommand, RegistryCommand, UnregisterCommand};
 pub(crate) use skill::{SkillCommand, SkillPlace};
 
 pub(crate) use mcp::{AddArgs, LoginArgs, McpCommand, McpScope, McpTransport};
@@ -76,6 +78,9 @@ pub(crate) enum Command {
     /// List, show, serve, check, install, update, remove and write skills.
     #[command(subcommand)]
     Skill(SkillCommand),
+    /// List, show, register and remove skills and prompts that programs share at run time, and call their functions.
+    #[command(subcommand)]
+    Registry(RegistryCommand),
     /// Fetch blobs: pictures, and what was too long for a reply.
     #[command(subcommand)]
     Blob(BlobCommand),
@@ -457,6 +462,7 @@ impl Command {
             )
             | Self::Models { json } => *json,
             Self::Image(args) => args.json,
+            Self::Registry(command) => command.json(),
             Self::Config(_)
             | Self::Realm(_)
             | Self::Mcp(_)

@@ -49,6 +49,8 @@ pub enum Transport {
     Http,
     /// It is a program.
     Stdio,
+    /// Programs register what it has.
+    Registry,
 }
 
 /// Whether a source is in use.

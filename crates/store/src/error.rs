@@ -61,6 +61,14 @@ pub enum Error {
         /// What it is.
         current: u64,
     },
+    /// A value of the state was changed by somebody else in between.
+    #[error("`{key}` in scope `{scope}` was changed by somebody else in between")]
+    StateChanged {
+        /// The scope.
+        scope: String,
+        /// The key.
+        key: String,
+    },
     /// A newer program wrote the database.
     #[error("database `{}` has schema version {found}; this build reads up to {supported}", path.display())]
     NewerSchema {
@@ -184,9 +192,10 @@ impl Error {
             Self::SessionNotFound(_) | Self::Archived(_) => ErrorKind::SessionNotFound,
             Self::Busy(_) | Self::Changed(_) => ErrorKind::SessionBusy,
             Self::NotRunning(_) => ErrorKind::SessionNotRunning,
-            Self::Generation { .. } | Self::CallNotFound { .. } | Self::RealmNotFound(_) => {
-                ErrorKind::InvalidParams
-            }
+            Self::Generation { .. }
+            | Self::StateChanged { .. }
+            | Self::CallNotFound { .. }
+            | Self::RealmNotFound(_) => ErrorKind::InvalidParams,
             Self::SessionExists(_) | Self::CallExists { .. } => ErrorKind::Internal,
             Self::BackendMissing { .. } => ErrorKind::PersistenceDisabled,
             _ => ErrorKind::StoreError,
@@ -200,6 +209,7 @@ impl Error {
             Self::Busy(_) | Self::Changed(_) => {
                 "nothing is queued: try again when the run has ended".to_owned()
             }
+            Self::StateChanged { .. } => "read the value again and apply the change to that".to_owned(),
             Self::Generation { .. } => "read the config again and apply the change to that".to_owned(),
             Self::NewerSchema { .. } => "use a build at least as new as the one that wrote it".to_owned(),
             Self::ForeignSchema { .. } => "choose another realm or another state root".to_owned(),

@@ -7,6 +7,8 @@
 //! Who may run a session is a lease row with a fencing number that only ever grows. A process that lost
 //! its lease can no longer commit, however late it wakes up.
 
+#[cfg(feature = "sqlite")]
+mod beacon;
 mod error;
 #[cfg(feature = "sqlite")]
 mod files;
@@ -25,6 +27,8 @@ use std::pin::Pin;
 
 use meerkat_core::{BlobId, SessionId};
 
+#[cfg(feature = "sqlite")]
+pub use beacon::Beacon;
 pub use error::Error;
 pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]
@@ -33,7 +37,9 @@ pub use realm::{
     Backend, Force, Manifest, Origin, Realm, RealmInfo, RealmList, RealmOptions, RealmPaths, UnknownBackend,
     Warning,
 };
-pub use rows::{Archived, Blob, CallRow, ConfigRow, LeaseRow, MessageRow, SessionQuery, SessionRow};
+pub use rows::{
+    Archived, Blob, CallRow, ConfigRow, LeaseRow, MessageRow, SessionQuery, SessionRow, StateQuery, StateRow,
+};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteOptions, SqliteStore, check};
 pub use transaction::{Change, Committed, Guard, NewCall, NewSession, Transaction};
@@ -72,4 +78,13 @@ pub trait Store: Send + Sync {
 
     /// Lists the sessions that this store leases and that somebody asked to interrupt.
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>>;
+
+    /// Reads values of the state, in the order in which their keys were new.
+    fn state(&self, query: StateQuery) -> Reply<'_, Vec<StateRow>>;
+
+    /// Lists the scopes that have values, in the order of their names.
+    fn scopes(&self) -> Reply<'_, Vec<String>>;
+
+    /// Says how often values of a scope were put or removed, so that who watches it need not read it.
+    fn revision(&self, scope: String) -> Reply<'_, u64>;
 }

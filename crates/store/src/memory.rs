@@ -5,6 +5,7 @@
 
 mod apply;
 mod check;
+mod state;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ use meerkat_core::{BlobId, RunId, SessionId, Timestamp};
 
 use crate::{
     Archived, Blob, CallRow, Committed, ConfigRow, Error, LeaseRow, MessageRow, Reply, SessionQuery,
-    SessionRow, Store, Transaction,
+    SessionRow, StateQuery, StateRow, Store, Transaction,
 };
 
 /// A store that keeps everything in memory and has one owner, itself.
@@ -27,6 +28,7 @@ struct State {
     sessions: HashMap<SessionId, Session>,
     config: Option<ConfigRow>,
     blobs: HashMap<BlobId, Blob>,
+    scopes: BTreeMap<String, state::Scope>,
 }
 
 #[derive(Debug)]
@@ -107,6 +109,20 @@ impl Store for MemoryStore {
             ids.sort_unstable();
             ids
         })
+    }
+
+    fn state(&self, query: StateQuery) -> Reply<'_, Vec<StateRow>> {
+        self.read(move |state| state.values(&query))
+    }
+
+    fn scopes(&self) -> Reply<'_, Vec<String>> {
+        self.read(|state| {
+            state.scopes.iter().filter(|(_, s)| !s.is_empty()).map(|(n, _)| n.clone()).collect()
+        })
+    }
+
+    fn revision(&self, scope: String) -> Reply<'_, u64> {
+        self.read(move |state| state.scopes.get(&scope).map_or(0, state::Scope::revision))
     }
 }
 

@@ -54,6 +54,8 @@ pub struct RealmPaths {
     pub database: PathBuf,
     /// The directory of the owners' files.
     pub leases: PathBuf,
+    /// What says how the realm's hub is reached, while there is one.
+    pub hub: PathBuf,
 }
 
 impl RealmPaths {
@@ -68,6 +70,7 @@ impl RealmPaths {
             manifest: root.join("realm_manifest.json"),
             database: root.join("sessions.sqlite3"),
             leases: root.join("leases"),
+            hub: root.join("hub.json"),
             root,
         }
     }

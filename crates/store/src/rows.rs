@@ -100,6 +100,29 @@ impl Blob {
     }
 }
 
+/// Which values of the state to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StateQuery {
+    /// The one under a key, if there is one.
+    Key {
+        /// The scope.
+        scope: String,
+        /// The key.
+        key: String,
+    },
+    /// All of a scope.
+    Scope(String),
+}
+
+/// A value of the state as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateRow {
+    /// The key, unique in its scope.
+    pub key: String,
+    /// The value.
+    pub value: Vec<u8>,
+}
+
 /// Which sessions to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionQuery {

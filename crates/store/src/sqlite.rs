@@ -9,6 +9,7 @@ mod fault;
 mod guard;
 mod open;
 mod reader;
+mod state;
 mod value;
 mod writer;
 
@@ -23,8 +24,8 @@ use self::fault::Failure;
 use self::reader::Reader;
 use self::writer::{Commit, Writer};
 use crate::{
-    Blob, CallRow, Committed, ConfigRow, Error, MessageRow, Owner, Reply, SessionQuery, SessionRow, Store,
-    Transaction,
+    Blob, CallRow, Committed, ConfigRow, Error, MessageRow, Owner, Reply, SessionQuery, SessionRow,
+    StateQuery, StateRow, Store, Transaction,
 };
 
 pub use self::open::check;
@@ -127,6 +128,18 @@ impl Store for SqliteStore {
 
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>> {
         self.read(Reader::interrupts)
+    }
+
+    fn state(&self, query: StateQuery) -> Reply<'_, Vec<StateRow>> {
+        self.read(move |reader| Ok(state::read(&reader.connection, &query)?))
+    }
+
+    fn scopes(&self) -> Reply<'_, Vec<String>> {
+        self.read(|reader| Ok(state::scopes(&reader.connection)?))
+    }
+
+    fn revision(&self, scope: String) -> Reply<'_, u64> {
+        self.read(move |reader| Ok(state::revision(&reader.connection, &scope)?))
     }
 }
 

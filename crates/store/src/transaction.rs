@@ -50,6 +50,15 @@ pub enum Guard {
     },
     /// The config generation is still this one (0 before the first change).
     Generation(u64),
+    /// A value of the state is still this one; `None` if there must be none.
+    State {
+        /// The scope.
+        scope: String,
+        /// The key.
+        key: String,
+        /// The value that was read.
+        value: Option<Vec<u8>>,
+    },
 }
 
 /// One thing that happens.
@@ -133,6 +142,22 @@ pub enum Change {
     PutConfig(Vec<u8>),
     /// Keeps a blob; keeping the same one again changes nothing.
     PutBlob(Blob),
+    /// Keeps a value under a key; one that is there is replaced and its place among the others stays.
+    PutState {
+        /// The scope.
+        scope: String,
+        /// The key.
+        key: String,
+        /// The value.
+        value: Vec<u8>,
+    },
+    /// Removes a value; changes nothing if there is none.
+    DeleteState {
+        /// The scope.
+        scope: String,
+        /// The key.
+        key: String,
+    },
 }
 
 /// A session to create.
@@ -160,10 +185,12 @@ pub struct NewCall {
 }
 
 /// What a commit assigned.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Committed {
     /// The fencing number of the lease taken, if one was.
     pub fence: Option<u64>,
     /// The config generation after the change, if it changed.
     pub generation: Option<u64>,
+    /// The value that the last change of the state replaced or removed, if there was one.
+    pub replaced: Option<Vec<u8>>,
 }

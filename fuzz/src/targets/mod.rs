@@ -7,6 +7,7 @@ mod config;
 mod gemini;
 mod histories;
 mod refusals;
+mod registry;
 mod responses;
 mod schemas;
 mod skills;
@@ -16,7 +17,7 @@ mod streams;
 use crate::engine::Target;
 
 /// Every target, in the order in which they run.
-pub(crate) static TARGETS: [Target; 11] = [
+pub(crate) static TARGETS: [Target; 12] = [
     sse::TARGET,
     anthropic::TARGET,
     responses::TARGET,
@@ -28,6 +29,7 @@ pub(crate) static TARGETS: [Target; 11] = [
     commands::TARGET,
     config::TARGET,
     skills::TARGET,
+    registry::TARGET,
 ];
 
 /// Makes a corpus of texts.

@@ -219,6 +219,7 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
+        self.layer.service.ready().await;
         let found = page(&self.layer.service.prompts(), start(request)?.as_deref(), |prompt| &prompt.name)?;
         listed!(ListPromptsResult, found.items, found.next, context, FRESH)
     }
@@ -228,6 +229,7 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
+        self.layer.service.ready().await;
         if !self.layer.service.prompts().iter().any(|prompt| prompt.name == request.name) {
             let message = format!("unknown prompt `{}`; prompts/list has the names", request.name);
             return Err(ErrorData::invalid_params(message, None));

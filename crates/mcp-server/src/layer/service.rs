@@ -98,6 +98,11 @@ pub trait Prompts: Send + Sync + 'static {
     /// Lists the prompts, always in the same order.
     fn prompts(&self) -> Cow<'_, [Prompt]>;
 
+    /// Waits until the prompts are known.
+    fn ready(&self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+
     /// Makes the messages of a prompt that is in the list.
     ///
     /// # Errors

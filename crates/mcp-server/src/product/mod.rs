@@ -2,6 +2,7 @@
 
 mod call;
 mod host;
+mod registry;
 mod resources;
 mod skills;
 mod stream;
@@ -21,8 +22,8 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, DetailedTask, GetPromptRequestParams,
     GetPromptResponse, Prompt, Reference, Tool,
 };
-use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{OnceCell, broadcast};
 
 use crate::layer::{About, Notice, Notices, Prompts, Request, Service, Tools};
 use crate::skills::SkillViews;
@@ -46,12 +47,13 @@ pub struct Product {
     notices: Notices,
     skills: Option<SkillViews>,
     telling: OnceLock<()>,
+    registry: OnceCell<registry::RegistryViews>,
 }
 
 impl Product {
     /// Makes the service; `log` takes what `verbose` runs tell, `notices` what changes.
     pub(crate) fn new(host: Host, log: Log, notices: Notices, skills: Option<SkillViews>) -> Self {
-        Self { host, log, notices, skills, telling: OnceLock::new() }
+        Self { host, log, notices, skills, telling: OnceLock::new(), registry: OnceCell::new() }
     }
 
     pub(crate) fn host(&self) -> &Host {
@@ -170,10 +172,18 @@ impl Tools for Product {
 
 impl Prompts for Product {
     fn prompts(&self) -> Cow<'_, [Prompt]> {
-        Cow::Owned(self.skills.as_ref().map(SkillViews::prompts).unwrap_or_default())
+        let skills = self.skills.as_ref().map(SkillViews::prompts).unwrap_or_default();
+        Cow::Owned(skills.into_iter().chain(self.registered_prompts()).collect())
+    }
+
+    async fn ready(&self) {
+        self.know_registered().await;
     }
 
     async fn prompt(&self, get: GetPromptRequestParams, _: Request) -> Result<GetPromptResponse, ErrorData> {
+        if let Some(written) = self.registered_prompt(&get).await {
+            return Ok(written?.into());
+        }
         if let Some(skills) = &self.skills {
             return Ok(skills.prompt(get).await?.into());
         }
@@ -185,10 +195,15 @@ impl Prompts for Product {
             return Ok(known);
         }
         match complete.r#ref {
+            Reference::Prompt(prompt) if self.is_registered_prompt(&prompt.name) => Ok(Vec::new()),
             Reference::Prompt(prompt) => {
                 Err(ErrorData::invalid_params(format!("unknown prompt `{}`", prompt.name), None))
             }
             Reference::Resource(template) => {
+                let (name, begun) = (&complete.argument.name, &complete.argument.value);
+                if let Some(known) = self.complete_registered(&template.uri, name, begun).await {
+                    return Ok(known);
+                }
                 self.session_ids(&template.uri, &complete.argument.name, &complete.argument.value).await
             }
             _ => Ok(Vec::new()),

@@ -12,7 +12,7 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use super::Product;
+use super::{Product, registry};
 use crate::layer::{Notices, Page, Request, Resources};
 use crate::skills::{SkillViews, templates};
 
@@ -61,12 +61,22 @@ pub(super) fn publish_all(notices: &Notices) {
 
 impl Resources for Product {
     async fn resources(&self, after: Option<String>) -> Result<Page<Resource>, ErrorData> {
-        // Skills come first; the page that has the last of them goes on with sessions.
+        // Skills come first, then what is registered; the page that has the last of them goes on with sessions.
         let mut items = Vec::new();
         let after = match self.skill_page(after.as_deref()).transpose()? {
             Some(page) if page.next.is_some() => return Ok(page),
             Some(page) => {
                 items = page.items;
+                None
+            }
+            None => after,
+        };
+        let after = match self.registered_page(after.as_deref()).await.transpose()? {
+            Some(page) => {
+                items.extend(page.items);
+                if page.next.is_some() {
+                    return Ok(Page { items, next: page.next });
+                }
                 None
             }
             None => after,
@@ -85,8 +95,10 @@ impl Resources for Product {
 
     fn templates(&self) -> Cow<'_, [ResourceTemplate]> {
         match self.skills {
-            None => Cow::Borrowed(&TEMPLATES),
-            Some(_) => Cow::Owned(TEMPLATES.iter().chain(templates()).cloned().collect()),
+            None => Cow::Owned(TEMPLATES.iter().chain(registry::templates()).cloned().collect()),
+            Some(_) => Cow::Owned(
+                TEMPLATES.iter().chain(templates()).chain(registry::templates()).cloned().collect(),
+            ),
         }
     }
 
@@ -98,6 +110,9 @@ impl Resources for Product {
         let uri = read.uri;
         if let Some(skills) = self.skills.as_ref().filter(|_| SkillViews::owns(&uri)) {
             return Ok(skills.read(uri).await?.into());
+        }
+        if registry::owns(&uri) {
+            return Ok(self.read_registered(uri).await?.into());
         }
         let Some(named) = parse(&uri).filter(|_| !self.host.is_fresh()) else { return Err(not_found(&uri)) };
         let document = self.document(named).await.map_err(|error| match error.kind() {
@@ -197,11 +212,11 @@ pub(super) fn unknown_cursor() -> ErrorData {
     ErrorData::invalid_params("the cursor is unknown; start again without one", None)
 }
 
-fn not_found(uri: &str) -> ErrorData {
+pub(super) fn not_found(uri: &str) -> ErrorData {
     ErrorData::resource_not_found(format!("there is no resource `{uri}`"), Some(json!({ "uri": uri })))
 }
 
-fn internal(error: &Error) -> ErrorData {
+pub(super) fn internal(error: &Error) -> ErrorData {
     let body = serde_json::to_value(error.body()).unwrap_or_default();
     ErrorData::internal_error(error.to_string(), Some(body))
 }

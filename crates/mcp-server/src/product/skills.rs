@@ -36,14 +36,6 @@ impl Product {
             Page { items, next }
         }))
     }
-
-    /// Opens a realm that is there already, so that its config has its say in what there is.
-    pub(crate) async fn look_ahead(&self) {
-        if !self.host.is_fresh() {
-            // Whoever needs the realm is told why it cannot be opened.
-            let _ = self.runtime().await;
-        }
-    }
 }
 
 impl Extensions for Product {

@@ -29,6 +29,8 @@ mod protocol;
 #[cfg(test)]
 mod realms;
 #[cfg(test)]
+mod registry;
+#[cfg(test)]
 mod resources;
 #[cfg(test)]
 mod servers;

@@ -109,7 +109,7 @@ fn ids_are_completed_in_our_templates() {
         .collect();
     let (ours, skills) = templates.split_at(2);
     assert_eq!(ours, ["meerkat://session/{id}", "meerkat://session/{id}/history{?offset,limit}"]);
-    assert_eq!(skills, ["skill://{name}/{+path}"]);
+    assert_eq!(skills, ["skill://{name}/{+path}", "iii://{skill_id}", "iii://{skill_id}/{function_id}"]);
     let templates = ours;
     let mut complete = |template: &str, value: &str| {
         let argument = json!({ "name": "id", "value": value });

@@ -49,6 +49,7 @@ fn the_config_is_read_with_the_documented_envelope() {
         "retry",
         "tools",
         "skills",
+        "registry",
         "compaction",
         "models",
         "providers",

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::limits::{LEAST_REPLY_BYTES, LimitsConfig};
 use super::providers::{ModelsConfig, ProviderToolsConfig, ProvidersConfig, SelfHostedConfig};
+use super::registry::RegistryConfig;
 use super::skills::SkillsConfig;
 use super::span::{CallTimeout, Span};
 
@@ -32,6 +33,8 @@ pub struct Config {
     pub tools: ToolsConfig,
     /// Skills.
     pub skills: SkillsConfig,
+    /// Skills and prompts that other programs register.
+    pub registry: RegistryConfig,
     /// When long conversations are shortened.
     pub compaction: CompactionConfig,
     /// The default model of each provider.
@@ -255,6 +258,7 @@ impl Config {
             "tools.schedule_enabled" => self.tools.schedule_enabled,
             "tools.workgraph_enabled" => self.tools.workgraph_enabled,
             "skills.enabled" => self.skills.enabled,
+            "registry.enabled" => self.registry.enabled,
             _ => false,
         }
     }

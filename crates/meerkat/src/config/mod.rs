@@ -7,6 +7,7 @@ mod change;
 mod document;
 mod limits;
 mod providers;
+mod registry;
 mod skills;
 mod span;
 
@@ -23,6 +24,7 @@ pub use providers::{
     ApiStyle, GoogleSearchConfig, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig,
     SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport, WebSearchConfig,
 };
+pub use registry::{RegistryConfig, RegistryScopes};
 pub use skills::{GitRefType, SkillIdentity, SkillRemap, SkillRepository, SkillsConfig};
 pub use span::{CallTimeout, Span, SpanError};
 
@@ -152,7 +154,7 @@ fn parse(document: Map<String, Value>) -> Result<Config, Error> {
         let schema = OutputSchema::parse(schema).map_err(|error| place(error.into()))?;
         OutputJudge::new(schema).map_err(place)?;
     }
-    if let Some(text) = config.skills.fault() {
+    if let Some(text) = config.skills.fault().or_else(|| config.registry.fault()) {
         return Err(Error::Config(text));
     }
     match config.fault() {

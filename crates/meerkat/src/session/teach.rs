@@ -24,7 +24,7 @@ const LOAD: &str = "load_skill";
 pub(super) struct Taught {
     /// Sections of the system prompt.
     pub(super) sections: Vec<String>,
-    pub(super) tools: Option<Arc<dyn ToolSource>>,
+    pub(super) tools: Vec<Arc<dyn ToolSource>>,
     pub(super) events: Vec<AgentEvent>,
     pub(super) warnings: Vec<String>,
 }
@@ -78,7 +78,10 @@ impl Shared {
         let taken = settings.tools.iter().any(|tool| tool.name == LOAD);
         if !taken && turn.overlay.allows(LOAD) {
             taught.sections.extend(self.skills.inventory(offered));
-            taught.tools = self.skills.tools(offered);
+            taught.tools.extend(self.skills.tools(offered));
+        }
+        if !turn.overlay.allows_none() {
+            taught.tools.extend(self.registry.tools(config).await);
         }
         taught
     }

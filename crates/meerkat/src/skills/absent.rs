@@ -39,6 +39,8 @@ pub(crate) fn check(_: &str, keys: &[SkillKey]) -> Result<(), Error> {
 impl Skills {
     pub(crate) async fn settle(&self, _: &SkillsConfig, _: BTreeSet<String>, _: &SecretSource) {}
 
+    pub(crate) async fn look(&self) {}
+
     pub(crate) async fn inject(&self, keys: &[SkillKey]) -> Result<Vec<Injected>, Error> {
         if keys.is_empty() { Ok(Vec::new()) } else { Err(ABSENT) }
     }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use meerkat_contracts::{SkillKey, SkillsAction, SkillsRequest};
 use meerkat_core::{FindLasting, ToolSource};
@@ -39,6 +39,8 @@ struct Shared {
     files: SkillFiles,
     cache: Option<PathBuf>,
     settled: Mutex<Option<Settled>>,
+    /// What programs registered; it comes last.
+    registered: OnceLock<Arc<dyn Source>>,
 }
 
 /// Where skills are.
@@ -136,6 +138,7 @@ impl Skills {
             files: SkillFiles(options.files),
             cache: options.cache,
             settled: Mutex::default(),
+            registered: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -196,12 +199,27 @@ impl Skills {
                 let folders = shared.folders.iter().chain(&more.sources);
                 let told: Arc<dyn Source> = Arc::clone(&notes) as _;
                 let told = (!notes.problems().is_empty()).then_some(told);
-                folders.chain(&shared.embedded).cloned().chain(told).collect()
+                folders.chain(&shared.embedded).chain(shared.registered.get()).cloned().chain(told).collect()
             }
         };
         shared.catalogue.set_sources(sources);
         shared.catalogue.set_policy(Policy { capabilities: capabilities.clone(), remaps: remaps(config) });
         *settled = Some(Settled { config: config.clone(), capabilities, notes, repositories: more });
+    }
+
+    /// Adds a source behind all others, from the next settling on. Only the first counts.
+    #[cfg(feature = "registry")]
+    pub(crate) fn join(&self, source: &Arc<dyn Source>) {
+        if self.shared.registered.set(Arc::clone(source)).is_ok() {
+            *self.settled() = None;
+        }
+    }
+
+    /// Looks at the sources now.
+    pub(crate) async fn look(&self) {
+        let catalogue = self.shared.catalogue.clone();
+        // It fails only if a source panicked; what was known before stays.
+        let _ = tokio::task::spawn_blocking(move || catalogue.refresh()).await;
     }
 
     /// Fetches what is new in the configured repositories now, and says how it went with each.

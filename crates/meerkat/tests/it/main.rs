@@ -31,6 +31,9 @@ mod ops;
 #[cfg(test)]
 mod pictures;
 #[cfg(test)]
+#[cfg(feature = "registry")]
+mod registry;
+#[cfg(test)]
 mod runs;
 #[cfg(test)]
 #[cfg(feature = "mcp")]

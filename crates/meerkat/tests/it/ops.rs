@@ -305,6 +305,7 @@ async fn capabilities_are_those_of_the_build() {
         ("session_compaction", built(Profile::THIS.compacts(), "session-compaction")),
         ("skills", built(cfg!(feature = "skills"), "skills")),
         ("mcp_live", built(cfg!(feature = "mcp"), "mcp")),
+        ("registry", built(cfg!(feature = "registry"), "registry")),
     ];
     let entries = report["capabilities"].as_array().unwrap();
     let found: Vec<_> =

@@ -6,6 +6,7 @@ mod image;
 mod mcp;
 mod models;
 mod realm;
+mod registry;
 mod run;
 mod serve;
 mod session;
@@ -33,6 +34,7 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Realm(command) => realm::realm(&scope, command),
         Command::Serve(args) => serve::serve(&scope, args).await,
         Command::Skill(command) => skill::skill(&scope, command).await,
+        Command::Registry(command) => registry::registry(&scope, command).await,
         Command::Blob(command) => blob::blob(&scope, command).await,
         Command::Models { json } => models::models(&scope, json).await,
         Command::Mcp(command) => mcp::mcp(&scope, command).await,

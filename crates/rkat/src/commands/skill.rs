@@ -65,9 +65,17 @@ pub(super) fn skills(scope: &ScopeArgs) -> Result<Skills, CliError> {
 
 /// The skills as the realm's config and the files of skills have them.
 async fn configured(scope: &ScopeArgs) -> Result<Skills, CliError> {
-    let skills = skills(scope)?;
-    settle(&skills, scope).await?;
-    Ok(skills)
+    let (realm, unnamed) = scope.scope();
+    let options = realm.options(unnamed, &env::surroundings(), "rkat")?;
+    if Manifest::read(&options.state_root, &options.realm).is_err() {
+        let skills = skills(scope)?;
+        settle(&skills, scope).await?;
+        return Ok(skills);
+    }
+    // Programs may have registered some.
+    let runtime = super::open(scope)?;
+    runtime.settle_skills().await?;
+    Ok(runtime.skills().clone())
 }
 
 /// Makes skills follow the realm's config. A realm that is not there is not made for it.

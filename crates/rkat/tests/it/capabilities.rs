@@ -25,5 +25,6 @@ fn the_build_says_what_it_can_do() {
     session_compaction "Available"
     skills "Available"
     mcp_live "Available"
+    registry "Available"
     "#);
 }

@@ -32,6 +32,8 @@ mod providers;
 #[cfg(test)]
 mod realms;
 #[cfg(test)]
+mod registry;
+#[cfg(test)]
 mod resume;
 #[cfg(test)]
 mod runs;

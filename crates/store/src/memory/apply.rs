@@ -58,6 +58,12 @@ impl State {
             Change::PutBlob(blob) => {
                 self.blobs.entry(blob.id.clone()).or_insert(blob);
             }
+            Change::PutState { scope, key, value } => {
+                committed.replaced = self.scopes.entry(scope).or_default().put(key, value);
+            }
+            Change::DeleteState { scope, key } => {
+                committed.replaced = self.scopes.get_mut(&scope).and_then(|scope| scope.delete(&key));
+            }
         }
     }
 

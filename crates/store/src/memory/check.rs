@@ -37,6 +37,14 @@ impl State {
             Guard::Generation(expected) if *expected != self.generation() => {
                 Err(Error::Generation { expected: *expected, current: self.generation() })
             }
+            Guard::State { scope, key, value } => {
+                let current = self.scopes.get(scope).and_then(|scope| scope.get(key));
+                if current == value.as_deref() {
+                    Ok(())
+                } else {
+                    Err(Error::StateChanged { scope: scope.clone(), key: key.clone() })
+                }
+            }
             Guard::Free { .. } | Guard::Running { .. } | Guard::Generation(_) => Ok(()),
         }
     }
@@ -86,7 +94,11 @@ impl<'a> Outlook<'a> {
                 Err(Error::CallNotFound { session: *session, call: call.clone() })
             }
             Change::CloseCalls(session) => self.calls(*session).map(HashSet::clear),
-            Change::RenewLeases { .. } | Change::PutConfig(_) | Change::PutBlob(_) => Ok(()),
+            Change::RenewLeases { .. }
+            | Change::PutConfig(_)
+            | Change::PutBlob(_)
+            | Change::PutState { .. }
+            | Change::DeleteState { .. } => Ok(()),
         }
     }
 

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::fault::Failure;
 use super::guard::{generation, require_session};
+use super::state;
 use super::value::{Key, get_u64, int, key, micros};
 use crate::{Blob, Change, Committed, Error, NewCall, NewSession};
 
@@ -65,6 +66,14 @@ pub(super) fn apply(
             Ok(())
         }
         Change::PutBlob(blob) => put_blob(connection, &blob),
+        Change::PutState { scope, key, value } => {
+            committed.replaced = state::put(connection, &scope, &key, &value)?;
+            Ok(())
+        }
+        Change::DeleteState { scope, key } => {
+            committed.replaced = state::delete(connection, &scope, &key)?;
+            Ok(())
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use uuid::Uuid;
 
 use super::fault::Failure;
+use super::state;
 use super::value::{get_time, get_u64, get_uuid, key};
 use crate::owner::Peers;
 use crate::{Error, Guard};
@@ -44,6 +45,12 @@ pub(super) fn check(connection: &Connection, peers: &Peers, guard: &Guard) -> Re
             let current = statement.query_row([key(*session)], |row| get_u64(row, 0)).optional()?;
             if current.unwrap_or(0) != *fence {
                 return Err(Error::Changed(*session).into());
+            }
+            Ok(())
+        }
+        Guard::State { scope, key, value } => {
+            if state::value(connection, scope, key)? != *value {
+                return Err(Error::StateChanged { scope: scope.clone(), key: key.clone() }.into());
             }
             Ok(())
         }

@@ -3,7 +3,7 @@
 use meerkat_core::{BlobId, SessionId};
 use meerkat_store::{
     Archived, Blob, CallRow, Change, ConfigRow, Guard, MemoryStore, MessageRow, NewCall, NewSession,
-    SessionQuery, SessionRow, Store, Transaction,
+    SessionQuery, SessionRow, StateQuery, StateRow, Store, Transaction,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -40,6 +40,8 @@ fn any_guard() -> impl Strategy<Value = Guard> {
         (any_id(), 0_u64..4).prop_map(|(session, fence)| Guard::Holds { session, fence }),
         (any_id(), 0_u64..4).prop_map(|(session, fence)| Guard::Unrun { session, fence }),
         (0_u64..4).prop_map(Guard::Generation),
+        (any_name(), any_name(), prop::option::of(any_bytes()))
+            .prop_map(|(scope, key, value)| Guard::State { scope, key, value }),
     ]
 }
 
@@ -86,6 +88,12 @@ fn any_other_change() -> impl Strategy<Value = Change> {
         any_id().prop_map(Change::RequestInterrupt),
         any_bytes().prop_map(Change::PutConfig),
         any_blob().prop_map(Change::PutBlob),
+        (any_name(), any_name(), any_bytes()).prop_map(|(scope, key, value)| Change::PutState {
+            scope,
+            key,
+            value
+        }),
+        (any_name(), any_name()).prop_map(|(scope, key)| Change::DeleteState { scope, key }),
     ]
 }
 
@@ -104,6 +112,8 @@ struct Everything {
     config: Option<ConfigRow>,
     blobs: Vec<Option<Blob>>,
     interrupts: Vec<SessionId>,
+    state: Vec<(u64, Vec<StateRow>)>,
+    scopes: Vec<String>,
 }
 
 fn queries() -> Vec<SessionQuery> {
@@ -132,7 +142,13 @@ async fn everything(store: &dyn Store) -> Everything {
         calls.push(store.calls(id).await.unwrap());
     }
     let (config, interrupts) = (store.config().await.unwrap(), store.interrupts().await.unwrap());
-    Everything { listed, single, messages, calls, config, blobs, interrupts }
+    let mut state = Vec::new();
+    for scope in ["a", "b"] {
+        let rows = store.state(StateQuery::Scope(scope.to_owned())).await.unwrap();
+        state.push((store.revision(scope.to_owned()).await.unwrap(), rows));
+    }
+    let scopes = store.scopes().await.unwrap();
+    Everything { listed, single, messages, calls, config, blobs, interrupts, state, scopes }
 }
 
 proptest! {

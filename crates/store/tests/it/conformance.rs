@@ -5,12 +5,12 @@ use std::sync::Arc;
 use meerkat_core::ErrorKind;
 use meerkat_store::{
     Archived, Blob, CallRow, Change, Committed, ConfigRow, Error, Guard, LeaseRow, MemoryStore, MessageRow,
-    SessionQuery, SessionRow, Store,
+    SessionQuery, SessionRow, StateQuery, StateRow, Store,
 };
 
 use crate::support::{
-    append, at, change, commit, create, create_with, free, guard, holds, labels, live, open_calls, run,
-    running, session, take,
+    append, at, change, commit, create, create_with, free, guard, holds, labels, live, open_calls, put_state,
+    run, running, session, take,
 };
 
 macro_rules! chapters {
@@ -59,6 +59,9 @@ chapters! {
     interrupts_name_leased_sessions_until_the_lease_ends
     config_is_compared_and_swapped
     blobs_are_kept_once
+    values_of_the_state_keep_their_places
+    a_value_of_the_state_is_compared_and_swapped
+    a_scope_says_when_it_changed
     a_failing_guard_leaves_nothing
     a_failing_change_leaves_nothing
     changes_of_one_transaction_build_on_each_other
@@ -236,7 +239,7 @@ async fn a_lease_keeps_others_out_until_it_runs_out(store: Arc<dyn Store>) {
     assert_eq!(error.kind(), ErrorKind::SessionNotRunning);
 
     let taken = commit(&*store, vec![live(1), free(1, 0)], vec![take(1, 10)]).await.unwrap();
-    assert_eq!(taken, Committed { fence: Some(1), generation: None });
+    assert_eq!(taken, Committed { fence: Some(1), ..Committed::default() });
     let lease = LeaseRow { run: run(1), fence: 1, expires_at: at(10) };
     assert_eq!(store.session(session(1)).await.unwrap().unwrap().lease, Some(lease.clone()));
 
@@ -354,6 +357,70 @@ async fn blobs_are_kept_once(store: Arc<dyn Store>) {
     assert_eq!(store.blob(Blob::new("image/jpeg", vec![1; 300_000]).id).await.unwrap(), None);
 }
 
+async fn values(store: &dyn Store, scope: &str) -> Vec<(String, Vec<u8>)> {
+    let rows = store.state(StateQuery::Scope(scope.to_owned())).await.unwrap();
+    rows.into_iter().map(|row| (row.key, row.value)).collect()
+}
+
+fn delete_state(scope: &str, key: &str) -> Change {
+    Change::DeleteState { scope: scope.to_owned(), key: key.to_owned() }
+}
+
+async fn values_of_the_state_keep_their_places(store: Arc<dyn Store>) {
+    let replaced = async |one: Change| change(&*store, vec![one]).await.unwrap().replaced;
+    assert_eq!(replaced(put_state("s", "b", b"1")).await, None);
+    assert_eq!(replaced(put_state("s", "a", b"2")).await, None);
+    assert_eq!(replaced(put_state("s", "", b"")).await, None);
+    assert_eq!(replaced(put_state("t", "b", b"3")).await, None);
+    assert_eq!(replaced(put_state("s", "b", b"4")).await, Some(b"1".to_vec()));
+    let pair = |key: &str, value: &[u8]| (key.to_owned(), value.to_vec());
+    assert_eq!(values(&*store, "s").await, [pair("b", b"4"), pair("a", b"2"), pair("", b"")]);
+    assert_eq!(store.scopes().await.unwrap(), ["s", "t"]);
+
+    let one = |key: &str| store.state(StateQuery::Key { scope: "s".to_owned(), key: key.to_owned() });
+    assert_eq!(one("b").await.unwrap(), [StateRow { key: "b".to_owned(), value: b"4".to_vec() }]);
+    assert_eq!(one("c").await.unwrap(), []);
+
+    assert_eq!(replaced(delete_state("s", "b")).await, Some(b"4".to_vec()));
+    assert_eq!(replaced(delete_state("s", "b")).await, None);
+    assert_eq!(replaced(delete_state("none", "b")).await, None);
+    assert_eq!(replaced(put_state("s", "b", b"5")).await, None);
+    assert_eq!(values(&*store, "s").await, [pair("a", b"2"), pair("", b""), pair("b", b"5")]);
+    assert_eq!(replaced(delete_state("t", "b")).await, Some(b"3".to_vec()));
+    assert_eq!(store.scopes().await.unwrap(), ["s"]);
+    assert_eq!(values(&*store, "t").await, []);
+}
+
+async fn a_value_of_the_state_is_compared_and_swapped(store: Arc<dyn Store>) {
+    let swap = |was: Option<&[u8]>, value: &'static [u8]| {
+        let value_was = was.map(<[u8]>::to_vec);
+        let guard = Guard::State { scope: "s".to_owned(), key: "k".to_owned(), value: value_was };
+        commit(&*store, vec![guard], vec![put_state("s", "k", value)])
+    };
+    swap(None, b"1").await.unwrap();
+    assert_eq!(swap(Some(b"1"), b"2").await.unwrap().replaced, Some(b"1".to_vec()));
+    for was in [None, Some(&b"1"[..])] {
+        let error = swap(was, b"3").await.unwrap_err();
+        assert!(matches!(&error, Error::StateChanged { scope, key } if scope == "s" && key == "k"));
+        assert_eq!(error.kind(), ErrorKind::InvalidParams);
+    }
+    assert_eq!(values(&*store, "s").await, [("k".to_owned(), b"2".to_vec())]);
+}
+
+async fn a_scope_says_when_it_changed(store: Arc<dyn Store>) {
+    let revision = |scope: &str| store.revision(scope.to_owned());
+    assert_eq!(revision("s").await.unwrap(), 0);
+    change(&*store, vec![put_state("s", "k", b"1"), put_state("t", "k", b"1")]).await.unwrap();
+    change(&*store, vec![put_state("s", "k", b"1")]).await.unwrap();
+    assert_eq!((revision("s").await.unwrap(), revision("t").await.unwrap()), (2, 1));
+    change(&*store, vec![delete_state("s", "other")]).await.unwrap();
+    assert_eq!(revision("s").await.unwrap(), 2);
+    change(&*store, vec![delete_state("s", "k")]).await.unwrap();
+    assert_eq!(revision("s").await.unwrap(), 3);
+    change(&*store, vec![put_state("s", "k", b"1"), append(9, &["x"], 1)]).await.unwrap_err();
+    assert_eq!(revision("s").await.unwrap(), 3);
+}
+
 async fn a_failing_guard_leaves_nothing(store: Arc<dyn Store>) {
     change(&*store, vec![create(1)]).await.unwrap();
     let before = store.session(session(1)).await.unwrap();
@@ -397,7 +464,7 @@ async fn changes_of_one_transaction_build_on_each_other(store: Arc<dyn Store>) {
         Change::PutConfig(b"y".to_vec()),
     ];
     let committed = change(&*store, changes).await.unwrap();
-    assert_eq!(committed, Committed { fence: Some(1), generation: Some(2) });
+    assert_eq!(committed, Committed { fence: Some(1), generation: Some(2), replaced: None });
     assert_eq!(store.session(session(1)).await.unwrap().unwrap().message_count, 2);
 }
 

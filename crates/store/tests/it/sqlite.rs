@@ -9,7 +9,8 @@ use meerkat_store::{Change, Error, Realm, Store, check};
 use rusqlite::Connection;
 
 use crate::support::{
-    Scratch, append, at, change, commit, create, free, guard, holds, live, options, running, session, take,
+    Scratch, append, at, change, commit, create, free, guard, holds, live, options, put_state, running,
+    session, take,
 };
 
 #[tokio::test]
@@ -39,7 +40,7 @@ fn a_newer_schema_is_refused_and_left_alone() {
     Connection::open(&path).unwrap().execute_batch("UPDATE schema_version SET version = 99").unwrap();
     let before = fs::read(&path).unwrap();
     let error = scratch.open(2).unwrap_err();
-    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 2, .. }), "{error:?}");
+    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 3, .. }), "{error:?}");
     assert_eq!(error.kind(), ErrorKind::StoreError);
     assert_eq!(fs::read(&path).unwrap(), before);
 }
@@ -75,6 +76,35 @@ async fn a_database_of_the_first_version_keeps_all_it_had() {
     assert_eq!(kept(first), Some((4, vec![8], vec![7])));
     assert_eq!(kept(second), Some((0, vec![8], vec![7])));
     assert_eq!(change(&*store, vec![take(1, 10)]).await.unwrap().fence, Some(5));
+    change(&*store, vec![put_state("s", "k", b"v")]).await.unwrap();
+    assert_eq!(store.revision("s".to_owned()).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_database_of_the_second_version_keeps_all_it_had() {
+    let scratch = Scratch::new();
+    let store = scratch.open(1).unwrap().store();
+    change(&*store, vec![create(1), append(1, &["a"], 3), Change::PutConfig(b"doc".to_vec())]).await.unwrap();
+    let kept = async |store: &dyn Store| {
+        let id = session(1);
+        (
+            store.session(id).await.unwrap(),
+            store.messages(id, 0, 9).await.unwrap(),
+            store.config().await.unwrap(),
+        )
+    };
+    let before = kept(&*store).await;
+    drop(store);
+    let old = Connection::open(scratch.paths().database).unwrap();
+    old.execute_batch("DROP TABLE state; DROP TABLE scopes; UPDATE schema_version SET version = 2").unwrap();
+    drop(old);
+
+    let store = scratch.open(2).unwrap().store();
+    assert_eq!(kept(&*store).await, before);
+    change(&*store, vec![put_state("s", "k", b"v")]).await.unwrap();
+    drop(store);
+    let store = scratch.open(3).unwrap().store();
+    assert_eq!(store.scopes().await.unwrap(), ["s"]);
 }
 
 #[test]

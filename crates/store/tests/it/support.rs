@@ -50,6 +50,10 @@ pub(crate) fn take(number: u128, second: i64) -> Change {
     Change::TakeLease { session: session(number), run: run(number), expires_at: at(second) }
 }
 
+pub(crate) fn put_state(scope: &str, key: &str, value: &[u8]) -> Change {
+    Change::PutState { scope: scope.to_owned(), key: key.to_owned(), value: value.to_vec() }
+}
+
 pub(crate) fn live(number: u128) -> Guard {
     Guard::Live(session(number))
 }

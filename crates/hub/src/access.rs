@@ -1,0 +1,146 @@
+//! Who may connect, and what each may do.
+
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs as _};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::core::{Exposed, Grant, Hooks};
+use crate::error::HubError;
+
+/// What a listener asks of those who connect.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// The bearer token that a worker must show.
+    pub token: Option<String>,
+    /// Who may do what; without it, everybody may do everything.
+    pub rbac: Option<Rbac>,
+}
+
+/// Rules for the connections of a listener.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Rbac {
+    /// The function that is asked about each connection. If it fails, the connection is refused.
+    pub auth_function_id: Option<String>,
+    /// The functions that every connection may call.
+    pub expose_functions: Vec<Expose>,
+    /// Asked before a trigger is registered.
+    pub on_trigger_registration_function_id: Option<String>,
+    /// Asked before a trigger type is registered.
+    pub on_trigger_type_registration_function_id: Option<String>,
+    /// Asked before a function is registered.
+    pub on_function_registration_function_id: Option<String>,
+    /// Has every call in place of the function that was called.
+    pub middleware_function_id: Option<String>,
+}
+
+/// Which functions are open to everybody.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Expose {
+    /// Ids, with `*` for any text, as `match("api::*")` or plain.
+    Ids(String),
+    /// Those whose metadata have all of this.
+    Metadata {
+        /// Names and values.
+        metadata: Map<String, Value>,
+    },
+}
+
+impl Rbac {
+    /// What a connection may do, after the auth function said `answer`.
+    pub(crate) fn grant(&self, answer: &Value) -> Grant {
+        let texts = |name: &str| -> Option<Vec<String>> {
+            let list = answer.get(name)?.as_array()?;
+            Some(list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        };
+        let flag = |name: &str, default: bool| answer.get(name).and_then(Value::as_bool).unwrap_or(default);
+        let prefix = answer.get("function_registration_prefix").and_then(Value::as_str);
+        Grant {
+            allowed: texts("allowed_functions").unwrap_or_default(),
+            forbidden: texts("forbidden_functions").unwrap_or_default(),
+            exposed: self.expose_functions.iter().map(Expose::rule).collect(),
+            trigger_types: texts("allowed_trigger_types"),
+            may_register_functions: flag("allow_function_registration", true),
+            may_register_types: flag("allow_trigger_type_registration", false),
+            prefix: prefix.map(str::to_owned),
+            context: answer.get("context").cloned().unwrap_or_default(),
+            hooks: Hooks {
+                function: self.on_function_registration_function_id.clone(),
+                trigger: self.on_trigger_registration_function_id.clone(),
+                trigger_type: self.on_trigger_type_registration_function_id.clone(),
+                middleware: self.middleware_function_id.clone(),
+            },
+        }
+    }
+}
+
+impl Expose {
+    fn rule(&self) -> Exposed {
+        match self {
+            Self::Ids(text) => {
+                let inner = text.strip_prefix("match(").and_then(|rest| rest.strip_suffix(')'));
+                Exposed::Matching(inner.unwrap_or(text).trim_matches(['"', '\'']).to_owned())
+            }
+            Self::Metadata { metadata } => Exposed::Marked(metadata.clone()),
+        }
+    }
+}
+
+/// Takes an address. One that other machines can reach needs a token.
+pub fn bind(address: &str, access: &Access) -> Result<tokio::net::TcpListener, HubError> {
+    let unreadable = || HubError::Address { address: address.to_owned() };
+    let found: Vec<SocketAddr> = address.to_socket_addrs().map_err(|_| unreadable())?.collect();
+    if found.is_empty() {
+        return Err(unreadable());
+    }
+    if access.token.is_none() && !found.iter().all(|found| found.ip().is_loopback()) {
+        return Err(HubError::Exposed { address: address.to_owned() });
+    }
+    let listen = |found: &[SocketAddr]| {
+        let listener = TcpListener::bind(found)?;
+        listener.set_nonblocking(true)?;
+        tokio::net::TcpListener::from_std(listener)
+    };
+    listen(&found).map_err(|source| HubError::Listen { address: address.to_owned(), source })
+}
+
+/// Whether two secrets are the same; how long it takes does not tell how alike they are.
+pub(crate) fn same_secret(found: &str, wanted: &str) -> bool {
+    let differences = found.bytes().zip(wanted.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other));
+    found.len() == wanted.len() && differences == 0
+}
+
+/// Whether a page of this origin may connect: a browser on this machine shows pages of anybody.
+pub(crate) fn is_local_origin(origin: &str) -> bool {
+    let rest = origin.split_once("://").map_or("", |(_, rest)| rest);
+    let host = match rest.strip_prefix('[') {
+        Some(six) => six.split(']').next().unwrap_or_default(),
+        None => rest.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pages_of_this_machine_may_connect() {
+        let local = ["http://localhost:3000", "http://127.0.0.1", "https://[::1]:8080"];
+        assert!(local.iter().all(|origin| is_local_origin(origin)));
+        let foreign = ["https://example.com", "null", "http://localhost.example.com", "http://10.0.0.1", ""];
+        assert!(!foreign.iter().any(|origin| is_local_origin(origin)));
+    }
+
+    #[tokio::test]
+    async fn an_address_that_others_reach_needs_a_token() {
+        let open = Access::default();
+        assert!(matches!(bind("0.0.0.0:0", &open), Err(HubError::Exposed { .. })));
+        assert!(matches!(bind("nonsense", &open), Err(HubError::Address { .. })));
+        assert!(bind("127.0.0.1:0", &open).is_ok());
+        let guarded = Access { token: Some("secret".to_owned()), rbac: None };
+        assert!(bind("0.0.0.0:0", &guarded).is_ok());
+    }
+}

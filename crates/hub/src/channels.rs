@@ -1,0 +1,112 @@
+//! Channels: a stream of messages from one worker to another, beside the calls.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_tungstenite::tungstenite::Message;
+use uuid::Uuid;
+
+use crate::error::CallError;
+
+/// How many messages wait for the reader, unless told otherwise, and at most.
+const BUFFER: usize = 64;
+const MOST: usize = 1024;
+/// When a channel that nobody took is given up.
+const UNUSED: Duration = Duration::from_secs(300);
+
+/// Which end of a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Read,
+    Write,
+}
+
+/// An end that was taken, or that there was nothing to take.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    Reader(mpsc::Receiver<Message>),
+    Writer(mpsc::Sender<Message>),
+    /// Somebody else has it.
+    Already,
+}
+
+#[derive(Debug)]
+struct Channel {
+    key: String,
+    reader: Option<mpsc::Receiver<Message>>,
+    writer: Option<mpsc::Sender<Message>>,
+    since: Instant,
+}
+
+/// All channels.
+#[derive(Debug, Clone)]
+pub(crate) struct Channels {
+    open: Arc<Mutex<HashMap<String, Channel>>>,
+    limit: usize,
+}
+
+impl Channels {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { open: Arc::default(), limit }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Channel>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a channel and gives references to both its ends.
+    pub(crate) fn create(&self, input: &Value) -> Result<Value, CallError> {
+        let size =
+            input.get("buffer_size").and_then(Value::as_u64).and_then(|size| usize::try_from(size).ok());
+        let (writer, reader) = mpsc::channel(size.unwrap_or(BUFFER).clamp(1, MOST));
+        let (id, key) = (Uuid::new_v4().to_string(), Uuid::new_v4().to_string());
+        let end = |direction: &str| json!({ "channel_id": id, "access_key": key, "direction": direction });
+        let ends = json!({ "writer": end("write"), "reader": end("read") });
+        let mut open = self.lock();
+        if open.len() >= self.limit {
+            let text = format!("{} channels are open; close some first", self.limit);
+            return Err(CallError::new("invocation_error", text));
+        }
+        let (reader, writer, since) = (Some(reader), Some(writer), Instant::now());
+        open.insert(id.clone(), Channel { key: key.clone(), reader, writer, since });
+        Ok(ends)
+    }
+
+    /// Whether there is such a channel, and the key opens it.
+    pub(crate) fn knows(&self, id: &str, key: &str) -> bool {
+        self.lock().get(id).is_some_and(|channel| channel.key == key)
+    }
+
+    /// Takes an end; each can be taken once.
+    pub(crate) fn take(&self, id: &str, key: &str, end: End) -> Taken {
+        let mut open = self.lock();
+        let Some(channel) = open.get_mut(id).filter(|channel| channel.key == key) else {
+            return Taken::Already;
+        };
+        let taken = match end {
+            End::Read => channel.reader.take().map(Taken::Reader),
+            End::Write => channel.writer.take().map(Taken::Writer),
+        };
+        if channel.reader.is_none() && channel.writer.is_none() {
+            // Both sides hold their ends now; a third is told that there is nothing.
+            channel.since = Instant::now();
+        }
+        taken.unwrap_or(Taken::Already)
+    }
+
+    /// Forgets a channel that has ended.
+    pub(crate) fn close(&self, id: &str) {
+        self.lock().remove(id);
+    }
+
+    /// Forgets channels of which an end was not taken in time.
+    pub(crate) fn sweep(&self) {
+        self.lock().retain(|_, channel| {
+            let taken = channel.reader.is_none() && channel.writer.is_none();
+            taken || channel.since.elapsed() < UNUSED
+        });
+    }
+}

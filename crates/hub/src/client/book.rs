@@ -1,0 +1,200 @@
+//! What a client registered, what it waits for, and how it is said to the hub.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
+
+use crate::error::CallError;
+use crate::local::{Invocation, LocalFunction, LocalTriggerType};
+use crate::wire::{Object, quoted};
+
+/// A function that is to be called when something happens.
+#[derive(Debug, Clone)]
+pub(super) struct Subscription {
+    pub(super) trigger_type: String,
+    pub(super) function_id: String,
+    pub(super) config: Value,
+}
+
+#[derive(Default)]
+pub(super) struct Book {
+    pub(super) functions: BTreeMap<String, LocalFunction>,
+    pub(super) triggers: BTreeMap<String, Subscription>,
+    pub(super) types: BTreeMap<String, LocalTriggerType>,
+    /// The triggers of others for the types of this client.
+    pub(super) subscribers: BTreeMap<String, Subscription>,
+    pub(super) calls: HashMap<Uuid, oneshot::Sender<Result<Value, CallError>>>,
+    link: Option<mpsc::UnboundedSender<String>>,
+}
+
+/// A message of the hub, as far as a client cares.
+#[derive(Deserialize)]
+struct Heard {
+    #[serde(rename = "type")]
+    kind: String,
+    id: Option<String>,
+    invocation_id: Option<Uuid>,
+    function_id: Option<String>,
+    trigger_type: Option<String>,
+    #[serde(default)]
+    data: Value,
+    #[serde(default)]
+    result: Value,
+    #[serde(default)]
+    config: Value,
+    error: Option<Value>,
+}
+
+/// A call of a function of this client.
+pub(super) struct Asked {
+    pub(super) id: Uuid,
+    pub(super) function: LocalFunction,
+    pub(super) invocation: Invocation,
+    pub(super) answers: mpsc::UnboundedSender<String>,
+}
+
+impl Book {
+    /// Says a message; whether there is somebody to say it to.
+    pub(super) fn send(&self, message: String) -> bool {
+        self.link.as_ref().is_some_and(|link| link.send(message).is_ok())
+    }
+
+    /// A connection is there: everything is said again, in the order in which the hub needs it.
+    pub(super) fn begin(&mut self, name: &str) -> mpsc::UnboundedReceiver<String> {
+        let (sender, messages) = mpsc::unbounded_channel();
+        self.link = Some(sender);
+        // The hub tells all subscriptions that there are.
+        self.subscribers.clear();
+        for kind in self.types.values() {
+            self.send(trigger_type(kind));
+        }
+        for known in self.functions.values() {
+            self.send(function(known));
+        }
+        for (id, known) in &self.triggers {
+            self.send(trigger(id, known));
+        }
+        let about = json!({ "runtime": "rust", "version": env!("CARGO_PKG_VERSION"), "name": name,
+            "os": std::env::consts::OS, "pid": std::process::id(), "telemetry": { "framework": "meerkat" } });
+        self.send(void("engine::workers::register", &about));
+        messages
+    }
+
+    /// The connection is lost: nobody will answer.
+    pub(super) fn end(&mut self) {
+        self.link = None;
+        for (_, call) in self.calls.drain() {
+            // Whoever asked may have gone.
+            let _ = call.send(Err(CallError::not_connected()));
+        }
+    }
+
+    /// Takes a message of the hub; gives a call that is to be run, if it is one.
+    pub(super) fn hear(&mut self, text: &str) -> Option<Asked> {
+        let heard: Heard = serde_json::from_str(text).ok()?;
+        match heard.kind.as_str() {
+            "invokefunction" => return self.asked(heard),
+            "invocationresult" => {
+                let call = self.calls.remove(&heard.invocation_id?)?;
+                let error = heard.error.filter(|error| !error.is_null());
+                let outcome = match error {
+                    Some(error) => Err(CallError::decode(&error.to_string())),
+                    None => Ok(heard.result),
+                };
+                // Whoever asked may have gone.
+                let _ = call.send(outcome);
+            }
+            "registertrigger" => self.subscribed(heard)?,
+            "unregistertrigger" => {
+                let id = heard.id?;
+                let gone = self.subscribers.remove(&id)?;
+                self.types.get(&gone.trigger_type)?.host.as_ref()?.unregister(&id);
+            }
+            "ping" => {
+                self.send(Object::message("pong").end());
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn subscribed(&mut self, heard: Heard) -> Option<()> {
+        let (id, trigger_type, function_id) = (heard.id?, heard.trigger_type?, heard.function_id?);
+        let result = Object::message("triggerregistrationresult")
+            .text("id", &id)
+            .text("trigger_type", &trigger_type)
+            .text("function_id", &function_id);
+        self.send(result.end());
+        if let Some(host) = self.types.get(&trigger_type).and_then(|kind| kind.host.as_ref()) {
+            host.register(&id, &function_id, &heard.config.to_string());
+        }
+        self.subscribers.insert(id, Subscription { trigger_type, function_id, config: heard.config });
+        Some(())
+    }
+
+    fn asked(&self, heard: Heard) -> Option<Asked> {
+        let (id, function_id) = (heard.invocation_id?, heard.function_id?);
+        let Some(function) = self.functions.get(&function_id).cloned() else {
+            let error = CallError::new("function_not_found", "Function not found");
+            self.send(answer(id, &function_id, Err(error)));
+            return None;
+        };
+        let mut data = heard.data;
+        let caller = data.as_object_mut().and_then(|map| map.shift_remove("_caller_worker_id"));
+        let caller = caller.and_then(|caller| caller.as_str().map(str::to_owned));
+        let invocation = Invocation { function_id, data, caller };
+        Some(Asked { id, function, invocation, answers: self.link.clone()? })
+    }
+}
+
+pub(super) fn void(function_id: &str, data: &Value) -> String {
+    Object::message("invokefunction")
+        .text("function_id", function_id)
+        .raw("data", &data.to_string())
+        .raw("action", r#"{"type":"void"}"#)
+        .end()
+}
+
+pub(super) fn function(function: &LocalFunction) -> String {
+    let json = |value: &Option<Value>| value.as_ref().map(Value::to_string);
+    Object::message("registerfunction")
+        .text("id", &function.id)
+        .maybe_text("description", function.description.as_deref())
+        .maybe_raw("request_format", json(&function.request_format).as_deref())
+        .maybe_raw("response_format", json(&function.response_format).as_deref())
+        .maybe_raw("metadata", json(&function.metadata).as_deref())
+        .end()
+}
+
+pub(super) fn trigger(id: &str, trigger: &Subscription) -> String {
+    Object::message("registertrigger")
+        .text("id", id)
+        .text("trigger_type", &trigger.trigger_type)
+        .text("function_id", &trigger.function_id)
+        .raw("config", &trigger.config.to_string())
+        .end()
+}
+
+pub(super) fn trigger_type(kind: &LocalTriggerType) -> String {
+    let message = Object::message("registertriggertype").text("id", &kind.id);
+    message.text("description", &kind.description).end()
+}
+
+pub(super) fn answer(id: Uuid, function_id: &str, outcome: Result<Value, CallError>) -> String {
+    let message = Object::message("invocationresult")
+        .text("invocation_id", &id.to_string())
+        .text("function_id", function_id);
+    match outcome {
+        Ok(value) => message.raw("result", &value.to_string()).end(),
+        Err(error) => {
+            let error = Object::new()
+                .text("code", &error.code)
+                .raw("message", &quoted(&error.message))
+                .maybe_text("stacktrace", error.stacktrace.as_deref());
+            message.raw("error", &error.end()).end()
+        }
+    }
+}

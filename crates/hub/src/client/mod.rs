@@ -1,0 +1,146 @@
+//! The other side of the protocol: a worker of ours at a hub in another process.
+//!
+//! What is registered is kept and told to the hub again whenever the connection is back. A call while there
+//! is no connection fails at once.
+
+mod book;
+mod link;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use uuid::Uuid;
+
+use crate::error::{CallError, HubError};
+use crate::local::{LocalFunction, LocalTriggerType};
+use crate::wire::Object;
+use book::{Book, Subscription};
+
+/// How a client is made.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// Where the hub is, such as `ws://127.0.0.1:49134`.
+    pub url: String,
+    /// What the hub wants to see.
+    pub token: Option<String>,
+    /// What the worker is called.
+    pub name: String,
+}
+
+/// A connection to a hub; clones share it. It ends with the last of them.
+#[derive(Clone)]
+pub struct Client {
+    book: Arc<Mutex<Book>>,
+    _alive: Arc<DropGuard>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Connects. From then on, a connection that is lost is made again.
+    pub async fn connect(options: ClientOptions) -> Result<Self, HubError> {
+        let socket = link::open(&options).await?;
+        let book = Arc::new(Mutex::new(Book::default()));
+        let ended = CancellationToken::new();
+        // Connected from the start: who calls next must not find the link missing.
+        let messages = lock(&book).begin(&options.name);
+        tokio::spawn(link::keep(options, Arc::clone(&book), socket, messages, ended.clone()));
+        Ok(Self { book, _alive: Arc::new(ended.drop_guard()) })
+    }
+
+    /// Calls a function.
+    pub async fn call(&self, function_id: &str, data: &Value, timeout: Duration) -> Result<Value, CallError> {
+        let id = Uuid::new_v4();
+        let (sender, answer) = oneshot::channel();
+        let message = Object::message("invokefunction")
+            .text("invocation_id", &id.to_string())
+            .text("function_id", function_id)
+            .raw("data", &data.to_string());
+        {
+            let mut book = lock(&self.book);
+            if !book.send(message.end()) {
+                return Err(CallError::not_connected());
+            }
+            book.calls.insert(id, sender);
+        }
+        match tokio::time::timeout(timeout, answer).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(CallError::not_connected()),
+            Err(_) => {
+                lock(&self.book).calls.remove(&id);
+                Err(CallError::timeout(timeout))
+            }
+        }
+    }
+
+    /// Calls a function and does not wait for it. Without a connection, nothing happens.
+    pub fn call_void(&self, function_id: &str, data: &Value) {
+        lock(&self.book).send(book::void(function_id, data));
+    }
+
+    /// Offers a function to the others at the hub.
+    pub fn register_function(&self, function: LocalFunction) {
+        let mut book = lock(&self.book);
+        book.send(book::function(&function));
+        book.functions.insert(function.id.clone(), function);
+    }
+
+    /// No longer offers a function.
+    pub fn unregister_function(&self, id: &str) {
+        let mut book = lock(&self.book);
+        if book.functions.remove(id).is_some() {
+            book.send(Object::message("unregisterfunction").text("id", id).end());
+        }
+    }
+
+    /// Has a function called when something happens; gives the id of the subscription.
+    pub fn register_trigger(&self, trigger_type: &str, function_id: &str, config: &Value) -> String {
+        let id = Uuid::new_v4().to_string();
+        let trigger = Subscription {
+            trigger_type: trigger_type.to_owned(),
+            function_id: function_id.to_owned(),
+            config: config.clone(),
+        };
+        let mut book = lock(&self.book);
+        book.send(book::trigger(&id, &trigger));
+        book.triggers.insert(id.clone(), trigger);
+        id
+    }
+
+    /// Ends a subscription.
+    pub fn unregister_trigger(&self, id: &str) {
+        let mut book = lock(&self.book);
+        if let Some(trigger) = book.triggers.remove(id) {
+            let message = Object::message("unregistertrigger").text("id", id);
+            book.send(message.text("trigger_type", &trigger.trigger_type).end());
+        }
+    }
+
+    /// Offers a trigger type. Its subscriptions are kept here, and called by [`Client::fire`].
+    pub fn register_trigger_type(&self, kind: LocalTriggerType) {
+        let mut book = lock(&self.book);
+        book.send(book::trigger_type(&kind));
+        book.types.insert(kind.id.clone(), kind);
+    }
+
+    /// Tells everybody who subscribed to a trigger type of this client.
+    pub fn fire(&self, trigger_type: &str, payload: &Value) {
+        let book = lock(&self.book);
+        let concerned = book.subscribers.values().filter(|found| found.trigger_type == trigger_type);
+        for subscriber in concerned {
+            book.send(book::void(&subscriber.function_id, payload));
+        }
+    }
+}
+
+fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
+    // Its methods do not panic.
+    book.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,368 @@
+//! Calls on their way: from a caller to the owner of the function and back.
+//!
+//! A call is known by who runs it and its invocation id, so nobody can answer for another. It ends once: with
+//! an answer, with the end of its owner, or with the time it may take.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::{Core, Effect, Grant, Peer};
+use crate::error::CallError;
+use crate::wire::{Action, Invoke, Object, Outcome, Trace, quoted, with_caller};
+
+/// Who runs a call, and its id there.
+pub(super) type CallKey = (Peer, Uuid);
+
+/// Who waits for an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// A worker, with the id as it wrote it.
+    Worker(Peer, String),
+    /// Somebody in this process.
+    Local(u64),
+    /// Nobody: the answer is dropped.
+    Nobody,
+}
+
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) caller: Caller,
+    function_id: String,
+    trace: Trace,
+    deadline: Duration,
+}
+
+/// A function of this process that is to run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) id: Uuid,
+    pub(crate) function_id: String,
+    pub(crate) data: String,
+    pub(crate) caller: Option<Uuid>,
+}
+
+/// A call before it is known where it goes.
+struct Request<'a> {
+    caller: Caller,
+    /// The connection it came from.
+    from: Peer,
+    id: Option<Uuid>,
+    function_id: &'a str,
+    data: Cow<'a, str>,
+    trace: Trace,
+    metadata: Option<&'a RawValue>,
+}
+
+impl Core {
+    pub(super) fn invoke(&mut self, from: Peer, invoke: Invoke<'_>) {
+        let caller = match (&invoke.action, &invoke.id) {
+            (Action::Void, _) | (_, None) => Caller::Nobody,
+            (_, Some((_, text))) => Caller::Worker(from, text.clone()),
+        };
+        let id = invoke.id.as_ref().map(|(id, _)| *id).filter(|_| caller != Caller::Nobody);
+        let mut request = Request {
+            caller,
+            from,
+            id,
+            function_id: &invoke.function_id,
+            data: Cow::Borrowed(invoke.data),
+            trace: invoke.trace,
+            metadata: invoke.metadata,
+        };
+        if let Err(error) = self.check(&request) {
+            return self.fail(&request.caller, request.function_id, &request.trace, &error);
+        }
+        if let Action::Enqueue { queue } = invoke.action {
+            return self.enqueue(&request, queue);
+        }
+        let grant = self.grant(from);
+        match grant.as_deref().and_then(|grant| grant.hooks.middleware.as_deref()) {
+            Some(middleware) if !Grant::is_infrastructure(request.function_id) => {
+                let action = if invoke.action == Action::Void { r#"{"type":"void"}"# } else { "null" };
+                let context = grant.as_ref().map_or(Value::Null, |grant| grant.context.clone()).to_string();
+                let data = Object::new()
+                    .text("function_id", request.function_id)
+                    .raw("payload", &request.data)
+                    .raw("action", action)
+                    .raw("context", &context)
+                    .end();
+                request.data = Cow::Owned(data);
+                request.function_id = middleware;
+                self.dispatch(request);
+            }
+            _ => self.dispatch(request),
+        }
+    }
+
+    /// Somebody in this process calls a function.
+    pub(crate) fn call(&mut self, caller: Caller, function_id: &str, data: String) {
+        let (trace, from, data) = (Trace::default(), Peer::HUB, Cow::Owned(data));
+        self.dispatch(Request { caller, from, id: None, function_id, data, trace, metadata: None });
+    }
+
+    /// A caller in this process no longer waits.
+    pub(crate) fn abandon(&mut self, call: u64) {
+        for waiting in self.calls.values_mut().filter(|waiting| waiting.caller == Caller::Local(call)) {
+            waiting.caller = Caller::Nobody;
+        }
+    }
+
+    /// Whether the caller may make the call at all.
+    fn check(&self, request: &Request<'_>) -> Result<(), CallError> {
+        let Some(worker) = self.workers.get(&request.from) else { return Ok(()) };
+        if let Some(grant) = &worker.grant {
+            let found = self.functions.get(request.function_id).and_then(super::Function::owner);
+            let metadata = found.and_then(|(_, spec)| spec.metadata.as_ref());
+            if !grant.may_call(request.function_id, metadata) {
+                return Err(CallError::forbidden(request.function_id));
+            }
+        }
+        if worker.waiting >= self.limits.calls {
+            return Err(CallError::too_many(self.limits.calls));
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self, request: Request<'_>) {
+        if self.answer_builtin(
+            &request.caller,
+            request.from,
+            request.function_id,
+            &request.data,
+            &request.trace,
+        ) {
+            return;
+        }
+        let found = self.functions.get(request.function_id).and_then(super::Function::owner);
+        match found.map(|(peer, spec)| (peer, spec.remote)) {
+            None => {
+                let error = CallError::not_found(request.function_id);
+                self.fail(&request.caller, request.function_id, &request.trace, &error);
+            }
+            Some((_, true)) => {
+                let error = CallError::not_invokable(request.function_id);
+                self.fail(&request.caller, request.function_id, &request.trace, &error);
+            }
+            Some((Peer::HUB, _)) => self.run_here(request),
+            Some((peer, _)) => self.forward(peer, request),
+        }
+    }
+
+    fn run_here(&mut self, request: Request<'_>) {
+        let id = (self.ids)();
+        let caller = self.workers.get(&request.from).map(|worker| worker.id);
+        let function_id = request.function_id.to_owned();
+        let run = Run { id, function_id, data: request.data.clone().into_owned(), caller };
+        self.begin((Peer::HUB, id), request);
+        self.effects.push(Effect::Run(run));
+    }
+
+    fn forward(&mut self, peer: Peer, request: Request<'_>) {
+        // The id of the caller is passed through, unless the callee runs another call under it.
+        let id = match request.id.filter(|id| !self.calls.contains_key(&(peer, *id))) {
+            Some(id) => id,
+            None => (self.ids)(),
+        };
+        let caller = self.workers.get(&request.from).map(|worker| worker.id);
+        let Some(callee) = self.workers.get(&peer) else { return };
+        let own_name = callee.grant.as_ref().and_then(|grant| grant.prefix.as_deref());
+        let name = own_name.and_then(|prefix| request.function_id.strip_prefix(prefix));
+        let data = match caller {
+            Some(caller) => with_caller(&request.data, caller),
+            None => Cow::Borrowed(&*request.data),
+        };
+        let message = Object::message("invokefunction")
+            .text("invocation_id", &id.to_string())
+            .text("function_id", name.unwrap_or(request.function_id))
+            .raw("data", &data)
+            .maybe_text("traceparent", request.trace.parent.as_deref())
+            .maybe_text("baggage", baggage(&request.trace, request.function_id).as_deref())
+            .maybe_raw("metadata", request.metadata.map(RawValue::get))
+            .end();
+        if message.len() > callee.longest {
+            let error = CallError::too_large(message.len(), callee.longest);
+            return self.fail(&request.caller, request.function_id, &request.trace, &error);
+        }
+        self.begin((peer, id), request);
+        self.send(peer, message);
+    }
+
+    fn begin(&mut self, key: CallKey, request: Request<'_>) {
+        if let Caller::Worker(peer, _) = &request.caller
+            && let Some(worker) = self.workers.get_mut(peer)
+        {
+            worker.waiting += 1;
+        }
+        if let Some(worker) = self.workers.get_mut(&key.0) {
+            worker.running += 1;
+        }
+        let call = Call {
+            caller: request.caller,
+            function_id: request.function_id.to_owned(),
+            trace: request.trace,
+            deadline: self.now + self.limits.call_time,
+        };
+        self.calls.insert(key, call);
+    }
+
+    /// Takes the call out of the books.
+    fn end(&mut self, key: CallKey) -> Option<Call> {
+        let call = self.calls.remove(&key)?;
+        if let Caller::Worker(peer, _) = &call.caller
+            && let Some(worker) = self.workers.get_mut(peer)
+        {
+            worker.waiting = worker.waiting.saturating_sub(1);
+        }
+        if let Some(worker) = self.workers.get_mut(&key.0) {
+            worker.running = worker.running.saturating_sub(1);
+        }
+        Some(call)
+    }
+
+    /// A worker answers. An answer to a call that it was not given changes nothing.
+    pub(super) fn outcome(&mut self, peer: Peer, outcome: &Outcome<'_>) {
+        let Some(call) = self.end((peer, outcome.id)) else { return };
+        match outcome.error {
+            Some(error) => self.answer_error(&call.caller, &call.function_id, &call.trace, error.get()),
+            None => {
+                let result = outcome.result.map(RawValue::get);
+                self.succeed(&call.caller, &call.function_id, &call.trace, result);
+            }
+        }
+    }
+
+    /// A function of this process has ended.
+    pub(crate) fn finish(&mut self, id: Uuid, outcome: Result<Option<String>, CallError>) {
+        let Some(call) = self.end((Peer::HUB, id)) else { return };
+        match outcome {
+            Ok(result) => self.succeed(&call.caller, &call.function_id, &call.trace, result.as_deref()),
+            Err(error) => self.fail(&call.caller, &call.function_id, &call.trace, &error),
+        }
+    }
+
+    /// Calls that took too long end with an error.
+    pub(crate) fn expire(&mut self) {
+        let late = self.calls.iter().filter(|(_, call)| call.deadline <= self.now);
+        let keys: Vec<CallKey> = late.map(|(key, _)| *key).collect();
+        for key in keys {
+            if let Some(call) = self.end(key) {
+                let error = CallError::timeout(self.limits.call_time);
+                self.fail(&call.caller, &call.function_id, &call.trace, &error);
+            }
+        }
+    }
+
+    /// The calls that a connection was running are stopped; those it made have nobody to answer to.
+    pub(super) fn stop_calls(&mut self, peer: Peer) {
+        let running: Vec<CallKey> = self.calls.keys().filter(|key| key.0 == peer).copied().collect();
+        for key in running {
+            if let Some(call) = self.end(key) {
+                self.fail(&call.caller, &call.function_id, &call.trace, &CallError::stopped());
+            }
+        }
+        for call in self.calls.values_mut() {
+            if matches!(&call.caller, Caller::Worker(caller, _) if *caller == peer) {
+                call.caller = Caller::Nobody;
+            }
+        }
+    }
+
+    fn enqueue(&mut self, request: &Request<'_>, queue: String) {
+        let message_id = (self.ids)();
+        let receipt = Object::new().text("messageReceiptId", &message_id.to_string()).end();
+        let (function_id, data) = (request.function_id.to_owned(), request.data.clone().into_owned());
+        if self.owner_of(PROVIDER).is_some() {
+            let handed = Object::new()
+                .text("queue", &queue)
+                .text("function_id", &function_id)
+                .raw("data", &data)
+                .text("messageReceiptId", &message_id.to_string())
+                .maybe_text("traceparent", request.trace.parent.as_deref())
+                .maybe_text("baggage", request.trace.baggage.as_deref());
+            self.call(Caller::Nobody, PROVIDER, handed.end());
+        } else {
+            self.effects.push(Effect::Enqueue { queue, function_id, data, message_id });
+        }
+        self.succeed(&request.caller, request.function_id, &request.trace, Some(&receipt));
+    }
+
+    pub(super) fn succeed(
+        &mut self,
+        caller: &Caller,
+        function_id: &str,
+        trace: &Trace,
+        result: Option<&str>,
+    ) {
+        match caller {
+            Caller::Nobody => {}
+            Caller::Local(call) => {
+                let outcome = Ok(result.unwrap_or("null").to_owned());
+                self.effects.push(Effect::Answer { call: *call, outcome });
+            }
+            Caller::Worker(peer, id) => {
+                let message = answer(id, function_id, trace).maybe_raw("result", result).end();
+                let longest = self.workers.get(peer).map_or(usize::MAX, |worker| worker.longest);
+                if message.len() > longest {
+                    let error = CallError::too_large(message.len(), longest);
+                    return self.fail(caller, function_id, trace, &error);
+                }
+                self.send(*peer, message);
+            }
+        }
+    }
+
+    pub(super) fn fail(&mut self, caller: &Caller, function_id: &str, trace: &Trace, error: &CallError) {
+        match caller {
+            Caller::Nobody => {}
+            Caller::Local(call) => {
+                self.effects.push(Effect::Answer { call: *call, outcome: Err(error.clone()) });
+            }
+            Caller::Worker(..) => {
+                let error = Object::new()
+                    .text("code", &error.code)
+                    .raw("message", &quoted(&error.message))
+                    .maybe_text("stacktrace", error.stacktrace.as_deref());
+                self.answer_error(caller, function_id, trace, &error.end());
+            }
+        }
+    }
+
+    /// Passes an error on as its author wrote it.
+    fn answer_error(&mut self, caller: &Caller, function_id: &str, trace: &Trace, error: &str) {
+        match caller {
+            Caller::Nobody => {}
+            Caller::Local(call) => {
+                let outcome = Err(CallError::decode(error));
+                self.effects.push(Effect::Answer { call: *call, outcome });
+            }
+            Caller::Worker(peer, id) => {
+                let message = answer(id, function_id, trace).raw("error", error).end();
+                self.send(*peer, message);
+            }
+        }
+    }
+}
+
+/// The function of a worker that keeps queues.
+const PROVIDER: &str = "engine::queue::enqueue";
+
+fn answer(id: &str, function_id: &str, trace: &Trace) -> Object {
+    Object::message("invocationresult")
+        .text("invocation_id", id)
+        .text("function_id", function_id)
+        .maybe_text("traceparent", trace.parent.as_deref())
+        .maybe_text("baggage", trace.baggage.as_deref())
+}
+
+/// The baggage that the callee gets: a traced call also says which function it is of.
+fn baggage(trace: &Trace, function_id: &str) -> Option<String> {
+    match (&trace.baggage, &trace.parent) {
+        (Some(baggage), _) if !baggage.is_empty() => Some(format!("iii.function.id={function_id},{baggage}")),
+        (None, None) => None,
+        _ => Some(format!("iii.function.id={function_id}")),
+    }
+}

@@ -1,0 +1,78 @@
+//! Messages that SDKs of all generations really sent, one by one.
+
+use super::{Effect, Table};
+use serde_json::{Value, json};
+
+/// Recorded from Rust 0.11.3, 0.11.5 and 0.26, Node 0.9, 0.11.6 and 0.22.1, Python 0.11.3 and 0.25, and a probe.
+const FRAMES: &str = include_str!("frames.jsonl");
+
+/// What the probe sent to see it passed over.
+fn is_nonsense(message: &Value) -> bool {
+    message.is_string() || message["type"] == "fancy" || message["action"]["type"] == "weird"
+}
+
+#[test]
+fn every_message_of_an_sdk_is_understood_and_nonsense_is_passed_over() {
+    for line in FRAMES.lines() {
+        let recorded: Value = serde_json::from_str(line).unwrap();
+        let message = &recorded["message"];
+        let mut table = Table::new();
+        let worker = table.worker();
+        let text = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
+        table.core.receive(worker, &text);
+        let sent = table.sent();
+        let noted = table
+            .others
+            .iter()
+            .any(|effect| matches!(effect, Effect::Note(text) if text.contains("passed over")));
+        assert_eq!(noted, is_nonsense(message), "{line}");
+        let waits = message["type"] == "invokefunction"
+            && message["invocation_id"].is_string()
+            && message["action"]["type"] != "void"
+            && !is_nonsense(message);
+        let ran = table.others.iter().any(|effect| matches!(effect, Effect::Run(_)));
+        let answered = sent.iter().any(|(peer, answer)| {
+            *peer == worker
+                && answer["invocation_id"] == message["invocation_id"]
+                && answer["type"] == "invocationresult"
+        });
+        assert_eq!(answered || (ran && waits), waits, "{line}");
+    }
+}
+
+#[test]
+fn what_a_newcomer_hears_has_the_recorded_shape() {
+    let mut table = Table::new();
+    table.core.connect(super::Arrival::default());
+    let hello = table.sent().remove(0).1;
+    assert_eq!(
+        hello,
+        json!({ "type": "workerregistered", "worker_id": super::id(2), "reattach_token": super::id(3) })
+    );
+}
+
+#[test]
+fn blank_and_broken_messages_change_nothing() {
+    let mut table = Table::new();
+    let worker = table.worker();
+    let messages = [
+        "",
+        "  \n",
+        "null",
+        "[]",
+        "{}",
+        "{\"type\":7}",
+        "{\"type\":\"registerfunction\"}",
+        "{\"type\":\"registerfunction\",\"id\":\"  \"}",
+        "{\"type\":\"invokefunction\",\"function_id\":3}",
+        "{\"type\":\"invokefunction\",\"function_id\":\"a\",\"invocation_id\":\"not-a-uuid\",\"data\":{}}",
+        "{\"type\":\"invocationresult\"}",
+        "{\"type\":\"observe\",\"id\":\"x\"}",
+        "{\"type\":\"registertrigger\",\"id\":\"t\"}",
+    ];
+    for message in messages {
+        table.core.receive(worker, message);
+        assert_eq!(table.sent(), [], "{message}");
+    }
+    assert_eq!(table.says(worker, json!({ "type": "ping" })), [(worker, json!({ "type": "pong" }))]);
+}

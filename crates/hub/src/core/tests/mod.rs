@@ -1,0 +1,109 @@
+//! The core, driven by messages.
+
+mod frames;
+mod ownership;
+mod property;
+mod routing;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{Arrival, Core, Effect, Grant, Peer};
+use crate::limits::Limits;
+
+/// A core and the workers at it.
+struct Table {
+    core: Core,
+    /// What the core wanted besides messages.
+    others: Vec<Effect>,
+}
+
+impl Table {
+    fn new() -> Self {
+        Self::with(Limits::default())
+    }
+
+    /// Ids are numbers: the hub is 1, each worker takes two.
+    fn with(limits: Limits) -> Self {
+        let mut last = 0;
+        let ids = Box::new(move || {
+            last += 1;
+            Uuid::from_u128(last)
+        });
+        Self { core: Core::new(limits, ids), others: Vec::new() }
+    }
+
+    fn worker(&mut self) -> Peer {
+        self.worker_with(None)
+    }
+
+    fn worker_with(&mut self, grant: Option<Grant>) -> Peer {
+        let peer = self.core.connect(Arrival { grant: grant.map(std::sync::Arc::new), ..Arrival::default() });
+        self.core.effects();
+        peer
+    }
+
+    /// A worker says something; gives what is said to workers because of it.
+    fn says(&mut self, peer: Peer, message: Value) -> Vec<(Peer, Value)> {
+        self.core.receive(peer, &message.to_string());
+        self.sent()
+    }
+
+    fn leaves(&mut self, peer: Peer) -> Vec<(Peer, Value)> {
+        self.core.disconnect(peer);
+        self.sent()
+    }
+
+    fn sent(&mut self) -> Vec<(Peer, Value)> {
+        let mut sent = Vec::new();
+        for effect in self.core.effects() {
+            match effect {
+                Effect::Send(peer, text) => sent.push((peer, serde_json::from_str(&text).unwrap())),
+                other => self.others.push(other),
+            }
+        }
+        sent
+    }
+
+    fn passes(&mut self, time: Duration) -> Vec<(Peer, Value)> {
+        let now = self.core.now + time;
+        self.core.at(now).expire();
+        self.sent()
+    }
+}
+
+fn id(number: u128) -> String {
+    Uuid::from_u128(number).to_string()
+}
+
+fn function(id: &str) -> Value {
+    json!({ "type": "registerfunction", "id": id })
+}
+
+fn call(number: u128, function: &str, data: Value) -> Value {
+    json!({ "type": "invokefunction", "invocation_id": id(number), "function_id": function, "data": data })
+}
+
+fn result(number: u128, function: &str, result: Value) -> Value {
+    json!({ "type": "invocationresult", "invocation_id": id(number), "function_id": function, "result": result })
+}
+
+fn failure(number: u128, function: &str, code: &str, message: &str) -> Value {
+    let error = json!({ "code": code, "message": message });
+    json!({ "type": "invocationresult", "invocation_id": id(number), "function_id": function, "error": error })
+}
+
+fn trigger(name: &str, trigger_type: &str, function: &str) -> Value {
+    json!({ "type": "registertrigger", "id": name, "trigger_type": trigger_type, "function_id": function,
+        "config": {} })
+}
+
+fn untrigger(name: &str, trigger_type: &str) -> Value {
+    json!({ "type": "unregistertrigger", "id": name, "trigger_type": trigger_type })
+}
+
+fn offer(trigger_type: &str) -> Value {
+    json!({ "type": "registertriggertype", "id": trigger_type, "description": "d" })
+}

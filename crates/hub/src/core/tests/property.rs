@@ -1,0 +1,146 @@
+//! Whatever workers do, the books are right.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
+use serde_json::{Value, json};
+
+use super::{Peer, Table, call, function, offer, trigger, untrigger};
+
+/// Something that a worker does; workers, functions, types and triggers are few, so that they meet.
+#[derive(Debug, Clone)]
+enum Deed {
+    Come,
+    Leave(usize),
+    Register(usize, u8),
+    Unregister(usize, u8),
+    Offer(usize, u8),
+    Withdraw(usize, u8),
+    Subscribe(usize, u8, u8, u8),
+    Unsubscribe(usize, u8),
+    Call(usize, u8),
+    Answer(usize),
+}
+
+fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    let deed =
+        (0..10u8, any::<usize>(), 0..3u8, 0..2u8, 0..4u8).prop_map(|(kind, who, function, offered, name)| {
+            match kind {
+                0 => Deed::Come,
+                1 => Deed::Leave(who),
+                2 => Deed::Register(who, function),
+                3 => Deed::Unregister(who, function),
+                4 => Deed::Offer(who, offered),
+                5 => Deed::Withdraw(who, offered),
+                6 => Deed::Subscribe(who, name, offered, function),
+                7 => Deed::Unsubscribe(who, name),
+                8 => Deed::Call(who, function),
+                _ => Deed::Answer(usize::from(name)),
+            }
+        });
+    proptest::collection::vec(deed, 1..80)
+}
+
+/// What providers know, and calls that are under way: what the messages said.
+#[derive(Default)]
+struct Heard {
+    triggers: BTreeMap<Peer, BTreeMap<String, Value>>,
+    running: Vec<(Peer, Value)>,
+    answered: BTreeMap<String, usize>,
+}
+
+impl Heard {
+    fn hear(&mut self, sent: Vec<(Peer, Value)>) {
+        for (peer, message) in sent {
+            let id = message["id"].as_str().unwrap_or_default().to_owned();
+            match message["type"].as_str().unwrap() {
+                "registertrigger" => drop(self.triggers.entry(peer).or_default().insert(id, message)),
+                "unregistertrigger" => drop(self.triggers.entry(peer).or_default().remove(&id)),
+                "invokefunction" => self.running.push((peer, message)),
+                "invocationresult" => {
+                    let call = message["invocation_id"].as_str().unwrap().to_owned();
+                    *self.answered.entry(call).or_default() += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn name(kind: &str, number: u8) -> String {
+    format!("{kind}{number}")
+}
+
+fn check(table: &Table, heard: &Heard) -> Result<(), proptest::test_runner::TestCaseError> {
+    let core = &table.core;
+    let living: BTreeSet<Peer> = core.workers.keys().copied().chain([Peer::HUB]).collect();
+    for function in core.functions.values() {
+        prop_assert!(!function.registrations.is_empty());
+        prop_assert!(function.registrations.iter().all(|(owner, _)| living.contains(owner)));
+    }
+    prop_assert!(core.triggers.values().all(|trigger| living.contains(&trigger.owner)));
+    prop_assert!(core.calls.keys().all(|(callee, _)| living.contains(callee)));
+    // Every living provider knows exactly the triggers of its types that count.
+    let mut wanted: BTreeMap<Peer, BTreeSet<&String>> = BTreeMap::new();
+    for (id, trigger) in &core.triggers {
+        let provider = core.types.get(&trigger.trigger_type).and_then(|found| found.providers.last());
+        if let Some(provider) = provider.filter(|_| !core.is_outdone(trigger.owner, &trigger.function_id)) {
+            wanted.entry(*provider).or_default().insert(id);
+        }
+    }
+    for peer in core.workers.keys() {
+        let known = heard.triggers.get(peer).map(|known| known.keys().collect()).unwrap_or_default();
+        prop_assert_eq!(wanted.get(peer).cloned().unwrap_or_default(), known);
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn providers_know_what_counts_and_calls_end_once(deeds in deeds()) {
+        let mut table = Table::new();
+        let mut heard = Heard::default();
+        let mut workers = vec![table.worker(), table.worker()];
+        let mut calls = 1000;
+        for deed in deeds {
+            let pick = |who: usize| workers.get(who % workers.len().max(1)).copied();
+            let sent = match deed {
+                Deed::Come => {
+                    workers.push(table.worker());
+                    Vec::new()
+                }
+                Deed::Leave(who) if !workers.is_empty() => {
+                    let peer = workers.remove(who % workers.len());
+                    heard.running.retain(|(callee, _)| *callee != peer);
+                    table.leaves(peer)
+                }
+                Deed::Answer(which) if !heard.running.is_empty() => {
+                    let (callee, asked) = heard.running.remove(which % heard.running.len());
+                    table.says(callee, json!({ "type": "invocationresult", "function_id": asked["function_id"],
+                        "invocation_id": asked["invocation_id"], "result": 1 }))
+                }
+                Deed::Leave(_) | Deed::Answer(_) => Vec::new(),
+                Deed::Register(who, f) => pick(who).map(|peer| table.says(peer, function(&name("f", f)))).unwrap_or_default(),
+                Deed::Unregister(who, f) => pick(who).map(|peer| table.says(peer, json!({ "type": "unregisterfunction", "id": name("f", f) }))).unwrap_or_default(),
+                Deed::Offer(who, t) => pick(who).map(|peer| table.says(peer, offer(&name("t", t)))).unwrap_or_default(),
+                Deed::Withdraw(who, t) => pick(who).map(|peer| table.says(peer, json!({ "type": "unregistertriggertype", "id": name("t", t) }))).unwrap_or_default(),
+                Deed::Subscribe(who, x, t, f) => pick(who).map(|peer| table.says(peer, trigger(&name("x", x), &name("t", t), &name("f", f)))).unwrap_or_default(),
+                Deed::Unsubscribe(who, x) => pick(who).map(|peer| table.says(peer, untrigger(&name("x", x), "t"))).unwrap_or_default(),
+                Deed::Call(who, f) => {
+                    calls += 1;
+                    pick(who).map(|peer| table.says(peer, call(calls, &name("f", f), Value::Null))).unwrap_or_default()
+                }
+            };
+            heard.hear(sent);
+            check(&table, &heard)?;
+        }
+        // When all have gone, nothing is left and no call was answered twice.
+        for peer in workers {
+            let sent = table.leaves(peer);
+            heard.hear(sent);
+        }
+        prop_assert!(table.core.calls.is_empty() && table.core.triggers.is_empty());
+        prop_assert!(table.core.functions.values().all(|function| function.registrations[0].0 == Peer::HUB));
+        prop_assert!(heard.answered.values().all(|count| *count == 1));
+    }
+}

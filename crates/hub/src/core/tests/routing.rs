@@ -1,0 +1,245 @@
+//! Where calls go and how they end.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Effect, Grant, Limits, Table, call, failure, function, id, result};
+use crate::core::{Exposed, Hooks};
+
+#[test]
+fn a_call_goes_to_the_owner_and_its_answer_back_as_recorded() {
+    let mut table = Table::new();
+    let (owner, caller) = (table.worker(), table.worker());
+    table.says(owner, function("probe::echo"));
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let asked = json!({ "type": "invokefunction", "invocation_id": id(99), "function_id": "probe::echo",
+        "data": { "x": 1 }, "traceparent": trace, "baggage": "k=v", "metadata": { "m": 1 } });
+    let forwarded = json!({ "type": "invokefunction", "invocation_id": id(99), "function_id": "probe::echo",
+        "data": { "x": 1, "_caller_worker_id": id(4) }, "traceparent": trace,
+        "baggage": "iii.function.id=probe::echo,k=v", "metadata": { "m": 1 } });
+    assert_eq!(table.says(caller, asked), [(owner, forwarded)]);
+    let answered = json!({ "type": "invocationresult", "invocation_id": id(99), "function_id": "probe::echo",
+        "traceparent": trace, "baggage": "k=v", "result": { "x": 1 } });
+    assert_eq!(table.says(owner, result(99, "probe::echo", json!({ "x": 1 }))), [(caller, answered)]);
+}
+
+#[test]
+fn payloads_that_are_no_objects_are_passed_on_as_they_are() {
+    let mut table = Table::new();
+    let (owner, caller) = (table.worker(), table.worker());
+    table.says(owner, function("f"));
+    for (number, data) in [(50, json!([1, 2])), (51, json!("x")), (52, Value::Null), (53, json!(1.5))] {
+        assert_eq!(table.says(caller, call(number, "f", data.clone())), [(owner, call(number, "f", data))]);
+    }
+    let without = json!({ "type": "invokefunction", "invocation_id": id(54), "function_id": "f" });
+    assert_eq!(table.says(caller, without), [(owner, call(54, "f", Value::Null))]);
+}
+
+#[test]
+fn void_calls_get_a_fresh_id_and_no_answer() {
+    let mut table = Table::new();
+    let (owner, caller) = (table.worker(), table.worker());
+    table.says(owner, function("f"));
+    let mut asked = call(99, "f", json!([]));
+    asked["action"] = json!({ "type": "void" });
+    let sent = table.says(caller, asked);
+    let fresh = id(6);
+    assert_eq!(sent[0].1["invocation_id"], fresh);
+    assert_eq!(table.says(owner, result(6, "f", json!(1))), []);
+    let unnamed = json!({ "type": "invokefunction", "function_id": "none::such", "data": {} });
+    assert_eq!(table.says(caller, unnamed), []);
+}
+
+#[test]
+fn an_unknown_function_is_an_error() {
+    let mut table = Table::new();
+    let caller = table.worker();
+    let error =
+        failure(9, "no::such", "function_not_found", "Function no::such not found in namespace default.");
+    assert_eq!(table.says(caller, call(9, "no::such", json!({}))), [(caller, error)]);
+}
+
+#[test]
+fn a_function_behind_a_url_is_listed_but_not_called() {
+    let mut table = Table::new();
+    let worker = table.worker();
+    let registered = json!({ "type": "registerfunction", "id": "web::f",
+        "invocation": { "url": "http://169.254.169.254/", "method": "GET" } });
+    table.says(worker, registered);
+    let sent = table.says(worker, call(9, "web::f", json!({})));
+    assert_eq!(sent[0].1["error"]["code"], "function_not_invokable");
+    let listed = table.says(worker, call(10, "engine::functions::list", json!({ "prefix": "web::" })));
+    assert_eq!(listed[0].1["result"]["functions"][0]["function_id"], "web::f");
+}
+
+#[test]
+fn an_error_is_passed_on_as_its_author_wrote_it() {
+    let mut table = Table::new();
+    let (owner, caller) = (table.worker(), table.worker());
+    table.says(owner, function("f"));
+    table.says(caller, call(9, "f", json!({})));
+    let error = json!({ "type": "invocationresult", "invocation_id": id(9), "function_id": "f",
+        "error": { "code": "invocation_failed", "message": "kapow", "stacktrace": "at", "more": 1 } });
+    assert_eq!(table.says(owner, error.clone()), [(caller, error)]);
+}
+
+#[test]
+fn a_worker_that_dies_in_a_call_stops_it() {
+    let mut table = Table::new();
+    let (owner, caller) = (table.worker(), table.worker());
+    table.says(owner, function("f"));
+    table.says(caller, call(9, "f", json!({})));
+    let stopped = failure(9, "f", "invocation_stopped", "Invocation stopped");
+    assert_eq!(table.leaves(owner), [(caller, stopped)]);
+}
+
+#[test]
+fn nobody_answers_for_another_and_nobody_answers_twice() {
+    let mut table = Table::new();
+    let (owner, caller, stranger) = (table.worker(), table.worker(), table.worker());
+    table.says(owner, function("f"));
+    table.says(caller, call(9, "f", json!({})));
+    assert_eq!(table.says(stranger, result(9, "f", json!("forged"))), []);
+    assert_eq!(table.says(caller, result(9, "f", json!("forged"))), []);
+    assert_eq!(table.says(owner, result(9, "f", json!(1))), [(caller, result(9, "f", json!(1)))]);
+    assert_eq!(table.says(owner, result(9, "f", json!(2))), []);
+}
+
+#[test]
+fn two_callers_may_use_the_same_id() {
+    let mut table = Table::new();
+    let (owner, one, other) = (table.worker(), table.worker(), table.worker());
+    table.says(owner, function("f"));
+    table.says(one, call(9, "f", json!(1)));
+    let second = table.says(other, call(9, "f", json!(2)));
+    let minted = second[0].1["invocation_id"].clone();
+    assert_ne!(minted, id(9));
+    let answer =
+        json!({ "type": "invocationresult", "invocation_id": minted, "function_id": "f", "result": 2 });
+    assert_eq!(table.says(owner, answer), [(other, result(9, "f", json!(2)))]);
+    assert_eq!(table.says(owner, result(9, "f", json!(1))), [(one, result(9, "f", json!(1)))]);
+}
+
+#[test]
+fn a_call_that_nobody_answers_ends_in_time() {
+    let mut table = Table::with(Limits { call_time: Duration::from_secs(5), ..Limits::default() });
+    let (owner, caller) = (table.worker(), table.worker());
+    table.says(owner, function("f"));
+    table.says(caller, call(9, "f", json!({})));
+    assert_eq!(table.passes(Duration::from_secs(4)), []);
+    let late = failure(9, "f", "TIMEOUT", "invocation timed out after 5000ms");
+    assert_eq!(table.passes(Duration::from_secs(1)), [(caller, late)]);
+    assert_eq!(table.says(owner, result(9, "f", json!(1))), []);
+}
+
+#[test]
+fn functions_that_call_each_other_in_a_circle_run_into_a_limit() {
+    let mut table = Table::with(Limits { calls: 3, ..Limits::default() });
+    let worker = table.worker();
+    table.says(worker, function("f"));
+    for number in 10..13 {
+        assert_eq!(table.says(worker, call(number, "f", Value::Null)).len(), 1);
+    }
+    let refused = table.says(worker, call(13, "f", Value::Null));
+    assert_eq!(refused[0].1["error"]["code"], "invocation_error");
+    table.says(worker, result(12, "f", Value::Null));
+    assert_eq!(table.says(worker, call(14, "f", Value::Null)), [(worker, call(14, "f", Value::Null))]);
+}
+
+#[test]
+fn an_enqueued_call_is_receipted_at_once_and_given_to_a_provider_if_there_is_one() {
+    let mut table = Table::new();
+    let caller = table.worker();
+    let mut asked = call(9, "f", json!({ "n": 1 }));
+    asked["action"] = json!({ "type": "enqueue", "queue": "q" });
+    let receipt = |number| result(9, "f", json!({ "messageReceiptId": id(number) }));
+    assert_eq!(table.says(caller, asked.clone()), [(caller, receipt(4))]);
+    assert!(matches!(&table.others[0], Effect::Enqueue { queue, .. } if queue == "q"));
+
+    let provider = table.worker();
+    table.says(provider, function("engine::queue::enqueue"));
+    let sent = table.says(caller, asked);
+    let handed = json!({ "queue": "q", "function_id": "f", "data": { "n": 1 }, "messageReceiptId": id(7) });
+    assert_eq!((sent[0].0, &sent[0].1["data"]), (provider, &handed));
+    assert_eq!(sent[1], (caller, receipt(7)));
+}
+
+#[test]
+fn what_is_too_long_for_a_worker_is_an_error_and_not_sent() {
+    let mut table = Table::new();
+    let (python, caller) = (table.worker(), table.worker());
+    table.says(python, function("f"));
+    let about = json!({ "runtime": "python", "version": "0.11.3" });
+    table.says(
+        python,
+        json!({ "type": "invokefunction", "function_id": "engine::workers::register",
+        "data": about, "action": { "type": "void" } }),
+    );
+    let sent = table.says(caller, call(9, "f", json!("x".repeat(1024 * 1024))));
+    assert_eq!(
+        (sent.len(), sent[0].0, &sent[0].1["error"]["code"]),
+        (1, caller, &json!("payload_too_large"))
+    );
+}
+
+#[test]
+fn a_connection_may_do_what_it_was_granted() {
+    let grant = Grant {
+        allowed: vec!["a::*".to_owned()],
+        forbidden: vec!["a::secret".to_owned()],
+        exposed: vec![Exposed::Marked(serde_json::Map::from_iter([("open".to_owned(), json!(true))]))],
+        trigger_types: Some(vec!["t".to_owned()]),
+        may_register_functions: true,
+        may_register_types: false,
+        prefix: Some("guest::".to_owned()),
+        context: json!({ "who": "guest" }),
+        hooks: Hooks::default(),
+    };
+    let mut table = Table::new();
+    let (owner, guest) = (table.worker(), table.worker_with(Some(grant)));
+    for id in ["a::f", "a::secret", "b::f"] {
+        table.says(owner, function(id));
+    }
+    table.says(owner, json!({ "type": "registerfunction", "id": "b::open", "metadata": { "open": true } }));
+    for (called, allowed) in [("a::f", true), ("a::secret", false), ("b::f", false), ("b::open", true)] {
+        let sent = table.says(guest, call(9, called, Value::Null));
+        assert_eq!(sent[0].0, if allowed { owner } else { guest }, "{called}");
+        assert_eq!(sent[0].1["error"]["code"] == "FORBIDDEN", !allowed, "{called}");
+        table.says(owner, result(9, called, Value::Null));
+    }
+    // Its functions are known by a name of their own, of which it knows nothing.
+    table.says(guest, function("mine"));
+    assert_eq!(
+        table.says(owner, call(9, "guest::mine", Value::Null)),
+        [(guest, call(9, "mine", Value::Null))]
+    );
+    let listed = table.says(guest, call(10, "engine::functions::list", json!({})));
+    assert_eq!(listed[0].1["error"]["code"], "FORBIDDEN");
+    let refused = table.says(guest, super::trigger("x", "other", "guest::mine"));
+    assert_eq!(refused[0].1["error"]["code"], "trigger_registration_failed");
+    assert_eq!(table.says(guest, super::offer("mine")), []);
+    assert!(!table.core.types.contains_key("mine"));
+}
+
+#[test]
+fn the_middleware_has_the_calls_of_its_listener() {
+    let grant = Grant {
+        allowed: vec!["*".to_owned()],
+        forbidden: Vec::new(),
+        exposed: Vec::new(),
+        trigger_types: None,
+        may_register_functions: true,
+        may_register_types: true,
+        prefix: None,
+        context: json!({ "who": "guest" }),
+        hooks: Hooks { middleware: Some("gate".to_owned()), ..Hooks::default() },
+    };
+    let mut table = Table::new();
+    let (owner, guest) = (table.worker(), table.worker_with(Some(grant)));
+    table.says(owner, function("gate"));
+    let sent = table.says(guest, call(9, "f", json!([1])));
+    let data = json!({ "function_id": "f", "payload": [1], "action": null, "context": { "who": "guest" },
+        "_caller_worker_id": id(4) });
+    assert_eq!(sent, [(owner, call(9, "gate", data))]);
+}

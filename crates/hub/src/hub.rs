@@ -1,0 +1,442 @@
+//! The hub: the decisions of the core, carried out.
+//!
+//! Everything happens under one lock that is held for the decision and for handing out its effects, never
+//! across an await. So what is sent to a worker has the order in which it was decided.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use meerkat_store::Store;
+use serde_json::{Value, json};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::channels::Channels;
+use crate::core::{Arrival, Caller, Core, Effect, FunctionSpec, Peer, Run};
+use crate::error::{CallError, HubError};
+use crate::limits::Limits;
+use crate::local::{FunctionInfo, Handler, Invocation, LocalFunction, LocalTriggerType, TriggerHost};
+use crate::queue::Queues;
+use crate::state::{CHANGED, Changed, State};
+
+/// How many events a subscriber in this process may be behind.
+const BACKLOG: usize = 1024;
+/// How long changes of the functions are gathered before their watchers are told.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// Told of what whoever runs the hub may want to know.
+pub(crate) type Log = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// How a hub is made.
+pub struct HubOptions {
+    /// Where `state::*` and queues are kept.
+    pub store: Arc<dyn Store>,
+    /// How much a worker may ask for.
+    pub limits: Limits,
+    /// Told what was passed over, refused or dropped.
+    pub log: Option<Log>,
+}
+
+impl std::fmt::Debug for HubOptions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("HubOptions").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl HubOptions {
+    /// A hub on this store, with the usual limits.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, limits: Limits::default(), log: None }
+    }
+}
+
+/// A hub; clones are the same one.
+#[derive(Clone)]
+pub struct Hub {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Hub {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Hub").finish_non_exhaustive()
+    }
+}
+
+pub(crate) struct Shared {
+    inner: Mutex<Inner>,
+    pub(crate) limits: Limits,
+    pub(crate) state: State,
+    pub(crate) channels: Channels,
+    pub(crate) queues: Queues,
+    changes: watch::Sender<u64>,
+    last_call: AtomicU64,
+    started: Instant,
+    log: Option<Log>,
+}
+
+struct Inner {
+    core: Core,
+    peers: HashMap<Peer, Outgoing>,
+    answers: HashMap<u64, oneshot::Sender<Result<String, CallError>>>,
+    handlers: HashMap<String, Handler>,
+    hosts: HashMap<String, Arc<dyn TriggerHost>>,
+    watchers: HashMap<String, broadcast::Sender<Arc<Value>>>,
+}
+
+/// The way to a connected worker.
+struct Outgoing {
+    messages: mpsc::UnboundedSender<String>,
+    queued: Arc<AtomicUsize>,
+    ended: CancellationToken,
+}
+
+/// What a connection's task has of the hub.
+pub(crate) struct Link {
+    pub(crate) peer: Peer,
+    pub(crate) messages: mpsc::UnboundedReceiver<String>,
+    pub(crate) queued: Arc<AtomicUsize>,
+    pub(crate) ended: CancellationToken,
+}
+
+impl Hub {
+    /// Makes a hub that nobody reaches yet. Its tasks end when the last clone is dropped.
+    #[must_use]
+    pub fn new(options: HubOptions) -> Self {
+        let mut core = Core::new(options.limits.clone(), Box::new(Uuid::new_v4));
+        core.provide_type(CHANGED, "Fires when a value of the state changes.");
+        let inner = Inner {
+            core,
+            peers: HashMap::new(),
+            answers: HashMap::new(),
+            handlers: HashMap::new(),
+            hosts: HashMap::new(),
+            watchers: HashMap::new(),
+        };
+        let shared = Arc::new_cyclic(|weak: &Weak<Shared>| Shared {
+            inner: Mutex::new(inner),
+            state: State(Arc::clone(&options.store)),
+            channels: Channels::new(options.limits.channels),
+            queues: Queues::new(weak.clone(), State(options.store), options.limits.queued_calls),
+            changes: watch::Sender::new(0),
+            last_call: AtomicU64::new(0),
+            started: Instant::now(),
+            limits: options.limits,
+            log: options.log,
+        });
+        tokio::spawn(sweep(Arc::downgrade(&shared)));
+        tokio::spawn(announce(Arc::downgrade(&shared), shared.changes.subscribe()));
+        shared.queues.resume();
+        Self { shared }
+    }
+
+    /// Puts a function on the hub.
+    pub fn register(&self, function: LocalFunction) -> Result<(), HubError> {
+        let LocalFunction { id, description, request_format, response_format, metadata, handler } = function;
+        let taken = crate::core::BUILTINS.iter().any(|(builtin, _)| *builtin == id);
+        let mut inner = self.shared.lock();
+        if taken || inner.handlers.contains_key(&id) {
+            return Err(HubError::Taken { id });
+        }
+        inner.handlers.insert(id.clone(), handler);
+        let spec = FunctionSpec { description, request_format, response_format, metadata, remote: false };
+        self.shared.decide(&mut inner, |core| core.provide(&id, spec));
+        Ok(())
+    }
+
+    /// Puts a trigger type on the hub. Triggers that wait for it are there at once.
+    pub fn register_trigger_type(&self, kind: LocalTriggerType) -> Result<(), HubError> {
+        let LocalTriggerType { id, description, host } = kind;
+        let mut inner = self.shared.lock();
+        if id == CHANGED || id.starts_with("engine::") || inner.watchers.contains_key(&id) {
+            return Err(HubError::Taken { id });
+        }
+        inner.watchers.insert(id.clone(), broadcast::Sender::new(BACKLOG));
+        if let Some(host) = host {
+            inner.hosts.insert(id.clone(), host);
+        }
+        self.shared.decide(&mut inner, |core| core.provide_type(&id, &description));
+        Ok(())
+    }
+
+    /// Tells everybody who subscribed to a trigger type of this process, and waits for nobody.
+    pub fn fire(&self, trigger_type: &str, payload: &Value) {
+        self.shared.fire(trigger_type, payload, &|_| true);
+    }
+
+    /// Subscribes to a trigger type of this process; `None` if there is none of this id.
+    #[must_use]
+    pub fn subscribe(&self, trigger_type: &str) -> Option<broadcast::Receiver<Arc<Value>>> {
+        self.shared.lock().watchers.get(trigger_type).map(broadcast::Sender::subscribe)
+    }
+
+    /// Calls a function, wherever it is.
+    pub async fn call(&self, function_id: &str, data: &Value, timeout: Duration) -> Result<Value, CallError> {
+        self.shared.call(function_id, data, timeout).await
+    }
+
+    /// Calls a function and does not wait for it.
+    pub fn call_void(&self, function_id: &str, data: &Value) {
+        self.shared.act(|core| core.call(Caller::Nobody, function_id, data.to_string()));
+    }
+
+    /// Lists the functions that can be called, those of the hub itself left out.
+    #[must_use]
+    pub fn functions(&self) -> Vec<FunctionInfo> {
+        let list = self.shared.act(|core| core.list_functions(Peer::HUB, &json!({})));
+        let rows = list["functions"].as_array().cloned().unwrap_or_default();
+        let text = |row: &Value, name: &str| row[name].as_str().map(str::to_owned);
+        let some = |row: &Value, name: &str| Some(row[name].clone()).filter(|value| !value.is_null());
+        rows.iter()
+            .map(|row| FunctionInfo {
+                id: text(row, "function_id").unwrap_or_default(),
+                description: text(row, "description"),
+                request_format: some(row, "request_format"),
+                response_format: some(row, "response_format"),
+                metadata: some(row, "metadata"),
+            })
+            .filter(|info| !info.id.starts_with("state::"))
+            .collect()
+    }
+
+    /// Grows when functions come or go.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // The core does not panic; should it, its tables are still better than no hub.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the core what happened and does what it says.
+    pub(crate) fn act<T>(&self, tell: impl FnOnce(&mut Core) -> T) -> T {
+        self.decide(&mut self.lock(), tell)
+    }
+
+    fn decide<T>(&self, inner: &mut Inner, tell: impl FnOnce(&mut Core) -> T) -> T {
+        let said = tell(inner.core.at(self.started.elapsed()));
+        loop {
+            let effects = inner.core.effects();
+            if effects.is_empty() {
+                return said;
+            }
+            for effect in effects {
+                self.carry_out(inner, effect);
+            }
+        }
+    }
+
+    fn carry_out(&self, inner: &mut Inner, effect: Effect) {
+        if let Some((trigger_type, payload)) = effect.event() {
+            call_all(&mut inner.core, trigger_type, &payload, &|_| true);
+        }
+        match effect {
+            Effect::Send(peer, message) => self.send(inner, peer, message),
+            Effect::Drop(peer) => {
+                if let Some(outgoing) = inner.peers.remove(&peer) {
+                    outgoing.ended.cancel();
+                }
+            }
+            Effect::Run(run) => self.run(inner, run),
+            Effect::Answer { call, outcome } => {
+                if let Some(waiting) = inner.answers.remove(&call) {
+                    // Whoever asked may have gone.
+                    let _ = waiting.send(outcome);
+                }
+            }
+            Effect::Placed { trigger_type, id, function_id, config } => {
+                if let Some(host) = inner.hosts.get(&trigger_type) {
+                    host.register(&id, &function_id, &config);
+                }
+            }
+            Effect::Removed { trigger_type, id } => {
+                if let Some(host) = inner.hosts.get(&trigger_type) {
+                    host.unregister(&id);
+                }
+            }
+            Effect::Enqueue { queue, function_id, data, message_id } => {
+                self.queues.push(&queue, function_id, data, message_id);
+            }
+            Effect::FunctionsChanged => self.changes.send_modify(|count| *count += 1),
+            Effect::WorkerChanged { .. } => {}
+            Effect::Note(text) => self.note(&text),
+        }
+    }
+
+    fn send(&self, inner: &mut Inner, peer: Peer, message: String) {
+        let Some(outgoing) = inner.peers.get(&peer) else { return };
+        let queued = outgoing.queued.fetch_add(message.len(), Ordering::Relaxed) + message.len();
+        if queued > self.limits.queued_bytes {
+            self.note("a worker that does not read was dropped");
+            outgoing.ended.cancel();
+            return;
+        }
+        // A task that has ended tells the core itself.
+        let _ = outgoing.messages.send(message);
+    }
+
+    /// Runs a function of this process in a task of its own.
+    fn run(&self, inner: &mut Inner, run: Run) {
+        let handler = inner.handlers.get(&run.function_id).cloned();
+        let (state, channels) = (self.state.clone(), self.channels.clone());
+        let shared = self.queues.hub();
+        tokio::spawn(async move {
+            let Run { id, function_id, data, caller } = run;
+            let data: Value = serde_json::from_str(&data).unwrap_or_default();
+            let mut changed = None;
+            let outcome = match handler {
+                Some(handler) => {
+                    let caller = caller.map(|id| id.to_string());
+                    handler(Invocation { function_id, data, caller }).await
+                }
+                None if function_id == "engine::channels::create" => channels.create(&data),
+                None => state.run(&function_id, data).await.map(|(result, change)| {
+                    changed = change;
+                    result
+                }),
+            };
+            let Some(shared) = shared.upgrade() else { return };
+            let result = outcome.map(|value| (!value.is_null()).then(|| value.to_string()));
+            shared.act(|core| core.finish(id, result));
+            if let Some(changed) = changed {
+                shared.tell_state(&changed);
+            }
+        });
+    }
+
+    pub(crate) async fn call(
+        &self,
+        function_id: &str,
+        data: &Value,
+        timeout: Duration,
+    ) -> Result<Value, CallError> {
+        let call = self.last_call.fetch_add(1, Ordering::Relaxed) + 1;
+        let (sender, answer) = oneshot::channel();
+        {
+            let mut inner = self.lock();
+            inner.answers.insert(call, sender);
+            self.decide(&mut inner, |core| core.call(Caller::Local(call), function_id, data.to_string()));
+        }
+        match tokio::time::timeout(timeout, answer).await {
+            Ok(Ok(outcome)) => {
+                let text = outcome?;
+                serde_json::from_str(&text)
+                    .map_err(|error| CallError::new("serialization_error", error.to_string()))
+            }
+            Ok(Err(_)) => Err(CallError::stopped()),
+            Err(_) => {
+                let mut inner = self.lock();
+                inner.answers.remove(&call);
+                self.decide(&mut inner, |core| core.abandon(call));
+                Err(CallError::timeout(timeout))
+            }
+        }
+    }
+
+    fn fire(&self, trigger_type: &str, payload: &Value, concerned: &dyn Fn(&Value) -> bool) {
+        let mut inner = self.lock();
+        if let Some(watchers) = inner.watchers.get(trigger_type) {
+            // Nobody may listen.
+            let _ = watchers.send(Arc::new(payload.clone()));
+        }
+        self.decide(&mut inner, |core| call_all(core, trigger_type, payload, concerned));
+    }
+
+    /// Tells the watchers of the state; some want a function to be asked first.
+    fn tell_state(&self, changed: &Changed) {
+        let subscribers = self.act(|core| core.subscribers(CHANGED));
+        if subscribers.is_empty() {
+            return;
+        }
+        let payload = changed.payload();
+        for subscriber in subscribers {
+            let config: Value = serde_json::from_str(&subscriber.config).unwrap_or_default();
+            if !changed.concerns(&config) {
+                continue;
+            }
+            let function_id = subscriber.function_id;
+            let Some(condition) = config["condition_function_id"].as_str().map(str::to_owned) else {
+                self.act(|core| core.call(Caller::Nobody, &function_id, payload.to_string()));
+                continue;
+            };
+            let (shared, payload, limit) = (self.queues.hub(), payload.clone(), self.limits.call_time);
+            tokio::spawn(async move {
+                let Some(shared) = shared.upgrade() else { return };
+                if shared.call(&condition, &payload, limit).await == Ok(Value::Bool(true)) {
+                    shared.act(|core| core.call(Caller::Nobody, &function_id, payload.to_string()));
+                }
+            });
+        }
+    }
+
+    /// A worker connected.
+    pub(crate) fn connect(&self, arrival: Arrival) -> Link {
+        let (sender, messages) = mpsc::unbounded_channel();
+        let (queued, ended) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
+        let mut inner = self.lock();
+        let peer = inner.core.connect(arrival);
+        let outgoing = Outgoing { messages: sender, queued: Arc::clone(&queued), ended: ended.clone() };
+        inner.peers.insert(peer, outgoing);
+        self.decide(&mut inner, |_| ());
+        Link { peer, messages, queued, ended }
+    }
+
+    /// A worker is gone.
+    pub(crate) fn disconnect(&self, peer: Peer) {
+        let mut inner = self.lock();
+        inner.peers.remove(&peer);
+        self.decide(&mut inner, |core| core.disconnect(peer));
+    }
+
+    pub(crate) fn note(&self, text: &str) {
+        if let Some(log) = &self.log {
+            log(text);
+        }
+    }
+}
+
+fn call_all(core: &mut Core, trigger_type: &str, payload: &Value, concerned: &dyn Fn(&Value) -> bool) {
+    let mut text = None;
+    for subscriber in core.subscribers(trigger_type) {
+        let config = serde_json::from_str(&subscriber.config).unwrap_or_default();
+        if concerned(&config) {
+            let data = text.get_or_insert_with(|| payload.to_string()).clone();
+            core.call(Caller::Nobody, &subscriber.function_id, data);
+        }
+    }
+}
+
+/// Ends calls that take too long and channels that nobody uses.
+async fn sweep(shared: Weak<Shared>) {
+    let Some(limit) = shared.upgrade().map(|shared| shared.limits.call_time) else { return };
+    let pause = (limit / 4).clamp(Duration::from_millis(10), Duration::from_secs(1));
+    loop {
+        tokio::time::sleep(pause).await;
+        let Some(shared) = shared.upgrade() else { return };
+        shared.act(Core::expire);
+        shared.channels.sweep();
+    }
+}
+
+/// Tells the watchers of functions when these have changed, once for many changes.
+async fn announce(shared: Weak<Shared>, mut changes: watch::Receiver<u64>) {
+    while changes.changed().await.is_ok() {
+        tokio::time::sleep(GATHER).await;
+        changes.borrow_and_update();
+        let Some(shared) = shared.upgrade() else { return };
+        let event = "engine::functions-available";
+        shared.act(|core| {
+            if !core.subscribers(event).is_empty() {
+                let payload = core.functions_event();
+                call_all(core, event, &payload, &|_| true);
+            }
+        });
+    }
+}

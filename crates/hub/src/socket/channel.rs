@@ -1,0 +1,61 @@
+//! Connections that are no workers: ends of channels, and telemetry that nobody reads.
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::sync::mpsc;
+use tokio_tungstenite::tungstenite::Message;
+
+use super::Socket;
+use crate::channels::{Channels, End, Taken};
+
+/// Takes what comes and forgets it.
+pub(super) async fn swallow(mut socket: Socket) {
+    while let Some(Ok(_)) = socket.next().await {}
+}
+
+/// Serves one end of a channel.
+pub(super) async fn serve(channels: &Channels, mut socket: Socket, id: &str, key: &str, end: End) {
+    match channels.take(id, key, end) {
+        Taken::Writer(writer) => write(socket, writer).await,
+        Taken::Reader(reader) => {
+            read(socket, reader).await;
+            channels.close(id);
+        }
+        Taken::Already => drop(socket.close(None).await),
+    }
+}
+
+/// What the writer sends goes to the reader in order; the writer waits when the reader is behind.
+async fn write(mut socket: Socket, writer: mpsc::Sender<Message>) {
+    while let Some(Ok(message)) = socket.next().await {
+        let passed_on = matches!(message, Message::Text(_) | Message::Binary(_));
+        if matches!(message, Message::Close(_)) || (passed_on && writer.send(message).await.is_err()) {
+            break;
+        }
+    }
+    drop(writer);
+    // The other side may be gone.
+    let _ = socket.close(None).await;
+    while let Some(Ok(_)) = socket.next().await {}
+}
+
+async fn read(mut socket: Socket, mut reader: mpsc::Receiver<Message>) {
+    loop {
+        tokio::select! {
+            message = reader.recv() => match message {
+                Some(message) => {
+                    if socket.send(message).await.is_err() {
+                        return;
+                    }
+                }
+                None => break,
+            },
+            heard = socket.next() => match heard {
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                Some(Ok(_)) => {}
+            },
+        }
+    }
+    // The other side may be gone.
+    let _ = socket.close(None).await;
+    while let Some(Ok(_)) = socket.next().await {}
+}

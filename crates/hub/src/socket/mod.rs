@@ -1,0 +1,125 @@
+//! Sockets: who knocks, what they want, and one task for each that was let in.
+
+mod channel;
+mod knock;
+mod worker;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_util::sync::CancellationToken;
+
+use crate::access::Access;
+use crate::hub::{Hub, Shared};
+use crate::limits::Limits;
+use knock::{Knock, Route};
+
+pub(crate) type Socket = WebSocketStream<TcpStream>;
+
+/// How long a caller may take to say what it wants.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long those who are being let in may take when the hub ends.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+impl Hub {
+    /// Lets workers in until the future returns, then drops every connection.
+    ///
+    /// Connections are not closed in the sense of the protocol: some SDKs never come back after that. Those
+    /// who were accepted are let in before they are dropped, because some give up otherwise.
+    pub async fn serve(&self, listener: TcpListener, access: Access, until: impl Future<Output = ()>) {
+        let gate = Gate {
+            shared: Arc::clone(&self.shared),
+            access: Arc::new(access),
+            room: Arc::new(Semaphore::new(self.shared.limits.connections)),
+            ended: CancellationToken::new(),
+        };
+        let mut tasks = JoinSet::new();
+        tokio::select! {
+            () = gate.accept(&listener, &mut tasks) => {}
+            () = until => {}
+        }
+        while let Some(Ok((stream, address))) = listener.accept().now_or_never() {
+            tasks.spawn(gate.clone().receive(stream, address));
+        }
+        drop(listener);
+        gate.ended.cancel();
+        let all = async { while tasks.join_next().await.is_some() {} };
+        // Whoever is not done by then is dropped with the set.
+        let _ = tokio::time::timeout(FAREWELL, all).await;
+    }
+}
+
+#[derive(Clone)]
+struct Gate {
+    shared: Arc<Shared>,
+    access: Arc<Access>,
+    room: Arc<Semaphore>,
+    ended: CancellationToken,
+}
+
+impl Gate {
+    /// Takes connections for as long as there is room; the others wait in the system's queue.
+    async fn accept(&self, listener: &TcpListener, tasks: &mut JoinSet<()>) {
+        loop {
+            while tasks.try_join_next().is_some() {}
+            let Ok(permit) = Arc::clone(&self.room).acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, address)) => {
+                    let gate = self.clone();
+                    tasks.spawn(async move {
+                        gate.receive(stream, address).await;
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    self.shared.note(&format!("a connection could not be taken: {error}"));
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+
+    async fn receive(self, stream: TcpStream, address: SocketAddr) {
+        // Without it, small answers wait for each other. Where it cannot be set, they do.
+        let _ = stream.set_nodelay(true);
+        let knock = Knock::on(stream, &self.access, &self.shared, config(&self.shared.limits));
+        match tokio::time::timeout(HANDSHAKE, knock).await {
+            Ok(Ok((socket, route))) => self.admit(socket, route, address).await,
+            Ok(Err(error)) => self.shared.note(&format!("{address} was not let in: {error}")),
+            Err(_) => self.shared.note(&format!("{address} said nothing and was not let in")),
+        }
+    }
+
+    async fn admit(&self, socket: Socket, route: Route, address: SocketAddr) {
+        let serve = async {
+            match route {
+                Route::Worker(request) => {
+                    worker::serve(&self.shared, &self.access, socket, request, address).await;
+                }
+                Route::Telemetry => channel::swallow(socket).await,
+                Route::Channel { id, key, end } => {
+                    channel::serve(&self.shared.channels, socket, &id, &key, end).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = serve => {}
+            () = self.ended.cancelled() => {}
+        }
+    }
+}
+
+fn config(limits: &Limits) -> WebSocketConfig {
+    WebSocketConfig::default()
+        .read_buffer_size(32 * 1024)
+        .max_message_size(Some(limits.message_bytes))
+        .max_frame_size(Some(limits.message_bytes))
+}

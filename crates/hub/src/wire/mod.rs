@@ -1,0 +1,13 @@
+//! The messages of the iii protocol as text: how one is read and how one is written.
+//!
+//! Payloads are passed through as they came: what a worker wrote is never parsed and printed again, except
+//! where the caller's id has to be put into it.
+
+mod inbound;
+mod object;
+
+pub(crate) use inbound::{
+    Action, Formats, Inbound, Invoke, Outcome, RegisterFunction, RegisterTrigger, Trace, decode,
+    holds_telemetry,
+};
+pub(crate) use object::{Object, quoted, with_caller};

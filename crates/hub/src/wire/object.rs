@@ -1,0 +1,118 @@
+//! Writing a message.
+
+use std::borrow::Cow;
+
+use uuid::Uuid;
+
+/// A JSON object that is written field by field, with payloads put in as they are.
+#[derive(Debug)]
+pub(crate) struct Object(String);
+
+impl Object {
+    /// Begins a message of this type.
+    pub(crate) fn message(kind: &str) -> Self {
+        let mut object = Self(String::with_capacity(256));
+        object.0.push('{');
+        object.text("type", kind)
+    }
+
+    /// Begins an object.
+    pub(crate) fn new() -> Self {
+        Self(String::from("{"))
+    }
+
+    /// Adds a string.
+    pub(crate) fn text(self, name: &str, value: &str) -> Self {
+        let quoted = quoted(value);
+        self.raw(name, &quoted)
+    }
+
+    /// Adds a string, if there is one.
+    pub(crate) fn maybe_text(self, name: &str, value: Option<&str>) -> Self {
+        match value {
+            Some(value) => self.text(name, value),
+            None => self,
+        }
+    }
+
+    /// Adds JSON. Names are ours and need no escape.
+    pub(crate) fn raw(mut self, name: &str, json: &str) -> Self {
+        if self.0.len() > 1 {
+            self.0.push(',');
+        }
+        self.0.push('"');
+        self.0.push_str(name);
+        self.0.push_str("\":");
+        self.0.push_str(json);
+        self
+    }
+
+    /// Adds JSON, if there is any.
+    pub(crate) fn maybe_raw(self, name: &str, json: Option<&str>) -> Self {
+        match json {
+            Some(json) => self.raw(name, json),
+            None => self,
+        }
+    }
+
+    /// Ends the object.
+    pub(crate) fn end(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+}
+
+/// A string as JSON.
+pub(crate) fn quoted(text: &str) -> String {
+    serde_json::Value::String(text.to_owned()).to_string()
+}
+
+const CALLER: &str = "_caller_worker_id";
+
+/// The payload with the caller's id in it, if it is an object; else as it is.
+///
+/// An id that the caller wrote itself is replaced.
+pub(crate) fn with_caller(data: &str, caller: Uuid) -> Cow<'_, str> {
+    let Some(inner) = data.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
+        return Cow::Borrowed(data);
+    };
+    if inner.contains(CALLER) {
+        return Cow::Owned(with_caller_replaced(data, caller));
+    }
+    // The last of two equal keys counts, so an escaped spelling of the name does not deceive anybody.
+    let comma = if inner.trim().is_empty() { "" } else { "," };
+    Cow::Owned(format!("{{{inner}{comma}\"{CALLER}\":\"{caller}\"}}"))
+}
+
+fn with_caller_replaced(data: &str, caller: Uuid) -> String {
+    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(data) {
+        Ok(mut map) => {
+            map.insert(CALLER.to_owned(), caller.to_string().into());
+            serde_json::Value::Object(map).to_string()
+        }
+        Err(_) => data.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_callers_id_is_put_into_objects_only() {
+        let id = Uuid::from_u128(7);
+        let mark = format!("\"_caller_worker_id\":\"{id}\"");
+        let cases = [
+            ("{}", format!("{{{mark}}}")),
+            (" { } ", format!("{{ {mark}}}")),
+            (r#"{"x":1}"#, format!(r#"{{"x":1,{mark}}}"#)),
+            (r#"{"_caller_worker_id":"mine","x":1}"#, format!(r#"{{{mark},"x":1}}"#)),
+            ("[1]", "[1]".to_owned()),
+            ("null", "null".to_owned()),
+            ("\"{}\"", "\"{}\"".to_owned()),
+        ];
+        for (data, expected) in cases {
+            assert_eq!(with_caller(data, id), expected, "{data}");
+        }
+    }
+}

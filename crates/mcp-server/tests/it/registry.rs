@@ -1,0 +1,202 @@
+//! What programs register over MCP: a hub in this process, a worker at it, and a client of a server in another process.
+
+use std::fs;
+use std::time::Duration;
+
+use meerkat::hub::{Access, Client, ClientOptions, Invocation, LocalFunction, bind};
+use meerkat::{HostedHub, Origin, Realm, RealmOptions, Runtime, RuntimeOptions};
+use meerkat_testkit::McpClient;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime as Tokio;
+
+use crate::support::{Place, eventually};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// The hub of the realm `test`, and a worker at it.
+struct Workshop {
+    tokio: Tokio,
+    worker: Option<Client>,
+    _kept: (HostedHub, Box<dyn std::any::Any>),
+}
+
+impl Workshop {
+    fn new(place: &Place) -> Self {
+        let tokio =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let options = RealmOptions {
+            state_root: place.state(),
+            realm: "test".parse().unwrap(),
+            origin: Origin::Explicit,
+            backend_hint: None,
+            instance: None,
+            surface: "it".to_owned(),
+            now: jiff::Timestamp::now(),
+            owner: uuid::Uuid::now_v7(),
+        };
+        let runtime = Runtime::new(Realm::open(options).unwrap(), RuntimeOptions::default());
+        let (worker, hosted, beacon) = tokio.block_on(async {
+            let hosted = runtime.host_hub(|_| {}).await.unwrap();
+            let listener = bind("127.0.0.1:0", &Access::default()).unwrap();
+            let url = format!("ws://{}", listener.local_addr().unwrap());
+            let beacon = hosted.announce(url.clone(), None).unwrap();
+            let hub = hosted.hub().clone();
+            tokio::spawn(async move { hub.serve(listener, Access::default(), std::future::pending()).await });
+            let options = ClientOptions { url, token: None, name: "demo".to_owned() };
+            (Client::connect(options).await.unwrap(), hosted, beacon)
+        });
+        worker.register_function(LocalFunction::new("demo::guide", async |_| Ok(json!("# Guide"))));
+        worker.register_function(LocalFunction::new("demo::greet", async |call: Invocation| {
+            match call.data["name"].as_str() {
+                Some(name) => Ok(json!({ "content": format!("Greet {name}.") })),
+                None => Ok(json!({ "messages": [{ "role": "robot" }] })),
+            }
+        }));
+        Self { tokio, worker: Some(worker), _kept: (hosted, Box::new(beacon)) }
+    }
+
+    fn call(&self, function: &str, data: &Value) -> Value {
+        let worker = self.worker.as_ref().unwrap();
+        self.tokio.block_on(worker.call(function, data, SOON)).unwrap()
+    }
+}
+
+fn prompt(name: &str) -> Value {
+    json!({
+        "name": name, "description": "Greet somebody.", "function_id": "demo::greet",
+        "arguments": [{ "name": "name", "description": "Who", "required": true }],
+    })
+}
+
+/// Waits for a notification that comes after the first `seen`.
+fn hear(client: &mut McpClient, seen: usize, method: &str, uri: Option<&str>) {
+    let is_it = |told: &Value| told["method"] == method && uri.is_none_or(|uri| told["params"]["uri"] == uri);
+    eventually(method, || {
+        client.request("ping", json!({}));
+        client.notifications()[seen..].iter().any(is_it)
+    });
+}
+
+fn names(client: &mut McpClient) -> Vec<String> {
+    let listed = client.request("prompts/list", json!({}))["result"]["prompts"].clone();
+    listed.as_array().unwrap().iter().map(|prompt| prompt["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn uris(client: &mut McpClient) -> Vec<String> {
+    let listed = client.request("resources/list", json!({}))["result"]["resources"].clone();
+    let uris = listed.as_array().unwrap().iter().map(|resource| resource["uri"].as_str().unwrap().to_owned());
+    uris.filter(|uri| uri.starts_with("iii://")).collect()
+}
+
+fn read(client: &mut McpClient, uri: &str) -> Value {
+    client.request("resources/read", json!({ "uri": uri }))
+}
+
+#[test]
+fn a_slash_command_and_a_skill_of_a_worker_appear_in_a_connected_client() {
+    let place = Place::new();
+    let mut client = place.server();
+    assert_eq!(uris(&mut client), [""; 0]);
+    // The realm is made only now, by another process.
+    let workshop = Workshop::new(&place);
+    let seen = client.notifications().len();
+    workshop.call("prompts::register", &prompt("greet"));
+    workshop.call("skills::register", &json!({ "id": "demo", "skill": "# Demo\n\nA demo.\n" }));
+    hear(&mut client, seen, "notifications/prompts/list_changed", None);
+    hear(&mut client, seen, "notifications/resources/list_changed", None);
+
+    assert!(names(&mut client).contains(&"greet".to_owned()));
+    let get = json!({ "name": "greet", "arguments": { "name": "Ada" } });
+    assert_eq!(
+        client.request("prompts/get", get)["result"],
+        json!({
+            "description": "Greet somebody.",
+            "messages": [{ "role": "user", "content": { "type": "text", "text": "Greet Ada." } }],
+        })
+    );
+    assert_eq!(uris(&mut client), ["iii://skills", "iii://demo"]);
+    let text =
+        |answer: Value| answer["result"]["contents"][0]["text"].as_str().unwrap_or_default().to_owned();
+    assert!(text(read(&mut client, "iii://skills")).ends_with("- [`demo`](iii://demo) — Demo — A demo.\n"));
+    assert_eq!(
+        read(&mut client, "iii://demo")["result"]["contents"],
+        json!([{ "uri": "iii://demo", "mimeType": "text/markdown", "text": "# Demo\n\nA demo.\n" }])
+    );
+    assert_eq!(text(read(&mut client, "iii://demo/demo::guide")), "# Guide");
+    let loaded = client.request("tools/call", json!({ "name": "skill", "arguments": { "name": "demo" } }));
+    assert!(loaded["result"]["content"][0]["text"].as_str().unwrap().contains("A demo."), "{loaded}");
+
+    client.request("resources/subscribe", json!({ "uri": "iii://demo" }));
+    let seen = client.notifications().len();
+    workshop.call("skills::register", &json!({ "id": "demo", "skill": "# Demo\n\nOther.\n" }));
+    hear(&mut client, seen, "notifications/resources/updated", Some("iii://demo"));
+    let seen = client.notifications().len();
+    workshop.call("prompts::unregister", &json!({ "name": "greet" }));
+    hear(&mut client, seen, "notifications/prompts/list_changed", None);
+    assert!(!names(&mut client).contains(&"greet".to_owned()));
+}
+
+#[test]
+fn what_is_not_there_is_refused_with_the_numbers_of_the_protocol() {
+    let place = Place::new();
+    let mut workshop = Workshop::new(&place);
+    workshop.call("prompts::register", &prompt("greet"));
+    let mut client = place.server();
+    let mut code = |uri: &str| {
+        let error = read(&mut client, uri)["error"].clone();
+        (error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(code("iii://none"), (-32002, "Skill not found: none".to_owned()));
+    assert_eq!(code("iii:///x"), (-32002, "Empty skill id in URI: iii:///x".to_owned()));
+    let reserved = "Function 'state::list' is in an internal namespace and cannot back a skill resource";
+    assert_eq!(code("iii://x/state::list"), (-32002, reserved.to_owned()));
+    assert_eq!(code("iii://x/no::such").0, -32002);
+    let mut get = |name: &str| client.request("prompts/get", json!({ "name": name }))["error"].clone();
+    assert_eq!(get("none")["code"], -32602);
+    // What the handler answers without a name is no message.
+    assert_eq!(get("greet")["code"], -32603);
+    drop(workshop.worker.take());
+    eventually("the worker is gone", || get("greet")["message"].as_str().unwrap().contains("not found"));
+    assert_eq!(get("greet")["code"], -32603);
+}
+
+#[test]
+fn ids_are_completed_and_a_clash_of_names_is_told() {
+    let place = Place::new();
+    let folder = place.beside("project/.agent/skills/deploy");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("SKILL.md"), "---\nname: deploy\ndescription: Ship it.\n---\nShip.\n").unwrap();
+    let workshop = Workshop::new(&place);
+    for id in ["alpha", "alpine", "beta"] {
+        workshop.call("skills::register", &json!({ "id": id, "skill": "x" }));
+    }
+    for name in ["deploy", "greet"] {
+        workshop.call("prompts::register", &prompt(name));
+    }
+    let project = place.beside("project");
+    let arguments = ["--realm", "test", "--context-root", project.to_str().unwrap()];
+    let mut client = McpClient::start(&mut place.command(&arguments));
+    let listed = names(&mut client);
+    // Between them are the skills that came with the program.
+    assert_eq!(
+        (&*listed[0], &listed[listed.len() - 2..]),
+        ("deploy", &["deploy-registry".to_owned(), "greet".to_owned()][..])
+    );
+    let got =
+        client.request("prompts/get", json!({ "name": "deploy-registry", "arguments": { "name": "Ada" } }));
+    assert_eq!(got["result"]["messages"][0]["content"]["text"], "Greet Ada.");
+    let line = "warning: the registered prompt `deploy` is served as `deploy-registry`, because a skill has its name";
+    eventually("the clash is told", || place.log().contains(line));
+
+    let mut complete = |uri: &str, name: &str, value: &str| {
+        let argument = json!({ "name": name, "value": value });
+        let asked = json!({ "ref": { "type": "ref/resource", "uri": uri }, "argument": argument });
+        client.request("completion/complete", asked)["result"]["completion"]["values"].clone()
+    };
+    assert_eq!(complete("iii://{skill_id}", "skill_id", "alp"), json!(["alpha", "alpine"]));
+    assert_eq!(complete("iii://{skill_id}/{function_id}", "skill_id", "b"), json!(["beta"]));
+    assert_eq!(complete("iii://{skill_id}/{function_id}", "function_id", "demo::gu"), json!(["demo::guide"]));
+    assert_eq!(complete("iii://{skill_id}/{function_id}", "function_id", "state"), json!([]));
+    let asked = json!({ "ref": { "type": "ref/prompt", "name": "greet" }, "argument": { "name": "name", "value": "" } });
+    assert_eq!(client.request("completion/complete", asked)["result"]["completion"]["values"], json!([]));
+}

@@ -1,0 +1,75 @@
+//! The registry's bus: values are in the realm's store, calls go through the realm's hub.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use meerkat_core::BoxFuture;
+use meerkat_registry::{Bus, BusError, Reply};
+use meerkat_store::{Change, StateQuery, Store, Transaction};
+use serde_json::Value;
+
+use super::Link;
+
+pub(super) struct RealmBus {
+    store: Arc<dyn Store>,
+    link: Arc<Link>,
+}
+
+impl RealmBus {
+    pub(super) fn new(store: Arc<dyn Store>, link: Arc<Link>) -> Self {
+        Self { store, link }
+    }
+
+    async fn commit(&self, change: Change) -> Result<Option<Vec<u8>>, BusError> {
+        let transaction = Transaction { guards: Vec::new(), changes: vec![change] };
+        Ok(self.store.commit(transaction).await.map_err(fault)?.replaced)
+    }
+
+    async fn read(&self, query: StateQuery) -> Result<Vec<Value>, BusError> {
+        let rows = self.store.state(query).await.map_err(fault)?;
+        // Whatever is stored and no JSON was not put there by this protocol.
+        Ok(rows.iter().filter_map(|row| serde_json::from_slice(&row.value).ok()).collect())
+    }
+}
+
+impl Bus for RealmBus {
+    fn call<'a>(&'a self, function: &'a str, data: Value, timeout: Duration) -> Reply<'a, Value> {
+        Box::pin(self.link.call(function, data, timeout))
+    }
+
+    fn send(&self, function: &str, data: Value) {
+        self.link.send(function, &data);
+    }
+
+    fn get<'a>(&'a self, scope: &'a str, key: &'a str) -> Reply<'a, Option<Value>> {
+        let query = StateQuery::Key { scope: scope.to_owned(), key: key.to_owned() };
+        Box::pin(async { Ok(self.read(query).await?.pop()) })
+    }
+
+    fn set<'a>(&'a self, scope: &'a str, key: &'a str, value: Value) -> Reply<'a, ()> {
+        let value = value.to_string().into_bytes();
+        let put = Change::PutState { scope: scope.to_owned(), key: key.to_owned(), value };
+        Box::pin(async { self.commit(put).await.map(drop) })
+    }
+
+    fn delete<'a>(&'a self, scope: &'a str, key: &'a str) -> Reply<'a, Option<Value>> {
+        let delete = Change::DeleteState { scope: scope.to_owned(), key: key.to_owned() };
+        Box::pin(async {
+            let removed = self.commit(delete).await?;
+            // What could not be read was there all the same.
+            Ok(removed.map(|value| serde_json::from_slice(&value).unwrap_or(Value::Bool(true))))
+        })
+    }
+
+    fn list<'a>(&'a self, scope: &'a str) -> Reply<'a, Vec<Value>> {
+        Box::pin(self.read(StateQuery::Scope(scope.to_owned())))
+    }
+
+    fn revision<'a>(&'a self, scope: &'a str) -> BoxFuture<'a, Option<u64>> {
+        Box::pin(async { self.store.revision(scope.to_owned()).await.ok() })
+    }
+}
+
+fn fault(error: meerkat_store::Error) -> BusError {
+    BusError::Failed(Box::new(error))
+}

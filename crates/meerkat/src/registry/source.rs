@@ -1,0 +1,108 @@
+//! Registered skills as a source of the catalogue. It comes last, so that a program cannot take the place of what the
+//! user put into a folder.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use meerkat_registry::{Registry, StoredSkill, description, title};
+use meerkat_skills::{
+    Digest, Found, Invocation, Place, Provenance, Scope, Skill, SkillKey, SkillName, Source, SourceId,
+    SourceStatus, Traits, Transport, Trust,
+};
+use serde_json::json;
+
+use crate::Skills;
+use crate::features::Fresh;
+
+/// The skills that programs registered.
+pub(super) struct Registered {
+    provenance: Arc<Provenance>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    revision: Option<u64>,
+    found: Arc<Found>,
+}
+
+impl Default for Registered {
+    fn default() -> Self {
+        let provenance = Provenance {
+            source_uuid: SourceId::of_place("registry"),
+            display_name: "registry".to_owned(),
+            transport_kind: Transport::Registry,
+            fingerprint: "registry:realm".to_owned(),
+            status: SourceStatus::Active,
+        };
+        Self { provenance: Arc::new(provenance), state: Mutex::default() }
+    }
+}
+
+impl Registered {
+    /// Reads the skills if they have changed. The source joins the others once there is something in it.
+    pub(super) async fn update(self: &Arc<Self>, registry: &Registry, skills: &Skills) -> Fresh {
+        let revision = registry.bus().revision(&registry.options().scopes.skills).await;
+        if revision == Some(0) || (revision.is_some() && revision == self.state().revision) {
+            return Fresh::No;
+        }
+        // What cannot be read now is read before the next run.
+        let Ok(mut stored) = registry.stored_skills().await else { return Fresh::No };
+        stored.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+        let found = stored.iter().map(|skill| Arc::new(self.skill(skill))).collect();
+        *self.state() = State { revision, found: Arc::new(Found { skills: found, ..Found::default() }) };
+        let source: Arc<dyn Source> = Arc::clone(self) as _;
+        skills.join(&source);
+        Fresh::Yes
+    }
+
+    /// Forgets the skills, and says whether there were some.
+    pub(super) fn clear(&self) -> Fresh {
+        let mut state = self.state();
+        if state.found.skills.is_empty() {
+            return Fresh::No;
+        }
+        *state = State::default();
+        Fresh::Yes
+    }
+
+    fn skill(&self, stored: &StoredSkill) -> Skill {
+        let title = title(&stored.skill).filter(|title| !title.is_empty());
+        let description = description(&stored.skill);
+        let description = description.unwrap_or_else(|| title.unwrap_or(&stored.id).to_owned());
+        // A text in quotes of JSON is one of YAML too.
+        let head = format!("---\nname: {}\ndescription: {}\n---\n\n", json!(stored.id), json!(description));
+        let text = format!("{head}{}", stored.skill);
+        Skill {
+            key: SkillKey {
+                source_uuid: self.provenance.source_uuid,
+                skill_name: SkillName::nearest(&stored.id),
+            },
+            name: stored.id.clone(),
+            title: title.map(str::to_owned),
+            description,
+            scope: Scope::User,
+            source: Arc::clone(&self.provenance),
+            digest: Digest::of(text.as_bytes()),
+            size: text.len() as u64,
+            // Slash commands are what programs register as prompts.
+            traits: Traits { invocation: Invocation::Model, ..Traits::default() },
+            trust: Trust::Trusted,
+            place: Place::Text(Arc::from(text)),
+        }
+    }
+
+    /// It is whole whatever panicked while it was locked.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Source for Registered {
+    fn provenance(&self) -> &Arc<Provenance> {
+        &self.provenance
+    }
+
+    fn look(&self) -> Arc<Found> {
+        Arc::clone(&self.state().found)
+    }
+}

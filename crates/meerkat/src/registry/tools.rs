@@ -1,0 +1,166 @@
+//! Functions of other programs as tools of agents, where the config allows them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use meerkat_core::{BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolOutput, ToolSource};
+use meerkat_registry::{BusError, is_reserved};
+use serde_json::{Value, json};
+
+use super::{Link, RealmRegistry};
+use crate::config::RegistryConfig;
+
+/// The longest name of a tool that all providers take.
+const LONGEST: usize = 64;
+
+/// Makes tools of the functions that the config allows; there are none while there is no hub.
+pub(super) async fn source(registry: &RealmRegistry, config: &RegistryConfig) -> Option<Arc<dyn ToolSource>> {
+    let functions = registry.functions().await.ok()?;
+    let mut tools: BTreeMap<String, Arc<dyn Tool>> = BTreeMap::new();
+    for function in &functions {
+        let Some(id) = id_of(function).filter(|id| is_allowed(id, &config.tools)) else { continue };
+        let def = definition(id, function);
+        let tool = Function { def, id: id.to_owned(), link: Arc::clone(&registry.link) };
+        // Of two functions that would have one name, the first keeps it.
+        tools.entry(tool.def.name.clone()).or_insert_with(|| Arc::new(tool));
+    }
+    (!tools.is_empty()).then(|| Arc::new(Functions(tools.into_values().collect())) as _)
+}
+
+/// Returns the id of a function in a list of functions.
+pub(super) fn id_of(function: &Value) -> Option<&str> {
+    function.get("function_id").and_then(Value::as_str)
+}
+
+fn is_allowed(id: &str, patterns: &[String]) -> bool {
+    !is_reserved(id)
+        && !id.contains(char::is_whitespace)
+        && patterns.iter().any(|pattern| matches(pattern.as_bytes(), id.as_bytes()))
+}
+
+/// Says whether a text fits a pattern in which `*` stands for anything.
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut from) = (0, 0);
+    // Where to go on if the text after the last `*` does not fit.
+    let mut star: Option<(usize, usize)> = None;
+    while from < text.len() {
+        match (pattern.get(at), star) {
+            (Some(b'*'), _) => {
+                star = Some((at, from));
+                at += 1;
+            }
+            (Some(letter), _) if *letter == text[from] => {
+                at += 1;
+                from += 1;
+            }
+            (_, Some((star_at, star_from))) => {
+                star = Some((star_at, star_from + 1));
+                at = star_at + 1;
+                from = star_from + 1;
+            }
+            (_, None) => return false,
+        }
+    }
+    pattern[at..].iter().all(|letter| *letter == b'*')
+}
+
+fn definition(id: &str, function: &Value) -> ToolDef {
+    let text = |name: &str| function.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    let description = text("description").map_or_else(|| format!("The function `{id}`."), str::to_owned);
+    let schema = function.get("request_format").filter(|schema| is_object(schema));
+    let input_schema = schema.cloned().unwrap_or_else(|| json!({ "type": "object", "properties": {} }));
+    ToolDef { name: tool_name(id), description, input_schema }
+}
+
+/// Models give their arguments as objects only.
+fn is_object(schema: &Value) -> bool {
+    schema.get("type").and_then(Value::as_str) == Some("object")
+}
+
+/// Makes a name that every provider takes.
+fn tool_name(id: &str) -> String {
+    let plain = |letter: char| {
+        if letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_') { letter } else { '_' }
+    };
+    id.chars().map(plain).take(LONGEST).collect()
+}
+
+struct Functions(Vec<Arc<dyn Tool>>);
+
+impl ToolSource for Functions {
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        self.0.clone()
+    }
+}
+
+struct Function {
+    def: ToolDef,
+    id: String,
+    link: Arc<Link>,
+}
+
+/// A run ends a tool that takes too long; this is only so that a call does not stay with the hub for ever.
+const LONG: Duration = Duration::from_secs(3600);
+
+impl Tool for Function {
+    fn def(&self) -> &ToolDef {
+        &self.def
+    }
+
+    fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {
+        Box::pin(async move {
+            match self.link.call(&self.id, invocation.call.args, LONG).await {
+                Ok(Value::String(text)) => ToolOutput::text(text),
+                Ok(answer) => ToolOutput::text(answer.to_string()),
+                Err(error) => ToolOutput::failure(failure(&error), &error.to_string()),
+            }
+        })
+    }
+}
+
+fn failure(error: &BusError) -> ToolFailure {
+    match error {
+        BusError::Timeout => ToolFailure::Timeout,
+        BusError::Remote { code, .. } if code != "function_not_found" => ToolFailure::ExecutionFailed,
+        _ => ToolFailure::Unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_allowed_by_patterns_and_those_of_the_hub_never() {
+        let allowed = |patterns: &[&str], id: &str| {
+            is_allowed(id, &patterns.iter().map(|pattern| (*pattern).to_owned()).collect::<Vec<_>>())
+        };
+        assert!(allowed(&["demo::*"], "demo::guide"));
+        assert!(allowed(&["x", "*::guide"], "demo::guide"));
+        assert!(allowed(&["d*o::*de"], "demo::guide"));
+        assert!(allowed(&["demo::guide"], "demo::guide"));
+        assert!(allowed(&["*"], "anything"));
+        assert!(!allowed(&[], "demo::guide"));
+        assert!(!allowed(&["demo::"], "demo::guide"));
+        assert!(!allowed(&["*x"], "demo::guide"));
+        assert!(!allowed(&["demo::guide*x"], "demo::guide"));
+        for reserved in ["state::set", "engine::x", "skills::register", "configuration::set", "a b"] {
+            assert!(!allowed(&["*"], reserved), "{reserved}");
+        }
+    }
+
+    #[test]
+    fn a_function_is_described_as_every_provider_takes_it() {
+        let function = json!({
+            "function_id": "demo::send mail/ä", "description": " ", "request_format": { "type": "string" },
+        });
+        let expected = ToolDef {
+            name: "demo__send_mail__".to_owned(),
+            description: "The function `demo::send mail/ä`.".to_owned(),
+            input_schema: json!({ "type": "object", "properties": {} }),
+        };
+        assert_eq!(definition("demo::send mail/ä", &function), expected);
+        assert_eq!(tool_name(&"x".repeat(80)).len(), 64);
+    }
+}

@@ -1,0 +1,29 @@
+//! The registry: skills and slash-command prompts that other programs publish at run time.
+//!
+//! It is eleven functions, `skills::*` and `prompts::*`, and two trigger types that fire whenever something is
+//! registered or removed. The [`Registry`] knows how to answer them; what carries calls, keeps values and reaches
+//! subscribers is a [`Bus`]. Nothing here knows a protocol, a file or a network.
+
+mod bus;
+mod descriptor;
+mod error;
+mod input;
+mod listing;
+mod markdown;
+mod output;
+mod registry;
+mod subscribers;
+mod uri;
+mod validate;
+
+pub use bus::{Bus, BusError, Reply, listed_values};
+pub use descriptor::{
+    Descriptor, PROMPTS_ON_CHANGE, SKILLS_ON_CHANGE, TriggerType, functions, trigger_types,
+};
+pub use error::{Error, Kind};
+pub use input::{PromptArgument, StoredPrompt, StoredSkill};
+pub use listing::{Prompts, SkillSummary, Skills};
+pub use markdown::{description, title};
+pub use registry::{Options, Registry, Scopes};
+pub use uri::{INDEX, Resource, UriError, is_reserved, parse};
+pub use validate::{Invalid, MAX_ID_BYTES, MAX_SKILL_BYTES};

@@ -1,0 +1,118 @@
+//! The functions of prompts.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Registry, refuse_blank};
+use crate::descriptor::PROMPTS_ON_CHANGE;
+use crate::input::{
+    EmptyInput, ListPromptsInput, PromptGetInput, RegisterPromptInput, UnregisterPromptInput,
+};
+use crate::listing::Prompts;
+use crate::uri::is_reserved;
+use crate::{BusError, Error, StoredPrompt, output, validate};
+
+impl Registry {
+    pub(super) async fn register_prompt(&self, input: RegisterPromptInput) -> Result<Value, Error> {
+        validate::prompt(&input)?;
+        let RegisterPromptInput { name, description, arguments, function_id } = input;
+        let registered_at = self.now();
+        let row = json!({
+            "name": name,
+            "description": description,
+            "arguments": arguments,
+            "function_id": function_id,
+            "registered_at": registered_at,
+        });
+        self.timely(self.bus_ref().set(&self.options().scopes.prompts, &name, row)).await?;
+        self.fire(PROMPTS_ON_CHANGE, &json!({ "op": "register", "name": name }));
+        Ok(json!({ "name": name, "registered_at": registered_at }))
+    }
+
+    pub(super) async fn unregister_prompt(&self, input: UnregisterPromptInput) -> Result<Value, Error> {
+        let name = input.name;
+        validate::name("name", &name)?;
+        let deleted = self.timely(self.bus_ref().delete(&self.options().scopes.prompts, &name)).await?;
+        let removed = deleted.is_some_and(|value| !value.is_null());
+        if removed {
+            self.fire(PROMPTS_ON_CHANGE, &json!({ "op": "unregister", "name": name }));
+        }
+        Ok(json!({ "name": name, "removed": removed }))
+    }
+
+    pub(super) async fn list_prompts(&self, _: ListPromptsInput) -> Result<Value, Error> {
+        let prompts = self.prompts().await?;
+        let entry = |prompt: &StoredPrompt| {
+            json!({
+                "name": prompt.name,
+                "function_id": prompt.function_id,
+                "arguments": prompt.arguments.len(),
+                "registered_at": prompt.registered_at,
+            })
+        };
+        Ok(json!({ "prompts": prompts.0.iter().map(entry).collect::<Vec<_>>() }))
+    }
+
+    pub(super) async fn list_prompts_in_full(&self, _: EmptyInput) -> Result<Value, Error> {
+        // Who lists prompts is better served with none than with an error.
+        let prompts = self.prompts().await.unwrap_or_default();
+        let entry = |prompt: &StoredPrompt| {
+            json!({
+                "name": prompt.name,
+                "description": prompt.description,
+                "arguments": prompt.arguments,
+            })
+        };
+        Ok(json!({ "prompts": prompts.0.iter().map(entry).collect::<Vec<_>>() }))
+    }
+
+    pub(super) async fn get_prompt(&self, input: PromptGetInput) -> Result<Value, Error> {
+        let (description, messages) = self.render(&input.name, input.arguments).await?;
+        Ok(json!({ "description": description, "messages": messages }))
+    }
+
+    /// Has a prompt written by its handler; gives its description and its messages.
+    ///
+    /// # Errors
+    /// Says that there is no such prompt, or what its handler did.
+    pub async fn render(&self, name: &str, arguments: Value) -> Result<(String, Value), Error> {
+        let prompt = self.prompt(name).await?.ok_or_else(|| Error::PromptNotFound(name.to_owned()))?;
+        if is_reserved(&prompt.function_id) {
+            return Err(Error::ReservedHandler(prompt.function_id));
+        }
+        refuse_blank(&prompt.function_id)?;
+        let arguments = if arguments.is_null() { json!({}) } else { arguments };
+        let answer = self.trigger(&prompt.function_id, arguments).await?;
+        Ok((prompt.description, output::messages(answer)?))
+    }
+
+    /// Reads one prompt.
+    ///
+    /// # Errors
+    /// Fails when the name cannot be one, or what is stored is no prompt.
+    pub async fn prompt(&self, name: &str) -> Result<Option<StoredPrompt>, Error> {
+        validate::name("name", name)?;
+        let stored = self.timely(self.bus_ref().get(&self.options().scopes.prompts, name)).await?;
+        let stored = stored.filter(|value| !value.is_null());
+        let decoded = stored.map(serde_json::from_value).transpose();
+        decoded.map_err(|source| Error::StoredPrompt { name: name.to_owned(), source })
+    }
+
+    /// Lists all prompts.
+    ///
+    /// # Errors
+    /// Fails when what keeps them does.
+    pub async fn prompts(&self) -> Result<Arc<Prompts>, BusError> {
+        let scope = &self.options().scopes.prompts;
+        // It is asked for first: what changes in between makes the listing newer than it says, never older.
+        let revision = self.bus_ref().revision(scope).await;
+        if let Some(known) = self.shared.prompts.get(revision) {
+            return Ok(known);
+        }
+        let values = self.timely(self.bus_ref().list(scope)).await?;
+        let prompts = Arc::new(Prompts::new(&values));
+        self.shared.prompts.put(revision, &prompts);
+        Ok(prompts)
+    }
+}

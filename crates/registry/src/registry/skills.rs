@@ -1,0 +1,151 @@
+//! The functions of skills.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Registry, refuse_blank};
+use crate::descriptor::SKILLS_ON_CHANGE;
+use crate::input::{
+    EmptyInput, ListSkillsInput, ReadResourceInput, RegisterSkillInput, UnregisterSkillInput,
+};
+use crate::listing::{Skills, failed_index};
+use crate::uri::{INDEX, Resource, is_reserved, parse};
+use crate::{BusError, Error, StoredSkill, output, validate};
+
+const MARKDOWN: &str = "text/markdown";
+
+impl Registry {
+    pub(super) async fn register_skill(&self, input: RegisterSkillInput) -> Result<Value, Error> {
+        validate::skill(&input)?;
+        let RegisterSkillInput { id, skill } = input;
+        let registered_at = self.now();
+        let row = json!({ "id": id, "skill": skill, "registered_at": registered_at });
+        self.timely(self.bus_ref().set(&self.options().scopes.skills, &id, row)).await?;
+        self.fire(SKILLS_ON_CHANGE, &json!({ "op": "register", "id": id }));
+        Ok(json!({ "id": id, "registered_at": registered_at }))
+    }
+
+    pub(super) async fn unregister_skill(&self, input: UnregisterSkillInput) -> Result<Value, Error> {
+        let id = input.id;
+        validate::name("id", &id)?;
+        let deleted = self.timely(self.bus_ref().delete(&self.options().scopes.skills, &id)).await?;
+        let removed = deleted.is_some_and(|value| !value.is_null());
+        if removed {
+            self.fire(SKILLS_ON_CHANGE, &json!({ "op": "unregister", "id": id }));
+        }
+        Ok(json!({ "id": id, "removed": removed }))
+    }
+
+    pub(super) async fn list_skills(&self, _: ListSkillsInput) -> Result<Value, Error> {
+        let skills = self.skills().await?;
+        let entry = |skill: &crate::SkillSummary| json!({ "id": skill.id, "bytes": skill.bytes, "registered_at": skill.registered_at });
+        Ok(json!({ "skills": skills.0.iter().map(entry).collect::<Vec<_>>() }))
+    }
+
+    pub(super) async fn list_resources(&self, _: EmptyInput) -> Result<Value, Error> {
+        let index = json!({
+            "uri": INDEX,
+            "name": "skills",
+            "description": "Index of every registered skill",
+            "mimeType": MARKDOWN,
+        });
+        // Who lists resources is better served with the index, which says what is wrong, than with an error.
+        let skills = self.skills().await.unwrap_or_default();
+        let resource = |skill: &crate::SkillSummary| json!({ "uri": format!("iii://{}", skill.id), "name": skill.title, "mimeType": MARKDOWN });
+        let resources: Vec<_> = [index].into_iter().chain(skills.0.iter().map(resource)).collect();
+        Ok(json!({ "resources": resources }))
+    }
+
+    #[expect(clippy::unused_self, reason = "it is called like the other functions")]
+    pub(super) fn list_templates(&self, _: EmptyInput) -> Result<Value, Error> {
+        Ok(json!({ "resourceTemplates": [
+            {
+                "uriTemplate": "iii://{skill_id}",
+                "name": "Skill",
+                "description": "Markdown body of a registered skill",
+                "mimeType": MARKDOWN,
+            },
+            {
+                "uriTemplate": "iii://{skill_id}/{function_id}",
+                "name": "Skill section",
+                "description": "Markdown returned by triggering function_id with empty input",
+                "mimeType": MARKDOWN,
+            },
+        ] }))
+    }
+
+    pub(super) async fn read_resource(&self, input: ReadResourceInput) -> Result<Value, Error> {
+        let (mime_type, text) = self.read(&input.uri).await?;
+        Ok(json!({ "contents": [{ "uri": input.uri, "mimeType": mime_type, "text": text }] }))
+    }
+
+    /// Reads what an address names, and says what kind of text it is.
+    ///
+    /// # Errors
+    /// Says what is wrong with the address, or why what it names cannot be had.
+    pub async fn read(&self, uri: &str) -> Result<(&'static str, String), Error> {
+        match parse(uri)? {
+            Resource::Index => Ok((MARKDOWN, self.index().await)),
+            Resource::Skill(id) => {
+                let skill = self.skill(id).await?.ok_or_else(|| Error::SkillNotFound(id.to_owned()))?;
+                Ok((MARKDOWN, skill.skill))
+            }
+            Resource::Section { function, .. } => self.section(function).await,
+        }
+    }
+
+    /// Writes the index of all skills.
+    pub async fn index(&self) -> String {
+        match self.skills().await {
+            Ok(skills) => skills.index(),
+            Err(error) => failed_index(&error),
+        }
+    }
+
+    async fn section(&self, function: &str) -> Result<(&'static str, String), Error> {
+        if is_reserved(function) {
+            return Err(Error::ReservedSection(function.to_owned()));
+        }
+        refuse_blank(function)?;
+        Ok(output::section(self.trigger(function, json!({})).await?))
+    }
+
+    /// Reads one skill.
+    ///
+    /// # Errors
+    /// Fails when the id cannot be one, or what is stored is no skill.
+    pub async fn skill(&self, id: &str) -> Result<Option<StoredSkill>, Error> {
+        validate::name("id", id)?;
+        let stored = self.timely(self.bus_ref().get(&self.options().scopes.skills, id)).await?;
+        let stored = stored.filter(|value| !value.is_null());
+        let decoded = stored.map(serde_json::from_value).transpose();
+        decoded.map_err(|source| Error::StoredSkill { id: id.to_owned(), source })
+    }
+
+    /// Lists all skills, without their texts.
+    ///
+    /// # Errors
+    /// Fails when what keeps them does.
+    pub async fn skills(&self) -> Result<Arc<Skills>, BusError> {
+        let scope = &self.options().scopes.skills;
+        // It is asked for first: what changes in between makes the listing newer than it says, never older.
+        let revision = self.bus_ref().revision(scope).await;
+        if let Some(known) = self.shared.skills.get(revision) {
+            return Ok(known);
+        }
+        let values = self.timely(self.bus_ref().list(scope)).await?;
+        let skills = Arc::new(Skills::new(&values));
+        self.shared.skills.put(revision, &skills);
+        Ok(skills)
+    }
+
+    /// Reads all skills with their texts, in no order; what is no skill is left out.
+    ///
+    /// # Errors
+    /// Fails when what keeps them does.
+    pub async fn stored_skills(&self) -> Result<Vec<StoredSkill>, BusError> {
+        let values = self.timely(self.bus_ref().list(&self.options().scopes.skills)).await?;
+        Ok(values.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect())
+    }
+}

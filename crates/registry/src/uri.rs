@@ -1,0 +1,162 @@
+//! The addresses of what is registered: `iii://skills`, `iii://{skill}` and `iii://{skill}/{function}`.
+//!
+//! Nothing is decoded, trimmed or made uniform: an address is what it is, byte for byte.
+
+/// The address of the index.
+pub const INDEX: &str = "iii://skills";
+const SCHEME: &str = "iii://";
+
+/// What functions of the bus itself begin with. None of them is called because somebody reads a document.
+const RESERVED: [&str; 10] = [
+    "engine::",
+    "state::",
+    "stream::",
+    "iii.",
+    "iii::",
+    "mcp::",
+    "a2a::",
+    "skills::",
+    "prompts::",
+    "configuration::",
+];
+
+/// What an address names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource<'a> {
+    /// The index of all skills.
+    Index,
+    /// A skill, by an id that may not be one.
+    Skill(&'a str),
+    /// What a function says about a skill.
+    Section {
+        /// The skill, which need not be registered.
+        skill: &'a str,
+        /// The function.
+        function: &'a str,
+    },
+}
+
+/// Why an address names nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UriError {
+    /// It is of another scheme.
+    #[error("Resource URI must start with iii://: {0}")]
+    Scheme(String),
+    /// Nothing follows the scheme.
+    #[error("Empty resource id: {0}")]
+    Empty(String),
+    /// The skill is missing.
+    #[error("Empty skill id in URI: {0}")]
+    NoSkill(String),
+    /// The function is missing.
+    #[error("Empty function id in URI: {0}")]
+    NoFunction(String),
+    /// It has too many parts.
+    #[error("Resource URI may not have more than one path segment after the skill id: {0}")]
+    TooDeep(String),
+}
+
+/// Says what an address names.
+///
+/// # Errors
+/// Fails with the first rule that it breaks.
+pub fn parse(uri: &str) -> Result<Resource<'_>, UriError> {
+    let rest = uri.strip_prefix(SCHEME).ok_or_else(|| UriError::Scheme(uri.to_owned()))?;
+    if rest.is_empty() {
+        return Err(UriError::Empty(uri.to_owned()));
+    }
+    if uri == INDEX {
+        return Ok(Resource::Index);
+    }
+    let Some((skill, function)) = rest.split_once('/') else {
+        return Ok(Resource::Skill(rest));
+    };
+    if skill.is_empty() {
+        return Err(UriError::NoSkill(uri.to_owned()));
+    }
+    if function.is_empty() {
+        return Err(UriError::NoFunction(uri.to_owned()));
+    }
+    if function.contains('/') {
+        return Err(UriError::TooDeep(uri.to_owned()));
+    }
+    Ok(Resource::Section { skill, function })
+}
+
+/// Says whether a function belongs to the bus itself.
+#[must_use]
+pub fn is_reserved(function: &str) -> bool {
+    RESERVED.iter().any(|prefix| function.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn addresses_name_the_index_skills_and_sections() {
+        for (uri, expected) in [
+            ("iii://skills", Resource::Index),
+            ("iii://brain", Resource::Skill("brain")),
+            ("iii://Bad Id?x#y", Resource::Skill("Bad Id?x#y")),
+            ("iii://skills/x::y", Resource::Section { skill: "skills", function: "x::y" }),
+            ("iii://a/%2F", Resource::Section { skill: "a", function: "%2F" }),
+        ] {
+            assert_eq!(parse(uri), Ok(expected), "{uri}");
+        }
+    }
+
+    #[test]
+    fn the_first_rule_that_is_broken_is_told() {
+        for (uri, expected) in [
+            ("", "Resource URI must start with iii://: "),
+            ("III://skills", "Resource URI must start with iii://: III://skills"),
+            (" iii://skills", "Resource URI must start with iii://:  iii://skills"),
+            ("iii://", "Empty resource id: iii://"),
+            ("iii:///x", "Empty skill id in URI: iii:///x"),
+            ("iii:///", "Empty skill id in URI: iii:///"),
+            ("iii://a/", "Empty function id in URI: iii://a/"),
+            (
+                "iii://a/b/c",
+                "Resource URI may not have more than one path segment after the skill id: iii://a/b/c",
+            ),
+            (
+                "iii://a/b/",
+                "Resource URI may not have more than one path segment after the skill id: iii://a/b/",
+            ),
+        ] {
+            assert_eq!(parse(uri).unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn functions_of_the_bus_are_reserved() {
+        for prefix in RESERVED {
+            assert!(is_reserved(&format!("{prefix}x")), "{prefix}");
+        }
+        for free in ["demo::guide", "iii", "iiix::a", "skills:x", "Skills::x", "my-state::get"] {
+            assert!(!is_reserved(free), "{free}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_address_is_put_together_again_from_its_parts(uri in "(iii://)?[a-z:/%# ]{0,12}") {
+            match parse(&uri) {
+                Ok(Resource::Index) => prop_assert_eq!(&uri, INDEX),
+                Ok(Resource::Skill(skill)) => {
+                    prop_assert!(!skill.is_empty() && !skill.contains('/'));
+                    prop_assert_eq!(&uri, &format!("{SCHEME}{skill}"));
+                }
+                Ok(Resource::Section { skill, function }) => {
+                    prop_assert!(!skill.is_empty() && !function.is_empty());
+                    prop_assert!(!skill.contains('/') && !function.contains('/'));
+                    prop_assert_eq!(&uri, &format!("{SCHEME}{skill}/{function}"));
+                }
+                Err(error) => prop_assert!(error.to_string().ends_with(&uri)),
+            }
+        }
+    }
+}

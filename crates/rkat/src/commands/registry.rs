@@ -1,0 +1,182 @@
+//! `rkat registry`.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use meerkat::RealmRegistry;
+use meerkat::registered::{Error as Fault, StoredPrompt};
+use serde_json::{Value, json};
+
+use super::{open, open_known, print_json};
+use crate::args::{PromptArgs, RegisterCommand, RegistryCommand, ScopeArgs, UnregisterCommand};
+use crate::env;
+use crate::error::CliError;
+use crate::out;
+use crate::render::table;
+
+pub(super) async fn registry(scope: &ScopeArgs, command: RegistryCommand) -> Result<ExitCode, CliError> {
+    // Only what is registered makes a realm.
+    let runtime = match command {
+        RegistryCommand::Register(_) => open(scope)?,
+        _ => open_known(scope)?,
+    };
+    let registry = runtime.registry().await?;
+    match command {
+        RegistryCommand::List { json } => list(&registry, json).await?,
+        RegistryCommand::Show { name, prompt, json } => show(&registry, &name, prompt, json).await?,
+        RegistryCommand::Register(RegisterCommand::Skill { id, file, json }) => {
+            let data = json!({ "id": id, "skill": text_of(&file)? });
+            let done = registry.call("skills::register", data).await?;
+            said(&done, &format!("iii://{id}"), json);
+        }
+        RegistryCommand::Register(RegisterCommand::Prompt(args)) => {
+            let json = args.json;
+            let done = registry.call("prompts::register", prompt_of(&args)).await?;
+            said(&done, &args.name, json);
+        }
+        RegistryCommand::Unregister(UnregisterCommand::Skill { id, json }) => {
+            let done = registry.call("skills::unregister", json!({ "id": id })).await?;
+            return Ok(removed(&done, &format!("no skill `{id}` is registered"), json));
+        }
+        RegistryCommand::Unregister(UnregisterCommand::Prompt { name, json }) => {
+            let done = registry.call("prompts::unregister", json!({ "name": name })).await?;
+            return Ok(removed(&done, &format!("no prompt `{name}` is registered"), json));
+        }
+        RegistryCommand::Call { function, input, json } => {
+            match registry.call(&function, given(input.as_deref())?).await? {
+                Value::String(text) if !json => out::line(&text),
+                answer => print_json(&answer),
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn said(done: &Value, text: &str, json: bool) {
+    if json { print_json(done) } else { out::line(text) }
+}
+
+/// Says what came of a removal; that there was nothing to remove is no success.
+fn removed(done: &Value, missing: &str, json: bool) -> ExitCode {
+    if json {
+        print_json(done);
+    }
+    if done.get("removed") == Some(&Value::Bool(true)) {
+        return ExitCode::SUCCESS;
+    }
+    if !json {
+        out::say(&format!("error: {missing}; `rkat registry list` shows what is"));
+    }
+    ExitCode::FAILURE
+}
+
+fn text_of(file: &Path) -> Result<String, CliError> {
+    let mut text = String::new();
+    let read = if file == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text).map(drop)
+    } else {
+        std::fs::read_to_string(file).map(|read| text = read)
+    };
+    read.map_err(|error| CliError::Io(format!("the skill cannot be read from `{}`", file.display()), error))?;
+    Ok(text)
+}
+
+fn prompt_of(args: &PromptArgs) -> Value {
+    let argument = |text: &String, required: bool| {
+        let (name, description) = text.split_once('=').map_or((text.as_str(), None), |(n, d)| (n, Some(d)));
+        json!({ "name": name, "description": description, "required": required })
+    };
+    let required = args.required.iter().map(|text| argument(text, true));
+    let optional = args.arguments.iter().map(|text| argument(text, false));
+    json!({
+        "name": args.name,
+        "description": args.description,
+        "function_id": args.function,
+        "arguments": required.chain(optional).collect::<Vec<_>>(),
+    })
+}
+
+fn given(input: Option<&str>) -> Result<Value, CliError> {
+    let Some(input) = input else { return Ok(json!({})) };
+    serde_json::from_str(input).map_err(|error| CliError::Usage(format!("the input is no JSON: {error}")))
+}
+
+async fn list(registry: &RealmRegistry, json: bool) -> Result<(), CliError> {
+    let contents = registry.contents().await?;
+    if json {
+        let skills = contents.skills.0.iter().map(|skill| {
+            json!({
+                "id": skill.id,
+                "title": skill.title,
+                "description": skill.description,
+                "bytes": skill.bytes,
+                "registered_at": skill.registered_at,
+            })
+        });
+        let (skills, prompts) = (skills.collect::<Vec<_>>(), &contents.prompts.0);
+        print_json(&json!({ "skills": skills, "prompts": prompts }));
+        return Ok(());
+    }
+    let skills = contents.skills.0.iter().map(|skill| {
+        let description = skill.description.clone().unwrap_or_else(|| skill.title.clone());
+        vec!["skill".to_owned(), skill.id.clone(), String::new(), description]
+    });
+    let prompts = contents.prompts.0.iter().map(|prompt| {
+        vec!["prompt".to_owned(), prompt.name.clone(), prompt.function_id.clone(), prompt.description.clone()]
+    });
+    let rows: Vec<_> = skills.chain(prompts).collect();
+    out::print(&table(&["KIND", "NAME", "FUNCTION", "DESCRIPTION"], &rows, env::columns()));
+    Ok(())
+}
+
+async fn show(registry: &RealmRegistry, name: &str, prompt: bool, json: bool) -> Result<(), CliError> {
+    let known = registry.registry();
+    if name.starts_with("iii://") {
+        let (mime_type, text) = known.read(name).await.map_err(meerkat::Error::from)?;
+        if json {
+            print_json(&json!({ "uri": name, "mimeType": mime_type, "text": text }));
+        } else {
+            out::print(&ended(text));
+        }
+        return Ok(());
+    }
+    let skill = if prompt { None } else { known.skill(name).await.map_err(meerkat::Error::from)? };
+    if let Some(skill) = skill {
+        if json {
+            print_json(&json!(skill))
+        } else {
+            out::print(&ended(skill.skill))
+        }
+        return Ok(());
+    }
+    let missing =
+        if prompt { Fault::PromptNotFound(name.to_owned()) } else { Fault::SkillNotFound(name.to_owned()) };
+    let found = known.prompt(name).await.map_err(meerkat::Error::from)?;
+    let found = found.ok_or_else(|| meerkat::Error::from(missing))?;
+    if json {
+        print_json(&json!(found))
+    } else {
+        out::print(&described(&found))
+    }
+    Ok(())
+}
+
+/// Writes a prompt for people.
+fn described(prompt: &StoredPrompt) -> String {
+    let mut text = format!("/{}\n{}\n", prompt.name, prompt.description);
+    for argument in &prompt.arguments {
+        let need = if argument.required { "required" } else { "optional" };
+        let description = argument.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+        text.push_str(&format!("  {} ({need}){description}\n", argument.name));
+    }
+    text.push_str(&format!("written by {}, registered {}\n", prompt.function_id, prompt.registered_at));
+    text
+}
+
+fn ended(mut text: String) -> String {
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}

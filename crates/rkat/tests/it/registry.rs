@@ -1,0 +1,85 @@
+//! `rkat registry` with no hub: what is stored is read and changed all the same.
+
+use serde_json::json;
+
+use crate::support::Rkat;
+
+#[test]
+fn what_is_registered_is_listed_shown_and_removed() {
+    let rkat = Rkat::new();
+    std::fs::write(rkat.work().join("demo.md"), "# Demo\n\nA demo.\n").unwrap();
+    let registered = rkat.args(["registry", "register", "skill", "demo", "demo.md"]).run();
+    assert_eq!((registered.stdout.as_str(), registered.stderr.as_str()), ("iii://demo\n", ""));
+    let piped = rkat.args(["registry", "register", "skill", "other", "-", "--json"]).stdin("Other.").run();
+    assert_eq!(piped.json()["id"], "other");
+    let prompt = [
+        "registry",
+        "register",
+        "prompt",
+        "greet",
+        "--description",
+        "Greets.",
+        "--function",
+        "demo::greet",
+        "--argument",
+        "how",
+        "--required",
+        "name=Who to greet",
+    ];
+    assert_eq!(rkat.args(prompt).run().stdout, "greet\n");
+
+    let listed = rkat.args(["registry", "list"]).run().stdout;
+    let lines: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["KIND", "NAME", "FUNCTION", "DESCRIPTION"]);
+    assert_eq!(lines[1], ["skill", "demo", "A", "demo."]);
+    assert_eq!(lines[3], ["prompt", "greet", "demo::greet", "Greets."]);
+    let listed = rkat.args(["registry", "list", "--json"]).run().json();
+    assert_eq!((&listed["skills"][0]["title"], &listed["skills"][1]["bytes"]), (&json!("Demo"), &json!(6)));
+    let arguments = json!([
+        { "name": "name", "description": "Who to greet", "required": true },
+        { "name": "how", "required": false },
+    ]);
+    assert_eq!(listed["prompts"][0]["arguments"], arguments);
+
+    assert_eq!(rkat.args(["registry", "show", "demo"]).run().stdout, "# Demo\n\nA demo.\n");
+    let index = rkat.args(["registry", "show", "iii://skills"]).run().stdout;
+    assert!(index.ends_with("- [`other`](iii://other) — other — Other.\n"), "{index}");
+    let shown = rkat.args(["registry", "show", "greet"]).run().stdout;
+    let expected =
+        "/greet\nGreets.\n  name (required): Who to greet\n  how (optional)\nwritten by demo::greet, ";
+    assert!(shown.starts_with(expected), "{shown}");
+    let called = rkat.args(["registry", "call", "skills::unregister", r#"{"id": "other"}"#]).run().json();
+    assert_eq!(called, json!({ "id": "other", "removed": true }));
+
+    let skills = rkat.args(["skill", "list", "--json"]).run().json();
+    let ours = skills["skills"].as_array().unwrap().iter().find(|skill| skill["name"] == "demo");
+    assert_eq!(ours.unwrap()["source"]["display_name"], "registry");
+
+    assert_eq!(rkat.args(["registry", "unregister", "skill", "demo"]).run().code, Some(0));
+    let again = rkat.args(["registry", "unregister", "skill", "demo"]).run();
+    assert_eq!(again.code, Some(1));
+    assert_eq!(again.stderr, "error: no skill `demo` is registered; `rkat registry list` shows what is\n");
+}
+
+#[test]
+fn what_cannot_be_done_says_why() {
+    let rkat = Rkat::new();
+    for (args, expected) in [
+        (vec!["registry", "show", "none"], "Skill not found: none"),
+        (vec!["registry", "show", "none", "--prompt"], "Prompt not found: none"),
+        (vec!["registry", "show", "iii://a/b/c"], "more than one path segment"),
+        (
+            vec!["registry", "call", "demo::guide"],
+            "no hub is running in this realm; start one with `rkat hub`",
+        ),
+        (vec!["registry", "call", "demo::guide", "{"], "the input is no JSON"),
+        (vec!["registry", "register", "skill", "demo", "none.md"], "the skill cannot be read from `none.md`"),
+        (vec!["registry", "unregister", "prompt", "A"], "name may only contain lowercase ASCII letters"),
+    ] {
+        let done = rkat.args(args.clone()).run();
+        assert_ne!(done.code, Some(0), "{args:?}");
+        assert!(done.stdout.is_empty() && done.stderr.contains(expected), "{args:?}: {}", done.stderr);
+    }
+    let failed = rkat.args(["registry", "call", "demo::guide", "--json"]).run();
+    assert!(failed.stderr.contains("CAPABILITY_UNAVAILABLE"), "{}", failed.stderr);
+}

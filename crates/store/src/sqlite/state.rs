@@ -1,0 +1,78 @@
+//! Values that programs keep under a scope and a key.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::value::{get_u64, int};
+use crate::{StateQuery, StateRow};
+
+/// Keeps a value and returns the one it replaced.
+pub(super) fn put(
+    connection: &Connection,
+    scope: &str,
+    key: &str,
+    value: &[u8],
+) -> rusqlite::Result<Option<Vec<u8>>> {
+    let replaced = self::value(connection, scope, key)?;
+    let place = advance(connection, scope)?;
+    let put = "INSERT INTO state (scope, key, place, value) VALUES (?1, ?2, ?3, ?4) \
+               ON CONFLICT (scope, key) DO UPDATE SET value = excluded.value";
+    connection.prepare_cached(put)?.execute(params![scope, key, int(place), value])?;
+    Ok(replaced)
+}
+
+/// Removes a value and returns it.
+pub(super) fn delete(connection: &Connection, scope: &str, key: &str) -> rusqlite::Result<Option<Vec<u8>>> {
+    let mut delete =
+        connection.prepare_cached("DELETE FROM state WHERE scope = ?1 AND key = ?2 RETURNING value")?;
+    let removed = delete.query_row([scope, key], |row| row.get(0)).optional()?;
+    if removed.is_some() {
+        advance(connection, scope)?;
+    }
+    Ok(removed)
+}
+
+/// Reads one value.
+pub(super) fn value(connection: &Connection, scope: &str, key: &str) -> rusqlite::Result<Option<Vec<u8>>> {
+    let mut statement = connection.prepare_cached("SELECT value FROM state WHERE scope = ?1 AND key = ?2")?;
+    statement.query_row([scope, key], |row| row.get(0)).optional()
+}
+
+/// Reads one value with its key, or all of a scope.
+pub(super) fn read(connection: &Connection, query: &StateQuery) -> rusqlite::Result<Vec<StateRow>> {
+    match query {
+        StateQuery::Key { scope, key } => {
+            let found = value(connection, scope, key)?;
+            Ok(found.map(|value| StateRow { key: key.clone(), value }).into_iter().collect())
+        }
+        StateQuery::Scope(scope) => {
+            let mut statement =
+                connection.prepare_cached("SELECT key, value FROM state WHERE scope = ?1 ORDER BY place")?;
+            let row = |row: &Row<'_>| Ok(StateRow { key: row.get(0)?, value: row.get(1)? });
+            statement.query_map([scope], row)?.collect()
+        }
+    }
+}
+
+/// Lists the scopes that have values.
+pub(super) fn scopes(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT scope FROM scopes WHERE EXISTS (SELECT 1 FROM state WHERE state.scope = scopes.scope) \
+         ORDER BY scope",
+    )?;
+    statement.query_map([], |row| row.get(0))?.collect()
+}
+
+/// Reads how often a scope was changed.
+pub(super) fn revision(connection: &Connection, scope: &str) -> rusqlite::Result<u64> {
+    let mut statement = connection.prepare_cached("SELECT revision FROM scopes WHERE scope = ?1")?;
+    Ok(statement.query_row([scope], |row| get_u64(row, 0)).optional()?.unwrap_or(0))
+}
+
+/// Counts a change of a scope.
+fn advance(connection: &Connection, scope: &str) -> rusqlite::Result<u64> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO scopes (scope, revision) VALUES (?1, 1) \
+         ON CONFLICT (scope) DO UPDATE SET revision = revision + 1 RETURNING revision",
+    )?;
+    statement.query_row([scope], |row| get_u64(row, 0))
+}
