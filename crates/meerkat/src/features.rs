@@ -25,7 +25,7 @@ pub(crate) fn declarations() -> Vec<Declaration> {
         CapabilityId::Sessions | CapabilityId::Streaming | CapabilityId::StructuredOutput => Presence::Always,
         CapabilityId::SessionStore => built(SESSION_STORE, "session-store"),
         CapabilityId::SessionCompaction => built(COMPACTION, "session-compaction"),
-        CapabilityId::Hooks => Presence::Absent("hooks"),
+        CapabilityId::Hooks => Presence::Always,
         CapabilityId::Builtins => Presence::Gated("tools.builtins_enabled"),
         CapabilityId::Shell => Presence::Absent("shell"),
         CapabilityId::Comms => Presence::Absent("comms"),
@@ -97,6 +97,38 @@ pub(crate) async fn fetch(
         NotFetched::Status(status) => FetchError::Status(status),
         NotFetched::TooLong => FetchError::TooLong(limit),
     })
+}
+
+/// Sends a hook what it is told, and returns what it answers.
+#[cfg(any(feature = "anthropic", feature = "openai", feature = "gemini"))]
+pub(crate) async fn deliver(
+    reach: &Reach,
+    target: (&str, &str),
+    headers: &[(String, String)],
+    body: &[u8],
+    limit: usize,
+) -> Result<Vec<u8>, meerkat_core::HookFault> {
+    use meerkat_providers::NotFetched;
+    reach.send(target, headers, body, limit).await.map_err(|error| {
+        meerkat_core::HookFault::broken(match error {
+            NotFetched::Unreachable(why) => format!("it cannot be reached: {why}"),
+            NotFetched::Status(status) => format!("it answered with HTTP {status}"),
+            NotFetched::TooLong => format!("its answer is longer than {limit} bytes"),
+        })
+    })
+}
+
+/// A build without providers reaches no hook.
+#[cfg(not(any(feature = "anthropic", feature = "openai", feature = "gemini")))]
+#[expect(clippy::unused_async, reason = "as in the builds that can")]
+pub(crate) async fn deliver(
+    _: &Reach,
+    _: (&str, &str),
+    _: &[(String, String)],
+    _: &[u8],
+    _: usize,
+) -> Result<Vec<u8>, meerkat_core::HookFault> {
+    Err(meerkat_core::HookFault::broken("this build has no HTTP client"))
 }
 
 /// A build without providers fetches nothing.

@@ -13,6 +13,7 @@ mod error;
 mod events;
 mod features;
 mod help;
+mod hooks;
 mod images;
 mod models;
 pub mod ops;
@@ -30,7 +31,7 @@ mod structured;
 pub use clock::SystemClock;
 pub use config::{
     AgentConfig, ApiStyle, BudgetConfig, CallTimeout, CompactionConfig, Config, ConfigAccess, ConfigChange,
-    ConfigService, CurrentConfig, GitRefType, GoogleSearchConfig, LimitsConfig, ModelsConfig, ProviderConfig,
+    ConfigService, CurrentConfig, GitRefType, GoogleSearchConfig, HooksConfig, LimitsConfig, ModelsConfig, ProviderConfig,
     ProviderToolsConfig, ProvidersConfig, RetryConfig, SelfHostedConfig, SelfHostedModel, SelfHostedServer,
     SelfHostedTransport, SkillIdentity, SkillRemap, SkillRepository, SkillsConfig, Span, SpanError,
     ToolsConfig, WebSearchConfig,
@@ -40,7 +41,7 @@ pub use events::progress;
 pub use meerkat_contracts::{ImageInput, ImageReply, SkillKey};
 pub use meerkat_core::run::{Completion, LastRun, Outcome, Report, RunEnd, RunInput};
 pub use meerkat_core::{
-    AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Message, Model, OutputSchema,
+    AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Hook, HookEntry, HookFault, HookInvocation, HookReturn, Message, Model, OutputSchema,
     Provider, RealmId, RunId, SessionId, TerminalCause, Tool, ToolOutput, ToolSource,
 };
 /// The MCP client.
@@ -62,7 +63,7 @@ pub use servers::{
     ServerSurroundings, TokenFolder,
 };
 pub use session::{
-    EventSink, HistoryPage, NewSessionOptions, RunControl, RunResult, SessionService, SessionView,
+    EventSink, HistoryPage, HookWishes, NewSessionOptions, RunControl, RunResult, SessionService, SessionView,
     ToolOverlay, TurnOptions,
 };
 pub use skills::Skills;

@@ -12,6 +12,7 @@
 mod announce;
 mod calls;
 mod compaction;
+mod consult;
 mod effect;
 mod extract;
 mod machine;

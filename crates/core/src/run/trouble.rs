@@ -89,6 +89,11 @@ impl Run {
                 self.state = State::Committing(next);
                 self.stop.get_or_insert(stop);
             }
+            State::Consulting(_, next) => {
+                self.queue.push_back(Effect::Abandon);
+                self.halt(next, stop);
+            }
+            State::Vetting(work) => self.cut_off(work, Started::No, stop),
             State::Boundary | State::Asking(_) | State::Summarising(_) | State::Resting(Attempt::Step(_)) => {
                 self.queue.push_back(Effect::Abandon);
                 self.finish_stopped(stop);

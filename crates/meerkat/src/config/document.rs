@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
+use super::hooks::HooksConfig;
 use super::limits::{LEAST_REPLY_BYTES, LimitsConfig};
 use super::providers::{ModelsConfig, ProviderToolsConfig, ProvidersConfig, SelfHostedConfig};
 use super::skills::SkillsConfig;
@@ -32,6 +33,8 @@ pub struct Config {
     pub tools: ToolsConfig,
     /// Skills.
     pub skills: SkillsConfig,
+    /// Hooks.
+    pub hooks: HooksConfig,
     /// When long conversations are shortened.
     pub compaction: CompactionConfig,
     /// The default model of each provider.
@@ -296,6 +299,8 @@ impl Config {
                 "retry.call_timeout",
                 POSITIVE,
             ),
+            (self.hooks.default_timeout_ms == 0, "hooks.default_timeout_ms", POSITIVE),
+            (self.hooks.payload_max_bytes == 0, "hooks.payload_max_bytes", POSITIVE),
             (self.tools.max_concurrent == 0, "tools.max_concurrent", POSITIVE),
             (self.compaction.auto_compact_threshold == 0, "compaction.auto_compact_threshold", POSITIVE),
             (self.compaction.recent_turn_budget == 0, "compaction.recent_turn_budget", POSITIVE),

@@ -16,6 +16,9 @@ mod examples;
 #[cfg(test)]
 mod help;
 #[cfg(test)]
+#[cfg(all(unix, feature = "mcp", feature = "openai"))]
+mod hooks;
+#[cfg(test)]
 #[cfg(all(feature = "anthropic", feature = "openai", feature = "gemini"))]
 mod hosted;
 #[cfg(test)]

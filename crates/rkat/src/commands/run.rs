@@ -26,8 +26,8 @@ use crate::servers;
 /// How long a run waits for servers that it waits for; each has its own time limit, which is shorter.
 const MCP_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
-/// How long servers may take to end; those who watch them see to the rest.
-const MCP_ENDING: Duration = Duration::from_secs(10);
+/// How long servers and hooks in the background may take to end; those who watch them see to the rest.
+const ENDING: Duration = Duration::from_secs(10);
 
 /// The longest prompt that is read from stdin.
 const MAX_STDIN: u64 = 64 * 1024 * 1024;
@@ -37,7 +37,7 @@ pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, Cli
     let mut turn = turn(&args, prompt)?;
     let locator = args.resume.as_deref().map(Locator::parse);
     let servers = start_servers(&scope, &args).await;
-    let given = Some(Arc::clone(&servers));
+    let given = Some(servers);
     let runtime = match &locator {
         Some(locator) => open_for_with(scope, locator.realm.as_deref(), given)?,
         None => open_with(&scope, given)?,
@@ -57,7 +57,7 @@ pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, Cli
         }
     };
     let streamed = screen.finish();
-    servers.close(MCP_ENDING).await;
+    runtime.shutdown(ENDING).await;
     let result = done?;
     for warning in &result.warnings {
         out::say(&format!("warning: {warning}"));

@@ -11,7 +11,7 @@ use crate::run::{
     StoredCall, ToolTable, open,
 };
 use crate::{
-    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, Content, Extent, Message, ModelError,
+    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, Content, Extent, HookPoint, HookPoints, Message, ModelError,
     ModelErrorKind, Provider, RetryPolicy, RunId, SessionId, StopReason, Timestamp, ToolRoute, Transcript,
     Usage,
 };
@@ -114,6 +114,7 @@ pub(super) fn settings() -> RunSettings {
         schema_warnings: Vec::new(),
         extraction_prompt: None,
         compaction: None,
+        hooks: HookPoints::default(),
     }
 }
 
@@ -180,6 +181,8 @@ pub(super) enum Waiting {
     Extraction,
     Tools(Vec<String>),
     Pause(Duration),
+    Hooks(HookPoint),
+    Vetting(Vec<String>),
     Nothing,
     End,
 }
@@ -212,6 +215,10 @@ impl Bench {
                 Effect::Ask(_) => waiting = Waiting::Model,
                 Effect::Start(calls) => {
                     waiting = Waiting::Tools(calls.into_iter().map(|call| call.id).collect());
+                }
+                Effect::Consult(invocation) => waiting = Waiting::Hooks(invocation.point),
+                Effect::Vet(calls) => {
+                    waiting = Waiting::Vetting(calls.into_iter().map(|call| call.id).collect());
                 }
                 Effect::Rest(delay) => waiting = Waiting::Pause(delay),
                 Effect::Abandon => waiting = Waiting::Nothing,
