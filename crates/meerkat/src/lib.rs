@@ -31,18 +31,19 @@ mod structured;
 pub use clock::SystemClock;
 pub use config::{
     AgentConfig, ApiStyle, BudgetConfig, CallTimeout, CompactionConfig, Config, ConfigAccess, ConfigChange,
-    ConfigService, CurrentConfig, GitRefType, GoogleSearchConfig, HooksConfig, LimitsConfig, ModelsConfig, ProviderConfig,
-    ProviderToolsConfig, ProvidersConfig, RetryConfig, SelfHostedConfig, SelfHostedModel, SelfHostedServer,
-    SelfHostedTransport, SkillIdentity, SkillRemap, SkillRepository, SkillsConfig, Span, SpanError,
-    ToolsConfig, WebSearchConfig,
+    ConfigService, CurrentConfig, GitRefType, GoogleSearchConfig, HooksConfig, LimitsConfig, ModelsConfig,
+    ProviderConfig, ProviderToolsConfig, ProvidersConfig, RetryConfig, SelfHostedConfig, SelfHostedModel,
+    SelfHostedServer, SelfHostedTransport, SkillIdentity, SkillRemap, SkillRepository, SkillsConfig, Span,
+    SpanError, ToolsConfig, WebSearchConfig,
 };
 pub use error::{Error, SessionRef};
 pub use events::progress;
 pub use meerkat_contracts::{ImageInput, ImageReply, SkillKey};
 pub use meerkat_core::run::{Completion, LastRun, Outcome, Report, RunEnd, RunInput};
 pub use meerkat_core::{
-    AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Hook, HookEntry, HookFault, HookInvocation, HookReturn, Message, Model, OutputSchema,
-    Provider, RealmId, RunId, SessionId, TerminalCause, Tool, ToolOutput, ToolSource,
+    AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Hook, HookEntry, HookFault,
+    HookInvocation, HookReturn, Message, Model, OutputSchema, Provider, RealmId, RunId, SessionId,
+    TerminalCause, Tool, ToolOutput, ToolSource,
 };
 /// The MCP client.
 #[cfg(feature = "mcp")]
@@ -63,8 +64,8 @@ pub use servers::{
     ServerSurroundings, TokenFolder,
 };
 pub use session::{
-    EventSink, HistoryPage, HookWishes, NewSessionOptions, RunControl, RunResult, SessionService, SessionView,
-    ToolOverlay, TurnOptions,
+    EventSink, HistoryPage, HookWishes, NewSessionOptions, RunControl, RunResult, SessionService,
+    SessionView, ToolOverlay, TurnOptions,
 };
 pub use skills::Skills;
 #[cfg(feature = "skills")]

@@ -39,11 +39,7 @@ impl HookSet {
     ///
     /// # Errors
     /// Refuses hooks that make no sense.
-    pub fn new(
-        base: &[HookEntry],
-        added: Vec<HookEntry>,
-        disabled: &[String],
-    ) -> Result<Self, HookSetError> {
+    pub fn new(base: &[HookEntry], added: Vec<HookEntry>, disabled: &[String]) -> Result<Self, HookSetError> {
         let known: BTreeSet<_> = base.iter().map(|entry| entry.id.as_str()).collect();
         if let Some(id) = disabled.iter().find(|id| !known.contains(id.as_str())) {
             return Err(HookSetError::Unknown(id.clone()));

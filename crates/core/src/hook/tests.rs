@@ -38,7 +38,8 @@ fn hooks_are_called_by_priority_and_then_in_the_order_of_the_config() {
 
 #[test]
 fn hooks_that_make_no_sense_are_refused() {
-    let refused = |base: &[HookEntry], disabled: &[String]| HookSet::new(base, Vec::new(), disabled).unwrap_err();
+    let refused =
+        |base: &[HookEntry], disabled: &[String]| HookSet::new(base, Vec::new(), disabled).unwrap_err();
     assert_eq!(refused(&[entry(json!({"id": " "}))], &[]), HookSetError::NoId);
     assert_eq!(refused(&[], &["gone".to_owned()]), HookSetError::Unknown("gone".to_owned()));
     let late = entry(json!({"mode": "background", "capability": "guardrail", "point": "pre_llm_request"}));

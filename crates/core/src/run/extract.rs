@@ -11,7 +11,8 @@ use super::machine::{Next, Run, State};
 use super::outcome::{Completion, ExtractionError, Outcome};
 use super::prompt;
 use crate::{
-    AssistantBlock, HookPoint, Message, ModelError, RetryDecision, StopReason, TerminalCause, Timestamp, Usage,
+    AssistantBlock, HookPoint, Message, ModelError, RetryDecision, StopReason, TerminalCause, Timestamp,
+    Usage,
 };
 
 /// What ends a run whose budget is used up.
@@ -122,7 +123,12 @@ impl Run {
         self.extraction_given_up(extraction, reason, cause);
     }
 
-    pub(super) fn extraction_given_up(&mut self, extraction: &Extraction, reason: &str, cause: Option<TerminalCause>) {
+    pub(super) fn extraction_given_up(
+        &mut self,
+        extraction: &Extraction,
+        reason: &str,
+        cause: Option<TerminalCause>,
+    ) {
         let mut done = self.completion(cause);
         done.extraction_error = Some(ExtractionError {
             last_output: extraction.last_output.clone(),

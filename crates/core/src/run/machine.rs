@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::effect::{Ask, CallChange, Commit, Effect, Input, LastRun, Progress, Stop, ToolTable};
 use super::consult::Told;
+use super::effect::{Ask, CallChange, Commit, Effect, Input, LastRun, Progress, Stop, ToolTable};
 use super::extract::{Attempt, Extraction};
 use super::opening::Opening;
 use super::outcome::{Completion, Failure, Outcome, Report, RunEnd};
 use super::pause::Pauses;
 use super::work::{Started, Work, tidy};
 use crate::{
-    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, ErrorClass, HookInvocation, HookPoint,
-    HookPoints, Message, ModelError, ModelErrorKind, Provider, RetryPolicy, RunId, SchemaWarning, SessionId,
-    TerminalCause, Timestamp, ToolCall, Transcript, Usage,
+    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, ErrorClass, HookInvocation,
+    HookPoint, HookPoints, Message, ModelError, ModelErrorKind, Provider, RetryPolicy, RunId, SchemaWarning,
+    SessionId, TerminalCause, Timestamp, ToolCall, Transcript, Usage,
 };
 
 /// What a run is allowed and asked to do.

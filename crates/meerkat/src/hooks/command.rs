@@ -10,8 +10,20 @@ use tokio::process::{Child, Command};
 use crate::providers::SecretSource;
 
 /// What a program gets of the environment besides its own variables: nothing that could be a secret.
-const PASSED_ON: [&str; 12] =
-    ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TEMP", "TMP", "TMPDIR", "TZ", "USER", "SYSTEMROOT"];
+const PASSED_ON: [&str; 12] = [
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TEMP",
+    "TMP",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "SYSTEMROOT",
+];
 
 /// How much of what a program complains of is read.
 const MAX_COMPLAINT: usize = 4096;

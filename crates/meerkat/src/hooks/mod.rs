@@ -63,7 +63,8 @@ impl RunHooks {
     /// that are not.
     pub(crate) async fn consult(&self, invocation: &HookInvocation) -> Result<(), Denial> {
         let point = invocation.point;
-        for entry in self.set.at(point, HookMode::Foreground).chain(self.set.at(point, HookMode::Background)) {
+        for entry in self.set.at(point, HookMode::Foreground).chain(self.set.at(point, HookMode::Background))
+        {
             self.emitter.emit(AgentEvent::HookStarted { hook_id: entry.id.clone(), point });
         }
         let payload = Payload::of(invocation, self.config.payload_max_bytes);
@@ -77,7 +78,11 @@ impl RunHooks {
     }
 
     /// Asks which calls may be run; all of them at once.
-    pub(crate) async fn vet(&self, session: meerkat_core::SessionId, calls: Vec<ToolCall>) -> Vec<(String, ToolOutput)> {
+    pub(crate) async fn vet(
+        &self,
+        session: meerkat_core::SessionId,
+        calls: Vec<ToolCall>,
+    ) -> Vec<(String, ToolOutput)> {
         let mut asked = tokio::task::JoinSet::new();
         for (place, call) in calls.into_iter().enumerate() {
             let own = self.clone();
@@ -94,7 +99,12 @@ impl RunHooks {
         answered.into_iter().filter_map(|(_, id, verdict)| Some((id, verdict.err()?.output()))).collect()
     }
 
-    async fn ask(&self, entry: &HookEntry, invocation: &HookInvocation, payload: &Payload) -> Result<(), Denial> {
+    async fn ask(
+        &self,
+        entry: &HookEntry,
+        invocation: &HookInvocation,
+        payload: &Payload,
+    ) -> Result<(), Denial> {
         let began = Instant::now();
         let answer = self.shared.call_hook(entry, invocation, payload, &self.config).await;
         let judgement = judge(entry, answer);

@@ -4,8 +4,8 @@ use meerkat_contracts::{
     BuiltinConfig, CompletedReply, HookOverrides, PendingReply, RunReply, SkillKey, SkillRef, TextBlock,
     ToolHandler,
 };
-use meerkat_core::{HookCapability, HookEntry, HookRuntime, OutputSchema};
 use meerkat_core::run::{ExtractionError, Outcome};
+use meerkat_core::{HookCapability, HookEntry, HookRuntime, OutputSchema};
 use serde_json::{Map, Value};
 
 use crate::bound::Bounds;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use meerkat_contracts::ToolHandler;
 use meerkat_core::run::{Completion, Outcome, Run, RunSettings};
 use meerkat_core::{
-    AgentEvent, CompactionPolicy, HookSet, Model, ModelInfo, ModelRequest, RunId, SessionId, ToolDef, ToolRoute,
-    ToolSource,
+    AgentEvent, CompactionPolicy, HookSet, Model, ModelInfo, ModelRequest, RunId, SessionId, ToolDef,
+    ToolRoute, ToolSource,
 };
 use meerkat_store::{Change, Guard, Transaction};
 use serde_json::Value;

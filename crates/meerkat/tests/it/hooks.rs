@@ -57,7 +57,9 @@ async fn a_run_that_is_refused_at_its_start_leaves_nothing_behind() {
     assert_eq!(recorder.types(), ["hook_started", "hook_denied"]);
     assert_eq!(
         recorder.of_type("hook_denied"),
-        [json!({"type": "hook_denied", "hook_id": "h", "point": "run_started", "reason_code": "policy_violation", "message": "not this"})]
+        [
+            json!({"type": "hook_denied", "hook_id": "h", "point": "run_started", "reason_code": "policy_violation", "message": "not this"})
+        ]
     );
     assert_eq!(world.model.seen().len(), 0, "the model was not asked");
 }
@@ -75,12 +77,8 @@ async fn a_refused_prompt_is_not_part_of_the_session() {
 
 #[tokio::test]
 async fn a_refusal_at_any_other_point_of_the_run_fails_it_and_keeps_what_is_whole() {
-    let cases = [
-        ("pre_llm_request", 1),
-        ("post_llm_response", 1),
-        ("turn_boundary", 2),
-        ("run_completed", 2),
-    ];
+    let cases =
+        [("pre_llm_request", 1), ("post_llm_response", 1), ("turn_boundary", 2), ("run_completed", 2)];
     for (point, kept) in cases {
         let world = hooked([Script::say("a")], json!([python(guard(point), DENY)])).await;
         let (done, recorder) = world.record(say("go")).await;
@@ -126,19 +124,21 @@ async fn a_guardrail_that_fails_closes_and_an_observer_opens() {
     let programs = [
         ("import sys; sys.exit('boom')", "it ended with exit status: 1: boom"),
         ("print('garbage')", "its answer is not what a hook answers: expected value at line 1 column 1"),
-        ("print('x' * 200000)", "it wrote more than 131072 bytes, which is what `hooks.payload_max_bytes` allows"),
+        (
+            "print('x' * 200000)",
+            "it wrote more than 131072 bytes, which is what `hooks.payload_max_bytes` allows",
+        ),
         ("import os; os.kill(os.getpid(), 9)", "it ended with signal: 9 (SIGKILL)"),
         (fork, "it took longer than 300 ms and was ended"),
     ];
     for (program, message) in programs {
         let timeout_ms = if program == fork { 300 } else { 20_000 };
-        let with = |capability: &str| {
-            json!({"point": "pre_llm_request", "capability": capability, "timeout_ms": timeout_ms})
-        };
+        let with = |capability: &str| json!({"point": "pre_llm_request", "capability": capability, "timeout_ms": timeout_ms});
         let world = hooked([], json!([python(with("observe"), program)])).await;
         let (done, recorder) = world.record(say("go")).await;
         done.unwrap();
-        let failed = json!({"type": "hook_failed", "hook_id": "h", "point": "pre_llm_request", "error": message});
+        let failed =
+            json!({"type": "hook_failed", "hook_id": "h", "point": "pre_llm_request", "error": message});
         assert_eq!(recorder.of_type("hook_failed"), [failed]);
 
         let world = hooked([], json!([python(with("guardrail"), program)])).await;
@@ -188,7 +188,8 @@ async fn hooks_in_the_background_are_waited_for_at_the_end_and_not_before() {
 
 #[tokio::test]
 async fn an_address_is_a_hook_too() {
-    let refusal = json!({"decision": {"decision": "deny", "reason_code": "safety_violation", "message": "no"}});
+    let refusal =
+        json!({"decision": {"decision": "deny", "reason_code": "safety_violation", "message": "no"}});
     let server = Server::new([("200 OK", refusal.to_string())]);
     let url = format!("{}/check", server.address());
     let runtime = json!({"type": "http", "url": url, "headers": {"x-token": "canary"}});
@@ -235,7 +236,8 @@ fn everywhere() -> Vec<Value> {
         "run_completed",
         "run_failed",
     ];
-    let entry = |point| json!({"id": point, "point": point, "runtime": {"type": "in_process", "name": "watcher"}});
+    let entry =
+        |point| json!({"id": point, "point": point, "runtime": {"type": "in_process", "name": "watcher"}});
     points.map(entry).to_vec()
 }
 
@@ -302,7 +304,12 @@ async fn a_client_starts_no_programs_and_lifts_no_guardrails() {
     let guardrail = json!({"id": "g", "point": "run_started", "capability": "guardrail", "runtime": {"type": "in_process", "name": "watcher"}});
     world.configure(json!({"hooks": {"entries": [guardrail]}})).await;
     let run = async |hooks: Value| {
-        call(&world, "meerkat_run", json!({"prompt": "hi", "model": ScriptedModel::ID, "hooks_override": hooks})).await
+        call(
+            &world,
+            "meerkat_run",
+            json!({"prompt": "hi", "model": ScriptedModel::ID, "hooks_override": hooks}),
+        )
+        .await
     };
     let program = json!({"id": "p", "runtime": {"type": "command", "command": "true"}});
     let refused = run(json!({"entries": [program]})).await.unwrap_err();

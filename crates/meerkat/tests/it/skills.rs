@@ -102,7 +102,8 @@ async fn those_who_have_built_in_tools_are_told_how_to_use_them() {
     // What needs a capability that this realm lacks is not there.
     assert_eq!(
         ids,
-        ["mcp-server-setup", "meerkat-cli-reference", "meerkat-platform"].map(|n| format!("{EMBEDDED}/{n}"))
+        ["hook-authoring", "mcp-server-setup", "meerkat-cli-reference", "meerkat-platform"]
+            .map(|n| format!("{EMBEDDED}/{n}"))
     );
     project.configure(json!({"tools": {"builtins_enabled": true}})).await;
     project.run(say("hi")).await.unwrap();

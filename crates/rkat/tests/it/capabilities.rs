@@ -14,7 +14,7 @@ fn the_build_says_what_it_can_do() {
     sessions "Available"
     streaming "Available"
     structured_output "Available"
-    hooks {"NotCompiled":{"feature":"hooks"}}
+    hooks "Available"
     builtins {"DisabledByPolicy":{"description":"Disabled by config"}}
     shell {"NotCompiled":{"feature":"shell"}}
     comms {"NotCompiled":{"feature":"comms"}}

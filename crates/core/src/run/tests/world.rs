@@ -11,9 +11,9 @@ use crate::run::{
     StoredCall, ToolTable, open,
 };
 use crate::{
-    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, Content, Extent, HookPoint, HookPoints, Message, ModelError,
-    ModelErrorKind, Provider, RetryPolicy, RunId, SessionId, StopReason, Timestamp, ToolRoute, Transcript,
-    Usage,
+    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, Content, Extent, HookPoint,
+    HookPoints, Message, ModelError, ModelErrorKind, Provider, RetryPolicy, RunId, SessionId, StopReason,
+    Timestamp, ToolRoute, Transcript, Usage,
 };
 
 /// What survives a crash.
