@@ -10,11 +10,13 @@ mod compact;
 mod content;
 mod error;
 mod event;
+mod fit;
 mod hook;
 mod id;
 mod image;
 mod message;
 mod model;
+mod pinned;
 mod retry;
 pub mod run;
 mod schema;
@@ -31,6 +33,7 @@ pub use event::{
     AgentEvent, ErrorClass, ErrorReport, EventEnvelope, EventSource, HookPoint, HookReason, JobStatus,
     SchemaWarning, TerminalCause, ToolConfigChange, ToolConfigOperation,
 };
+pub use fit::fit;
 pub use hook::{
     Denial, DenialKind, FailurePolicy, Hook, HookCapability, HookDecision, HookEntry, HookError, HookFault,
     HookInvocation, HookMode, HookPoints, HookRequest, HookResponse, HookReturn, HookRuntime, HookSet,

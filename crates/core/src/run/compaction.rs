@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::effect::{Ask, CallChange};
 use super::machine::{Next, Run, State};
 use super::prompt;
-use crate::compact::{cut, estimate};
+use crate::compact::{cut, estimate, estimate_tokens};
+use crate::fit::fit;
+use crate::pinned::skills_in;
 use crate::{AgentEvent, Answer, AssistantBlock, Compaction, Message};
 
 impl Run {
@@ -15,9 +17,11 @@ impl Run {
             self.progress.compaction.map_or(self.progress.steps, |last| self.progress.steps - last.at_step);
         let first = self.progress.steps == 0;
         let early = self.progress.compaction.is_some() && since < policy.min_steps_between;
-        let long = self.progress.last_input_tokens >= policy.threshold
-            || estimate(&self.transcript.context()) >= policy.threshold;
-        if first || early || !long {
+        let length = self.progress.last_input_tokens.max(estimate(&self.transcript.context()));
+        let long = length >= policy.threshold;
+        // What the model cannot read at all does not wait.
+        let too_long = policy.window.is_some_and(|window| length >= window);
+        if first || (early && !too_long) || !long {
             None
         } else {
             cut(&self.transcript, policy.keep_groups, policy.threshold / 2)
@@ -40,9 +44,13 @@ impl Run {
             estimated_history_tokens: estimate(&context),
             message_count: context.len() as u64,
         });
-        let mut messages = self.transcript.before(kept_from);
-        messages.push(prompt::summary_request(self.now));
-        let ask = Ask::Summarise { messages, max_tokens: policy.max_summary_tokens };
+        let request = prompt::summary_request(self.now);
+        let max_tokens = policy.summary_tokens();
+        let taken = u64::from(max_tokens) + estimate_tokens(&request);
+        let room = policy.window.map_or(u64::MAX, |window| (window / 10 * 9).saturating_sub(taken));
+        let mut messages = fit(self.transcript.before(kept_from), room);
+        messages.push(request);
+        let ask = Ask::Summarise { messages, max_tokens };
         self.ask(ask, State::Summarising(kept_from));
     }
 
@@ -56,7 +64,8 @@ impl Run {
         if text.trim().is_empty() {
             return self.summary_failed("the model gave no summary", kept_from);
         }
-        self.compact(prompt::summary(&text, self.now), kept_from, answer.usage.output_tokens);
+        let summary = prompt::summary(&self.bounded(&text), &self.pinned(kept_from), self.now);
+        self.compact(summary, kept_from, answer.usage.output_tokens);
     }
 
     /// Goes on without a summary; where the history no longer fits the model, the oldest part is left out.
@@ -68,7 +77,21 @@ impl Run {
             return self.ask_step(1);
         }
         let left_out = kept_from - self.transcript.count().min(kept_from).min(self.first_kept());
-        self.compact(prompt::dropped(left_out, self.now), kept_from, 0);
+        let summary = prompt::dropped(left_out, &self.pinned(kept_from), self.now);
+        self.compact(summary, kept_from, 0);
+    }
+
+    /// Cuts a summary of a model that did not keep to its length.
+    fn bounded(&self, text: &str) -> String {
+        let most = self.settings.compaction.map_or(usize::MAX, |policy| policy.summary_tokens() as usize * 4);
+        text[..text.floor_char_boundary(most.min(text.len()))].to_owned()
+    }
+
+    /// Returns the skills that the model was given in what is left out, as far as there is room to keep them.
+    fn pinned(&self, kept_from: u64) -> Vec<String> {
+        let window = self.settings.compaction.and_then(|policy| policy.window);
+        let room = window.map_or(usize::MAX, |window| usize::try_from(window).unwrap_or(usize::MAX));
+        skills_in(&self.transcript.before(kept_from), room)
     }
 
     pub(super) fn first_kept(&self) -> u64 {

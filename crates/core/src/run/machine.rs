@@ -12,6 +12,8 @@ use super::opening::Opening;
 use super::outcome::{Completion, Failure, Outcome, Report, RunEnd};
 use super::pause::Pauses;
 use super::work::{Started, Work, tidy};
+use crate::compact::estimate;
+use crate::fit::fit;
 use crate::{
     AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, ErrorClass, HookInvocation,
     HookPoint, HookPoints, Message, ModelError, ModelErrorKind, Provider, RetryPolicy, RunId, SchemaWarning,
@@ -64,6 +66,8 @@ pub struct Run {
     pub(super) step_usage: Usage,
     pub(super) stop: Option<Stop>,
     pub(super) overflowed: bool,
+    /// How often the model could not read what should have fitted; each time, half as much is sent.
+    pub(super) squeezed: u32,
     pub(super) refused: bool,
     pub(super) pauses: Pauses,
     /// What the model failed with when it was last asked.
@@ -161,6 +165,7 @@ impl Run {
             step_usage: Usage::default(),
             stop: None,
             overflowed: false,
+            squeezed: 0,
             refused: false,
             pauses: Pauses::default(),
             last_failure: None,
@@ -188,6 +193,22 @@ impl Run {
     #[expect(clippy::should_implement_trait, reason = "an iterator ends; this waits")]
     pub fn next(&mut self) -> Effect {
         self.queue.pop_front().unwrap_or(Effect::Wait)
+    }
+
+    /// Returns what the model is sent in a step, where `taken` tokens of its window are taken already.
+    #[must_use]
+    pub fn context(&self, taken: u64) -> Vec<Arc<Message>> {
+        let context = self.transcript.context();
+        let window = self.settings.compaction.and_then(|policy| policy.window);
+        let room = match (window, self.squeezed) {
+            (Some(window), 0) => window.saturating_sub(taken),
+            (None, 0) => return context,
+            (window, squeezed) => {
+                let room = window.map_or(u64::MAX, |window| window.saturating_sub(taken));
+                room.min(estimate(&context)) >> squeezed
+            }
+        };
+        fit(context, room)
     }
 
     /// Returns the transcript, uncommitted messages included.

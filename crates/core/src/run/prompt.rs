@@ -37,17 +37,26 @@ pub(super) fn summary_request(at: Timestamp) -> Arc<Message> {
     )
 }
 
-/// Stands for the messages that were summarised.
-pub(super) fn summary(text: &str, at: Timestamp) -> Arc<Message> {
-    notice(format!("{} What came before, in short:\n\n{}", Compaction::MARK, text.trim()), at)
+/// Stands for the messages that were summarised; the skills among them stay whole.
+pub(super) fn summary(text: &str, skills: &[String], at: Timestamp) -> Arc<Message> {
+    let text = text.trim();
+    notice(format!("{} What came before, in short:\n\n{text}{}", Compaction::MARK, kept(skills)), at)
+}
+
+fn kept(skills: &[String]) -> String {
+    if skills.is_empty() {
+        return String::new();
+    }
+    format!("\n\nThese skills still hold:\n\n{}", skills.join("\n\n"))
 }
 
 /// Stands for messages that were left out without a summary.
-pub(super) fn dropped(count: u64, at: Timestamp) -> Arc<Message> {
+pub(super) fn dropped(count: u64, skills: &[String], at: Timestamp) -> Arc<Message> {
     notice(
         format!(
-            "{} The oldest {count} messages were left out; no summary of them could be made.",
-            Compaction::MARK
+            "{} The oldest {count} messages were left out; no summary of them could be made.{}",
+            Compaction::MARK,
+            kept(skills)
         ),
         at,
     )

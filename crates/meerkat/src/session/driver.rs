@@ -203,12 +203,26 @@ impl Driver {
     /// What the model reads in a step: the conversation, and which tools are still to come. The notices hold for
     /// one step, so they are not part of the conversation.
     fn step_messages(&self, run: &Run) -> Vec<Arc<Message>> {
-        let mut messages = run.transcript().context();
+        let mut messages = run.context(self.taken());
         let created_at = self.shared.clock.now();
         for body in self.sources().filter_map(|source| source.notice()) {
             messages.push(Arc::new(Message::SystemNotice { kind: NoticeKind::McpPending, body, created_at }));
         }
         messages
+    }
+
+    /// Guesses how much of the model's window is taken before a word of the conversation: by what it is told in any
+    /// case, its tools, and its answer.
+    fn taken(&self) -> u64 {
+        let tools: usize = self
+            .request
+            .tools
+            .iter()
+            .map(|tool| tool.name.len() + tool.description.len() + tool.input_schema.to_string().len())
+            .sum();
+        let told = (self.request.system.len() + tools) as u64 / 4;
+        let window = self.model.info().context_window.unwrap_or(u64::MAX);
+        told + u64::from(self.request.max_tokens).min(window / 4)
     }
 
     /// Settles which tools the next step has. A caller's tool comes before one of a source with its name.
@@ -254,7 +268,7 @@ impl Driver {
         match ask {
             Ask::Step => request.messages = self.step_messages(run),
             Ask::Extract(asides) => {
-                request.messages = run.transcript().context();
+                request.messages = run.context(self.taken());
                 request.messages.extend(asides);
                 request.tools = Arc::default();
                 request.temperature = Some(0.0);

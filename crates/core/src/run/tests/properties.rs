@@ -116,7 +116,10 @@ impl Session {
                 Effect::Boundary => run.feed(now, Input::Tools(tools())),
                 Effect::Ask(ask) => {
                     match &ask {
-                        Ask::Step => Durable::check_asked(&run.transcript().context()),
+                        Ask::Step => {
+                            Durable::check_asked(&run.transcript().context());
+                            Durable::check_asked(&run.context(0));
+                        }
                         Ask::Extract(asides) => {
                             Durable::check_asked(&[run.transcript().context(), asides.clone()].concat());
                         }
