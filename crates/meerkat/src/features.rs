@@ -29,6 +29,9 @@ pub(crate) fn declarations() -> Vec<Declaration> {
         CapabilityId::Builtins => Presence::Gated("tools.builtins_enabled"),
         CapabilityId::Shell => Presence::Absent("shell"),
         CapabilityId::Comms => Presence::Absent("comms"),
+        CapabilityId::MemoryStore if cfg!(feature = "memory-store-session") => {
+            Presence::Gated("memory.enabled")
+        }
         CapabilityId::MemoryStore => Presence::Absent("memory-store-session"),
         CapabilityId::Schedule => Presence::Absent("schedule"),
         CapabilityId::WorkGraph => Presence::Absent("workgraph"),
@@ -71,6 +74,48 @@ impl Servers {
     pub(crate) fn forget(&self, _: meerkat_core::SessionId) {}
 
     pub(crate) async fn close(&self, _: std::time::Duration) {}
+}
+
+/// What a run remembers.
+#[cfg(feature = "memory-store-session")]
+pub(crate) use crate::memory::RunMemory;
+
+/// A build without memory remembers nothing.
+#[cfg(not(feature = "memory-store-session"))]
+pub(crate) struct RunMemory;
+
+#[cfg(not(feature = "memory-store-session"))]
+impl RunMemory {
+    pub(crate) fn of(
+        _: &Config,
+        _: &Arc<dyn meerkat_store::Store>,
+        _: &meerkat_core::run::Progress,
+    ) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn source(&self) -> Arc<dyn meerkat_core::ToolSource> {
+        Arc::new(NoTools)
+    }
+
+    pub(crate) fn changes(
+        &self,
+        _: meerkat_core::SessionId,
+        _: &meerkat_core::run::LeftOut,
+        _: meerkat_core::Timestamp,
+    ) -> Option<meerkat_store::Change> {
+        None
+    }
+}
+
+#[cfg(not(feature = "memory-store-session"))]
+struct NoTools;
+
+#[cfg(not(feature = "memory-store-session"))]
+impl meerkat_core::ToolSource for NoTools {
+    fn tools(&self) -> Vec<Arc<dyn meerkat_core::Tool>> {
+        Vec::new()
+    }
 }
 
 /// What reaches a provider.

@@ -15,6 +15,8 @@ mod features;
 mod help;
 mod hooks;
 mod images;
+#[cfg(feature = "memory-store-session")]
+mod memory;
 mod models;
 pub mod ops;
 mod params;
@@ -31,10 +33,10 @@ mod structured;
 pub use clock::SystemClock;
 pub use config::{
     AgentConfig, ApiStyle, BudgetConfig, CallTimeout, CompactionConfig, Config, ConfigAccess, ConfigChange,
-    ConfigService, CurrentConfig, GitRefType, GoogleSearchConfig, HooksConfig, LimitsConfig, ModelsConfig,
-    ProviderConfig, ProviderToolsConfig, ProvidersConfig, RetryConfig, SelfHostedConfig, SelfHostedModel,
-    SelfHostedServer, SelfHostedTransport, SkillIdentity, SkillRemap, SkillRepository, SkillsConfig, Span,
-    SpanError, ToolsConfig, WebSearchConfig,
+    ConfigService, CurrentConfig, GitRefType, GoogleSearchConfig, HooksConfig, LimitsConfig, MemoryConfig,
+    MemoryScope, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig, RetryConfig,
+    SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport, SkillIdentity, SkillRemap,
+    SkillRepository, SkillsConfig, Span, SpanError, ToolsConfig, WebSearchConfig,
 };
 pub use error::{Error, SessionRef};
 pub use events::progress;

@@ -33,10 +33,13 @@ pub use realm::{
     Backend, Force, Manifest, Origin, Realm, RealmInfo, RealmList, RealmOptions, RealmPaths, UnknownBackend,
     Warning,
 };
-pub use rows::{Archived, Blob, CallRow, ConfigRow, LeaseRow, MessageRow, SessionQuery, SessionRow};
+pub use rows::{
+    Archived, Blob, CallRow, ConfigRow, LeaseRow, MemoryQuery, MemoryRow, MessageRow, SessionQuery,
+    SessionRow,
+};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteOptions, SqliteStore, check};
-pub use transaction::{Change, Committed, Guard, NewCall, NewSession, Transaction};
+pub use transaction::{Change, Committed, Guard, NewCall, NewMemory, NewSession, Transaction};
 
 /// What every store call returns.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -69,6 +72,9 @@ pub trait Store: Send + Sync {
 
     /// Reads a blob.
     fn blob(&self, id: BlobId) -> Reply<'_, Option<Blob>>;
+
+    /// Finds what was remembered, the best first.
+    fn recall(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>>;
 
     /// Lists the sessions that this store leases and that somebody asked to interrupt.
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>>;

@@ -9,6 +9,7 @@ mod fault;
 mod guard;
 mod open;
 mod reader;
+mod recall;
 mod value;
 mod writer;
 
@@ -23,8 +24,8 @@ use self::fault::Failure;
 use self::reader::Reader;
 use self::writer::{Commit, Writer};
 use crate::{
-    Blob, CallRow, Committed, ConfigRow, Error, MessageRow, Owner, Reply, SessionQuery, SessionRow, Store,
-    Transaction,
+    Blob, CallRow, Committed, ConfigRow, Error, MemoryQuery, MemoryRow, MessageRow, Owner, Reply,
+    SessionQuery, SessionRow, Store, Transaction,
 };
 
 pub use self::open::check;
@@ -123,6 +124,10 @@ impl Store for SqliteStore {
 
     fn blob(&self, id: BlobId) -> Reply<'_, Option<Blob>> {
         self.read(move |reader| reader.blob(id))
+    }
+
+    fn recall(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>> {
+        self.read(move |reader| reader.recall(&query))
     }
 
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>> {

@@ -104,6 +104,7 @@ impl Run {
             Compaction { kept_from, summary_at: self.transcript.count(), at_step: self.progress.steps };
         self.progress.compaction = Some(compaction);
         self.progress.last_input_tokens = 0;
+        self.left_out = self.transcript.left_out(kept_from);
         self.commit(vec![Arc::clone(&summary)], CallChange::None, Next::Ask);
         self.transcript.compact(compaction, summary);
         let messages_after = self.transcript.context().len() as u64;

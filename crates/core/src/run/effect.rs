@@ -119,6 +119,17 @@ pub struct Commit {
     pub progress: Progress,
     /// Whether the run is over with this.
     pub ends: bool,
+    /// The messages that the model no longer reads itself from now on.
+    pub left_out: LeftOut,
+}
+
+/// Messages in a row.
+#[derive(Debug, Clone, Default)]
+pub struct LeftOut {
+    /// The sequence number of the first.
+    pub first: u64,
+    /// The messages.
+    pub messages: Vec<Arc<Message>>,
 }
 
 /// What happens to the open calls of a session.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::consult::Told;
-use super::effect::{Ask, CallChange, Commit, Effect, Input, LastRun, Progress, Stop, ToolTable};
+use super::effect::{Ask, CallChange, Commit, Effect, Input, LastRun, LeftOut, Progress, Stop, ToolTable};
 use super::extract::{Attempt, Extraction};
 use super::opening::Opening;
 use super::outcome::{Completion, Failure, Outcome, Report, RunEnd};
@@ -66,6 +66,7 @@ pub struct Run {
     pub(super) step_usage: Usage,
     pub(super) stop: Option<Stop>,
     pub(super) overflowed: bool,
+    pub(super) left_out: LeftOut,
     /// How often the model could not read what should have fitted; each time, half as much is sent.
     pub(super) squeezed: u32,
     pub(super) refused: bool,
@@ -165,6 +166,7 @@ impl Run {
             step_usage: Usage::default(),
             stop: None,
             overflowed: false,
+            left_out: LeftOut::default(),
             squeezed: 0,
             refused: false,
             pauses: Pauses::default(),
@@ -251,7 +253,8 @@ impl Run {
         };
         let ends = end.is_some();
         self.progress.last_run = Some(LastRun { id: self.settings.run_id, end });
-        let commit = Commit { messages, calls, progress: self.progress, ends };
+        let left_out = std::mem::take(&mut self.left_out);
+        let commit = Commit { messages, calls, progress: self.progress, ends, left_out };
         self.queue.push_back(Effect::Commit(Box::new(commit)));
         self.state = State::Committing(next);
     }

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::hooks::HooksConfig;
 use super::limits::{LEAST_REPLY_BYTES, LimitsConfig};
+use super::memory::MemoryConfig;
 use super::providers::{ModelsConfig, ProviderToolsConfig, ProvidersConfig, SelfHostedConfig};
 use super::skills::SkillsConfig;
 use super::span::{CallTimeout, Span};
@@ -37,6 +38,8 @@ pub struct Config {
     pub hooks: HooksConfig,
     /// When long conversations are shortened.
     pub compaction: CompactionConfig,
+    /// What agents remember of what is no longer shown to them.
+    pub memory: MemoryConfig,
     /// The default model of each provider.
     pub models: ModelsConfig,
     /// Where providers are reached.
@@ -258,6 +261,7 @@ impl Config {
             "tools.schedule_enabled" => self.tools.schedule_enabled,
             "tools.workgraph_enabled" => self.tools.workgraph_enabled,
             "skills.enabled" => self.skills.enabled,
+            "memory.enabled" => self.memory.enabled,
             _ => false,
         }
     }

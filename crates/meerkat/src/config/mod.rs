@@ -7,6 +7,7 @@ mod change;
 mod document;
 mod hooks;
 mod limits;
+mod memory;
 mod providers;
 mod skills;
 mod span;
@@ -21,6 +22,7 @@ pub use document::{AgentConfig, BudgetConfig, CompactionConfig, Config, RetryCon
 pub use hooks::HooksConfig;
 pub(crate) use limits::LEAST_REPLY_BYTES;
 pub use limits::LimitsConfig;
+pub use memory::{MemoryConfig, MemoryScope};
 pub use providers::{
     ApiStyle, GoogleSearchConfig, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig,
     SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport, WebSearchConfig,

@@ -23,6 +23,7 @@ use super::record::encode;
 use super::stops::Stops;
 use crate::Error;
 use crate::config::{CallTimeout, Config};
+use crate::features::RunMemory;
 use crate::hooks::RunHooks;
 use crate::params;
 use crate::runtime::Shared;
@@ -45,6 +46,8 @@ pub(super) struct Driver {
     pub(super) overlay: ToolOverlay,
     pub(super) budget: BudgetLimits,
     pub(super) emitter: Arc<Emitter>,
+    /// What the run remembers, if it does.
+    pub(super) memory: Option<RunMemory>,
     /// The run's hooks, if it has any.
     pub(super) hooks: Option<Arc<RunHooks>>,
     pub(super) interrupt: CancellationToken,
@@ -172,6 +175,9 @@ impl Driver {
             transaction.changes.push(Change::Append { session, messages, at: now });
         }
         transaction.changes.extend(call_changes(session, &commit.calls)?);
+        if let Some(memory) = &self.memory {
+            transaction.changes.extend(memory.changes(session, &commit.left_out, now));
+        }
         transaction.changes.push(Change::PutProgress { session, progress: encode(&commit.progress)? });
         if commit.ends {
             transaction.changes.push(Change::ReleaseLease(session));

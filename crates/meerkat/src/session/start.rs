@@ -23,6 +23,7 @@ use super::teach::Taught;
 use crate::config::Config;
 use crate::error::SessionRef;
 use crate::events::Past;
+use crate::features::RunMemory;
 use crate::hooks::RunHooks;
 use crate::params;
 use crate::prompt::SystemPrompt;
@@ -188,6 +189,7 @@ impl Shared {
             hooks: hooks.as_ref().map(|hooks| hooks.points()).unwrap_or_default(),
         };
         let now = self.clock.now();
+        let memory = RunMemory::of(&config, &self.store, &progress);
         let run = Run::new(run_settings, transcript, progress, opening, now);
         let driver = Driver {
             shared: Arc::clone(self),
@@ -198,7 +200,7 @@ impl Shared {
                 Vec::new()
             } else {
                 let own = self.own_sources(id, &settings, &config, model.info());
-                own.into_iter().chain(taught.tools).collect()
+                own.into_iter().chain(taught.tools).chain(memory.as_ref().map(RunMemory::source)).collect()
             },
             asides: taught.events,
             client_tools: settings.tools.iter().map(client_tool).collect(),
@@ -208,6 +210,7 @@ impl Shared {
             overlay: turn.overlay,
             budget,
             emitter,
+            memory,
             hooks,
             interrupt: control.cancel,
             admission: Some(admission),

@@ -30,6 +30,9 @@ mod kill;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+#[cfg(all(feature = "memory-store-session", feature = "session-compaction", feature = "session-store"))]
+mod memory;
+#[cfg(test)]
 mod ops;
 #[cfg(test)]
 mod pictures;

@@ -295,7 +295,7 @@ async fn capabilities_are_those_of_the_build() {
         ("builtins", json!({"DisabledByPolicy": {"description": "Disabled by config"}})),
         ("shell", built(false, "shell")),
         ("comms", built(false, "comms")),
-        ("memory_store", built(false, "memory-store-session")),
+        ("memory_store", built(cfg!(feature = "memory-store-session"), "memory-store-session")),
         ("schedule", built(false, "schedule")),
         ("work_graph", built(false, "workgraph")),
         ("session_store", built(Profile::THIS.is_durable(), "session-store")),

@@ -18,7 +18,7 @@ fn the_build_says_what_it_can_do() {
     builtins {"DisabledByPolicy":{"description":"Disabled by config"}}
     shell {"NotCompiled":{"feature":"shell"}}
     comms {"NotCompiled":{"feature":"comms"}}
-    memory_store {"NotCompiled":{"feature":"memory-store-session"}}
+    memory_store "Available"
     schedule {"NotCompiled":{"feature":"schedule"}}
     work_graph {"NotCompiled":{"feature":"workgraph"}}
     session_store "Available"
