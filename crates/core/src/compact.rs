@@ -37,6 +37,15 @@ pub struct Compaction {
     pub at_step: u64,
 }
 
+impl CompactionPolicy {
+    /// Returns how long a summary may be: it must not fill what it is to make room in.
+    #[must_use]
+    pub fn summary_tokens(&self) -> u32 {
+        let share = self.window.map_or(u64::MAX, |window| window / 8).max(16);
+        self.max_summary_tokens.min(u32::try_from(share).unwrap_or(u32::MAX))
+    }
+}
+
 impl Compaction {
     /// How the text of every summary begins.
     pub const MARK: &'static str = "[Context compacted]";

@@ -10,6 +10,8 @@ mod compact;
 mod content;
 mod error;
 mod event;
+mod fit;
+mod hook;
 mod id;
 mod image;
 mod message;
@@ -29,6 +31,12 @@ pub use error::ErrorKind;
 pub use event::{
     AgentEvent, ErrorClass, ErrorReport, EventEnvelope, EventSource, HookPoint, HookReason, JobStatus,
     SchemaWarning, TerminalCause, ToolConfigChange, ToolConfigOperation,
+};
+pub use fit::fit;
+pub use hook::{
+    Denial, DenialKind, FailurePolicy, Hook, HookCapability, HookDecision, HookEntry, HookError, HookFault,
+    HookInvocation, HookMode, HookPoints, HookRequest, HookResponse, HookReturn, HookRuntime, HookSet,
+    HookSetError, HookToolCall, HookToolResult, Judgement, SecretMap, judge,
 };
 pub use id::{BlobId, EventId, IdError, RealmId, RunId, SessionId};
 pub use image::{ImageAnswer, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, Picture};

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::run::LeftOut;
 use crate::{Compaction, Message, ToolCall};
 
 /// The messages a run works on: the tail that the model reads, and what stands for the rest.
@@ -52,6 +53,12 @@ impl Transcript {
     pub(crate) fn since(&self, start: u64) -> Vec<Arc<Message>> {
         let count = usize::try_from(start.saturating_sub(self.first)).unwrap_or(usize::MAX);
         self.messages.iter().skip(count).filter(|message| !is_summary(message)).cloned().collect()
+    }
+
+    /// Returns the messages before sequence number `end` that the model still reads itself.
+    pub(crate) fn left_out(&self, end: u64) -> LeftOut {
+        let count = usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        LeftOut { first: self.first, messages: self.messages.iter().take(count).cloned().collect() }
     }
 
     /// Returns the calls of the last message that have no results yet.

@@ -2,7 +2,7 @@
 
 use meerkat_contracts::{ErrorBody, ImageEnd};
 use meerkat_core::run::{Failure, OpeningError};
-use meerkat_core::{BlobId, ErrorKind, IdError, ModelError, SchemaError, SessionId};
+use meerkat_core::{BlobId, ErrorKind, IdError, ModelError, SchemaError, SessionId, TerminalCause};
 use serde_json::{Value, json};
 
 /// Why a request failed.
@@ -34,13 +34,28 @@ pub enum Error {
     Config(String),
     /// A key of the config is not the caller's to change.
     #[error(
-        "`{key}` says where a secret of the owner's goes or which file is read, so it is not changed from here; the \
-         owner changes it on the command line"
+        "`{key}` says where a secret of the owner's goes, which file is read or what is asked about every run, so it is \
+         not changed from here; the owner changes it on the command line"
     )]
     ConfigProtected {
         /// The key.
         key: String,
     },
+    /// Hooks that make no sense.
+    #[error("`hooks_override`: {0}")]
+    Hooks(String),
+    /// Hooks of a run that are not the caller's to choose.
+    #[error(
+        "`hooks_override`: {what} is for the owner of the realm; on the command line, the owner sets \
+         `hooks.client_overrides`"
+    )]
+    HooksProtected {
+        /// What was asked for.
+        what: String,
+    },
+    /// The run was refused before it began; nothing has happened.
+    #[error("{}", .0.message)]
+    Refused(Failure),
     /// Something is not in this build.
     #[error("{what} is not available in this build (feature `{feature}`)")]
     NotCompiled {
@@ -234,6 +249,15 @@ pub enum Error {
     Internal(String),
 }
 
+/// Returns the kind of a failed run.
+const fn kind_of(failure: &Failure) -> ErrorKind {
+    match failure.cause {
+        TerminalCause::HookDenied => ErrorKind::HookDenied,
+        TerminalCause::BudgetExhausted => ErrorKind::BudgetExhausted,
+        _ => ErrorKind::AgentError,
+    }
+}
+
 /// Lists names for whoever got one wrong.
 fn listed(known: &[String]) -> String {
     if known.is_empty() { String::new() } else { format!("; it has `{}`", known.join("`, `")) }
@@ -266,6 +290,8 @@ impl Error {
             | Self::UnknownOperation(_)
             | Self::Config(_)
             | Self::ConfigProtected { .. }
+            | Self::Hooks(_)
+            | Self::HooksProtected { .. }
             | Self::BlobNotFound(_)
             | Self::UnknownStream(_)
             | Self::StreamUnread { .. }
@@ -290,7 +316,8 @@ impl Error {
             | Self::FileRefused
             | Self::RequiredServer { .. } => ErrorKind::CapabilityUnavailable,
             Self::Model { .. } | Self::Image { .. } => ErrorKind::ProviderError,
-            Self::Failed { .. } | Self::NoStructuredOutput(_) => ErrorKind::AgentError,
+            Self::Failed { failure, .. } | Self::Refused(failure) => kind_of(failure),
+            Self::NoStructuredOutput(_) => ErrorKind::AgentError,
             Self::Cancelled { .. } | Self::Abandoned => ErrorKind::RequestCancelled,
             Self::Record { .. } => ErrorKind::StoreError,
             Self::BrokenOff { .. } | Self::Encode(_) | Self::Internal(_) => ErrorKind::Internal,
@@ -306,6 +333,9 @@ impl Error {
                 data["error_class"] = json!(failure.class);
                 data["terminal_cause_kind"] = json!(failure.cause);
                 Some(data)
+            }
+            Self::Refused(failure) => {
+                Some(json!({ "error_class": failure.class, "terminal_cause_kind": failure.cause }))
             }
             Self::Cancelled { session }
             | Self::Unstored { session, .. }

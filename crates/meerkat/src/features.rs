@@ -25,10 +25,13 @@ pub(crate) fn declarations() -> Vec<Declaration> {
         CapabilityId::Sessions | CapabilityId::Streaming | CapabilityId::StructuredOutput => Presence::Always,
         CapabilityId::SessionStore => built(SESSION_STORE, "session-store"),
         CapabilityId::SessionCompaction => built(COMPACTION, "session-compaction"),
-        CapabilityId::Hooks => Presence::Absent("hooks"),
+        CapabilityId::Hooks => Presence::Always,
         CapabilityId::Builtins => Presence::Gated("tools.builtins_enabled"),
         CapabilityId::Shell => Presence::Absent("shell"),
         CapabilityId::Comms => Presence::Absent("comms"),
+        CapabilityId::MemoryStore if cfg!(feature = "memory-store-session") => {
+            Presence::Gated("memory.enabled")
+        }
         CapabilityId::MemoryStore => Presence::Absent("memory-store-session"),
         CapabilityId::Schedule => Presence::Absent("schedule"),
         CapabilityId::WorkGraph => Presence::Absent("workgraph"),
@@ -95,6 +98,38 @@ impl Registered {
     }
 }
 
+/// What a run remembers.
+#[cfg(feature = "memory-store-session")]
+pub(crate) use crate::memory::RunMemory;
+
+/// A build without memory remembers nothing.
+#[cfg(not(feature = "memory-store-session"))]
+pub(crate) struct RunMemory;
+
+#[cfg(not(feature = "memory-store-session"))]
+impl RunMemory {
+    pub(crate) fn of(
+        _: &Config,
+        _: &Arc<dyn meerkat_store::Store>,
+        _: &meerkat_core::run::Progress,
+    ) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn source(&self) -> Arc<dyn meerkat_core::ToolSource> {
+        Arc::new(NoTools)
+    }
+
+    pub(crate) fn changes(
+        &self,
+        _: meerkat_core::SessionId,
+        _: &meerkat_core::run::LeftOut,
+        _: meerkat_core::Timestamp,
+    ) -> Option<meerkat_store::Change> {
+        None
+    }
+}
+
 /// Whether there are other registered skills than when it was asked the last time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fresh {
@@ -104,6 +139,16 @@ pub(crate) enum Fresh {
     )]
     Yes,
     No,
+}
+
+#[cfg(not(feature = "memory-store-session"))]
+struct NoTools;
+
+#[cfg(not(feature = "memory-store-session"))]
+impl meerkat_core::ToolSource for NoTools {
+    fn tools(&self) -> Vec<Arc<dyn meerkat_core::Tool>> {
+        Vec::new()
+    }
 }
 
 /// What reaches a provider.
@@ -130,6 +175,38 @@ pub(crate) async fn fetch(
         NotFetched::Status(status) => FetchError::Status(status),
         NotFetched::TooLong => FetchError::TooLong(limit),
     })
+}
+
+/// Sends a hook what it is told, and returns what it answers.
+#[cfg(any(feature = "anthropic", feature = "openai", feature = "gemini"))]
+pub(crate) async fn deliver(
+    reach: &Reach,
+    target: (&str, &str),
+    headers: &[(String, String)],
+    body: &[u8],
+    limit: usize,
+) -> Result<Vec<u8>, meerkat_core::HookFault> {
+    use meerkat_providers::NotFetched;
+    reach.send(target, headers, body, limit).await.map_err(|error| {
+        meerkat_core::HookFault::broken(match error {
+            NotFetched::Unreachable(why) => format!("it cannot be reached: {why}"),
+            NotFetched::Status(status) => format!("it answered with HTTP {status}"),
+            NotFetched::TooLong => format!("its answer is longer than {limit} bytes"),
+        })
+    })
+}
+
+/// A build without providers reaches no hook.
+#[cfg(not(any(feature = "anthropic", feature = "openai", feature = "gemini")))]
+#[expect(clippy::unused_async, reason = "as in the builds that can")]
+pub(crate) async fn deliver(
+    _: &Reach,
+    _: (&str, &str),
+    _: &[(String, String)],
+    _: &[u8],
+    _: usize,
+) -> Result<Vec<u8>, meerkat_core::HookFault> {
+    Err(meerkat_core::HookFault::broken("this build has no HTTP client"))
 }
 
 /// A build without providers fetches nothing.

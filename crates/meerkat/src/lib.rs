@@ -13,7 +13,10 @@ mod error;
 mod events;
 mod features;
 mod help;
+mod hooks;
 mod images;
+#[cfg(feature = "memory-store-session")]
+mod memory;
 mod models;
 pub mod ops;
 mod params;
@@ -32,18 +35,19 @@ mod structured;
 pub use clock::SystemClock;
 pub use config::{
     AgentConfig, ApiStyle, BudgetConfig, CallTimeout, CompactionConfig, Config, ConfigAccess, ConfigChange,
-    ConfigService, CurrentConfig, GitRefType, GoogleSearchConfig, LimitsConfig, ModelsConfig, ProviderConfig,
-    ProviderToolsConfig, ProvidersConfig, RegistryConfig, RegistryScopes, RetryConfig, SelfHostedConfig,
-    SelfHostedModel, SelfHostedServer, SelfHostedTransport, SkillIdentity, SkillRemap, SkillRepository,
-    SkillsConfig, Span, SpanError, ToolsConfig, WebSearchConfig,
+    ConfigService, CurrentConfig, GitRefType, GoogleSearchConfig, HooksConfig, LimitsConfig, MemoryConfig,
+    MemoryScope, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig, RegistryConfig,
+    RegistryScopes, RetryConfig, SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport,
+    SkillIdentity, SkillRemap, SkillRepository, SkillsConfig, Span, SpanError, ToolsConfig, WebSearchConfig,
 };
 pub use error::{Error, SessionRef};
 pub use events::progress;
 pub use meerkat_contracts::{ImageInput, ImageReply, SkillKey};
 pub use meerkat_core::run::{Completion, LastRun, Outcome, Report, RunEnd, RunInput};
 pub use meerkat_core::{
-    AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Message, Model, OutputSchema,
-    Provider, RealmId, RunId, SessionId, TerminalCause, Tool, ToolOutput, ToolSource,
+    AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Hook, HookEntry, HookFault,
+    HookInvocation, HookReturn, Message, Model, OutputSchema, Provider, RealmId, RunId, SessionId,
+    TerminalCause, Tool, ToolOutput, ToolSource,
 };
 /// The server of the iii protocol.
 #[cfg(feature = "registry")]
@@ -72,8 +76,8 @@ pub use servers::{
     ServerFilesError, ServerSurroundings, TokenFolder,
 };
 pub use session::{
-    EventSink, HistoryPage, NewSessionOptions, RunControl, RunResult, SessionService, SessionView,
-    ToolOverlay, TurnOptions,
+    EventSink, HistoryPage, HookWishes, NewSessionOptions, RunControl, RunResult, SessionService,
+    SessionView, ToolOverlay, TurnOptions,
 };
 pub use skills::Skills;
 #[cfg(feature = "skills")]

@@ -72,6 +72,10 @@ impl Providers {
         Self { secrets, reach: Reach::default() }
     }
 
+    pub(crate) fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
     /// Returns the default model of the first provider that there is a key for.
     pub(crate) fn first_with_key(&self, config: &Config) -> Option<String> {
         let hosted = [Provider::Anthropic, Provider::OpenAi, Provider::Gemini];

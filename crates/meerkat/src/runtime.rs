@@ -1,12 +1,13 @@
 //! The runtime: one realm, its models and tools, and the services on top.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_capabilities::{CapabilityStatus, Declaration};
 use meerkat_contracts::{CONTRACT_VERSION, CapabilityEntry, CapabilityReport, ImageInput, ImageReply};
 use meerkat_core::{
-    BlobId, Clock, EventEnvelope, Model, Provider, RealmId, SessionId, Timestamp, ToolSource,
+    BlobId, Clock, EventEnvelope, Hook, Model, Provider, RealmId, SessionId, Timestamp, ToolSource,
 };
 use meerkat_providers::OFFLINE_MODEL_ID;
 use meerkat_store::{Blob, Realm, Store};
@@ -15,6 +16,7 @@ use tokio::sync::broadcast;
 use crate::clock::SystemClock;
 use crate::config::{Config, ConfigAccess, ConfigService};
 use crate::events::EventHub;
+use crate::hooks::HookHost;
 use crate::models::Models;
 use crate::providers::{Providers, SecretSource};
 use crate::session::{LiveRuns, SessionService};
@@ -38,6 +40,8 @@ pub struct RuntimeOptions {
     pub servers: Option<Arc<crate::McpServers>>,
     /// Where keys and tokens come from; without it, only models that need none can be used.
     pub secrets: Option<SecretSource>,
+    /// Hooks of the process itself, by the names under which the config knows them.
+    pub hooks: BTreeMap<String, Arc<dyn Hook>>,
     /// Who calls the operation that changes the config. Unless it is the owner, it does not change where keys and
     /// tokens go.
     pub config_access: ConfigAccess,
@@ -84,6 +88,7 @@ pub(crate) struct Shared {
     pub(crate) secrets: SecretSource,
     pub(crate) servers: features::Servers,
     pub(crate) registry: features::Registered,
+    pub(crate) hooks: HookHost,
     pub(crate) live: LiveRuns,
     pub(crate) events: EventHub,
     pub(crate) instance: Option<String>,
@@ -104,6 +109,7 @@ impl Runtime {
             models: Models::new(options.models, Providers::new(Arc::clone(&secrets))),
             skills: options.skills.unwrap_or_default(),
             secrets,
+            hooks: HookHost::new(options.hooks),
             sources: options.sources,
             #[cfg(feature = "mcp")]
             servers: features::Servers::new(options.servers),
@@ -263,8 +269,8 @@ impl Runtime {
         Ok(CapabilityReport { contract_version: CONTRACT_VERSION, capabilities })
     }
 
-    /// Interrupts every run and waits until all have committed their end and the MCP servers are gone, or until the
-    /// time is up; servers that are left then are ended by what watches them. Whoever waits for events is told that no
+    /// Interrupts every run and waits until all have committed their end, hooks in the background have ended and the
+    /// MCP servers are gone, or until the time is up; servers that are left then are ended by what watches them. Whoever waits for events is told that no
     /// more will come.
     pub async fn shutdown(&self, patience: Duration) {
         self.shared.live.close();
@@ -273,7 +279,7 @@ impl Runtime {
             while self.shared.live.count() > 0 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            self.shared.servers.close(patience).await;
+            tokio::join!(self.shared.hooks.close(patience), self.shared.servers.close(patience));
         };
         let _ = tokio::time::timeout(patience, wait).await;
     }

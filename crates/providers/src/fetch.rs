@@ -24,8 +24,34 @@ impl Http {
         headers: &[(String, String)],
         limit: usize,
     ) -> Result<Vec<u8>, NotFetched> {
+        let call = self.get().map_err(NotFetched::Unreachable)?.get(url);
+        Self::exchange(call, headers, limit).await
+    }
+
+    /// Sends a JSON document and gets the answer, of at most `limit` bytes. Redirects are not followed.
+    ///
+    /// # Errors
+    /// Says why there is none.
+    pub async fn send(
+        &self,
+        (method, url): (&str, &str),
+        headers: &[(String, String)],
+        body: &[u8],
+        limit: usize,
+    ) -> Result<Vec<u8>, NotFetched> {
+        let method = reqwest::Method::from_bytes(method.as_bytes())
+            .map_err(|_| NotFetched::Unreachable(format!("`{method}` is no HTTP method")))?;
+        let call = self.get().map_err(NotFetched::Unreachable)?.request(method, url);
+        let call = call.header("content-type", "application/json").body(body.to_vec());
+        Self::exchange(call, headers, limit).await
+    }
+
+    async fn exchange(
+        mut call: reqwest::RequestBuilder,
+        headers: &[(String, String)],
+        limit: usize,
+    ) -> Result<Vec<u8>, NotFetched> {
         let broken = |failure: reqwest::Error| NotFetched::Unreachable(crate::http::root(&failure));
-        let mut call = self.get().map_err(NotFetched::Unreachable)?.get(url);
         for (name, value) in headers {
             call = call.header(name, value);
         }

@@ -38,11 +38,12 @@ pub use realm::{
     Warning,
 };
 pub use rows::{
-    Archived, Blob, CallRow, ConfigRow, LeaseRow, MessageRow, SessionQuery, SessionRow, StateQuery, StateRow,
+    Archived, Blob, CallRow, ConfigRow, LeaseRow, MemoryQuery, MemoryRow, MessageRow, SessionQuery,
+    SessionRow, StateQuery, StateRow,
 };
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteOptions, SqliteStore, check};
-pub use transaction::{Change, Committed, Guard, NewCall, NewSession, Transaction};
+pub use transaction::{Change, Committed, Guard, NewCall, NewMemory, NewSession, Transaction};
 
 /// What every store call returns.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -75,6 +76,9 @@ pub trait Store: Send + Sync {
 
     /// Reads a blob.
     fn blob(&self, id: BlobId) -> Reply<'_, Option<Blob>>;
+
+    /// Finds what was remembered, the best first.
+    fn recall(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>>;
 
     /// Lists the sessions that this store leases and that somebody asked to interrupt.
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>>;

@@ -5,6 +5,7 @@
 
 mod apply;
 mod check;
+mod recall;
 mod state;
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,8 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use meerkat_core::{BlobId, RunId, SessionId, Timestamp};
 
 use crate::{
-    Archived, Blob, CallRow, Committed, ConfigRow, Error, LeaseRow, MessageRow, Reply, SessionQuery,
-    SessionRow, StateQuery, StateRow, Store, Transaction,
+    Archived, Blob, CallRow, Committed, ConfigRow, Error, LeaseRow, MemoryQuery, MemoryRow, MessageRow,
+    Reply, SessionQuery, SessionRow, StateQuery, StateRow, Store, Transaction,
 };
 
 /// A store that keeps everything in memory and has one owner, itself.
@@ -41,6 +42,7 @@ struct Session {
     progress: Vec<u8>,
     messages: Vec<Vec<u8>>,
     calls: Vec<CallRow>,
+    memories: BTreeMap<u64, (Timestamp, String)>,
     // Survives the lease: the next one must have a greater number.
     fence: u64,
     lease: Option<Lease>,
@@ -99,6 +101,10 @@ impl Store for MemoryStore {
 
     fn blob(&self, id: BlobId) -> Reply<'_, Option<Blob>> {
         self.read(move |state| state.blobs.get(&id).cloned())
+    }
+
+    fn recall(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>> {
+        self.read(move |state| state.recall(&query))
     }
 
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>> {

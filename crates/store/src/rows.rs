@@ -123,6 +123,32 @@ pub struct StateRow {
     pub value: Vec<u8>,
 }
 
+/// What to look for in what was remembered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MemoryQuery {
+    /// Any of these words.
+    pub words: Vec<String>,
+    /// Only of this session; `None` for all of the realm.
+    pub session: Option<SessionId>,
+    /// How many to return at most.
+    pub limit: u64,
+}
+
+/// Something that was remembered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemoryRow {
+    /// The session it was said in.
+    pub session: SessionId,
+    /// Its place among the session's messages.
+    pub seq: u64,
+    /// When it was remembered.
+    pub at: Timestamp,
+    /// What was said.
+    pub text: String,
+    /// How well it fits, from 0; comparable within one answer only.
+    pub rank: f64,
+}
+
 /// Which sessions to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionQuery {

@@ -9,6 +9,7 @@ mod fault;
 mod guard;
 mod open;
 mod reader;
+mod recall;
 mod state;
 mod value;
 mod writer;
@@ -24,8 +25,8 @@ use self::fault::Failure;
 use self::reader::Reader;
 use self::writer::{Commit, Writer};
 use crate::{
-    Blob, CallRow, Committed, ConfigRow, Error, MessageRow, Owner, Reply, SessionQuery, SessionRow,
-    StateQuery, StateRow, Store, Transaction,
+    Blob, CallRow, Committed, ConfigRow, Error, MemoryQuery, MemoryRow, MessageRow, Owner, Reply,
+    SessionQuery, SessionRow, StateQuery, StateRow, Store, Transaction,
 };
 
 pub use self::open::check;
@@ -124,6 +125,10 @@ impl Store for SqliteStore {
 
     fn blob(&self, id: BlobId) -> Reply<'_, Option<Blob>> {
         self.read(move |reader| reader.blob(id))
+    }
+
+    fn recall(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>> {
+        self.read(move |reader| reader.recall(&query))
     }
 
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>> {

@@ -129,6 +129,15 @@ pub enum Change {
         /// The encoded totals.
         progress: Vec<u8>,
     },
+    /// Texts of the session can be found from now on; one that already can is left as it is.
+    Remember {
+        /// The session.
+        session: SessionId,
+        /// The texts.
+        memories: Vec<NewMemory>,
+        /// When.
+        at: Timestamp,
+    },
     /// Hides the session from lists and refuses further runs; its messages stay. The first time counts.
     Archive {
         /// The session.
@@ -182,6 +191,15 @@ pub struct NewCall {
     pub id: String,
     /// The encoded call.
     pub call: Vec<u8>,
+}
+
+/// A text to remember.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewMemory {
+    /// Its place among the session's messages.
+    pub seq: u64,
+    /// The text.
+    pub text: String,
 }
 
 /// What a commit assigned.

@@ -60,7 +60,7 @@ impl Run {
     pub(super) fn close(&mut self, mut work: Work) {
         let callbacks = work.callbacks();
         if callbacks.is_empty() {
-            return self.record(&work, Next::Boundary);
+            return self.record(&work, Next::Step);
         }
         let kept = work.take_unkept();
         self.commit(Vec::new(), CallChange::Settle(kept), Next::Finish(Outcome::Pending(callbacks)));

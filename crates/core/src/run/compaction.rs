@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::effect::{Ask, CallChange};
 use super::machine::{Next, Run, State};
 use super::prompt;
-use crate::compact::{Carried, carry, cut, estimate};
+use crate::compact::{Carried, carry, cut, estimate, estimate_tokens};
+use crate::fit::fit;
 use crate::{AgentEvent, Answer, AssistantBlock, Compaction, Message};
 
 impl Run {
@@ -15,9 +16,11 @@ impl Run {
             self.progress.compaction.map_or(self.progress.steps, |last| self.progress.steps - last.at_step);
         let first = self.progress.steps == 0;
         let early = self.progress.compaction.is_some() && since < policy.min_steps_between;
-        let long = self.progress.last_input_tokens >= policy.threshold
-            || estimate(&self.transcript.context()) >= policy.threshold;
-        if first || early || !long {
+        let length = self.progress.last_input_tokens.max(estimate(&self.transcript.context()));
+        let long = length >= policy.threshold;
+        // What the model cannot read at all does not wait.
+        let too_long = policy.window.is_some_and(|window| length >= window);
+        if first || (early && !too_long) || !long {
             None
         } else {
             cut(&self.transcript, policy.keep_groups, policy.threshold / 2)
@@ -40,9 +43,13 @@ impl Run {
             estimated_history_tokens: estimate(&context),
             message_count: context.len() as u64,
         });
-        let mut messages = self.transcript.before(kept_from);
-        messages.push(prompt::summary_request(self.now));
-        let ask = Ask::Summarise { messages, max_tokens: policy.max_summary_tokens };
+        let request = prompt::summary_request(self.now);
+        let max_tokens = policy.summary_tokens();
+        let taken = u64::from(max_tokens) + estimate_tokens(&request);
+        let room = policy.window.map_or(u64::MAX, |window| (window / 10 * 9).saturating_sub(taken));
+        let mut messages = fit(self.transcript.before(kept_from), room);
+        messages.push(request);
+        let ask = Ask::Summarise { messages, max_tokens };
         self.ask(ask, State::Summarising(kept_from));
     }
 
@@ -56,7 +63,7 @@ impl Run {
         if text.trim().is_empty() {
             return self.summary_failed("the model gave no summary", kept_from);
         }
-        let summary = prompt::summary(&text, &self.carried(kept_from), self.now);
+        let summary = prompt::summary(&self.bounded(&text), &self.carried(kept_from), self.now);
         self.compact(summary, kept_from, answer.usage.output_tokens);
     }
 
@@ -80,6 +87,12 @@ impl Run {
         carry(find(&self.transcript.before(kept_from)), &find(&self.transcript.since(kept_from)), room)
     }
 
+    /// Cuts a summary of a model that did not keep to its length.
+    fn bounded(&self, text: &str) -> String {
+        let most = self.settings.compaction.map_or(usize::MAX, |policy| policy.summary_tokens() as usize * 4);
+        text[..text.floor_char_boundary(most.min(text.len()))].to_owned()
+    }
+
     pub(super) fn first_kept(&self) -> u64 {
         self.progress.compaction.map_or(0, |last| last.kept_from)
     }
@@ -90,6 +103,7 @@ impl Run {
             Compaction { kept_from, summary_at: self.transcript.count(), at_step: self.progress.steps };
         self.progress.compaction = Some(compaction);
         self.progress.last_input_tokens = 0;
+        self.left_out = self.transcript.left_out(kept_from);
         self.commit(vec![Arc::clone(&summary)], CallChange::None, Next::Ask);
         self.transcript.compact(compaction, summary);
         let messages_after = self.transcript.context().len() as u64;

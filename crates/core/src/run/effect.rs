@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::{Report, RunEnd};
 use crate::{
-    AgentEvent, Answer, Compaction, Message, ModelError, RunId, Settled, ToolCall, ToolOutput, ToolRoute,
-    Usage,
+    AgentEvent, Answer, Compaction, Denial, HookInvocation, Message, ModelError, RunId, Settled, ToolCall,
+    ToolOutput, ToolRoute, Usage,
 };
 
 /// What to do next.
@@ -27,6 +27,10 @@ pub enum Effect {
     Ask(Ask),
     /// Start these calls. Each is answered by [`Input::ToolDone`].
     Start(Vec<ToolCall>),
+    /// Call the hooks of this point. It is answered by [`Input::Consulted`].
+    Consult(Box<HookInvocation>),
+    /// Find out which of these calls may be run or handed out. It is answered by [`Input::Vetted`].
+    Vet(Vec<ToolCall>),
     /// Start a pause. It is answered by [`Input::Rested`].
     Rest(Duration),
     /// Stop whatever was started; no answer is expected any more.
@@ -73,6 +77,10 @@ pub enum Input {
     },
     /// The model could not be asked.
     Failed(ModelError),
+    /// What the hooks of a point said.
+    Consulted(Result<(), Denial>),
+    /// The calls that may not be run, with what the model is told instead.
+    Vetted(Vec<(String, ToolOutput)>),
     /// The pause is over.
     Rested,
     /// A tool ended.
@@ -111,6 +119,17 @@ pub struct Commit {
     pub progress: Progress,
     /// Whether the run is over with this.
     pub ends: bool,
+    /// The messages that the model no longer reads itself from now on.
+    pub left_out: LeftOut,
+}
+
+/// Messages in a row.
+#[derive(Debug, Clone, Default)]
+pub struct LeftOut {
+    /// The sequence number of the first.
+    pub first: u64,
+    /// The messages.
+    pub messages: Vec<Arc<Message>>,
 }
 
 /// What happens to the open calls of a session.

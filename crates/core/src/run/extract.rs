@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::effect::{Ask, Stop};
-use super::machine::{Run, State};
-use super::outcome::{ExtractionError, Outcome};
+use super::consult::Told;
+use super::effect::Stop;
+use super::machine::{Next, Run, State};
+use super::outcome::{Completion, ExtractionError, Outcome};
 use super::prompt;
 use crate::{
-    AssistantBlock, Message, ModelError, RetryDecision, StopReason, TerminalCause, Timestamp, Usage,
+    AssistantBlock, HookPoint, Message, ModelError, RetryDecision, StopReason, TerminalCause, Timestamp,
+    Usage,
 };
 
 /// What ends a run whose budget is used up.
@@ -19,7 +21,7 @@ const OUT_OF_BUDGET: Option<TerminalCause> = Some(TerminalCause::BudgetExhausted
 /// What the model was asked and answered on the side.
 #[derive(Debug, Clone)]
 pub(super) struct Extraction {
-    asides: Vec<Arc<Message>>,
+    pub(super) asides: Vec<Arc<Message>>,
     last_output: String,
     /// Answers so far.
     answers: u32,
@@ -50,7 +52,12 @@ impl Run {
         if self.is_spent() {
             return self.extraction_given_up(&extraction, "the run's budget is used up", OUT_OF_BUDGET);
         }
-        self.ask(Ask::Extract(extraction.asides.clone()), State::Extracting(extraction));
+        self.consult(HookPoint::PreLlmRequest, Next::RequestOutput(Box::new(extraction)), |_| {});
+    }
+
+    /// The answer is committed, and whoever waits for it hears of it.
+    pub(super) fn tell_of_answer(&mut self, text: String) {
+        self.emit(self.run_completed(&Completion { text, ..Completion::default() }));
     }
 
     pub(super) fn extracted(&mut self, text: &str, usage: Usage, verdict: Result<Value, String>) {
@@ -67,6 +74,13 @@ impl Run {
         extraction.answers += 1;
         extraction.failures = 0;
         text.clone_into(&mut extraction.last_output);
+        let told = Told { text: text.to_owned(), calls: Vec::new(), stop_reason: None, usage };
+        let next = Next::TakeOutput(Box::new(extraction), verdict);
+        self.consult(HookPoint::PostLlmResponse, next, |invocation| told.fill(invocation));
+    }
+
+    /// Takes what the model gave for the structured output, or asks again.
+    pub(super) fn take_output(&mut self, mut extraction: Extraction, verdict: Result<Value, String>) {
         let reason = match verdict {
             Ok(value) => {
                 let mut done = self.completion(None);
@@ -78,9 +92,10 @@ impl Run {
         if extraction.answers > self.settings.extraction_retries.unwrap_or(0) {
             return self.extraction_given_up(&extraction, &reason, None);
         }
-        if !text.is_empty() {
+        if !extraction.last_output.is_empty() {
+            let text = extraction.last_output.clone();
             extraction.asides.push(Arc::new(Message::Assistant {
-                blocks: vec![AssistantBlock::Text { text: text.to_owned(), meta: None }],
+                blocks: vec![AssistantBlock::Text { text, meta: None }],
                 stop_reason: StopReason::EndTurn,
                 created_at: self.now,
             }));
@@ -108,7 +123,12 @@ impl Run {
         self.extraction_given_up(extraction, reason, cause);
     }
 
-    fn extraction_given_up(&mut self, extraction: &Extraction, reason: &str, cause: Option<TerminalCause>) {
+    pub(super) fn extraction_given_up(
+        &mut self,
+        extraction: &Extraction,
+        reason: &str,
+        cause: Option<TerminalCause>,
+    ) {
         let mut done = self.completion(cause);
         done.extraction_error = Some(ExtractionError {
             last_output: extraction.last_output.clone(),

@@ -3,16 +3,21 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::effect::{Ask, CallChange, Commit, Effect, Input, LastRun, Progress, Stop, ToolTable};
+use serde_json::Value;
+
+use super::consult::Told;
+use super::effect::{Ask, CallChange, Commit, Effect, Input, LastRun, LeftOut, Progress, Stop, ToolTable};
 use super::extract::{Attempt, Extraction};
 use super::opening::Opening;
 use super::outcome::{Completion, Failure, Outcome, Report, RunEnd};
 use super::pause::Pauses;
 use super::work::{Started, Work, tidy};
+use crate::compact::estimate;
+use crate::fit::fit;
 use crate::{
-    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, ErrorClass, FindLasting, Message,
-    ModelError, ModelErrorKind, Provider, RetryPolicy, RunId, SchemaWarning, SessionId, TerminalCause,
-    Timestamp, Transcript, Usage,
+    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, ErrorClass, FindLasting,
+    HookInvocation, HookPoint, HookPoints, Message, ModelError, ModelErrorKind, Provider, RetryPolicy, RunId,
+    SchemaWarning, SessionId, TerminalCause, Timestamp, ToolCall, Transcript, Usage,
 };
 
 /// What a run is allowed and asked to do.
@@ -42,6 +47,8 @@ pub struct RunSettings {
     pub compaction: Option<CompactionPolicy>,
     /// What a compaction must not put into other words.
     pub lasting: FindLasting,
+    /// Which points have hooks; the others cost nothing.
+    pub hooks: HookPoints,
 }
 
 /// One run of a session.
@@ -61,6 +68,9 @@ pub struct Run {
     pub(super) step_usage: Usage,
     pub(super) stop: Option<Stop>,
     pub(super) overflowed: bool,
+    pub(super) left_out: LeftOut,
+    /// How often the model could not read what should have fitted; each time, half as much is sent.
+    pub(super) squeezed: u32,
     pub(super) refused: bool,
     pub(super) pauses: Pauses,
     /// What the model failed with when it was last asked.
@@ -68,6 +78,8 @@ pub struct Run {
     /// When the run began, and when the model was last asked.
     pub(super) began_at: Timestamp,
     pub(super) asked_at: Timestamp,
+    /// Whether the hooks of a run that ended well were called; they are once.
+    pub(super) concluded: bool,
     /// Whether the opening is durable; before that there is no run to speak of.
     admitted: bool,
 }
@@ -76,6 +88,10 @@ pub struct Run {
 pub(super) enum State {
     /// A commit is under way; this comes after it.
     Committing(Next),
+    /// Hooks are called; this comes after them.
+    Consulting(HookPoint, Next),
+    /// The calls of a step are looked at before they are run.
+    Vetting(Work),
     /// The driver settles which tools there are.
     Boundary,
     /// The model is being asked for a step, for the nth time.
@@ -92,18 +108,43 @@ pub(super) enum State {
     Ended,
 }
 
+/// What comes next, once a commit is durable or hooks have agreed.
 #[derive(Debug)]
 pub(super) enum Next {
+    /// The run begins.
+    Open(Box<Opening>),
+    /// A step is over and another follows.
+    Step,
     Boundary,
     Ask,
+    /// The model is asked for a step, for the nth time.
+    Request(u32),
+    /// The model's answer is taken.
+    Take(Box<Taken>),
     Dispatch(Work),
     Resume(Work),
-    Extract(Extraction),
+    /// The last step is over; this follows.
+    Last(Box<Self>),
+    /// The answer, which is this text, is there, and its structured output is to be had.
+    Extract(Box<Extraction>, String),
+    /// The model is asked for it.
+    RequestOutput(Box<Extraction>),
+    /// What it gave for it is taken.
+    TakeOutput(Box<Extraction>, Result<Value, String>),
+    /// The end is committed.
+    Conclude(Outcome),
     Finish(Outcome),
 }
 
+/// An answer to a step, with its calls.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) answer: Answer,
+    pub(super) calls: Vec<(ToolCall, Option<String>)>,
+}
+
 impl Run {
-    /// Begins a run. Its first effect is the commit of the opening.
+    /// Begins a run. Its first effect is the commit of the opening, unless hooks are asked before it.
     #[must_use]
     pub fn new(
         settings: RunSettings,
@@ -112,7 +153,6 @@ impl Run {
         opening: Opening,
         now: Timestamp,
     ) -> Self {
-        let session_id = settings.session_id;
         let mut run = Self {
             settings,
             transcript,
@@ -128,24 +168,51 @@ impl Run {
             step_usage: Usage::default(),
             stop: None,
             overflowed: false,
+            left_out: LeftOut::default(),
+            squeezed: 0,
             refused: false,
             pauses: Pauses::default(),
             last_failure: None,
             began_at: now,
             asked_at: now,
+            concluded: false,
             admitted: false,
         };
-        let messages = opening.messages;
-        run.commit(messages.clone(), opening.calls, Next::Boundary);
-        run.emit(AgentEvent::RunStarted { session_id, prompt: opening.prompt });
-        run.show_images(&messages);
+        let said = opening.prompt.clone();
+        let tell = |told: &mut HookInvocation| told.prompt = Some(said);
+        run.consult(HookPoint::RunStarted, Next::Open(Box::new(opening)), tell);
         run
+    }
+
+    /// Makes the opening durable.
+    fn open(&mut self, opening: Opening) {
+        let messages = opening.messages;
+        self.commit(messages.clone(), opening.calls, Next::Boundary);
+        let session_id = self.settings.session_id;
+        self.emit(AgentEvent::RunStarted { session_id, prompt: opening.prompt });
+        self.show_images(&messages);
     }
 
     /// Says what to do next.
     #[expect(clippy::should_implement_trait, reason = "an iterator ends; this waits")]
     pub fn next(&mut self) -> Effect {
         self.queue.pop_front().unwrap_or(Effect::Wait)
+    }
+
+    /// Returns what the model is sent in a step, where `taken` tokens of its window are taken already.
+    #[must_use]
+    pub fn context(&self, taken: u64) -> Vec<Arc<Message>> {
+        let context = self.transcript.context();
+        let window = self.settings.compaction.and_then(|policy| policy.window);
+        let room = match (window, self.squeezed) {
+            (Some(window), 0) => window.saturating_sub(taken),
+            (None, 0) => return context,
+            (window, squeezed) => {
+                let room = window.map_or(u64::MAX, |window| window.saturating_sub(taken));
+                room.min(estimate(&context)) >> squeezed
+            }
+        };
+        fit(context, room)
     }
 
     /// Returns the transcript, uncommitted messages included.
@@ -164,6 +231,8 @@ impl Run {
             Input::Answered(answer) => self.answered(answer),
             Input::Extracted { text, usage, verdict } => self.extracted(&text, usage, verdict),
             Input::Failed(error) => self.failed(&error),
+            Input::Consulted(verdict) => self.consulted(verdict),
+            Input::Vetted(refused) => self.vetted(refused),
             Input::Rested => self.rested(),
             Input::ToolDone { id, output, duration_ms } => self.tool_done(&id, output, duration_ms),
             Input::Stop(stop) => self.stop(stop),
@@ -179,13 +248,15 @@ impl Run {
         for message in &messages {
             self.transcript.push(Arc::clone(message));
         }
+        let next = self.before_end(next);
         let end = match &next {
             Next::Finish(outcome) => Some(RunEnd::from(outcome)),
             _ => None,
         };
         let ends = end.is_some();
         self.progress.last_run = Some(LastRun { id: self.settings.run_id, end });
-        let commit = Commit { messages, calls, progress: self.progress, ends };
+        let left_out = std::mem::take(&mut self.left_out);
+        let commit = Commit { messages, calls, progress: self.progress, ends, left_out };
         self.queue.push_back(Effect::Commit(Box::new(commit)));
         self.state = State::Committing(next);
     }
@@ -215,18 +286,58 @@ impl Run {
             other => return self.state = other,
         };
         self.admitted = true;
-        let stop = self.stop.take();
-        match (next, stop) {
-            (Next::Finish(outcome), _) => self.end(outcome),
-            (Next::Boundary | Next::Ask, Some(stop)) => self.finish_stopped(stop),
-            (Next::Boundary, None) => self.enter_boundary(),
-            (Next::Ask, None) => self.ask_step(1),
-            (Next::Dispatch(work), Some(stop)) => self.cut_off(work, Started::No, stop),
-            (Next::Dispatch(work), None) => self.dispatch(work),
-            (Next::Resume(work), Some(stop)) => self.cut_off(work, Started::Yes, stop),
-            (Next::Resume(work), None) => self.resume(work),
-            (Next::Extract(extraction), Some(stop)) => self.extraction_stopped(&extraction, stop),
-            (Next::Extract(extraction), None) => self.extract(extraction),
+        match self.stop.take() {
+            Some(stop) => self.halt(next, stop),
+            None => self.proceed(next),
+        }
+    }
+
+    /// Goes on.
+    pub(super) fn proceed(&mut self, next: Next) {
+        match next {
+            Next::Open(opening) => self.open(*opening),
+            Next::Step => self.consult(HookPoint::TurnBoundary, Next::Boundary, |_| {}),
+            Next::Boundary => self.enter_boundary(),
+            Next::Ask => self.ask_step(1),
+            Next::Request(attempt) => self.ask(Ask::Step, State::Asking(attempt)),
+            Next::Take(taken) => self.take(*taken),
+            Next::Dispatch(work) => self.vet(work),
+            Next::Resume(work) => self.resume(work),
+            Next::Last(next) => self.consult(HookPoint::TurnBoundary, *next, |_| {}),
+            Next::Extract(extraction, text) => self.begin_extraction(extraction, text),
+            Next::RequestOutput(extraction) => {
+                self.ask(Ask::Extract(extraction.asides.clone()), State::Extracting(*extraction));
+            }
+            Next::TakeOutput(extraction, verdict) => self.take_output(*extraction, verdict),
+            Next::Conclude(outcome) => self.conclude_with(outcome),
+            Next::Finish(outcome) => self.end(outcome),
+        }
+    }
+
+    /// Ends instead of going on. What is committed as the end stays the end.
+    pub(super) fn halt(&mut self, next: Next, stop: Stop) {
+        match next {
+            Next::Finish(outcome) => self.end(outcome),
+            Next::Open(_) => {
+                let outcome = self.stopped(stop);
+                self.end(outcome);
+            }
+            Next::Dispatch(work) => self.cut_off(work, Started::No, stop),
+            Next::Resume(work) => self.cut_off(work, Started::Yes, stop),
+            Next::Last(next) => self.halt(*next, stop),
+            Next::Extract(extraction, text) => {
+                self.tell_of_answer(text);
+                self.extraction_stopped(&extraction, stop);
+            }
+            Next::RequestOutput(extraction) | Next::TakeOutput(extraction, _) => {
+                self.extraction_stopped(&extraction, stop);
+            }
+            Next::Step
+            | Next::Boundary
+            | Next::Ask
+            | Next::Request(_)
+            | Next::Take(_)
+            | Next::Conclude(_) => self.finish_stopped(stop),
         }
     }
 
@@ -241,7 +352,7 @@ impl Run {
         self.end(Outcome::Failed(failure));
     }
 
-    fn end(&mut self, outcome: Outcome) {
+    pub(super) fn end(&mut self, outcome: Outcome) {
         self.state = State::Ended;
         if self.admitted {
             for event in self.closing_events(&outcome) {
@@ -258,7 +369,10 @@ impl Run {
             let done = self.completion(Some(TerminalCause::BudgetExhausted));
             return self.finish(Outcome::Completed(done));
         }
-        self.ask(Ask::Step, State::Asking(attempt));
+        match attempt {
+            1 => self.consult(HookPoint::PreLlmRequest, Next::Request(attempt), |_| {}),
+            _ => self.ask(Ask::Step, State::Asking(attempt)),
+        }
     }
 
     pub(super) fn enter_boundary(&mut self) {
@@ -315,6 +429,15 @@ impl Run {
                 attempt,
             );
         }
+        let answer = Answer { blocks, stop_reason, extent, usage };
+        let told = Told::of(self.settings.hooks, &answer);
+        let next = Next::Take(Box::new(Taken { answer, calls }));
+        self.consult(HookPoint::PostLlmResponse, next, |invocation| told.fill(invocation));
+    }
+
+    /// Makes an answer a part of the session.
+    pub(super) fn take(&mut self, Taken { answer, calls }: Taken) {
+        let Answer { blocks, stop_reason, extent, usage } = answer;
         self.steps += 1;
         self.progress.steps += 1;
         self.overflowed = false;
@@ -334,21 +457,19 @@ impl Run {
 
     /// The model has said its last word of the run.
     pub(super) fn conclude(&mut self, message: Arc<Message>, text: String, ended: AgentEvent) {
-        let mut done = Completion { text, ..Completion::default() };
-        match self.settings.extraction_retries {
+        let next = match self.settings.extraction_retries {
             None => {
-                self.commit(vec![message], CallChange::None, Next::Finish(Outcome::Completed(done)));
-                self.emit(ended);
+                let done = Completion { text, ..Completion::default() };
+                Next::Finish(Outcome::Completed(done))
             }
             Some(_) => {
                 let own_prompt = self.settings.extraction_prompt.as_deref();
-                let next = Next::Extract(Extraction::begin(own_prompt, self.now));
-                self.commit(vec![message], CallChange::None, next);
-                self.emit(ended);
-                done.cause = None;
-                self.emit(self.run_completed(&done));
+                Next::Extract(Box::new(Extraction::begin(own_prompt, self.now)), text)
             }
-        }
+        };
+        let next = self.after_last_step(next);
+        self.commit(vec![message], CallChange::None, next);
+        self.emit(ended);
     }
 }
 

@@ -12,6 +12,7 @@
 mod announce;
 mod calls;
 mod compaction;
+mod consult;
 mod effect;
 mod extract;
 mod machine;
@@ -26,7 +27,9 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-pub use effect::{Ask, CallChange, Commit, Effect, Input, Intent, LastRun, Progress, Stop, ToolTable};
+pub use effect::{
+    Ask, CallChange, Commit, Effect, Input, Intent, LastRun, LeftOut, Progress, Stop, ToolTable,
+};
 pub use machine::{Run, RunSettings};
 pub use opening::{Opening, OpeningError, RunInput, StoredCall, open};
 pub use outcome::{Completion, ExtractionError, Failure, Outcome, Report, RunEnd};

@@ -28,7 +28,7 @@ impl Run {
             return self.conclude(message, text, ended);
         }
         self.pauses = Pauses { count: self.pauses.count + 1, text };
-        self.commit(vec![message], CallChange::None, Next::Boundary);
+        self.commit(vec![message], CallChange::None, Next::Step);
         self.emit(ended);
     }
 }

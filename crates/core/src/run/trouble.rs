@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::effect::{Effect, Stop};
+use super::effect::{Ask, Effect, Stop};
 use super::extract::Attempt;
 use super::machine::{Next, Run, State};
 use super::outcome::Outcome;
@@ -11,6 +11,9 @@ use crate::{
     AgentEvent, BudgetType, ErrorClass, ModelError, ModelErrorKind, Retry, RetryDecision, RetryFailure,
     TerminalCause, Timestamp,
 };
+
+/// How often what is sent is halved before the model's refusal is taken for its last word.
+const MOST_SQUEEZED: u32 = 5;
 
 impl Run {
     pub(super) fn failed(&mut self, error: &ModelError) {
@@ -29,6 +32,10 @@ impl Run {
         {
             self.overflowed = true;
             return self.summarise(kept_from);
+        }
+        if error.kind == ModelErrorKind::ContextOverflow && self.squeezed < MOST_SQUEEZED {
+            self.squeezed += 1;
+            return self.ask(Ask::Step, State::Asking(attempt));
         }
         match self.decide(error, attempt) {
             RetryDecision::After(_) => self.state = State::Resting(Attempt::Step(attempt + 1)),
@@ -89,6 +96,11 @@ impl Run {
                 self.state = State::Committing(next);
                 self.stop.get_or_insert(stop);
             }
+            State::Consulting(_, next) => {
+                self.queue.push_back(Effect::Abandon);
+                self.halt(next, stop);
+            }
+            State::Vetting(work) => self.cut_off(work, Started::No, stop),
             State::Boundary | State::Asking(_) | State::Summarising(_) | State::Resting(Attempt::Step(_)) => {
                 self.queue.push_back(Effect::Abandon);
                 self.finish_stopped(stop);

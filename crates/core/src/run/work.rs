@@ -72,6 +72,19 @@ impl Work {
         self.calls.iter().filter(|p| matches!(p.fate, Fate::Callback)).map(|p| p.call.clone()).collect()
     }
 
+    /// Returns the calls that have no result yet.
+    pub(super) fn open(&self) -> Vec<ToolCall> {
+        self.calls.iter().filter(|p| !matches!(p.fate, Fate::Done { .. })).map(|p| p.call.clone()).collect()
+    }
+
+    /// Answers a call that is not to be run.
+    pub(super) fn refuse(&mut self, id: &str, output: ToolOutput) {
+        let open = |p: &&mut Planned| p.call.id == id && !matches!(p.fate, Fate::Done { .. });
+        if let Some(planned) = self.calls.iter_mut().find(open) {
+            planned.fate = Fate::Done { settled: output.bounded().settling(id), kept: false };
+        }
+    }
+
     /// Takes the result of a running call; `None` when no such call is running.
     pub(super) fn finish(&mut self, id: &str, output: ToolOutput) -> Option<(ToolCall, ToolResult)> {
         let planned = self.calls.iter_mut().find(|p| p.call.id == id && matches!(p.fate, Fate::Local))?;

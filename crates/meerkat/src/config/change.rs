@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use meerkat_core::HookRuntime;
 use meerkat_providers::base_url_fault;
 use serde_json::{Map, Value};
 
@@ -35,6 +36,9 @@ pub(super) fn changed(
     let after = parse(document.clone())?;
     check_addresses(&before, &after)?;
     if access == ConfigAccess::Client {
+        if before.hooks != after.hooks {
+            return Err(Error::ConfigProtected { key: "hooks".to_owned() });
+        }
         check_secrets(&before, &after)?;
     }
     Ok((document, after))
@@ -77,14 +81,15 @@ fn settle(
     });
 }
 
-/// Does the same for what is in a list; it is known by its `name`.
+/// Does the same for what is in a list; it is known by its `name` or `id`.
 fn settle_list(values: &mut [Value], shown: &[Value], stored: &[Value]) {
-    let named = |list: &[Value], name: &Value| {
-        list.iter().find(|other| other.get("name") == Some(name)).and_then(Value::as_object).cloned()
+    let named = |list: &[Value], key: &str, name: &Value| {
+        list.iter().find(|other| other.get(key) == Some(name)).and_then(Value::as_object).cloned()
     };
     for value in values.iter_mut().filter_map(Value::as_object_mut) {
-        let Some(name) = value.get("name").cloned() else { continue };
-        if let (Some(shown), Some(stored)) = (named(shown, &name), named(stored, &name)) {
+        let known = |key: &'static str| value.get(key).cloned().map(|name| (key, name));
+        let Some((key, name)) = known("name").or_else(|| known("id")) else { continue };
+        if let (Some(shown), Some(stored)) = (named(shown, key, &name), named(stored, key, &name)) {
             settle(value, &shown, &stored, Unset::IsSet);
         }
     }
@@ -100,6 +105,16 @@ fn check_addresses(before: &Config, after: &Config) -> Result<(), Error> {
     }
     for (index, repository) in after.skills.repositories.iter().enumerate() {
         check_token(&format!("skills.repositories[{index}].auth_token"), repository.auth_token())?;
+    }
+    for (index, hook) in after.hooks.entries.iter().enumerate() {
+        let (what, secrets) = match &hook.runtime {
+            HookRuntime::InProcess { .. } => continue,
+            HookRuntime::Command { env, .. } => ("env", env),
+            HookRuntime::Http { headers, .. } => ("headers", headers),
+        };
+        for (name, value) in secrets.expose() {
+            check_token(&format!("hooks.entries[{index}].runtime.{what}.{name}"), Some(value))?;
+        }
     }
     for (name, server) in &after.self_hosted.servers {
         let key = format!("self_hosted.servers.{name}");

@@ -9,7 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
+use super::hooks::HooksConfig;
 use super::limits::{LEAST_REPLY_BYTES, LimitsConfig};
+use super::memory::MemoryConfig;
 use super::providers::{ModelsConfig, ProviderToolsConfig, ProvidersConfig, SelfHostedConfig};
 use super::registry::RegistryConfig;
 use super::skills::SkillsConfig;
@@ -35,8 +37,12 @@ pub struct Config {
     pub skills: SkillsConfig,
     /// Skills and prompts that other programs register.
     pub registry: RegistryConfig,
+    /// Hooks.
+    pub hooks: HooksConfig,
     /// When long conversations are shortened.
     pub compaction: CompactionConfig,
+    /// What agents remember of what is no longer shown to them.
+    pub memory: MemoryConfig,
     /// The default model of each provider.
     pub models: ModelsConfig,
     /// Where providers are reached.
@@ -259,6 +265,7 @@ impl Config {
             "tools.workgraph_enabled" => self.tools.workgraph_enabled,
             "skills.enabled" => self.skills.enabled,
             "registry.enabled" => self.registry.enabled,
+            "memory.enabled" => self.memory.enabled,
             _ => false,
         }
     }
@@ -300,6 +307,8 @@ impl Config {
                 "retry.call_timeout",
                 POSITIVE,
             ),
+            (self.hooks.default_timeout_ms == 0, "hooks.default_timeout_ms", POSITIVE),
+            (self.hooks.payload_max_bytes == 0, "hooks.payload_max_bytes", POSITIVE),
             (self.tools.max_concurrent == 0, "tools.max_concurrent", POSITIVE),
             (self.compaction.auto_compact_threshold == 0, "compaction.auto_compact_threshold", POSITIVE),
             (self.compaction.recent_turn_budget == 0, "compaction.recent_turn_budget", POSITIVE),

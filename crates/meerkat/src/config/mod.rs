@@ -5,7 +5,9 @@
 
 mod change;
 mod document;
+mod hooks;
 mod limits;
+mod memory;
 mod providers;
 mod registry;
 mod skills;
@@ -13,13 +15,15 @@ mod span;
 
 use std::sync::Arc;
 
-use meerkat_core::OutputSchema;
+use meerkat_core::{HookSet, OutputSchema};
 use meerkat_store::{Change, ConfigRow, Guard, Store, Transaction};
 use serde_json::{Map, Value};
 
 pub use document::{AgentConfig, BudgetConfig, CompactionConfig, Config, RetryConfig, ToolsConfig};
+pub use hooks::HooksConfig;
 pub(crate) use limits::LEAST_REPLY_BYTES;
 pub use limits::LimitsConfig;
+pub use memory::{MemoryConfig, MemoryScope};
 pub use providers::{
     ApiStyle, GoogleSearchConfig, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig,
     SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport, WebSearchConfig,
@@ -156,6 +160,9 @@ fn parse(document: Map<String, Value>) -> Result<Config, Error> {
     }
     if let Some(text) = config.skills.fault().or_else(|| config.registry.fault()) {
         return Err(Error::Config(text));
+    }
+    if let Err(fault) = HookSet::new(&config.hooks.entries, Vec::new(), &[]) {
+        return Err(Error::Config(format!("`hooks.entries`: {fault}")));
     }
     match config.fault() {
         Some((key, rule)) => Err(Error::Config(format!("`{key}` {rule}"))),

@@ -3,7 +3,7 @@
 use meerkat_contracts::{ResumeRequest, RunReply, ToolOverlayInput, ToolResultInput};
 use meerkat_core::{ToolOutput, ToolResult};
 
-use super::turn::{reply, turn_options, wishes};
+use super::turn::{hooks, reply, turn_options, wishes};
 use super::{Call, Handle, Impact};
 use crate::session::ToolOverlay;
 use crate::{Error, RunInput};
@@ -26,8 +26,9 @@ impl Handle for Resume {
         let results = input.tool_results.unwrap_or_default().into_iter().map(result).collect();
         let next = RunInput { prompt: input.prompt, results };
         let overlay = input.flow_tool_overlay.map(overlay).unwrap_or_default();
-        let turn = turn_options!(input, next, schema, overlay);
         let runtime = call.runtime;
+        let hooks = hooks(&runtime, input.hooks_override).await?;
+        let turn = turn_options!(input, next, schema, overlay, hooks);
         let result = runtime.sessions().start_turn(id, turn, call.control).await?;
         Ok(reply(&runtime, result).await)
     }

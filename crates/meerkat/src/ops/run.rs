@@ -2,7 +2,7 @@
 
 use meerkat_contracts::{RunReply, RunRequest};
 
-use super::turn::{reply, turn_options, wishes};
+use super::turn::{hooks, reply, turn_options, wishes};
 use super::{Call, Handle, Impact};
 use crate::session::{NewSessionOptions, ToolOverlay};
 use crate::{Error, RunInput};
@@ -24,8 +24,9 @@ impl Handle for Run {
         let schema = wishes!(input).check()?;
         let options = NewSessionOptions { labels: input.labels.unwrap_or_default() };
         let first = RunInput { prompt: input.prompt, results: Vec::new() };
-        let turn = turn_options!(input, first, schema, ToolOverlay::default());
         let runtime = call.runtime;
+        let hooks = hooks(&runtime, input.hooks_override).await?;
+        let turn = turn_options!(input, first, schema, ToolOverlay::default(), hooks);
         let result = runtime.sessions().create(options, turn, call.control).await?;
         Ok(reply(&runtime, result).await)
     }

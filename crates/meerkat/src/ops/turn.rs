@@ -4,18 +4,19 @@ use meerkat_contracts::{
     BuiltinConfig, CompletedReply, HookOverrides, PendingReply, RunReply, SkillKey, SkillRef, TextBlock,
     ToolHandler,
 };
-use meerkat_core::OutputSchema;
 use meerkat_core::run::{ExtractionError, Outcome};
+use meerkat_core::{HookCapability, HookEntry, HookRuntime, OutputSchema};
 use serde_json::{Map, Value};
 
 use crate::bound::Bounds;
-use crate::session::RunResult;
+use crate::config::{ConfigAccess, HooksConfig, at_path};
+use crate::session::{HookWishes, RunResult};
 use crate::structured::OutputJudge;
 use crate::{Error, Runtime, skills};
 
 /// Makes the options of a run from a request; both requests have the same names for the same things.
 macro_rules! turn_options {
-    ($request:ident, $input:expr, $schema:expr, $overlay:expr) => {
+    ($request:ident, $input:expr, $schema:expr, $overlay:expr, $hooks:expr) => {
         $crate::session::TurnOptions {
             input: $input,
             model: $request.model,
@@ -31,6 +32,7 @@ macro_rules! turn_options {
             overlay: $overlay,
             budget: $request.budget_limits.unwrap_or_default(),
             preload_skills: $request.preload_skills,
+            hooks: $hooks,
             skills: $request.skill_refs.unwrap_or_default().iter().map(|skill| skill.key()).collect(),
         }
     };
@@ -42,7 +44,6 @@ macro_rules! wishes {
         $crate::ops::turn::Wishes {
             keep_alive: $request.keep_alive,
             comms_name: $request.comms_name.as_deref(),
-            hooks: $request.hooks_override.as_ref(),
             preload_skills: $request.preload_skills.as_deref().unwrap_or_default(),
             skill_refs: $request.skill_refs.as_deref().unwrap_or_default(),
             skill_references: $request.skill_references.as_deref().unwrap_or_default(),
@@ -61,7 +62,6 @@ pub(super) use {turn_options, wishes};
 pub(super) struct Wishes<'a> {
     pub(super) keep_alive: Option<bool>,
     pub(super) comms_name: Option<&'a str>,
-    pub(super) hooks: Option<&'a HookOverrides>,
     pub(super) preload_skills: &'a [SkillKey],
     pub(super) skill_refs: &'a [SkillRef],
     pub(super) skill_references: &'a [String],
@@ -108,13 +108,6 @@ impl Wishes<'_> {
     }
 
     fn check_built(&self) -> Result<(), Error> {
-        let asks = |hooks: &HookOverrides| {
-            let entries = hooks.entries.as_ref().is_some_and(|entries| !entries.is_empty());
-            entries || hooks.disable.as_ref().is_some_and(|ids| !ids.is_empty())
-        };
-        if self.hooks.is_some_and(asks) {
-            return Err(Error::NotCompiled { what: "running hooks", feature: "hooks" });
-        }
         let asks_for_shell = self.builtin_config.is_some_and(|config| config.enable_shell == Some(true));
         // Where there are no built-in tools, nothing is said about them.
         if asks_for_shell && self.builtins != Some(false) {
@@ -122,6 +115,44 @@ impl Wishes<'_> {
         }
         Ok(())
     }
+}
+
+/// Reads the hooks that a request wishes for, as far as whoever asks may.
+pub(super) async fn hooks(runtime: &Runtime, wished: Option<HookOverrides>) -> Result<HookWishes, Error> {
+    let wished = wished.unwrap_or_default();
+    let wishes = HookWishes {
+        entries: entries(wished.entries.unwrap_or_default())?,
+        disable: wished.disable.unwrap_or_default(),
+    };
+    if runtime.config_access() == ConfigAccess::Client && wishes != HookWishes::default() {
+        check_access(&wishes, &runtime.config().get().await?.config.hooks)?;
+    }
+    Ok(wishes)
+}
+
+fn entries(wished: Vec<Map<String, Value>>) -> Result<Vec<HookEntry>, Error> {
+    let read = |(index, entry): (usize, Map<String, Value>)| {
+        serde_path_to_error::deserialize(Value::Object(entry)).map_err(|error| {
+            let path = format!("entries[{index}].{}", error.path());
+            Error::Hooks(at_path(path.trim_end_matches(".."), &error.inner().to_string()))
+        })
+    };
+    wished.into_iter().enumerate().map(read).collect()
+}
+
+/// A client neither starts programs nor sends a run's words anywhere, and does not lift the owner's guardrails.
+fn check_access(wishes: &HookWishes, config: &HooksConfig) -> Result<(), Error> {
+    let outside = |entry: &&HookEntry| !matches!(entry.runtime, HookRuntime::InProcess { .. });
+    let guards = |entry: &&HookEntry| {
+        entry.capability == HookCapability::Guardrail && wishes.disable.contains(&entry.id)
+    };
+    let what = match (wishes.entries.iter().find(outside), config.entries.iter().find(guards)) {
+        _ if config.client_overrides => return Ok(()),
+        (Some(entry), _) => format!("the hook `{}`, which is a program or an address,", entry.id),
+        (None, Some(entry)) => format!("leaving the guardrail `{}` out", entry.id),
+        (None, None) => return Ok(()),
+    };
+    Err(Error::HooksProtected { what })
 }
 
 /// Instructions must fit into a system prompt.

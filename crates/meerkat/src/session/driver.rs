@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat_core::run::{Ask, CallChange, Commit, Effect, Input, Outcome, Report, Run, ToolTable};
+use meerkat_core::run::{Ask, CallChange, Commit, Effect, Failure, Input, Outcome, Report, Run, ToolTable};
 use meerkat_core::{
-    AgentEvent, BudgetLimits, ErrorClass, Invocation, Message, Model, ModelRequest, NoticeKind, RunId,
-    SessionId, Tool, ToolCall, ToolDef, ToolRoute, ToolSource,
+    AgentEvent, BudgetLimits, ErrorClass, ErrorReport, HookError, HookInvocation, HookPoint, HookRequest,
+    Invocation, Message, Model, ModelRequest, NoticeKind, RunId, SessionId, TerminalCause, Tool, ToolCall,
+    ToolDef, ToolRoute, ToolSource,
 };
 use meerkat_store::{Change, Guard, NewCall, Transaction};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,8 @@ use super::record::encode;
 use super::stops::Stops;
 use crate::Error;
 use crate::config::{CallTimeout, Config};
+use crate::features::RunMemory;
+use crate::hooks::RunHooks;
 use crate::params;
 use crate::runtime::Shared;
 use crate::structured::OutputJudge;
@@ -43,6 +46,10 @@ pub(super) struct Driver {
     pub(super) overlay: ToolOverlay,
     pub(super) budget: BudgetLimits,
     pub(super) emitter: Arc<Emitter>,
+    /// What the run remembers, if it does.
+    pub(super) memory: Option<RunMemory>,
+    /// The run's hooks, if it has any.
+    pub(super) hooks: Option<Arc<RunHooks>>,
     pub(super) interrupt: CancellationToken,
     /// What the first commit does besides; taken when it is made.
     pub(super) admission: Option<Transaction>,
@@ -75,8 +82,11 @@ impl Driver {
         loop {
             let input = match run.next() {
                 Effect::Emit(event) => {
+                    let begins = matches!(event, AgentEvent::RunStarted { .. });
                     self.emitter.emit(event);
-                    self.asides.drain(..).for_each(|aside| self.emitter.emit(aside));
+                    if begins {
+                        self.asides.drain(..).for_each(|aside| self.emitter.emit(aside));
+                    }
                     continue;
                 }
                 Effect::Commit(commit) => {
@@ -96,6 +106,14 @@ impl Driver {
                     self.start(calls, &tools, &mut flight);
                     continue;
                 }
+                Effect::Consult(invocation) => {
+                    self.consult(*invocation, &run, &mut flight);
+                    continue;
+                }
+                Effect::Vet(calls) => {
+                    self.vet(calls, &mut flight);
+                    continue;
+                }
                 Effect::Rest(pause) => {
                     let clock = Arc::clone(&clock);
                     flight.rest(Box::pin(async move { clock.sleep(pause).await }));
@@ -111,6 +129,9 @@ impl Driver {
                 },
                 Effect::End(report) => {
                     self.let_go(&report, lease.as_ref()).await;
+                    if lease.is_some() {
+                        self.tell_of_failure(&report.outcome).await;
+                    }
                     return ended(*report, trouble, lease.is_some());
                 }
             };
@@ -154,6 +175,9 @@ impl Driver {
             transaction.changes.push(Change::Append { session, messages, at: now });
         }
         transaction.changes.extend(call_changes(session, &commit.calls)?);
+        if let Some(memory) = &self.memory {
+            transaction.changes.extend(memory.changes(session, &commit.left_out, now));
+        }
         transaction.changes.push(Change::PutProgress { session, progress: encode(&commit.progress)? });
         if commit.ends {
             transaction.changes.push(Change::ReleaseLease(session));
@@ -185,12 +209,26 @@ impl Driver {
     /// What the model reads in a step: the conversation, and which tools are still to come. The notices hold for
     /// one step, so they are not part of the conversation.
     fn step_messages(&self, run: &Run) -> Vec<Arc<Message>> {
-        let mut messages = run.transcript().context();
+        let mut messages = run.context(self.taken());
         let created_at = self.shared.clock.now();
         for body in self.sources().filter_map(|source| source.notice()) {
             messages.push(Arc::new(Message::SystemNotice { kind: NoticeKind::McpPending, body, created_at }));
         }
         messages
+    }
+
+    /// Guesses how much of the model's window is taken before a word of the conversation: by what it is told in any
+    /// case, its tools, and its answer.
+    fn taken(&self) -> u64 {
+        let tools: usize = self
+            .request
+            .tools
+            .iter()
+            .map(|tool| tool.name.len() + tool.description.len() + tool.input_schema.to_string().len())
+            .sum();
+        let told = (self.request.system.len() + tools) as u64 / 4;
+        let window = self.model.info().context_window.unwrap_or(u64::MAX);
+        told + u64::from(self.request.max_tokens).min(window / 4)
     }
 
     /// Settles which tools the next step has. A caller's tool comes before one of a source with its name.
@@ -236,7 +274,7 @@ impl Driver {
         match ask {
             Ask::Step => request.messages = self.step_messages(run),
             Ask::Extract(asides) => {
-                request.messages = run.transcript().context();
+                request.messages = run.context(self.taken());
                 request.messages.extend(asides);
                 request.tools = Arc::default();
                 request.temperature = Some(0.0);
@@ -256,12 +294,58 @@ impl Driver {
         ModelCall { model: Arc::clone(&self.model), request, timeout, audience, media, judge }
     }
 
+    /// Starts asking the hooks of a point.
+    fn consult(&self, mut invocation: HookInvocation, run: &Run, flight: &mut Flight) {
+        if invocation.point == HookPoint::PreLlmRequest {
+            invocation.llm_request = Some(HookRequest {
+                max_tokens: self.request.max_tokens,
+                temperature: self.request.temperature,
+                provider_params: self.request.provider_params.as_deref().cloned(),
+                message_count: run.transcript().context().len() as u64,
+            });
+        }
+        let hooks = self.hooks.clone();
+        flight.consult(Box::pin(async move {
+            Input::Consulted(match hooks {
+                Some(hooks) => hooks.consult(&invocation).await,
+                None => Ok(()),
+            })
+        }));
+    }
+
+    /// Starts asking which calls may be run.
+    fn vet(&self, calls: Vec<ToolCall>, flight: &mut Flight) {
+        let (hooks, session) = (self.hooks.clone(), self.session);
+        flight.consult(Box::pin(async move {
+            Input::Vetted(match hooks {
+                Some(hooks) => hooks.vet(session, calls).await,
+                None => Vec::new(),
+            })
+        }));
+    }
+
+    /// Tells the hooks of a run that failed. They cannot change that any more.
+    async fn tell_of_failure(&self, outcome: &Outcome) {
+        let Some(hooks) = self.hooks.as_ref().filter(|hooks| hooks.points().has(HookPoint::RunFailed)) else {
+            return;
+        };
+        let (class, message) = match outcome {
+            Outcome::Failed(failure) => (failure.class, failure.message.clone()),
+            Outcome::Cancelled => (ErrorClass::Cancelled, "the run was interrupted".to_owned()),
+            Outcome::Completed(_) | Outcome::Pending(_) => return,
+        };
+        let mut invocation = HookInvocation::new(HookPoint::RunFailed, self.session);
+        let error_report = ErrorReport { class, reason: None, message: message.clone() };
+        invocation.error = Some(HookError { error: message, error_class: class, error_report });
+        let _ = hooks.consult(&invocation).await;
+    }
+
     fn start(&self, calls: Vec<ToolCall>, tools: &BTreeMap<String, Arc<dyn Tool>>, flight: &mut Flight) {
         for call in calls {
             let tool = tools.get(&call.name).cloned();
             let timeout = self.config.tools.timeout(&call.name);
             let invocation = Invocation { session_id: self.session, run_id: self.run_id, call };
-            flight.start(tool, invocation, timeout);
+            flight.start(tool, invocation, timeout, self.hooks.clone());
         }
     }
 }
@@ -291,7 +375,21 @@ fn ended(report: Report, trouble: Option<Error>, admitted: bool) -> Driven {
     match trouble.filter(|_| is_store_failure(&report)) {
         Some(error) if admitted => Driven::Unstored(error),
         Some(error) => Driven::Refused(error),
+        None if !admitted => Driven::Refused(refusal(report.outcome)),
         None => Driven::Ended(report),
+    }
+}
+
+/// Says why a run ended before anything of it was durable.
+fn refusal(outcome: Outcome) -> Error {
+    match outcome {
+        Outcome::Failed(failure) => Error::Refused(failure),
+        Outcome::Cancelled => Error::Abandoned,
+        Outcome::Completed(_) | Outcome::Pending(_) => Error::Refused(Failure {
+            class: ErrorClass::Budget,
+            cause: TerminalCause::BudgetExhausted,
+            message: "the run's time was up before it began".to_owned(),
+        }),
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use meerkat_core::run::Input;
 use meerkat_core::{
-    AgentEvent, BoxFuture, Delta, Invocation, Model, ModelError, ModelErrorKind, ModelRequest, Tool,
-    ToolConfigChange, ToolConfigOperation, ToolFailure, ToolOutput,
+    AgentEvent, BoxFuture, Delta, HookInvocation, HookPoint, Invocation, Model, ModelError, ModelErrorKind,
+    ModelRequest, SessionId, Tool, ToolCall, ToolConfigChange, ToolConfigOperation, ToolFailure, ToolOutput,
 };
 use meerkat_store::Store;
 use serde_json::json;
@@ -18,6 +18,7 @@ use tokio::task::{Id, JoinSet};
 
 use super::events::Emitter;
 use super::media::{shown, stored_output};
+use crate::hooks::RunHooks;
 use crate::structured::OutputJudge;
 
 /// Work under way for one run.
@@ -28,6 +29,7 @@ pub(super) struct Flight {
     slots: Arc<Semaphore>,
     ask: Option<BoxFuture<'static, Input>>,
     rest: Option<BoxFuture<'static, ()>>,
+    hooks: Option<BoxFuture<'static, Input>>,
     tools: JoinSet<(String, ToolOutput)>,
     calls: HashMap<Id, (String, Instant)>,
 }
@@ -68,6 +70,7 @@ impl Flight {
             slots: Arc::new(Semaphore::new(max_concurrent.max(1))),
             ask: None,
             rest: None,
+            hooks: None,
             tools: JoinSet::new(),
             calls: HashMap::new(),
         }
@@ -84,8 +87,19 @@ impl Flight {
         self.rest = Some(pause);
     }
 
-    /// Starts a tool; it waits for a free slot.
-    pub(super) fn start(&mut self, tool: Option<Arc<dyn Tool>>, invocation: Invocation, timeout: Duration) {
+    /// Starts asking hooks.
+    pub(super) fn consult(&mut self, asked: BoxFuture<'static, Input>) {
+        self.hooks = Some(asked);
+    }
+
+    /// Starts a tool; it waits for a free slot. Hooks are told what comes of it before anybody else is.
+    pub(super) fn start(
+        &mut self,
+        tool: Option<Arc<dyn Tool>>,
+        invocation: Invocation,
+        timeout: Duration,
+        hooks: Option<Arc<RunHooks>>,
+    ) {
         let slots = Arc::clone(&self.slots);
         let (emitter, store) = (Arc::clone(&self.emitter), Arc::clone(&self.store));
         let id = invocation.call.id.clone();
@@ -95,8 +109,9 @@ impl Flight {
                 return (id, ToolOutput::failure(ToolFailure::Unavailable, "the tool went away"));
             };
             let _slot = slots.acquire().await;
+            let told = hooks.map(|hooks| (hooks, invocation.session_id, invocation.call.clone()));
             match tokio::time::timeout(timeout, tool.call(invocation)).await {
-                Ok(output) => (id, stored_output(&*store, output).await),
+                Ok(output) => (id, stored_output(&*store, allowed(told, output).await).await),
                 Err(_) => {
                     let timeout_ms = timeout.as_millis() as u64;
                     let message = format!("`{name}` took longer than {timeout_ms} ms and was stopped");
@@ -115,10 +130,14 @@ impl Flight {
 
     /// Waits for the first thing that happens; forever, if nothing is under way.
     pub(super) async fn next(&mut self) -> Input {
-        let Self { ask, rest, tools, calls, .. } = self;
+        let Self { ask, rest, hooks, tools, calls, .. } = self;
         tokio::select! {
             input = settle(ask) => {
                 self.ask = None;
+                input
+            }
+            input = settle(hooks) => {
+                self.hooks = None;
                 input
             }
             () = settle(rest) => {
@@ -127,6 +146,16 @@ impl Flight {
             }
             Some(ended) = tools.join_next_with_id() => tool_done(calls, ended),
         }
+    }
+}
+
+/// Lets the hooks look at what came of a call; one that refuses keeps it from the model.
+async fn allowed(told: Option<(Arc<RunHooks>, SessionId, ToolCall)>, output: ToolOutput) -> ToolOutput {
+    let looked_at = |hooks: &RunHooks| hooks.points().has(HookPoint::PostToolExecution);
+    let Some((hooks, session, call)) = told.filter(|(hooks, ..)| looked_at(hooks)) else { return output };
+    match hooks.consult(&HookInvocation::of_output(session, &call, &output)).await {
+        Ok(()) => output,
+        Err(denial) => denial.output(),
     }
 }
 

@@ -14,9 +14,10 @@ mod stops;
 mod streams;
 mod teach;
 
+pub(crate) use events::Emitter;
 pub(crate) use live::LiveRuns;
 pub(crate) use record::message;
 
 pub use events::EventSink;
-pub use options::{NewSessionOptions, RunControl, RunResult, ToolOverlay, TurnOptions};
+pub use options::{HookWishes, NewSessionOptions, RunControl, RunResult, ToolOverlay, TurnOptions};
 pub use service::{HistoryPage, SessionService, SessionView};

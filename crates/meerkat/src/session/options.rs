@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use meerkat_contracts::{SkillKey, ToolHandler};
 use meerkat_core::run::{Report, RunInput};
-use meerkat_core::{BudgetLimits, OutputSchema, Provider, RunId, SchemaWarning, SessionId};
+use meerkat_core::{BudgetLimits, HookEntry, OutputSchema, Provider, RunId, SchemaWarning, SessionId};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -50,6 +50,17 @@ pub struct TurnOptions {
     pub preload_skills: Option<Vec<SkillKey>>,
     /// Skills that are put before what the user says.
     pub skills: Vec<SkillKey>,
+    /// Other hooks for this run.
+    pub hooks: HookWishes,
+}
+
+/// The hooks of a run, as far as they are not those of the config.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HookWishes {
+    /// Hooks besides those of the config.
+    pub entries: Vec<HookEntry>,
+    /// The ids of those of the config that are left out.
+    pub disable: Vec<String>,
 }
 
 /// Which tools a run may use; a block comes before an allowance.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use meerkat_contracts::ToolHandler;
 use meerkat_core::run::{Completion, Outcome, Run, RunSettings};
 use meerkat_core::{
-    AgentEvent, CompactionPolicy, Model, ModelInfo, ModelRequest, RunId, SessionId, ToolDef, ToolRoute,
-    ToolSource,
+    AgentEvent, CompactionPolicy, HookSet, Model, ModelInfo, ModelRequest, RunId, SessionId, ToolDef,
+    ToolRoute, ToolSource,
 };
 use meerkat_store::{Change, Guard, Transaction};
 use serde_json::Value;
@@ -17,12 +17,14 @@ use uuid::Uuid;
 use super::driver::{Driven, Driver};
 use super::events::Emitter;
 use super::found::Found;
-use super::options::{RunControl, RunResult, TurnOptions};
+use super::options::{HookWishes, RunControl, RunResult, TurnOptions};
 use super::record::SessionSettings;
 use super::teach::Taught;
 use crate::config::Config;
 use crate::error::SessionRef;
 use crate::events::Past;
+use crate::features::RunMemory;
+use crate::hooks::RunHooks;
 use crate::params;
 use crate::prompt::SystemPrompt;
 use crate::runtime::Shared;
@@ -129,6 +131,22 @@ impl Shared {
         built_in.into_iter().chain(self.servers.source(session, model.context_window)).collect()
     }
 
+    /// Puts the hooks of a run together; `None` where there are none, which costs nothing.
+    fn run_hooks(
+        self: &Arc<Self>,
+        config: &Config,
+        wishes: HookWishes,
+        emitter: &Arc<Emitter>,
+    ) -> Result<Option<Arc<RunHooks>>, Error> {
+        let set = HookSet::new(&config.hooks.entries, wishes.entries, &wishes.disable)
+            .map_err(|fault| Error::Hooks(fault.to_string()))?;
+        if set == HookSet::default() {
+            return Ok(None);
+        }
+        let (shared, emitter) = (Arc::clone(self), Arc::clone(emitter));
+        Ok(Some(Arc::new(RunHooks { shared, set, config: config.hooks.clone(), emitter })))
+    }
+
     fn prepare(
         self: &Arc<Self>,
         found: Found,
@@ -154,6 +172,8 @@ impl Shared {
         let judge = turn.output_schema.map(OutputJudge::new).transpose()?;
         let retries = settings.structured_output_retries.unwrap_or(config.agent.structured_output_retries);
         let budget = config.limits.cap(turn.budget.or(config.budget.limits()));
+        let emitter = Arc::new(Emitter::new(self.events.run(id, past), control.events));
+        let hooks = self.run_hooks(&config, turn.hooks, &emitter)?;
         let run_settings = RunSettings {
             session_id: id,
             run_id,
@@ -167,8 +187,10 @@ impl Shared {
             extraction_prompt: config.agent.extraction_prompt.as_deref().map(Arc::from),
             compaction: compaction(&config, &*model),
             lasting: crate::skills::LASTING,
+            hooks: hooks.as_ref().map(|hooks| hooks.points()).unwrap_or_default(),
         };
         let now = self.clock.now();
+        let memory = RunMemory::of(&config, &self.store, &progress);
         let run = Run::new(run_settings, transcript, progress, opening, now);
         let driver = Driver {
             shared: Arc::clone(self),
@@ -179,7 +201,7 @@ impl Shared {
                 Vec::new()
             } else {
                 let own = self.own_sources(id, &settings, &config, model.info());
-                own.into_iter().chain(taught.tools).collect()
+                own.into_iter().chain(taught.tools).chain(memory.as_ref().map(RunMemory::source)).collect()
             },
             asides: taught.events,
             client_tools: settings.tools.iter().map(client_tool).collect(),
@@ -188,7 +210,9 @@ impl Shared {
             judge,
             overlay: turn.overlay,
             budget,
-            emitter: Arc::new(Emitter::new(self.events.run(id, past), control.events)),
+            emitter,
+            memory,
+            hooks,
             interrupt: control.cancel,
             admission: Some(admission),
         };

@@ -1,11 +1,17 @@
 //! Long conversations are shortened for the model and kept whole in the store.
 
-use meerkat::SessionId;
-use meerkat_core::{ModelErrorKind, ToolOutput};
-use meerkat_testkit::{FnTool, Recorder, Script, ScriptedModel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use meerkat::{ConfigChange, NewSessionOptions, Runtime, RuntimeOptions, SessionId, TurnOptions};
+use meerkat_core::{
+    Answer, AssistantBlock, BoxFuture, DeltaSink, Extent, Invocation, Message, Model, ModelError,
+    ModelErrorKind, ModelInfo, ModelRequest, Provider, StopReason, ToolOutput, Usage, estimate_tokens,
+};
+use meerkat_testkit::{FnTool, Recorder, Script, ScriptedModel, Tools};
 use serde_json::{Value, json};
 
-use crate::world::{World, say, text, then, watch};
+use crate::world::{World, object, say, text, then, watch};
 
 /// About 250 tokens.
 fn long(word: &str) -> String {
@@ -124,4 +130,125 @@ async fn a_session_over_its_window_recovers_even_without_a_summary() {
             "user: two"
         ]
     );
+}
+
+/// A model with a small window that reads every request with care, and works for as many steps as it is told.
+struct Strict {
+    info: ModelInfo,
+    steps: u64,
+    asked: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Strict {
+    /// Counts a request as the provider would, and finds what is wrong with it.
+    fn length(request: &ModelRequest) -> u64 {
+        for (index, message) in request.messages.iter().enumerate() {
+            let asked: Vec<_> = message.tool_calls().into_iter().map(|call| call.id).collect();
+            let answered: Vec<_> = match request.messages.get(index + 1).map(|next| &**next) {
+                Some(Message::ToolResults { results, .. }) => {
+                    results.iter().map(|result| result.tool_use_id.clone()).collect()
+                }
+                _ => Vec::new(),
+            };
+            assert_eq!(answered, asked, "every call keeps its result");
+        }
+        let tools: usize = request.tools.iter().map(|tool| tool.input_schema.to_string().len()).sum();
+        let said: u64 = request.messages.iter().map(|message| estimate_tokens(message)).sum();
+        said + (request.system.len() + tools) as u64 / 4
+    }
+}
+
+impl Model for Strict {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        _: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<Answer, ModelError>> {
+        Box::pin(async move {
+            let input_tokens = Self::length(request);
+            if self.info.context_window.is_some_and(|window| input_tokens > window) {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                return Err(ModelError {
+                    kind: ModelErrorKind::ContextOverflow,
+                    provider: Provider::Other,
+                    status: None,
+                    retry_after: None,
+                    message: "too long".to_owned(),
+                });
+            }
+            let text = |text: String| AssistantBlock::Text { text, meta: None };
+            let block = if request.tools.is_empty() {
+                text("They went on. ".repeat(2000))
+            } else {
+                match self.asked.fetch_add(1, Ordering::Relaxed) {
+                    step if step < self.steps => AssistantBlock::ToolUse {
+                        id: format!("c{step}"),
+                        name: "work".to_owned(),
+                        args: json!({ "step": step }),
+                        meta: None,
+                    },
+                    _ => text("all done".to_owned()),
+                }
+            };
+            let usage = Usage { input_tokens, output_tokens: 5, ..Usage::default() };
+            let (stop_reason, extent) = (StopReason::EndTurn, Extent::Whole);
+            Ok(Answer { blocks: vec![block], stop_reason, extent, usage })
+        })
+    }
+}
+
+#[tokio::test]
+async fn two_thousand_steps_on_a_small_window_never_fail() {
+    let info = ModelInfo { context_window: Some(4000), ..ModelInfo::new("small", Provider::Other) };
+    let (asked, refused) = (AtomicU64::new(0), AtomicU64::new(0));
+    let model = Arc::new(Strict { info, steps: 2000, asked, refused });
+    // Results of all lengths, now and then one that is longer than the whole window.
+    let work = FnTool::new("work", async |invocation: Invocation| {
+        let step = invocation.call.args["step"].as_u64().unwrap_or_default();
+        let words = if step % 97 == 0 { 5000 } else { step * 37 % 900 };
+        ToolOutput::text("result ".repeat(usize::try_from(words).unwrap_or_default()))
+    });
+    let options = RuntimeOptions {
+        models: vec![Arc::clone(&model) as _],
+        sources: vec![Tools::new([work])],
+        ..RuntimeOptions::default()
+    };
+    let runtime = Runtime::ephemeral(options).unwrap();
+    let patch = json!({"agent": {"max_turns": 5000}});
+    runtime.config().change(ConfigChange::Patch(object(patch)), None).await.unwrap();
+    let turn = TurnOptions { model: Some("small".to_owned()), ..then("work for long") };
+    let recorder = Recorder::default();
+    let done = runtime.sessions().create(NewSessionOptions::default(), turn, watch(&recorder)).await.unwrap();
+    assert_eq!((text(&done), done.report.steps, done.report.tool_calls), ("all done", 2001, 2000));
+    assert_eq!(model.refused.load(Ordering::Relaxed), 0, "nothing was ever too long");
+    assert!(recorder.of_type("compaction_completed").len() > 100);
+    assert_eq!(recorder.of_type("compaction_failed"), [Value::Null; 0]);
+}
+
+#[tokio::test]
+async fn a_last_message_that_is_too_long_alone_is_cut_for_the_model() {
+    let overflow = || Script::Fail(ModelErrorKind::ContextOverflow);
+    let world = World::new([overflow(), overflow(), Script::say("read")]);
+    let prompt = long("one");
+    let done = world.create(say(&prompt)).await.unwrap();
+    assert_eq!(text(&done), "read");
+    let lengths: Vec<_> = world.model.seen().iter().map(|request| request.lines[0].len()).collect();
+    assert!(lengths[0] > lengths[1] && lengths[1] > lengths[2], "{lengths:?}");
+    assert_eq!(world.lines(done.session_id).await[0], format!("user: {prompt}"), "the history stays whole");
+}
+
+#[tokio::test]
+async fn skills_outlive_a_compaction() {
+    let skill = "<skill id=\"u/deploy\">\nRun the script.\n</skill>";
+    let script = [Script::say("a"), Script::say("they said one"), Script::say("b")];
+    let world = compacting(script).await;
+    let id = world.session(&format!("{skill} do it")).await;
+    recorded(&world, id, &long("two")).await;
+    let line = &world.model.seen()[2].lines[0];
+    assert!(line.ends_with(&format!("they said one\n\nThese skills still hold:\n\n{skill}")), "{line}");
 }

@@ -16,6 +16,9 @@ mod examples;
 #[cfg(test)]
 mod help;
 #[cfg(test)]
+#[cfg(all(unix, feature = "mcp", feature = "openai"))]
+mod hooks;
+#[cfg(test)]
 #[cfg(all(feature = "anthropic", feature = "openai", feature = "gemini"))]
 mod hosted;
 #[cfg(test)]
@@ -26,6 +29,9 @@ mod images;
 mod kill;
 #[cfg(test)]
 mod limits;
+#[cfg(test)]
+#[cfg(all(feature = "memory-store-session", feature = "session-compaction", feature = "session-store"))]
+mod memory;
 #[cfg(test)]
 mod ops;
 #[cfg(test)]

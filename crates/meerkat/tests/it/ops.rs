@@ -219,10 +219,7 @@ async fn wrong_arguments_are_refused_with_their_place() {
 async fn what_this_build_does_not_have_is_refused_and_not_left_out() {
     let world = World::new([]);
     let id = run(&world, json!({"prompt": "hi"})).await.unwrap()["session_id"].clone();
-    let wishes = [
-        json!({"keep_alive": true, "comms_name": "a"}),
-        json!({"hooks_override": {"entries": [{"id": "h"}]}}),
-    ];
+    let wishes = [json!({"keep_alive": true, "comms_name": "a"}), json!({"comms_name": "a"})];
     run(&world, json!({"prompt": "x", "hooks_override": {"entries": [], "disable": []}})).await.unwrap();
     for mut wish in wishes {
         wish["prompt"] = json!("x");
@@ -294,11 +291,11 @@ async fn capabilities_are_those_of_the_build() {
         ("sessions", json!("Available")),
         ("streaming", json!("Available")),
         ("structured_output", json!("Available")),
-        ("hooks", built(false, "hooks")),
+        ("hooks", json!("Available")),
         ("builtins", json!({"DisabledByPolicy": {"description": "Disabled by config"}})),
         ("shell", built(false, "shell")),
         ("comms", built(false, "comms")),
-        ("memory_store", built(false, "memory-store-session")),
+        ("memory_store", built(cfg!(feature = "memory-store-session"), "memory-store-session")),
         ("schedule", built(false, "schedule")),
         ("work_graph", built(false, "workgraph")),
         ("session_store", built(Profile::THIS.is_durable(), "session-store")),

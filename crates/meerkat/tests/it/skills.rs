@@ -100,10 +100,11 @@ async fn those_who_have_built_in_tools_are_told_how_to_use_them() {
     let (list, _) = project.told();
     let ids: Vec<_> = list.lines().filter_map(|line| line.split('"').nth(1)).collect();
     // What needs a capability that this realm lacks is not there.
-    assert_eq!(
-        ids,
-        ["mcp-server-setup", "meerkat-cli-reference", "meerkat-platform"].map(|n| format!("{EMBEDDED}/{n}"))
-    );
+    let mut names = vec!["hook-authoring", "mcp-server-setup", "meerkat-cli-reference", "meerkat-platform"];
+    if cfg!(feature = "memory-store-session") {
+        names.push("memory-retrieval");
+    }
+    assert_eq!(ids, names.iter().map(|n| format!("{EMBEDDED}/{n}")).collect::<Vec<_>>());
     project.configure(json!({"tools": {"builtins_enabled": true}})).await;
     project.run(say("hi")).await.unwrap();
     assert!(project.told().0.contains("/task-workflow"), "its capability is available now");

@@ -84,8 +84,6 @@ async fn what_asks_for_nothing_is_taken_and_what_cannot_be_had_is_named() {
         run(&world, arguments.clone()).await.unwrap_or_else(|error| panic!("{arguments}: {error}"));
     }
     let wishes = [
-        (json!({"hooks_override": {"entries": [{"id": "h"}]}}), "hooks"),
-        (json!({"hooks_override": {"disable": ["h"]}}), "hooks"),
         (json!({"comms_name": "a"}), "comms"),
         (json!({"keep_alive": true, "comms_name": "a"}), "comms"),
         (json!({"host_mode": true, "comms_name": "a"}), "comms"),
@@ -128,18 +126,18 @@ async fn what_is_wrong_is_refused_in_a_fixed_order() {
         "keep_alive": true,
         "skill_references": ["old"],
         "output_schema": {"type": "nothing"},
-        "hooks_override": {"disable": ["h"]},
         "additional_instructions": ["x".repeat(40_000)],
         "tools": [{"name": "", "description": "", "input_schema": {}}],
+        "hooks_override": {"disable": ["h"]},
     });
     let order = [
         ("labels", "the label `meerkat.x` is reserved"),
         ("keep_alive", "`keep_alive` needs a `comms_name`"),
         ("skill_references", "`skill_references` is no longer taken"),
         ("output_schema", "`output_schema` is not a valid JSON Schema"),
-        ("hooks_override", "running hooks is not available"),
         ("additional_instructions", "`additional_instructions[0]` is longer than"),
         ("tools", "`tools[0].name`: `` must have 1 to 64"),
+        ("hooks_override", "`hooks_override`: no hook has the id `h`"),
     ];
     for (field, message) in order {
         let error = run(&world, wish.clone()).await.unwrap_err();

@@ -26,8 +26,8 @@ use crate::servers;
 /// How long a run waits for servers that it waits for; each has its own time limit, which is shorter.
 const MCP_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
-/// How long servers may take to end; those who watch them see to the rest.
-const MCP_ENDING: Duration = Duration::from_secs(10);
+/// How long servers and hooks in the background may take to end; those who watch them see to the rest.
+const ENDING: Duration = Duration::from_secs(10);
 
 /// What a change of tools is about when one could not be offered to the model.
 const LEFT_OUT: &str = "tool_scope";
@@ -63,7 +63,7 @@ pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, Cli
     if !args.quiet {
         servers::tell_faults(&servers);
     }
-    servers.close(MCP_ENDING).await;
+    runtime.shutdown(ENDING).await;
     let result = done?;
     for warning in &result.warnings {
         out::say(&format!("warning: {warning}"));

@@ -14,11 +14,11 @@ fn the_build_says_what_it_can_do() {
     sessions "Available"
     streaming "Available"
     structured_output "Available"
-    hooks {"NotCompiled":{"feature":"hooks"}}
+    hooks "Available"
     builtins {"DisabledByPolicy":{"description":"Disabled by config"}}
     shell {"NotCompiled":{"feature":"shell"}}
     comms {"NotCompiled":{"feature":"comms"}}
-    memory_store {"NotCompiled":{"feature":"memory-store-session"}}
+    memory_store "Available"
     schedule {"NotCompiled":{"feature":"schedule"}}
     work_graph {"NotCompiled":{"feature":"workgraph"}}
     session_store "Available"

@@ -1,5 +1,7 @@
 //! Applying changes that were found to fit. Nothing here can fail.
 
+use std::collections::BTreeMap;
+
 use meerkat_core::{RunId, SessionId, Timestamp};
 
 use super::{Lease, Session, State};
@@ -44,6 +46,11 @@ impl State {
             Change::CloseCalls(session) => self.change(session, |s| s.calls.clear()),
             Change::PutSettings { session, settings } => self.change(session, |s| s.settings = settings),
             Change::PutProgress { session, progress } => self.change(session, |s| s.progress = progress),
+            Change::Remember { session, memories, at } => self.change(session, |s| {
+                for new in memories {
+                    s.memories.entry(new.seq).or_insert((at, new.text));
+                }
+            }),
             Change::Archive { session, at } => self.change(session, |s| {
                 s.archived_at.get_or_insert(at);
             }),
@@ -85,6 +92,7 @@ impl Session {
             progress: new.progress,
             messages: Vec::new(),
             calls: Vec::new(),
+            memories: BTreeMap::new(),
             fence: 0,
             lease: None,
         }

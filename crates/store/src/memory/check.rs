@@ -78,6 +78,7 @@ impl<'a> Outlook<'a> {
             | Change::Append { session, .. }
             | Change::PutSettings { session, .. }
             | Change::PutProgress { session, .. }
+            | Change::Remember { session, .. }
             | Change::Archive { session, .. } => self.require(*session),
             Change::Forget(session) => self.forget(*session),
             Change::OpenCalls { session, calls } => {

@@ -6,9 +6,10 @@ use uuid::Uuid;
 
 use super::fault::Failure;
 use super::guard::{generation, require_session};
+use super::recall::scope;
 use super::state;
 use super::value::{Key, get_u64, int, key, micros};
-use crate::{Blob, Change, Committed, Error, NewCall, NewSession};
+use crate::{Blob, Change, Committed, Error, NewCall, NewMemory, NewSession};
 
 /// Applies one change on behalf of the owner `me`.
 pub(super) fn apply(
@@ -56,6 +57,7 @@ pub(super) fn apply(
             let put = "UPDATE sessions SET progress = ?2 WHERE id = ?1";
             change_session(connection, session, put, params![key(session), progress])
         }
+        Change::Remember { session, memories, at } => remember(connection, session, &memories, at),
         Change::Archive { session, at } => {
             let archive = "UPDATE sessions SET archived_at = coalesce(archived_at, ?2) WHERE id = ?1";
             change_session(connection, session, archive, params![key(session), micros(at)])
@@ -120,10 +122,27 @@ fn forget(connection: &Connection, session: SessionId) -> Result<(), Failure> {
         "DELETE FROM messages WHERE session = ?1",
         "DELETE FROM calls WHERE session = ?1",
         "DELETE FROM labels WHERE session = ?1",
+        "DELETE FROM memories WHERE session = ?1",
         "DELETE FROM settings WHERE session = ?1",
         "DELETE FROM sessions WHERE id = ?1",
     ] {
         execute(connection, statement, [key(session)])?;
+    }
+    Ok(())
+}
+
+fn remember(
+    connection: &Connection,
+    session: SessionId,
+    memories: &[NewMemory],
+    at: Timestamp,
+) -> Result<(), Failure> {
+    require_session(connection, session)?;
+    let scope = scope(session);
+    let insert = "INSERT INTO memories (session, seq, at, scope, text) VALUES (?1, ?2, ?3, ?4, ?5) \
+                  ON CONFLICT DO NOTHING";
+    for NewMemory { seq, text } in memories {
+        execute(connection, insert, params![key(session), int(*seq), micros(at), scope, text])?;
     }
     Ok(())
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use meerkat_core::ErrorKind;
 use meerkat_store::{
-    Archived, Blob, CallRow, Change, Committed, ConfigRow, Error, Guard, LeaseRow, MemoryStore, MessageRow,
-    SessionQuery, SessionRow, StateQuery, StateRow, Store,
+    Archived, Blob, CallRow, Change, Committed, ConfigRow, Error, Guard, LeaseRow, MemoryQuery, MemoryStore,
+    MessageRow, NewMemory, SessionQuery, SessionRow, StateQuery, StateRow, Store,
 };
 
 use crate::support::{
@@ -56,6 +56,7 @@ chapters! {
     renewing_moves_leases_and_never_back
     a_session_that_was_run_in_between_is_noticed
     a_forgotten_session_leaves_nothing
+    what_was_remembered_is_found_by_its_words
     interrupts_name_leased_sessions_until_the_lease_ends
     config_is_compared_and_swapped
     blobs_are_kept_once
@@ -319,6 +320,33 @@ async fn a_forgotten_session_leaves_nothing(store: Arc<dyn Store>) {
     assert!(store.session(session(2)).await.unwrap().is_some());
     let again = change(&*store, vec![Change::Forget(session(1))]).await;
     assert!(matches!(again, Err(Error::SessionNotFound(_))));
+}
+
+async fn what_was_remembered_is_found_by_its_words(store: Arc<dyn Store>) {
+    let remember = |number, texts: &[&str]| {
+        let memory = |(seq, text): (u64, &&str)| NewMemory { seq, text: (*text).to_owned() };
+        let memories = (0..).zip(texts).map(memory).collect();
+        Change::Remember { session: session(number), memories, at: at(1) }
+    };
+    let first = ["the key is blue", "Über den Fluß", "a blue house with a blue door", "nothing here"];
+    change(&*store, vec![create(1), create(2), remember(1, &first)]).await.unwrap();
+    change(&*store, vec![remember(1, &["again"]), remember(2, &["another blue key"])]).await.unwrap();
+    let find = async |words: &[&str], session, limit| {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        let found = store.recall(MemoryQuery { words, session, limit }).await.unwrap();
+        assert!(found.iter().all(|row| row.rank > 0.0 && row.at == at(1)));
+        found.into_iter().map(|row| (row.session, row.text)).collect::<Vec<_>>()
+    };
+    let own = |text: &str| (session(1), text.to_owned());
+    assert_eq!(find(&["key", "blue"], Some(session(1)), 1).await, [own("the key is blue")]);
+    assert_eq!(find(&["key", "blue"], Some(session(1)), 9).await.len(), 2);
+    assert_eq!(find(&["key", "blue"], None, 9).await.len(), 3);
+    assert_eq!(find(&["FLUSS", "über"], None, 9).await, [own("Über den Fluß")]);
+    assert_eq!(find(&["again"], None, 9).await, [], "the first one counts");
+    assert_eq!(find(&["\" OR text:", "NEAR("], None, 9).await, [], "words are only words");
+    assert_eq!(find(&[], None, 9).await, []);
+    change(&*store, vec![Change::Forget(session(1))]).await.unwrap();
+    assert_eq!(find(&["blue"], None, 9).await, [(session(2), "another blue key".to_owned())]);
 }
 
 async fn interrupts_name_leased_sessions_until_the_lease_ends(store: Arc<dyn Store>) {

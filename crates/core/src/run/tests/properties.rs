@@ -9,8 +9,8 @@ use serde_json::json;
 use super::world::{Durable, answer, call, compaction, model_error, paused, prompt, settings, text, tools};
 use crate::run::{Ask, Effect, Input, Outcome, Run, RunInput, RunSettings, Stop};
 use crate::{
-    AssistantBlock, BudgetLimits, Content, ModelErrorKind, Timestamp, ToolOutput, ToolResult, ToolRoute,
-    Usage,
+    AssistantBlock, BudgetLimits, Content, Denial, DenialKind, HookPoint, HookPoints, HookReason,
+    ModelErrorKind, Timestamp, ToolOutput, ToolResult, ToolRoute, Usage,
 };
 
 /// Random decisions; once they run out, everything goes well.
@@ -57,10 +57,14 @@ struct Flight {
     ask: Option<Ask>,
     tools: Vec<String>,
     resting: bool,
+    consulting: bool,
+    vetting: Option<Vec<String>>,
 }
 
 enum Ended {
     Report(Outcome),
+    /// Before anything happened.
+    Refused,
     Crash,
 }
 
@@ -78,6 +82,7 @@ impl Session {
         let mut run = Run::new(settings, self.durable.transcript(), self.durable.progress, opening, now);
         let mut flight = Flight::default();
         let mut committed_end = false;
+        let before_run = self.durable.messages.len();
         for _ in 0..2000 {
             match run.next() {
                 Effect::Emit(_) => {}
@@ -111,7 +116,10 @@ impl Session {
                 Effect::Boundary => run.feed(now, Input::Tools(tools())),
                 Effect::Ask(ask) => {
                     match &ask {
-                        Ask::Step => Durable::check_asked(&run.transcript().context()),
+                        Ask::Step => {
+                            Durable::check_asked(&run.transcript().context());
+                            Durable::check_asked(&run.context(0));
+                        }
                         Ask::Extract(asides) => {
                             Durable::check_asked(&[run.transcript().context(), asides.clone()].concat());
                         }
@@ -128,6 +136,12 @@ impl Session {
                         flight.tools.push(call.id);
                     }
                 }
+                Effect::Consult(invocation) => {
+                    let opened = self.durable.messages.len() != before_run;
+                    assert_eq!(opened, invocation.point != HookPoint::RunStarted, "{invocation:?}");
+                    flight.consulting = true;
+                }
+                Effect::Vet(calls) => flight.vetting = Some(calls.into_iter().map(|call| call.id).collect()),
                 Effect::Rest(_) => flight.resting = true,
                 Effect::Abandon => flight = Flight::default(),
                 Effect::Wait => {
@@ -137,8 +151,9 @@ impl Session {
                 Effect::End(report) => {
                     let stored =
                         matches!(&report.outcome, Outcome::Failed(f) if f.class == crate::ErrorClass::Store);
-                    assert!(committed_end || stored, "an end is durable before it is told");
-                    return Ended::Report(report.outcome);
+                    let refused = self.durable.messages.len() == before_run;
+                    assert!(committed_end || stored || refused, "an end is durable before it is told");
+                    return if refused && !stored { Ended::Refused } else { Ended::Report(report.outcome) };
                 }
             }
         }
@@ -162,6 +177,13 @@ impl Session {
         }
         if std::mem::take(&mut flight.resting) {
             return Input::Rested;
+        }
+        if std::mem::take(&mut flight.consulting) {
+            return Input::Consulted(if self.tape.pick(8) == 7 { Err(denial()) } else { Ok(()) });
+        }
+        if let Some(calls) = flight.vetting.take() {
+            let refused = calls.into_iter().filter(|_| self.tape.pick(3) == 2);
+            return Input::Vetted(refused.map(|id| (id, denial().output())).collect());
         }
         match flight.ask.take().expect("the machine waits for something") {
             _ if chance > 17 => Input::Failed(model_error(self.tape.error())),
@@ -191,7 +213,7 @@ impl Session {
             }
             Ended::Report(Outcome::Failed(f)) if f.class == crate::ErrorClass::Store => {}
             Ended::Report(_) => assert!(self.durable.calls.is_empty(), "an ended run leaves no call open"),
-            Ended::Crash => {}
+            Ended::Refused | Ended::Crash => {}
         }
     }
 
@@ -211,14 +233,42 @@ impl Session {
     }
 }
 
+fn denial() -> Denial {
+    Denial {
+        hook_id: "guard".to_owned(),
+        point: HookPoint::TurnBoundary,
+        kind: DenialKind::Refused,
+        reason_code: HookReason::PolicyViolation,
+        message: "no".to_owned(),
+        payload: None,
+    }
+}
+
+fn any_hooks() -> impl Strategy<Value = HookPoints> {
+    use HookPoint as P;
+    let all = [
+        P::RunStarted,
+        P::PreLlmRequest,
+        P::PostLlmResponse,
+        P::PreToolExecution,
+        P::TurnBoundary,
+        P::RunCompleted,
+    ];
+    prop_oneof![
+        Just(HookPoints::default()),
+        prop::collection::vec(prop::sample::select(all.to_vec()), 0..5).prop_map(|p| p.into_iter().collect()),
+    ]
+}
+
 fn done(id: String) -> Input {
     Input::ToolDone { id, output: ToolOutput::text("fine"), duration_ms: 0 }
 }
 
 fn any_settings() -> impl Strategy<Value = RunSettings> {
     let budget = (prop::option::of(1u64..60), prop::option::of(0u32..6));
-    (budget, prop::option::of(0u32..3), any::<bool>(), 1u32..8).prop_map(
-        |((max_tokens, max_tool_calls), extraction_retries, compacts, max_steps)| RunSettings {
+    (budget, prop::option::of(0u32..3), any::<bool>(), 1u32..8, any_hooks()).prop_map(
+        |((max_tokens, max_tool_calls), extraction_retries, compacts, max_steps, hooks)| RunSettings {
+            hooks,
             budget: BudgetLimits { max_tokens, max_tool_calls, max_duration_secs: None },
             extraction_retries,
             compaction: compacts.then(compaction),

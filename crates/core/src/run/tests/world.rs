@@ -11,9 +11,9 @@ use crate::run::{
     StoredCall, ToolTable, open,
 };
 use crate::{
-    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, Content, Extent, Message, ModelError,
-    ModelErrorKind, Provider, RetryPolicy, RunId, SessionId, StopReason, Timestamp, ToolRoute, Transcript,
-    Usage,
+    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, Content, Extent, HookPoint,
+    HookPoints, Message, ModelError, ModelErrorKind, Provider, RetryPolicy, RunId, SessionId, StopReason,
+    Timestamp, ToolRoute, Transcript, Usage,
 };
 
 /// What survives a crash.
@@ -115,6 +115,7 @@ pub(super) fn settings() -> RunSettings {
         extraction_prompt: None,
         compaction: None,
         lasting: |_| Vec::new(),
+        hooks: HookPoints::default(),
     }
 }
 
@@ -181,6 +182,8 @@ pub(super) enum Waiting {
     Extraction,
     Tools(Vec<String>),
     Pause(Duration),
+    Hooks(HookPoint),
+    Vetting(Vec<String>),
     Nothing,
     End,
 }
@@ -213,6 +216,10 @@ impl Bench {
                 Effect::Ask(_) => waiting = Waiting::Model,
                 Effect::Start(calls) => {
                     waiting = Waiting::Tools(calls.into_iter().map(|call| call.id).collect());
+                }
+                Effect::Consult(invocation) => waiting = Waiting::Hooks(invocation.point),
+                Effect::Vet(calls) => {
+                    waiting = Waiting::Vetting(calls.into_iter().map(|call| call.id).collect());
                 }
                 Effect::Rest(delay) => waiting = Waiting::Pause(delay),
                 Effect::Abandon => waiting = Waiting::Nothing,

@@ -1,0 +1,94 @@
+//! Memory: finding something among a hundred thousand things that were said.
+
+use std::time::Duration;
+
+use meerkat_core::{SessionId, Timestamp};
+use meerkat_store::{Change, MemoryQuery, NewMemory, NewSession, Origin, Realm, RealmOptions, Transaction};
+use uuid::Uuid;
+
+use crate::floor::folder;
+use crate::measure::{Effort, Failure, Times, tell};
+
+/// What one search may take, in ninety-nine of a hundred cases.
+const SEARCH: Duration = Duration::from_millis(20);
+/// How many sessions there are, and how much each has said.
+const SESSIONS: usize = 100;
+const ENTRIES: usize = 1000;
+/// How many words people use; a word is the rarer the higher its number.
+const VOCABULARY: u64 = 20_000;
+
+pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
+    println!("memory");
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(search(effort))
+}
+
+/// Numbers that look random and are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A word; few are common and most are rare, as in any language.
+    fn word(&mut self) -> String {
+        let share = (self.roll() % 10_000) as f64 / 10_000.0;
+        format!("word{}", (VOCABULARY as f64).powf(share) as u64)
+    }
+
+    fn text(&mut self, words: usize) -> String {
+        (0..words).map(|_| self.word()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+async fn search(effort: Effort) -> Result<(), Failure> {
+    let place = folder()?;
+    let realm = Realm::open(RealmOptions {
+        state_root: place.path().to_owned(),
+        realm: "memory".parse()?,
+        origin: Origin::Explicit,
+        backend_hint: None,
+        instance: None,
+        surface: "bench".to_owned(),
+        now: Timestamp::UNIX_EPOCH,
+        owner: Uuid::from_u128(1),
+    })?;
+    let store = realm.store();
+    let mut dice = Dice(0x2545_F491_4F6C_DD1D);
+    let sessions: Vec<_> =
+        (0..SESSIONS as u128).map(|n| SessionId::from_uuid(Uuid::from_u128(n + 1))).collect();
+    for id in &sessions {
+        store.commit(Transaction { guards: Vec::new(), changes: said(*id, &mut dice) }).await?;
+    }
+    for (name, own) in [("of its session", true), ("of the realm", false)] {
+        let mut times = Times::default();
+        for at in 0..effort.rounds(1000) {
+            let words = (0..4).map(|_| dice.word()).collect();
+            let session = own.then(|| sessions[at % SESSIONS]);
+            let start = std::time::Instant::now();
+            store.recall(MemoryQuery { words, session, limit: 5 }).await?;
+            times.push(start.elapsed());
+        }
+        let slowest = times.percentile(99);
+        let value = format!("{slowest:?}, median {:?}", times.median());
+        tell(&format!("100000 memories: one search {name}, p99"), &value);
+        if slowest > SEARCH && effort == Effort::Full {
+            return Err(format!(
+                "a search {name} takes {slowest:?} in the worst of a hundred cases, aim {SEARCH:?}"
+            )
+            .into());
+        }
+    }
+    Ok(())
+}
+
+fn said(id: SessionId, dice: &mut Dice) -> Vec<Change> {
+    let at = Timestamp::UNIX_EPOCH;
+    let labels = std::collections::BTreeMap::new();
+    let new = NewSession { id, created_at: at, labels, settings: Vec::new(), progress: Vec::new() };
+    let memories = (0..ENTRIES as u64).map(|seq| NewMemory { seq, text: dice.text(40) }).collect();
+    vec![Change::CreateSession(new), Change::Remember { session: id, memories, at }]
+}

@@ -1,0 +1,61 @@
+//! What compaction takes out of an agent's sight can be searched.
+
+use meerkat_testkit::{Script, ScriptedModel};
+use serde_json::{Value, json};
+
+use crate::world::{World, then};
+
+/// A session that said something, forgot it, and searches for it in its last run.
+async fn search(world: &World, query: Value) -> Vec<Value> {
+    let id = world.session("the key of the shed is under the blue stone").await;
+    world.resume(id, then(&"padding ".repeat(200))).await.unwrap();
+    let found = world.another([Script::call("s", "memory_search", query), Script::say("found")]);
+    found.resume(id, then("where is it?")).await.unwrap();
+    assert_eq!(found.model.seen()[0].tools, ["memory_search"]);
+    let lines = found.lines(id).await;
+    let line =
+        lines.iter().rev().find(|line| line.contains("\"score\"")).unwrap_or_else(|| panic!("{lines:?}"));
+    serde_json::from_str(&line[line.find('[').unwrap()..]).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+async fn compacting() -> World {
+    let world = World::with(ScriptedModel::new([Script::say("noted"), Script::say("a summary")]), []);
+    world.configure(json!({"compaction": {"auto_compact_threshold": 200}})).await;
+    world
+}
+
+#[tokio::test]
+async fn what_was_compacted_is_found_after_a_restart() {
+    let world = compacting().await;
+    let found = search(&world, json!({"query": "Where is the key?"})).await;
+    assert_eq!(world.model.seen()[0].tools, [""; 0], "there was nothing to search yet");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0]["content"], "the key of the shed is under the blue stone");
+    assert_eq!((&found[0]["turn"], found[0]["session_id"].is_string()), (&json!(0), true));
+    let score = found[0]["score"].as_f64().unwrap();
+    assert!((0.0..=1.0).contains(&score), "{score}");
+}
+
+#[tokio::test]
+async fn another_session_finds_it_only_where_the_config_says_so() {
+    for (scope, expected) in [("session", 0), ("realm", 1)] {
+        let world = compacting().await;
+        world.configure(json!({"memory": {"scope": scope}})).await;
+        search(&world, json!({"query": "key", "limit": 1})).await;
+        let script = [Script::call("s", "memory_search", json!({"query": "shed stone"})), Script::say("x")];
+        let other = world.another(script);
+        let id = other.session("hello").await;
+        let line = other.lines(id).await[2].clone();
+        assert_eq!(line.matches("under the blue stone").count(), expected, "{scope}: {line}");
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_want_it_does_not_have_it() {
+    let world = compacting().await;
+    world.configure(json!({"memory": {"enabled": false}})).await;
+    let id = world.session("one").await;
+    world.resume(id, then(&"padding ".repeat(200))).await.unwrap();
+    world.resume(id, then("three")).await.unwrap();
+    assert!(world.model.seen().iter().all(|seen| seen.tools.is_empty()));
+}
