@@ -46,7 +46,9 @@ async fn the_model_reads_the_summary_and_what_came_after_it() {
     assert_eq!(seen[1].lines[..2], ["user: one", "assistant: a"], "what is summarised");
     assert!(seen[1].lines[2].starts_with("user: Summarise the conversation"), "{:?}", seen[1].lines);
     let tools: Vec<_> = seen.iter().map(|request| request.tools.len()).collect();
-    assert_eq!(tools, [1, 0, 1, 1], "a summary needs none");
+    // What was left out can be searched from the next run on.
+    let search = usize::from(cfg!(feature = "memory-store-session"));
+    assert_eq!(tools, [1, 0, 1, 1 + search], "a summary needs none");
     let summary = "notice: [Context compacted] What came before, in short:\n\nthey said one".to_owned();
     assert_eq!(seen[2].lines, [summary.clone(), format!("user: {two}")]);
     let after =
@@ -240,15 +242,4 @@ async fn a_last_message_that_is_too_long_alone_is_cut_for_the_model() {
     let lengths: Vec<_> = world.model.seen().iter().map(|request| request.lines[0].len()).collect();
     assert!(lengths[0] > lengths[1] && lengths[1] > lengths[2], "{lengths:?}");
     assert_eq!(world.lines(done.session_id).await[0], format!("user: {prompt}"), "the history stays whole");
-}
-
-#[tokio::test]
-async fn skills_outlive_a_compaction() {
-    let skill = "<skill id=\"u/deploy\">\nRun the script.\n</skill>";
-    let script = [Script::say("a"), Script::say("they said one"), Script::say("b")];
-    let world = compacting(script).await;
-    let id = world.session(&format!("{skill} do it")).await;
-    recorded(&world, id, &long("two")).await;
-    let line = &world.model.seen()[2].lines[0];
-    assert!(line.ends_with(&format!("they said one\n\nThese skills still hold:\n\n{skill}")), "{line}");
 }

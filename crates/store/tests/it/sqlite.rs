@@ -40,7 +40,7 @@ fn a_newer_schema_is_refused_and_left_alone() {
     Connection::open(&path).unwrap().execute_batch("UPDATE schema_version SET version = 99").unwrap();
     let before = fs::read(&path).unwrap();
     let error = scratch.open(2).unwrap_err();
-    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 3, .. }), "{error:?}");
+    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 4, .. }), "{error:?}");
     assert_eq!(error.kind(), ErrorKind::StoreError);
     assert_eq!(fs::read(&path).unwrap(), before);
 }
@@ -80,6 +80,10 @@ async fn a_database_of_the_first_version_keeps_all_it_had() {
     assert_eq!(store.revision("s".to_owned()).await.unwrap(), 1);
 }
 
+/// Makes a database of the second version of one of ours.
+const SECOND_VERSION: &str = "DROP TABLE state; DROP TABLE scopes; DROP TABLE memories; DROP TABLE memories_index; \
+    UPDATE schema_version SET version = 2";
+
 #[tokio::test]
 async fn a_database_of_the_second_version_keeps_all_it_had() {
     let scratch = Scratch::new();
@@ -96,7 +100,7 @@ async fn a_database_of_the_second_version_keeps_all_it_had() {
     let before = kept(&*store).await;
     drop(store);
     let old = Connection::open(scratch.paths().database).unwrap();
-    old.execute_batch("DROP TABLE state; DROP TABLE scopes; UPDATE schema_version SET version = 2").unwrap();
+    old.execute_batch(SECOND_VERSION).unwrap();
     drop(old);
 
     let store = scratch.open(2).unwrap().store();
