@@ -49,6 +49,7 @@ pub(crate) fn servers(args: &ScopeArgs, programs: Programs) -> Arc<McpServers> {
 
 /// Says what is wrong with servers: which are not there and why, and what they offer that cannot be used.
 pub(crate) fn tell_faults(servers: &McpServers) {
+    let mut connecting = Vec::new();
     for view in servers.shared().views() {
         let place = servers.place(&view.name).map(|place| format!(" ({place})")).unwrap_or_default();
         let name = &view.name;
@@ -56,13 +57,15 @@ pub(crate) fn tell_faults(servers: &McpServers) {
             ServerState::Failed { reason } | ServerState::NeedsReauth { reason } => {
                 out::say(&format!("warning: the MCP server `{name}` is not there: {reason}{place}"));
             }
-            ServerState::Pending => out::say(&format!(
-                "notice: the MCP server `{name}` was still connecting{place}; `--wait-for-mcp` waits for it"
-            )),
+            ServerState::Pending => connecting.push(format!("`{name}`")),
             ServerState::Ready | ServerState::Disabled | ServerState::Removing => {}
         }
         for warning in &view.warnings {
             out::say(&format!("warning: the MCP server `{name}`: {warning}{place}"));
         }
+    }
+    if !connecting.is_empty() {
+        let names = connecting.join(", ");
+        out::say(&format!("notice: MCP servers still connecting: {names}; `--wait-for-mcp` waits for them"));
     }
 }

@@ -194,12 +194,20 @@ fn interrupt_on_ctrl_c() -> CancellationToken {
     cancel
 }
 
+/// What is said beside the answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Notes {
+    None,
+    Warnings,
+    /// What goes on, too.
+    Progress,
+}
+
 /// Shows a run while it goes on.
 struct Screen {
     streams: bool,
     verbose: bool,
-    progress: bool,
-    warns: bool,
+    notes: Notes,
     /// Whether the cursor stands in the middle of streamed text.
     open_line: Arc<AtomicBool>,
 }
@@ -210,16 +218,20 @@ impl Screen {
         Self {
             streams: text && (args.stream || (env::stdout_is_terminal() && !args.no_stream)),
             verbose: args.verbose,
-            progress: !args.quiet && env::stderr_has_colours(),
-            warns: !args.quiet,
+            notes: match args.quiet {
+                true => Notes::None,
+                false if env::stderr_has_colours() => Notes::Progress,
+                false => Notes::Warnings,
+            },
             open_line: Arc::default(),
         }
     }
 
     fn sink(&self) -> Option<EventSink> {
-        let Self { streams, verbose, progress, warns, .. } = *self;
+        let Self { streams, verbose, notes, .. } = *self;
+        let (progress, warns) = (notes == Notes::Progress, notes != Notes::None);
         let open_line = Arc::clone(&self.open_line);
-        (streams || verbose || progress || warns).then(|| -> EventSink {
+        (streams || verbose || warns).then(|| -> EventSink {
             Arc::new(move |event: EventEnvelope| {
                 if verbose {
                     out::say(&serde_json::to_string(&event.payload).unwrap_or_default());

@@ -42,7 +42,9 @@ pub(super) async fn list(
     let LoadedFiles { entries: loaded, trust } = servers::files(scope).load()?;
     let tokens = servers::tokens(scope).ok();
     let mut entries = Vec::new();
-    for server in loaded.servers.iter().filter(|server| wanted(server, only)) {
+    // An entry that is not trusted hides nothing.
+    let uncovered = loaded.shadowed.iter().filter(|_| trust != ProjectTrust::Trusted);
+    for server in loaded.servers.iter().chain(uncovered).filter(|server| wanted(server, only)) {
         let mut entry = shown(server, trust);
         entry["login"] = json!(kept_login(server, tokens.as_ref()).await);
         entries.push(entry);

@@ -130,7 +130,10 @@ fn find(
     let fits = |server: &SourcedServer| {
         server.config.name == name && only.is_none_or(|only| scope_of(only) == server.scope)
     };
-    if let Some(server) = entries.servers.into_iter().chain(entries.shadowed).find(fits) {
+    let mut found: Vec<_> = entries.servers.into_iter().chain(entries.shadowed).filter(fits).collect();
+    // An entry that is not trusted hides nothing.
+    found.sort_by_key(|server| server.scope == Scope::Project && trust != ProjectTrust::Trusted);
+    if let Some(server) = found.into_iter().next() {
         return Ok((server, trust));
     }
     let problem = entries.problems.into_iter().find(|problem| problem.server.as_deref() == Some(name));
