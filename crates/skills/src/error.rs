@@ -151,8 +151,11 @@ pub enum Error {
         why: String,
     },
     /// The skill was not installed by us.
-    #[error("`{0}` was not installed here; its folder is yours to delete")]
-    NotInstalled(String),
+    #[error("`{}` was written here and not installed; use --force to lose it", .0.display())]
+    NotInstalled(PathBuf),
+    /// The place for skills is not in the project.
+    #[error("`{}` is a link that leads out of the project, where no skill would be found; take the link away", .0.display())]
+    Outside(PathBuf),
 }
 
 impl Error {
@@ -160,7 +163,7 @@ impl Error {
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::NoSuchName(_) | Self::NoSuchKey(_) | Self::NotInstalled(_) => ErrorKind::SkillNotFound,
+            Self::NoSuchName(_) | Self::NoSuchKey(_) => ErrorKind::SkillNotFound,
             Self::BadName { .. }
             | Self::BadPath { .. }
             | Self::NoSuchFile(_)
@@ -168,6 +171,8 @@ impl Error {
             | Self::BadUrl { .. }
             | Self::NoSuchSource(_)
             | Self::Exists(_)
+            | Self::NotInstalled(_)
+            | Self::Outside(_)
             | Self::Changed(_)
             | Self::NothingToInstall(_)
             | Self::Ambiguous { .. } => ErrorKind::InvalidParams,

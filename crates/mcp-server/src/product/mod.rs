@@ -54,6 +54,10 @@ impl Product {
         Self { host, log, notices, skills, telling: OnceLock::new() }
     }
 
+    pub(crate) fn has_skills(&self) -> bool {
+        self.skills.is_some()
+    }
+
     pub(crate) fn host(&self) -> &Host {
         &self.host
     }
