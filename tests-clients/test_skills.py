@@ -259,16 +259,25 @@ def is_valid(folder: Path) -> bool:
         return False
 
 
-@test(f"strict verdicts over {SKILLS} skills in all styles are those of the reference validator")
-def _(place: Place) -> None:
-    tree = (place.work / "tree").resolve()
-    folders = write_tree(tree, SKILLS)
+def expect_same_verdicts(place: Place, tree: Path, folders: list[Path]) -> None:
     linted = json.loads(rkat(place, "skill", "lint", "--strict", "--json", str(tree)).stdout)["skills"]
     ours = {Path(entry["path"]).parent: entry for entry in linted}
     expect(sorted(set(folders) - set(ours)), [], "folders that were not checked")
     other = [str(folder) for folder in folders if ours[folder]["valid"] != is_valid(folder)]
     expect(other, [], "folders with another verdict")
     expect(sum(entry["valid"] for entry in linted) > SKILLS // 20, True, "a fair share of the skills is valid")
+
+
+@test(f"strict verdicts over {SKILLS} skills in all styles are those of the reference validator")
+def _(place: Place) -> None:
+    tree = (place.work / "tree").resolve()
+    expect_same_verdicts(place, tree, write_tree(tree, SKILLS))
+
+
+@test(f"strict verdicts over {SKILLS} skills with the habits of public ones are those of the reference validator")
+def _(place: Place) -> None:
+    tree = (place.work / "tree").resolve()
+    expect_same_verdicts(place, tree, [file.parent for file in write_survey(tree, SKILLS).skills])
 
 
 def listed(place: Place, tree: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -128,6 +128,9 @@ pub enum Error {
     /// Something is there already.
     #[error("`{}` is there already; use --force to replace it", .0.display())]
     Exists(PathBuf),
+    /// A skill that was to be written is there already.
+    #[error("`{}` is there already; choose another name, or edit what is there", .0.display())]
+    Taken(PathBuf),
     /// It was changed since it was installed.
     #[error("`{}` was changed since it was installed; use --force to lose the changes", .0.display())]
     Changed(PathBuf),
@@ -171,6 +174,7 @@ impl Error {
             | Self::BadUrl { .. }
             | Self::NoSuchSource(_)
             | Self::Exists(_)
+            | Self::Taken(_)
             | Self::NotInstalled(_)
             | Self::Outside(_)
             | Self::Changed(_)

@@ -234,7 +234,7 @@ pub fn create(root: &Path, name: &str, description: &str) -> Result<PathBuf, Err
     let folder = root.join(slug.as_str());
     fs::create_dir_all(root).map_err(Error::file("create", root))?;
     fs::create_dir(&folder).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => Error::Exists(folder.clone()),
+        std::io::ErrorKind::AlreadyExists => Error::Taken(folder.clone()),
         _ => Error::File { doing: "create", path: folder.clone(), source: error },
     })?;
     let title: Vec<String> = slug.as_str().split('-').map(capitalised).collect();

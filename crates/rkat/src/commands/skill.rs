@@ -29,7 +29,7 @@ pub(super) async fn skill(scope: &ScopeArgs, command: SkillCommand) -> Result<Ex
         SkillCommand::Lint { paths, strict, json } => return check(scope, paths, strict, json),
         SkillCommand::Install { origin, name, reference, place, force } => {
             let root = root(scope, &place)?;
-            let origin = origin_of(origin, reference, &root);
+            let origin = origin_of(origin, reference, &root)?;
             let installed = install(&origin, name.as_deref(), &root, overwrite(force)).await;
             let folder = root.join(installed.map_err(CliError::Skill)?.name);
             chosen(scope, &folder)?;
@@ -116,6 +116,10 @@ async fn settle(skills: &Skills, scope: &ScopeArgs) -> Result<(), CliError> {
 }
 
 async fn snapshot(scope: &ScopeArgs) -> Result<Arc<Snapshot>, CliError> {
+    // It may come later, but who asks for a folder by name expects it to be there.
+    for missing in scope.skill_dir.iter().filter(|folder| !folder.exists()) {
+        out::say(&format!("warning: there is no folder `{}` (--skill-dir)", missing.display()));
+    }
     Ok(configured(scope).await?.catalogue().snapshot())
 }
 
@@ -310,12 +314,16 @@ fn root(scope: &ScopeArgs, place: &SkillPlace) -> Result<PathBuf, CliError> {
 }
 
 /// A folder that is there is a folder; everything else is the address of a repository.
-fn origin_of(origin: String, reference: String, root: &Path) -> Origin {
+fn origin_of(origin: String, reference: String, root: &Path) -> Result<Origin, CliError> {
     let folder = PathBuf::from(&origin);
     if folder.is_dir() && !folder.join(".git").exists() {
-        return Origin::Folder(folder);
+        return Ok(Origin::Folder(folder));
+    }
+    let written_as_path = folder.is_absolute() || origin.starts_with('.') || origin.starts_with('~');
+    if written_as_path && !folder.exists() {
+        return Err(CliError::Usage(format!("there is no folder `{origin}`")));
     }
     let commit = reference.len() == 40 && reference.bytes().all(|b| b.is_ascii_hexdigit());
     let kind = if commit { RefKind::Commit } else { RefKind::Named };
-    Origin::Git(GitOptions { reference, kind, ..GitOptions::new(origin, root) })
+    Ok(Origin::Git(GitOptions { reference, kind, ..GitOptions::new(origin, root) }))
 }

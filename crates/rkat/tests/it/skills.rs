@@ -233,3 +233,18 @@ fn nothing_is_put_where_a_link_leads_out_of_the_project() {
     assert!(refused.stderr.contains("is a link that leads out of the project"), "{}", refused.stderr);
     assert_eq!((refused.code, fs::read_dir(&outside).unwrap().count()), (Some(2), 0));
 }
+
+#[test]
+fn a_place_that_is_not_there_is_told() {
+    let rkat = Rkat::new();
+    let listed = rkat.args(["skill", "list", "--skill-dir", "/no/such/folder"]).run();
+    assert_eq!(
+        (listed.code, listed.stderr.as_str()),
+        (Some(0), "warning: there is no folder `/no/such/folder` (--skill-dir)\n")
+    );
+    let refused = rkat.args(["skill", "install", "./no-such-folder"]).run();
+    assert!(refused.stderr.starts_with("error: there is no folder `./no-such-folder`"), "{}", refused.stderr);
+    rkat.args(["skill", "new", "mine"]).run().text();
+    let again = rkat.args(["skill", "new", "mine"]).run();
+    assert!(again.stderr.contains("choose another name"), "{}", again.stderr);
+}

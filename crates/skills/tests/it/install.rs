@@ -155,7 +155,7 @@ fn a_new_skill_is_valid() {
     let report = lint("my-skill", &fs::read(file).unwrap());
     assert_eq!(report.findings, []);
     assert_eq!(world.snapshot().by_name("my-skill").unwrap().description, description);
-    assert!(matches!(create(&root, "my-skill", "d"), Err(Error::Exists(_))));
+    assert!(matches!(create(&root, "my-skill", "d"), Err(Error::Taken(_))));
     assert!(matches!(create(&root, "My Skill", "d"), Err(Error::BadName { .. })));
 }
 
