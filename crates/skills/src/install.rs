@@ -196,7 +196,7 @@ pub fn remove(root: &Path, name: &str, overwrite: Overwrite) -> Result<Installed
     let mut lock = read_lock(root)?;
     let folder = root.join(slug.as_str());
     let Some(installed) = lock.skills.remove(slug.as_str()) else {
-        return remove_own(folder, slug, overwrite);
+        return remove_own(folder, &slug, overwrite);
     };
     if folder.symlink_metadata().is_ok() {
         let same = tree_digest(&folder).is_ok_and(|digest| digest.to_string() == installed.digest);
@@ -210,7 +210,7 @@ pub fn remove(root: &Path, name: &str, overwrite: Overwrite) -> Result<Installed
 }
 
 /// Removes a skill that somebody wrote there, if that may be lost.
-fn remove_own(folder: PathBuf, slug: SkillName, overwrite: Overwrite) -> Result<Installed, Error> {
+fn remove_own(folder: PathBuf, slug: &SkillName, overwrite: Overwrite) -> Result<Installed, Error> {
     if !folder.join("SKILL.md").is_file() {
         return Err(Error::NoSuchName(slug.to_string()));
     }
