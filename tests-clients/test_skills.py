@@ -11,7 +11,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,10 @@ SCRIPT = Path(__file__).resolve().parent / "typescript_skills.mjs"
 PROCESS_TIMEOUT_SECONDS = 60
 REQUEST_TIMEOUT_SECONDS = 30
 SKILLS = 3000
+
+# How long a client may wait for a change to be told, and how often it is tried.
+SEEN_WITHIN_SECONDS = 1.0
+TRIES = 3
 
 NAME = "deploy"
 FIRST = "---\nname: deploy\ndescription: Ship <it> & see.\n---\n# Deploy\n\nFirst.\n"
@@ -73,8 +78,8 @@ class Extended(Place):
 def expect_seen(seen: dict[str, Any], text: str | None, description: str | None, when: str) -> None:
     """Each view has the skill with this text, or none has it."""
     there = text is not None
-    for view in ("described", "prompt", "resource"):
-        expect(seen[view], there, f"{when}: {view}")
+    for view in ("described", "prompt", "resource", "listed", "browsed"):
+        expect(seen.get(view, there), there, f"{when}: {view}")
     if there:
         expect(seen["read"], text, f"{when}: the resource")
         if not seen["loaded"].startswith(f"Loading: {NAME}\nBase directory: ") or not seen["loaded"].endswith(text):
@@ -133,12 +138,15 @@ class Told:
         self.methods.append(getattr(message, "method", getattr(getattr(message, "root", None), "method", "")))
         self.bell.set()
 
-    async def changed(self, start: int) -> None:
-        """Waits until each of the lists was told to have changed, from the `start`th notice on."""
+    async def changed(self, change: Callable[[], object]) -> float:
+        """Makes a change, waits until each of the lists was told to have changed, and says how long that took."""
         wanted = {f"notifications/{name}/list_changed" for name in ("tools", "prompts", "resources")}
+        start, begun = len(self.methods), time.monotonic()
+        change()
         while not wanted <= set(self.methods[start:]):
             self.bell.clear()
             await self.bell.wait()
+        return time.monotonic() - begun
 
 
 @asynccontextmanager
@@ -166,6 +174,19 @@ async def load(client: Client, name: str) -> dict[str, Any]:
     return result.model_dump(mode="json", by_alias=True)
 
 
+async def look_inside(client: Client) -> dict[str, Any]:
+    """What the operation that lists skills says, and what an agent finds."""
+    listed = (await client.call_tool("meerkat_skills", {"action": "list"})).structured_content["skills"]
+    prompt = f'call browse_skills {{"query":"{NAME}"}}\nthen\nsay done'
+    run = {"prompt": prompt}
+    session = (await client.call_tool("meerkat_run", run)).structured_content["session_id"]
+    history = (await client.call_tool("meerkat_history", {"session_id": session})).structured_content
+    return {
+        "listed": any(skill["key"]["skill_name"] == NAME for skill in listed),
+        "browsed": f'\\"skill_name\\":\\"{NAME}\\"' in json.dumps(history["messages"][2]),
+    }
+
+
 async def look(client: Client) -> dict[str, Any]:
     """Everything a client can see of the skill."""
     tools = (await client.list_tools()).tools
@@ -177,7 +198,8 @@ async def look(client: Client) -> dict[str, Any]:
         read: Any = (await client.read_resource(uri)).contents[0].text
     except Exception as problem:  # Whatever the SDK calls it: there is nothing to read.
         read = {"error": str(problem)}
-    return {
+    seen = await look_inside(client) if any(tool.name == "meerkat_skills" for tool in tools) else {}
+    return seen | {
         "described": tool is not None and f"<name>{NAME}</name>" in tool.description,
         "description": tool.description if tool else None,
         "prompt": any(prompt.name == NAME for prompt in prompts),
@@ -187,28 +209,36 @@ async def look(client: Client) -> dict[str, Any]:
     }
 
 
+async def come_and_go(client: Client, told: Told, file: Path) -> float:
+    """A skill comes, changes and goes. Once a client is told, every view has the change. Returns the longest wait."""
+
+    def come() -> None:
+        file.parent.mkdir(parents=True)
+        file.write_text(FIRST)
+
+    found = {"before": await look(client)}
+    waits = [await told.changed(come)]
+    found["added"] = await look(client)
+    found["missing"] = await load(client, "no such skill")
+    found["empty"] = await load(client, "")
+    waits.append(await told.changed(lambda: file.write_text(SECOND)))
+    found["edited"] = await look(client)
+    waits.append(await told.changed(lambda: shutil.rmtree(file.parent)))
+    found["deleted"] = await look(client)
+    expect_all(found)
+    return max(waits)
+
+
 def python(name: str, server: str) -> None:
     @test(name)
     async def _(place: Place) -> None:
-        told, file = Told(), skill_file(place)
+        told = Told()
         async with connect(place, server, told) as client:
-            found = {"before": await look(client)}
-            start = len(told.methods)
-            file.parent.mkdir(parents=True)
-            file.write_text(FIRST)
-            await told.changed(start)
-            found["added"] = await look(client)
-            found["missing"] = await load(client, "no such skill")
-            found["empty"] = await load(client, "")
-            start = len(told.methods)
-            file.write_text(SECOND)
-            await told.changed(start)
-            found["edited"] = await look(client)
-            start = len(told.methods)
-            shutil.rmtree(file.parent)
-            await told.changed(start)
-            found["deleted"] = await look(client)
-        expect_all(found)
+            # A machine that is busy elsewhere may be late once, but not each time.
+            waits = []
+            while not waits or (waits[-1] > SEEN_WITHIN_SECONDS and len(waits) < TRIES):
+                waits.append(await come_and_go(client, told, skill_file(place)))
+        expect(waits[-1] <= SEEN_WITHIN_SECONDS, True, f"a change is told within a second, not after {waits}")
 
 
 for server in SERVERS:
@@ -229,16 +259,25 @@ def is_valid(folder: Path) -> bool:
         return False
 
 
-@test(f"strict verdicts over {SKILLS} skills in all styles are those of the reference validator")
-def _(place: Place) -> None:
-    tree = (place.work / "tree").resolve()
-    folders = write_tree(tree, SKILLS)
+def expect_same_verdicts(place: Place, tree: Path, folders: list[Path]) -> None:
     linted = json.loads(rkat(place, "skill", "lint", "--strict", "--json", str(tree)).stdout)["skills"]
     ours = {Path(entry["path"]).parent: entry for entry in linted}
     expect(sorted(set(folders) - set(ours)), [], "folders that were not checked")
     other = [str(folder) for folder in folders if ours[folder]["valid"] != is_valid(folder)]
     expect(other, [], "folders with another verdict")
     expect(sum(entry["valid"] for entry in linted) > SKILLS // 20, True, "a fair share of the skills is valid")
+
+
+@test(f"strict verdicts over {SKILLS} skills in all styles are those of the reference validator")
+def _(place: Place) -> None:
+    tree = (place.work / "tree").resolve()
+    expect_same_verdicts(place, tree, write_tree(tree, SKILLS))
+
+
+@test(f"strict verdicts over {SKILLS} skills with the habits of public ones are those of the reference validator")
+def _(place: Place) -> None:
+    tree = (place.work / "tree").resolve()
+    expect_same_verdicts(place, tree, [file.parent for file in write_survey(tree, SKILLS).skills])
 
 
 def listed(place: Place, tree: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::floor::{Floor, folder};
-use crate::measure::{Effort, Failure, Times, compare, program, resident, tell};
+use crate::measure::{Effort, Failure, Times, allocated, compare, program, resident, tell};
 
 /// How many clients call at once, and how many runs each makes.
 const CLIENTS: usize = 200;
@@ -153,6 +153,11 @@ impl Server {
         let mut answer = String::new();
         self.stdout.read_line(&mut answer)?;
         Ok(serde_json::from_str(&answer)?)
+    }
+
+    /// Returns its memory without the pages of the program, in KiB.
+    pub(crate) fn allocated(&self) -> u64 {
+        allocated(self.child.id()).unwrap_or(0)
     }
 
     pub(crate) fn memory(&self) -> u64 {

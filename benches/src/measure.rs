@@ -87,8 +87,17 @@ pub(crate) fn tell(what: &str, value: &str) {
 
 /// Returns the memory of a process in KiB.
 pub(crate) fn resident(pid: u32) -> Option<u64> {
+    status(pid, "VmRSS:")
+}
+
+/// Returns the memory of a process in KiB without the pages of its program, which the system shares and takes back.
+pub(crate) fn allocated(pid: u32) -> Option<u64> {
+    status(pid, "RssAnon:")
+}
+
+fn status(pid: u32, key: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 

@@ -79,9 +79,10 @@ impl Args {
     /// Where skills are looked for.
     pub(crate) fn skill_roots(&self, home: Option<PathBuf>) -> Result<Roots, ServerFilesError> {
         let (project, home) = (self.context_root.clone(), self.user_config_root.clone().or(home));
-        let trusted = ServerFiles::of(project.as_deref(), home.as_deref()).trusts_folder()?;
-        let trust = if trusted { Trust::Trusted } else { Trust::Untrusted };
-        Ok(Roots { extra: self.skill_dir.clone(), project, home, trust })
+        let files = ServerFiles::of(project.as_deref(), home.as_deref());
+        let trust = if files.trusts_folder()? { Trust::Trusted } else { Trust::Untrusted };
+        let trusted = files.trusted_folders()?;
+        Ok(Roots { extra: self.skill_dir.clone(), project, home, trust, trusted })
     }
 
     /// The project's folder and the user's own, where they are given.

@@ -64,7 +64,7 @@ fn run(args: Args) -> Result<(), Failure> {
     let host = Host::on_realm(options, runtime_options, move |warning| {
         warnings.line(&format!("warning: {warning}"))
     });
-    let server = Server::with_skills(host, &skills, move |line| runs.line(line))?;
+    let server = Server::with_skills(host, &skills, move |line| runs.line(line));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let served = runtime.block_on(async {
         match listen {

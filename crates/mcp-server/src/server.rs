@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use meerkat::Skills;
-use meerkat::skill::{Watch, WatchOptions};
 use rmcp::service::serve_directly;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -20,8 +19,6 @@ use crate::stdio::Stdio;
 #[derive(Clone)]
 pub struct Server {
     layer: Layer<Product>,
-    /// Follows changes of skills, where there are any to serve.
-    _skills: Option<Arc<Watch>>,
 }
 
 impl Server {
@@ -29,27 +26,17 @@ impl Server {
     pub fn new(host: Host, log: impl Fn(&str) + Send + Sync + 'static) -> Self {
         let log: Log = Arc::new(log);
         let notices = Notices::default();
-        Self { layer: Layer::new(Product::new(host, log, notices.clone(), None), notices), _skills: None }
+        Self { layer: Layer::new(Product::new(host, log, notices.clone(), None), notices) }
     }
 
-    /// Makes a server that serves skills too, and follows their changes. The host's runtimes should have the same
-    /// skills.
-    ///
-    /// # Errors
-    /// Says when changes cannot be followed.
-    pub fn with_skills(
-        host: Host,
-        skills: &Skills,
-        log: impl Fn(&str) + Send + Sync + 'static,
-    ) -> std::io::Result<Self> {
+    /// Makes a server that serves skills too, and follows their changes once somebody has asked for them. The host's
+    /// runtimes should have the same skills.
+    pub fn with_skills(host: Host, skills: &Skills, log: impl Fn(&str) + Send + Sync + 'static) -> Self {
         let log: Log = Arc::new(log);
         let notices = Notices::default();
-        let views = SkillViews::new(skills.catalogue().clone());
-        let told = Arc::clone(&log);
-        views.tell(notices.clone(), move |line| told(line));
-        let watch = skills.catalogue().watch(WatchOptions::default())?;
+        let views = SkillViews::new(skills.catalogue().clone(), notices.clone(), Arc::clone(&log));
         let product = Product::new(host, log, notices.clone(), Some(views));
-        Ok(Self { layer: Layer::new(product, notices), _skills: Some(Arc::new(watch)) })
+        Self { layer: Layer::new(product, notices) }
     }
 
     /// Returns the layer that serves.

@@ -50,6 +50,12 @@ impl TrustBook {
         self.files.get(path).is_some_and(|known| *known == digest(content))
     }
 
+    /// Lists the paths that are trusted with this content.
+    pub fn trusted<'a>(&'a self, content: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+        let wanted = digest(content);
+        self.files.iter().filter(move |(_, known)| **known == wanted).map(|(path, _)| path.as_str())
+    }
+
     /// Trusts a file as it is.
     pub fn trust(&mut self, path: &str, content: &str) {
         self.files.insert(path.to_owned(), digest(content));

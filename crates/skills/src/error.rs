@@ -128,6 +128,9 @@ pub enum Error {
     /// Something is there already.
     #[error("`{}` is there already; use --force to replace it", .0.display())]
     Exists(PathBuf),
+    /// A skill that was to be written is there already.
+    #[error("`{}` is there already; choose another name, or edit what is there", .0.display())]
+    Taken(PathBuf),
     /// It was changed since it was installed.
     #[error("`{}` was changed since it was installed; use --force to lose the changes", .0.display())]
     Changed(PathBuf),
@@ -151,8 +154,11 @@ pub enum Error {
         why: String,
     },
     /// The skill was not installed by us.
-    #[error("`{0}` was not installed here; its folder is yours to delete")]
-    NotInstalled(String),
+    #[error("`{}` was written here and not installed; use --force to lose it", .0.display())]
+    NotInstalled(PathBuf),
+    /// The place for skills is not in the project.
+    #[error("`{}` is a link that leads out of the project, where no skill would be found; take the link away", .0.display())]
+    Outside(PathBuf),
 }
 
 impl Error {
@@ -160,7 +166,7 @@ impl Error {
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::NoSuchName(_) | Self::NoSuchKey(_) | Self::NotInstalled(_) => ErrorKind::SkillNotFound,
+            Self::NoSuchName(_) | Self::NoSuchKey(_) => ErrorKind::SkillNotFound,
             Self::BadName { .. }
             | Self::BadPath { .. }
             | Self::NoSuchFile(_)
@@ -168,6 +174,9 @@ impl Error {
             | Self::BadUrl { .. }
             | Self::NoSuchSource(_)
             | Self::Exists(_)
+            | Self::Taken(_)
+            | Self::NotInstalled(_)
+            | Self::Outside(_)
             | Self::Changed(_)
             | Self::NothingToInstall(_)
             | Self::Ambiguous { .. } => ErrorKind::InvalidParams,

@@ -64,6 +64,18 @@ pub(crate) fn refuse_link(path: &Path) -> Result<(), Error> {
     }
 }
 
+/// Refuses a folder for skills that a link leads out of the project, as nothing is looked for there.
+///
+/// # Errors
+/// Says which folder it is.
+pub fn stays_within(project: &Path, root: &Path) -> Result<(), Error> {
+    let there = root.ancestors().find_map(|above| above.canonicalize().ok());
+    match (project.canonicalize(), there) {
+        (Ok(project), Some(there)) if !there.starts_with(&project) => Err(Error::Outside(root.to_owned())),
+        _ => Ok(()),
+    }
+}
+
 /// Writes a file beside its place, then puts it there.
 pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let folder = path.parent().unwrap_or(Path::new("."));

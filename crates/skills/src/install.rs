@@ -186,7 +186,7 @@ fn broken(problems: &[crate::Problem], origin: &str) -> Error {
 /// Takes out a skill that was installed.
 ///
 /// # Errors
-/// Refuses what was not installed, and what was changed since, unless it may be lost.
+/// Says when there is no such skill. Refuses what was not installed, and what was changed since, unless it may be lost.
 pub fn remove(root: &Path, name: &str, overwrite: Overwrite) -> Result<Installed, Error> {
     let slug: SkillName = name.parse().map_err(|_| Error::BadName {
         name: name.chars().take(80).collect(),
@@ -194,10 +194,10 @@ pub fn remove(root: &Path, name: &str, overwrite: Overwrite) -> Result<Installed
     })?;
     let _guard = guard(root)?;
     let mut lock = read_lock(root)?;
-    let Some(installed) = lock.skills.remove(slug.as_str()) else {
-        return Err(Error::NotInstalled(name.to_owned()));
-    };
     let folder = root.join(slug.as_str());
+    let Some(installed) = lock.skills.remove(slug.as_str()) else {
+        return remove_own(folder, &slug, overwrite);
+    };
     if folder.symlink_metadata().is_ok() {
         let same = tree_digest(&folder).is_ok_and(|digest| digest.to_string() == installed.digest);
         if !same && overwrite == Overwrite::Refuse {
@@ -207,6 +207,19 @@ pub fn remove(root: &Path, name: &str, overwrite: Overwrite) -> Result<Installed
     }
     write_lock(root, &lock)?;
     Ok(installed)
+}
+
+/// Removes a skill that somebody wrote there, if that may be lost.
+fn remove_own(folder: PathBuf, slug: &SkillName, overwrite: Overwrite) -> Result<Installed, Error> {
+    if !folder.join("SKILL.md").is_file() {
+        return Err(Error::NoSuchName(slug.to_string()));
+    }
+    if overwrite == Overwrite::Refuse {
+        return Err(Error::NotInstalled(folder));
+    }
+    let digest = tree_digest(&folder)?.to_string();
+    crate::files::remove(&folder)?;
+    Ok(Installed { name: slug.to_string(), origin: folder.display().to_string(), commit: None, digest })
 }
 
 /// Writes a new skill with a text to start from, and returns its file.
@@ -221,7 +234,7 @@ pub fn create(root: &Path, name: &str, description: &str) -> Result<PathBuf, Err
     let folder = root.join(slug.as_str());
     fs::create_dir_all(root).map_err(Error::file("create", root))?;
     fs::create_dir(&folder).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => Error::Exists(folder.clone()),
+        std::io::ErrorKind::AlreadyExists => Error::Taken(folder.clone()),
         _ => Error::File { doing: "create", path: folder.clone(), source: error },
     })?;
     let title: Vec<String> = slug.as_str().split('-').map(capitalised).collect();
@@ -229,8 +242,8 @@ pub fn create(root: &Path, name: &str, description: &str) -> Result<PathBuf, Err
     // A JSON string is a YAML string too, whatever is in it.
     let description = serde_json::Value::from(description);
     let text = format!(
-        "---\nname: {slug}\ndescription: {description}\n---\n# {title}\n\nSay here, step by step, what to do. Put \
-         long references, scripts and\ntemplates into files beside this one and name them where they are needed.\n"
+        "---\nname: {slug}\ndescription: {description}\n---\n# {title}\n\nThe steps go here, one after the other. \
+         Put long references, scripts and\ntemplates into files beside this one and name them where they are needed.\n"
     );
     let file = folder.join("SKILL.md");
     write_atomic(&file, text.as_bytes())?;

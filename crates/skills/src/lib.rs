@@ -27,6 +27,7 @@ mod watch;
 pub use catalogue::{Catalogue, Refreshed};
 pub use document::{Document, Fault};
 pub use error::Error;
+pub use files::stays_within;
 pub use install::{Installed, Origin, Overwrite, create, install, remove};
 pub use key::{KeyError, SkillKey, SkillName, SkillRef, SourceId};
 pub use lint::{Finding, Report, Severity, lint, lint_file};

@@ -19,8 +19,8 @@ pub const MAX_FILES: usize = 512;
 pub const MAX_FILES_BYTES: u64 = 16 * 1024 * 1024;
 /// How deep below a skill its files are looked for.
 const MAX_DEPTH: usize = 8;
-/// Beyond this many files a folder is no skill but a mistake, and counting goes no further.
-const MAX_COUNTED: usize = 10_000;
+/// Beyond this many files and folders a folder is no skill but a mistake, and nobody looks any further.
+const MAX_SEEN: usize = 10_000;
 
 /// A file of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -85,8 +85,13 @@ impl Skill {
             let only = BundledFile { path: "SKILL.md".to_owned(), size: self.size };
             return Ok(Bundle { files: vec![only], left_out: 0 });
         };
-        let mut files = Vec::new();
-        collect(folder, "", 0, &mut files).map_err(Error::file("list", folder))?;
+        let mut listing = Listing::default();
+        listing.collect(folder, "", 0).map_err(Error::file("list", folder))?;
+        let mut files = listing.files;
+        if !files.iter().any(|found| found.path == *file) {
+            // The look ended before it came to the one file that is always there.
+            files.push(BundledFile { path: (*file).to_owned(), size: self.size });
+        }
         files.sort_by(|a, b| (a.path != *file, &a.path).cmp(&(b.path != *file, &b.path)));
         let mut bytes = 0;
         let fits = files.iter().take(MAX_FILES).take_while(|file| {
@@ -170,25 +175,36 @@ fn is_listed(relative: &Path) -> bool {
     relative.iter().all(|part| part.to_str().is_some_and(is_ours))
 }
 
-/// Lists the files below a folder. Links are not followed; hidden files are not part of a skill.
-fn collect(folder: &Path, prefix: &str, depth: usize, files: &mut Vec<BundledFile>) -> std::io::Result<()> {
-    for entry in fs::read_dir(folder)?.flatten() {
-        if files.len() >= MAX_COUNTED {
-            break;
+/// The files below a folder, as they are found.
+#[derive(Default)]
+struct Listing {
+    files: Vec<BundledFile>,
+    /// How much was looked at, whether it is listed or not.
+    seen: usize,
+}
+
+impl Listing {
+    /// Lists the files below a folder. Links are not followed; hidden files are not part of a skill.
+    fn collect(&mut self, folder: &Path, prefix: &str, depth: usize) -> std::io::Result<()> {
+        for entry in fs::read_dir(folder)?.flatten() {
+            self.seen += 1;
+            if self.seen > MAX_SEEN {
+                break;
+            }
+            let name = entry.file_name();
+            let Some(name) = name.to_str().filter(|name| is_ours(name)) else { continue };
+            // What cannot be asked for is not listed.
+            if path::relative(name).is_err() {
+                continue;
+            }
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.is_file() {
+                self.files.push(BundledFile { path: format!("{prefix}{name}"), size: metadata.len() });
+            } else if metadata.is_dir() && depth < MAX_DEPTH {
+                // A folder that cannot be read hides its own files only.
+                let _ = self.collect(&entry.path(), &format!("{prefix}{name}/"), depth + 1);
+            }
         }
-        let name = entry.file_name();
-        let Some(name) = name.to_str().filter(|name| is_ours(name)) else { continue };
-        // What cannot be asked for is not listed.
-        if path::relative(name).is_err() {
-            continue;
-        }
-        let Ok(metadata) = entry.metadata() else { continue };
-        if metadata.is_file() {
-            files.push(BundledFile { path: format!("{prefix}{name}"), size: metadata.len() });
-        } else if metadata.is_dir() && depth < MAX_DEPTH {
-            // A folder that cannot be read hides its own files only.
-            let _ = collect(&entry.path(), &format!("{prefix}{name}/"), depth + 1, files);
-        }
+        Ok(())
     }
-    Ok(())
 }

@@ -5,13 +5,13 @@
 mod extension;
 mod serve;
 
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use meerkat::ErrorKind;
 use meerkat::skill::view::{self, ResourceText};
-use meerkat::skill::{Catalogue, Effect, Error, Snapshot, Trust};
+use meerkat::skill::{Catalogue, Effect, Error, Snapshot, Trust, Watch, WatchOptions};
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResult, CompleteRequestParams, ContentBlock, GetPromptRequestParams, GetPromptResult, JsonObject,
@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 pub use serve::serve_skills;
 
 use crate::layer::{Notice, Notices};
+use crate::product::Log;
 
 /// What a prompt takes.
 const ARGUMENTS: &str = "arguments";
@@ -58,6 +59,8 @@ pub(crate) fn templates() -> &'static [ResourceTemplate] {
 pub(crate) struct SkillViews {
     catalogue: Catalogue,
     rendered: Arc<Mutex<Arc<Rendered>>>,
+    watch: Arc<OnceLock<Option<Watch>>>,
+    log: Log,
 }
 
 /// The lists of one snapshot.
@@ -69,24 +72,30 @@ struct Rendered {
 }
 
 impl SkillViews {
-    pub(crate) fn new(catalogue: Catalogue) -> Self {
-        Self { catalogue, rendered: Arc::default() }
-    }
-
-    /// Tells clients of every change from now on, and `log` of every skill that has to be left out.
-    pub(crate) fn tell(&self, notices: Notices, log: impl Fn(&str) + Send + Sync + 'static) {
+    /// Makes the views. `notices` tells clients of every change, `log` takes what is wrong with skills.
+    pub(crate) fn new(catalogue: Catalogue, notices: Notices, log: Log) -> Self {
         let of_files = notices.clone();
-        self.catalogue.on_file(move |skill, file| of_files.publish(&Notice::Updated(view::uri(skill, file))));
-        self.catalogue.on_change(move |old, new| {
-            log_problems(old, new, &log);
+        catalogue.on_file(move |skill, file| of_files.publish(&Notice::Updated(view::uri(skill, file))));
+        let told = Arc::clone(&log);
+        catalogue.on_change(move |old, new| {
+            log_problems(old, new, &told);
             // Nobody has seen anything before the first look.
             if old.generation() > 0 {
                 publish_changes(old, new, &notices);
             }
         });
+        Self { catalogue, rendered: Arc::default(), watch: Arc::default(), log }
     }
 
+    /// Returns the skills. From the first time on their changes are followed: before that nobody has seen any, and a
+    /// server that is only being started need not look.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.watch.get_or_init(|| {
+            let watch = self.catalogue.watch(WatchOptions::default());
+            let failed =
+                |error| (self.log)(&format!("warning: changes of skills cannot be followed: {error}"));
+            watch.map_err(failed).ok()
+        });
         self.catalogue.snapshot()
     }
 
@@ -290,7 +299,7 @@ fn publish_changes(old: &Snapshot, new: &Snapshot, notices: &Notices) {
 }
 
 /// Says which skills had to be left out, each once.
-fn log_problems(old: &Snapshot, new: &Snapshot, log: &impl Fn(&str)) {
+fn log_problems(old: &Snapshot, new: &Snapshot, log: &Log) {
     let told = new.problems().iter().filter(|problem| problem.effect != Effect::Withheld);
     for problem in told.filter(|problem| !old.problems().contains(problem)) {
         log(&format!("warning: {problem}"));

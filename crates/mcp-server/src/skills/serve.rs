@@ -1,6 +1,7 @@
 //! A server of skills and nothing else: small, and with no realm behind it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use meerkat::skill::Catalogue;
 use rmcp::ErrorData;
@@ -27,16 +28,15 @@ struct SkillServer {
     views: SkillViews,
 }
 
-/// Serves the skills of a catalogue to one client, until it closes its side. From the call on, `log` takes what is
-/// wrong with skills; the client is served while the future is driven.
+/// Serves the skills of a catalogue to one client, until it closes its side, and follows their changes. From the call
+/// on, `log` takes what is wrong with skills; the client is served while the future is driven.
 pub fn serve_skills(
     catalogue: Catalogue,
     stdio: Stdio,
     log: impl Fn(&str) + Send + Sync + 'static,
 ) -> impl Future<Output = ()> {
     let notices = Notices::default();
-    let views = SkillViews::new(catalogue);
-    views.tell(notices.clone(), log);
+    let views = SkillViews::new(catalogue, notices.clone(), Arc::new(log));
     let layer = Layer::new(SkillServer { views }, notices);
     async move { over_stdio(&layer, stdio, async || {}).await }
 }

@@ -260,6 +260,27 @@ fn a_skill_that_is_left_out_is_told_on_stderr_once() {
     assert_eq!(warnings(), 1, "{}", place.log());
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_that_is_only_started_does_not_look_for_skills() {
+    let place = Place::new();
+    fs::create_dir_all(place.beside("project/.agent/skills/bad")).unwrap();
+    fs::write(place.beside("project/.agent/skills/bad/SKILL.md"), "---\nname: bad\n---\nb\n").unwrap();
+    let mut client = server(&place);
+    client.request("ping", json!({}));
+    client.request("ping", json!({}));
+    // Whoever looks tells of the bad skill, and follows changes on a thread of its own.
+    let threads = |client: &McpClient| {
+        let tasks = fs::read_dir(format!("/proc/{}/task", client.pid())).unwrap();
+        let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        tasks.flatten().map(name).filter(|name| name.starts_with("skills-watch")).count()
+    };
+    assert_eq!((threads(&client), place.log().contains("bad/SKILL.md")), (0, false), "{}", place.log());
+    tool(&mut client);
+    eventually("it is told", || place.log().contains("bad/SKILL.md"));
+    assert_eq!(threads(&client), 1);
+}
+
 #[test]
 fn a_cursor_beyond_the_list_is_refused() {
     let place = Place::new();

@@ -159,12 +159,43 @@ impl ServerFiles {
     /// # Errors
     /// Fails when there is no place to keep trust.
     pub fn trust_folder(&self) -> Result<String, ServerFilesError> {
-        let place = self.book.as_deref().ok_or(ServerFilesError::NoPlace("home"))?;
         let folder = disk::real(self.folder().ok_or(ServerFilesError::NoPlace("project"))?);
-        let mut book = self.book()?;
-        book.trust(&folder, FOLDER);
-        disk::write(place, &book.to_text()).map_err(disk::failed(place, "written"))?;
+        self.note(|book| book.trust(&folder, FOLDER))?;
         Ok(folder)
+    }
+
+    /// Lists the folders that the user has trusted, whole projects and single skills.
+    ///
+    /// # Errors
+    /// Fails when the book cannot be read.
+    pub fn trusted_folders(&self) -> Result<Vec<PathBuf>, ServerFilesError> {
+        Ok(self.book()?.trusted(FOLDER).map(PathBuf::from).collect())
+    }
+
+    /// Trusts the folder of one skill: who makes or installs it has chosen it.
+    ///
+    /// # Errors
+    /// Fails when there is no place to keep trust.
+    pub fn trust_skill(&self, folder: &Path) -> Result<(), ServerFilesError> {
+        self.note(|book| book.trust(&disk::real(folder), FOLDER))
+    }
+
+    /// Trusts the folder of one skill no longer. Do it while the folder is there.
+    ///
+    /// # Errors
+    /// Fails when there is no place to keep trust.
+    pub fn distrust_skill(&self, folder: &Path) -> Result<(), ServerFilesError> {
+        self.note(|book| {
+            book.forget(&disk::real(folder));
+        })
+    }
+
+    /// Changes the book of what is trusted.
+    fn note(&self, change: impl FnOnce(&mut TrustBook)) -> Result<(), ServerFilesError> {
+        let place = self.book.as_deref().ok_or(ServerFilesError::NoPlace("home"))?;
+        let mut book = self.book()?;
+        change(&mut book);
+        disk::write(place, &book.to_text()).map_err(disk::failed(place, "written"))
     }
 
     fn folder(&self) -> Option<&Path> {
@@ -172,11 +203,8 @@ impl ServerFiles {
     }
 
     fn trust_text(&self, text: &str) -> Result<String, ServerFilesError> {
-        let place = self.book.as_deref().ok_or(ServerFilesError::NoPlace("home"))?;
         let path = disk::real(self.path(Scope::Project)?);
-        let mut book = self.book()?;
-        book.trust(&path, text);
-        disk::write(place, &book.to_text()).map_err(disk::failed(place, "written"))?;
+        self.note(|book| book.trust(&path, text))?;
         Ok(path)
     }
 

@@ -70,7 +70,7 @@ pub(crate) enum SkillCommand {
         /// Its name: lower-case letters, digits and hyphens.
         name: String,
         /// When to use it.
-        #[arg(long, default_value = "Say here what the skill does and when to use it.")]
+        #[arg(long, default_value = "What the skill does, and when to use it.")]
         description: String,
         #[command(flatten)]
         place: SkillPlace,

@@ -45,8 +45,7 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
         listen = listen.with_token_file(path).map_err(CliError::Listen)?;
     }
     let announce = |address| out::say(&format!("rkat: realm `{realm}`, listening on http://{address}/mcp"));
-    let server = Server::with_skills(host, &skills, out::say)
-        .map_err(|error| CliError::Io("changes of skills cannot be followed".to_owned(), error))?;
+    let server = Server::with_skills(host, &skills, out::say);
     server.listen(listen, announce).await.map_err(CliError::Listen)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,7 @@ use meerkat_mcp_server::{Stdio, serve_skills};
 use meerkat_skills::view::inspect;
 use meerkat_skills::{
     GitOptions, Limits, Listed, Origin, Overwrite, Place, RefKind, Report, Roots, Skill, Snapshot, Trust,
-    WatchOptions, create, install, lint_file, remove, standard_roots,
+    create, install, lint_file, remove, standard_roots, stays_within,
 };
 use serde_json::{Value, json};
 
@@ -29,20 +29,51 @@ pub(super) async fn skill(scope: &ScopeArgs, command: SkillCommand) -> Result<Ex
         SkillCommand::Lint { paths, strict, json } => return check(scope, paths, strict, json),
         SkillCommand::Install { origin, name, reference, place, force } => {
             let root = root(scope, &place)?;
-            let origin = origin_of(origin, reference, &root);
+            let origin = origin_of(origin, reference, &root)?;
             let installed = install(&origin, name.as_deref(), &root, overwrite(force)).await;
-            let installed = installed.map_err(CliError::Skill)?;
-            out::line(&root.join(&installed.name).display().to_string());
+            let folder = root.join(installed.map_err(CliError::Skill)?.name);
+            chosen(scope, &folder)?;
+            out::line(&folder.display().to_string());
         }
         SkillCommand::Remove { name, place, force } => {
-            remove(&root(scope, &place)?, &name, overwrite(force)).map_err(CliError::Skill)?;
+            let folder = root(scope, &place)?.join(&name);
+            let root = folder.parent().unwrap_or(&folder);
+            remove(root, &name, overwrite(force)).map_err(CliError::Skill)?;
+            forgotten(scope, &folder)?;
         }
         SkillCommand::New { name, description, place } => {
-            let file = create(&root(scope, &place)?, &name, &description).map_err(CliError::Skill)?;
+            let root = root(scope, &place)?;
+            let file = create(&root, &name, &description).map_err(CliError::Skill)?;
+            chosen(scope, &root.join(&name))?;
             out::line(&file.display().to_string());
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Trusts a skill of the project that the user has just made or installed: who does so has chosen it.
+fn chosen(scope: &ScopeArgs, folder: &Path) -> Result<(), CliError> {
+    let roots = roots(scope)?;
+    let project = roots.project.as_ref().and_then(|project| project.canonicalize().ok());
+    let inside =
+        project.zip(folder.canonicalize().ok()).is_some_and(|(project, folder)| folder.starts_with(project));
+    if inside && roots.trust == Trust::Untrusted && roots.home.is_some() {
+        files_of(&roots).trust_skill(folder)?;
+    }
+    Ok(())
+}
+
+/// Whatever comes to the place of a skill that was removed was not chosen.
+fn forgotten(scope: &ScopeArgs, folder: &Path) -> Result<(), CliError> {
+    let roots = roots(scope)?;
+    if !roots.trusted.is_empty() {
+        files_of(&roots).distrust_skill(folder)?;
+    }
+    Ok(())
+}
+
+fn files_of(roots: &Roots) -> ServerFiles {
+    ServerFiles::of(roots.project.as_deref(), roots.home.as_deref())
 }
 
 fn overwrite(force: bool) -> Overwrite {
@@ -53,9 +84,10 @@ fn overwrite(force: bool) -> Overwrite {
 fn roots(scope: &ScopeArgs) -> Result<Roots, CliError> {
     let project = scope.scope().0.workspace(&env::surroundings())?;
     let home = scope.user_config_root.clone().or_else(env::home);
-    let trusted = ServerFiles::of(Some(&project), home.as_deref()).trusts_folder()?;
-    let trust = if trusted { Trust::Trusted } else { Trust::Untrusted };
-    Ok(Roots { extra: scope.skill_dir.clone(), project: Some(project), home, trust })
+    let files = ServerFiles::of(Some(&project), home.as_deref());
+    let trust = if files.trusts_folder()? { Trust::Trusted } else { Trust::Untrusted };
+    let trusted = files.trusted_folders()?;
+    Ok(Roots { extra: scope.skill_dir.clone(), project: Some(project), home, trust, trusted })
 }
 
 /// The skills of agents that are run from here.
@@ -92,6 +124,10 @@ async fn settle(skills: &Skills, scope: &ScopeArgs) -> Result<(), CliError> {
 }
 
 async fn snapshot(scope: &ScopeArgs) -> Result<Arc<Snapshot>, CliError> {
+    // It may come later, but who asks for a folder by name expects it to be there.
+    for missing in scope.skill_dir.iter().filter(|folder| !folder.exists()) {
+        out::say(&format!("warning: there is no folder `{}` (--skill-dir)", missing.display()));
+    }
     Ok(configured(scope).await?.catalogue().snapshot())
 }
 
@@ -100,16 +136,11 @@ async fn serve(scope: &ScopeArgs) -> Result<(), CliError> {
     let options = SkillsOptions { supplied: Supplied::LeftOut, ..SkillsOptions::of(roots(scope)?) };
     let skills = Skills::new(options);
     let catalogue = skills.catalogue();
-    let failed = |what: &str| {
-        let what = what.to_owned();
-        move |error| CliError::Io(what, error)
-    };
-    let stdio = Stdio::of_process().map_err(failed("stdin and stdout cannot be used"))?;
+    let failed = |error| CliError::Io("stdin and stdout cannot be used".to_owned(), error);
+    let stdio = Stdio::of_process().map_err(failed)?;
     let serving = serve_skills(catalogue.clone(), stdio, out::say);
     // The first look may be told of, so somebody must be listening already.
     settle(&skills, scope).await?;
-    let watch = catalogue.watch(WatchOptions::default());
-    let _watch = watch.map_err(failed("changes of skills cannot be followed"))?;
     serving.await;
     Ok(())
 }
@@ -283,16 +314,24 @@ fn root(scope: &ScopeArgs, place: &SkillPlace) -> Result<PathBuf, CliError> {
     let roots = roots(scope)?;
     let base = if place.user { roots.home } else { roots.project };
     let base = base.ok_or_else(|| CliError::Usage("there is no home folder; use --into".to_owned()))?;
-    Ok(base.join(".rkat/skills"))
+    let root = base.join(".rkat/skills");
+    if !place.user {
+        stays_within(&base, &root).map_err(CliError::Skill)?;
+    }
+    Ok(root)
 }
 
 /// A folder that is there is a folder; everything else is the address of a repository.
-fn origin_of(origin: String, reference: String, root: &Path) -> Origin {
+fn origin_of(origin: String, reference: String, root: &Path) -> Result<Origin, CliError> {
     let folder = PathBuf::from(&origin);
     if folder.is_dir() && !folder.join(".git").exists() {
-        return Origin::Folder(folder);
+        return Ok(Origin::Folder(folder));
+    }
+    let written_as_path = folder.is_absolute() || origin.starts_with('.') || origin.starts_with('~');
+    if written_as_path && !folder.exists() {
+        return Err(CliError::Usage(format!("there is no folder `{origin}`")));
     }
     let commit = reference.len() == 40 && reference.bytes().all(|b| b.is_ascii_hexdigit());
     let kind = if commit { RefKind::Commit } else { RefKind::Named };
-    Origin::Git(GitOptions { reference, kind, ..GitOptions::new(origin, root) })
+    Ok(Origin::Git(GitOptions { reference, kind, ..GitOptions::new(origin, root) }))
 }

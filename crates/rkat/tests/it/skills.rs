@@ -195,3 +195,56 @@ fn a_second_skill_of_the_same_name_and_place_is_told_truthfully() {
     );
     assert!(listed.stderr.contains(&told), "{}", listed.stderr);
 }
+
+#[test]
+fn a_skill_that_the_user_makes_or_installs_in_a_project_is_trusted_by_that_act() {
+    let rkat = Rkat::new();
+    skill(&rkat, ".agent/skills", "found", "Came with the project");
+    skill(&rkat, "drafts", "other", "From elsewhere");
+    rkat.args(["skill", "new", "mine", "--description", "Made here"]).run().text();
+    rkat.args(["skill", "install", "drafts"]).run().text();
+    let trust = || {
+        let listed = rkat.args(["skill", "list", "--json"]).run().json();
+        let skills = listed["skills"].as_array().unwrap().clone();
+        let own = skills.into_iter().filter(|skill| skill["scope"] == "project");
+        own.map(|skill| json!([skill["name"], skill["trusted"]])).collect::<Vec<_>>()
+    };
+    assert_eq!(trust(), [json!(["found", false]), json!(["mine", true]), json!(["other", true])]);
+    rkat.args(["skill", "remove", "other"]).run().text();
+    skill(&rkat, ".rkat/skills", "other", "Came later");
+    assert_eq!(trust(), [json!(["found", false]), json!(["mine", true]), json!(["other", false])]);
+}
+
+#[test]
+fn a_new_skill_tells_the_offline_model_nothing() {
+    let rkat = Rkat::new();
+    rkat.args(["skill", "new", "mine", "--description", "Made here"]).run().text();
+    assert_eq!(rkat.args(["run", "--skill", "mine", "say hello"]).run().text().trim(), "hello");
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_is_put_where_a_link_leads_out_of_the_project() {
+    let rkat = Rkat::new();
+    let outside = rkat.work().parent().unwrap().join("outside");
+    fs::create_dir_all(&outside).unwrap();
+    std::os::unix::fs::symlink(&outside, rkat.work().join(".rkat")).unwrap();
+    let refused = rkat.args(["skill", "new", "mine"]).run();
+    assert!(refused.stderr.contains("is a link that leads out of the project"), "{}", refused.stderr);
+    assert_eq!((refused.code, fs::read_dir(&outside).unwrap().count()), (Some(2), 0));
+}
+
+#[test]
+fn a_place_that_is_not_there_is_told() {
+    let rkat = Rkat::new();
+    let listed = rkat.args(["skill", "list", "--skill-dir", "/no/such/folder"]).run();
+    assert_eq!(
+        (listed.code, listed.stderr.as_str()),
+        (Some(0), "warning: there is no folder `/no/such/folder` (--skill-dir)\n")
+    );
+    let refused = rkat.args(["skill", "install", "./no-such-folder"]).run();
+    assert!(refused.stderr.starts_with("error: there is no folder `./no-such-folder`"), "{}", refused.stderr);
+    rkat.args(["skill", "new", "mine"]).run().text();
+    let again = rkat.args(["skill", "new", "mine"]).run();
+    assert!(again.stderr.contains("choose another name"), "{}", again.stderr);
+}

@@ -2,7 +2,7 @@
 //!
 //! Each says in its head which capabilities it needs; where one is missing, the skill is withheld.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::{Found, Source};
 use crate::problem::{Effect, Problem};
@@ -45,7 +45,9 @@ pub const fn companions() -> &'static [Companion] {
 /// The source of compiled-in skills.
 pub struct Embedded {
     provenance: Arc<Provenance>,
-    found: Arc<Found>,
+    companions: Vec<Companion>,
+    /// They are read when somebody first looks, not when a program starts.
+    found: OnceLock<Arc<Found>>,
 }
 
 impl Embedded {
@@ -59,9 +61,13 @@ impl Embedded {
             fingerprint: "embedded:inventory".to_owned(),
             status: SourceStatus::Active,
         });
+        Self { provenance, companions: companions.to_vec(), found: OnceLock::new() }
+    }
+
+    fn read(&self) -> Arc<Found> {
         let mut found = Found::default();
-        for companion in companions {
-            match understand(companion, &provenance) {
+        for companion in &self.companions {
+            match understand(companion, &self.provenance) {
                 Ok(skill) => found.skills.push(Arc::new(skill)),
                 Err(fault) => {
                     let reason = format!("cannot be understood: {}", fault.reason);
@@ -73,7 +79,7 @@ impl Embedded {
                 }
             }
         }
-        Self { provenance, found: Arc::new(found) }
+        Arc::new(found)
     }
 }
 
@@ -100,6 +106,6 @@ impl Source for Embedded {
     }
 
     fn look(&self) -> Arc<Found> {
-        Arc::clone(&self.found)
+        Arc::clone(self.found.get_or_init(|| self.read()))
     }
 }

@@ -8,7 +8,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::visit::{Below, Entry, Stamp, Visit, skill_folder, visit};
+use super::stamp::{Base, Stamp};
+use super::visit::{Below, Entry, Visit, skill_folder, visit};
 use super::{Found, Source};
 use crate::parallel;
 use crate::problem::{Effect, Problem};
@@ -48,6 +49,8 @@ pub(super) struct Root {
     pub(super) path: PathBuf,
     pub(super) limits: Limits,
     pub(super) trust: Trust,
+    /// Skills that are trusted whatever the rest is.
+    pub(super) trusted: HashSet<PathBuf>,
     /// Links must not lead out of this folder; without it, they may lead anywhere.
     pub(super) bounds: Option<PathBuf>,
 }
@@ -64,6 +67,8 @@ struct Memo {
     base: Option<PathBuf>,
     listed: Vec<(PathBuf, Option<Stamp>)>,
     entries: Vec<Entry>,
+    /// Every file and folder that was looked at, by its way from the base, and what it was like.
+    probes: Vec<(PathBuf, Option<Stamp>)>,
     found: Option<Arc<Found>>,
 }
 
@@ -77,15 +82,18 @@ impl Folder {
             path,
             limits,
             trust: Trust::Trusted,
+            trusted: HashSet::new(),
             bounds: None,
         };
         Self { root, memo: Mutex::default() }
     }
 
-    /// Says whether what is in it is trusted; it is if nobody says otherwise.
+    /// Says whether what is in it is trusted; it is if nobody says otherwise. The skills in the folders `trusted` are in
+    /// any case.
     #[must_use]
-    pub fn with_trust(mut self, trust: Trust) -> Self {
+    pub fn with_trust(mut self, trust: Trust, trusted: impl IntoIterator<Item = PathBuf>) -> Self {
         self.root.trust = trust;
+        self.root.trusted = trusted.into_iter().collect();
         self
     }
 
@@ -127,15 +135,27 @@ impl Source for Folder {
 }
 
 impl Memo {
-    /// Says whether nothing has changed, by looking at times and sizes only.
+    /// Says whether nothing has changed, by looking at times and sizes only: once at each thing, and from the base, so
+    /// that the way to the base is gone once and not for each of them.
     fn is_current(&self, root: &Root) -> bool {
-        if self.base != root.path.canonicalize().ok() {
-            return false;
-        }
-        let same = self.listed.iter().all(|(path, stamp)| Stamp::at(path) == *stamp);
-        same && parallel::map(&self.entries, |entry| Stamp::at(&entry.file) == entry.stamp)
-            .into_iter()
-            .all(|same| same)
+        let (Some(_), Ok(base)) = (&self.base, Base::open(&root.path)) else {
+            return self.base == root.path.canonicalize().ok();
+        };
+        parallel::map(&self.probes, |(way, stamp)| base.stamp(way) == *stamp).into_iter().all(|same| same)
+    }
+
+    /// Notes what to look at the next time.
+    fn probe(&mut self) {
+        let Some(base) = &self.base else { return };
+        let way = |path: &Path| match path.strip_prefix(base) {
+            Ok(way) if way.as_os_str().is_empty() => PathBuf::from("."),
+            Ok(way) => way.to_owned(),
+            // A link led out of the base.
+            Err(_) => path.to_owned(),
+        };
+        let listed = self.listed.iter().map(|(path, stamp)| (way(path), *stamp));
+        let entries = self.entries.iter().map(|entry| (way(&entry.file), entry.stamp));
+        self.probes = listed.chain(entries).collect();
     }
 }
 
@@ -184,6 +204,7 @@ impl<'a> Walk<'a> {
         let skills = self.memo.entries.iter().filter_map(|entry| entry.outcome.clone().ok()).collect();
         let skipped = self.memo.entries.iter().filter_map(|entry| entry.outcome.clone().err());
         let problems = self.problems.into_iter().chain(skipped).collect();
+        self.memo.probe();
         (self.memo, Found { skills, problems, watched: self.watched })
     }
 

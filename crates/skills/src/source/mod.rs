@@ -8,6 +8,7 @@ mod folder;
 mod git;
 mod http;
 mod roots;
+mod stamp;
 mod visit;
 
 use std::path::PathBuf;

@@ -17,6 +17,8 @@ pub struct Roots {
     pub home: Option<PathBuf>,
     /// Whether the user has trusted the project.
     pub trust: Trust,
+    /// The folders of single skills in the project that the user has trusted, without links.
+    pub trusted: Vec<PathBuf>,
 }
 
 /// The conventional folders in the order in which they count: scope, folder, name for people, number of the id.
@@ -44,7 +46,8 @@ pub fn standard_roots(roots: &Roots, limits: Limits) -> Vec<Arc<dyn Source>> {
         let fingerprint = format!("filesystem:{tilde}{folder}");
         let provenance = provenance(SourceId::fixed(*number), display, fingerprint);
         let trust = if *scope == Scope::Project { roots.trust } else { Trust::Trusted };
-        let source = Folder::new(provenance, *scope, base.join(folder), limits).with_trust(trust);
+        let source = Folder::new(provenance, *scope, base.join(folder), limits);
+        let source = source.with_trust(trust, roots.trusted.iter().cloned());
         // What is in the user's own folders, the user has put there; a project came from somewhere.
         Some(if *scope == Scope::Project { source.within(base.clone()) } else { source })
     });

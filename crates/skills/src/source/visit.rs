@@ -6,44 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::folder::Root;
+use super::stamp::Stamp;
 use crate::files::open;
 use crate::problem::{Effect, Problem};
-use crate::{Digest, Document, MAX_SKILL_BYTES, Place, Skill, SkillKey, SkillName};
-
-/// What tells that a file or folder is still the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
-    modified: i128,
-    changed: i128,
-    size: u64,
-    inode: u64,
-}
-
-impl Stamp {
-    #[cfg(unix)]
-    pub(super) fn of(metadata: &Metadata) -> Self {
-        use std::os::unix::fs::MetadataExt as _;
-        let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-        Self {
-            modified: nanos(metadata.mtime(), metadata.mtime_nsec()),
-            changed: nanos(metadata.ctime(), metadata.ctime_nsec()),
-            size: metadata.size(),
-            inode: metadata.ino(),
-        }
-    }
-
-    #[cfg(not(unix))]
-    pub(super) fn of(metadata: &Metadata) -> Self {
-        let since = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-        let modified = since.and_then(|since| i128::try_from(since.as_nanos()).ok()).unwrap_or_default();
-        Self { modified, changed: 0, size: metadata.len(), inode: 0 }
-    }
-
-    /// Looks at a path; nothing there is an answer too.
-    pub(super) fn at(path: &Path) -> Option<Self> {
-        fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
-    }
-}
+use crate::{Digest, Document, MAX_SKILL_BYTES, Place, Skill, SkillKey, SkillName, Trust};
 
 /// A SKILL.md and what came of it.
 #[derive(Debug, Clone)]
@@ -233,7 +199,16 @@ pub(super) fn understand(root: &Root, bytes: &[u8], place: Place) -> Result<Arc<
         size: bytes.len() as u64,
         traits: document.traits,
         name: document.name,
-        trust: root.trust,
+        trust: root.trust_of(&place),
         place,
     }))
+}
+
+impl Root {
+    fn trust_of(&self, place: &Place) -> Trust {
+        match place {
+            Place::Folder { folder, .. } if self.trusted.contains(folder) => Trust::Trusted,
+            _ => self.trust,
+        }
+    }
 }

@@ -88,6 +88,10 @@ const SCHEME: &str = "skill://";
 /// Where it is said how many files of a skill are not in its manifest.
 const LEFT_OUT: &str = "rkat/left_out";
 const FOLDER: &str = "inode/directory";
+/// A page of manifests ends after the skill with which it has so many files,
+const PAGE_FILES: usize = 1024;
+/// or so many bytes: all of them are read for their digests.
+const PAGE_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Returns the address of a skill's file.
 #[must_use]
@@ -155,13 +159,22 @@ pub fn manifest(snapshot: &Snapshot, uri: &str) -> Result<SkillManifest, Error> 
     describe(skill)
 }
 
-/// Describes `count` skills from the `start`th on, leaving out those that cannot be read. Returns where to go on,
-/// if there are more.
+/// Describes up to `count` skills from the `start`th on, leaving out those that cannot be read, and fewer if their files
+/// are many or large. Returns where to go on, if there are more.
 #[must_use]
 pub fn manifests(snapshot: &Snapshot, start: usize, count: usize) -> (Vec<SkillManifest>, Option<usize>) {
-    let page: Vec<_> = snapshot.active().skip(start).take(count).collect();
-    let more = snapshot.active().nth(start.saturating_add(count)).map(|_| start + count);
-    (page.into_iter().filter_map(|skill| describe(skill).ok()).collect(), more)
+    let (mut page, mut seen, mut files, mut bytes) = (Vec::new(), start, 0, 0);
+    for skill in snapshot.active().skip(start).take(count) {
+        if files >= PAGE_FILES || bytes >= PAGE_BYTES {
+            break;
+        }
+        seen += 1;
+        let Ok(manifest) = describe(skill) else { continue };
+        files += manifest.resources.len();
+        bytes += manifest.resources.iter().map(|file| file.size).sum::<u64>();
+        page.push(manifest);
+    }
+    (page, snapshot.active().nth(seen).map(|_| seen))
 }
 
 fn describe(skill: &Arc<Skill>) -> Result<SkillManifest, Error> {

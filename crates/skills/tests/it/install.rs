@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use meerkat_skills::{Error, GitOptions, Origin, Overwrite, create, install, lint, remove};
+use meerkat_skills::{Error, GitOptions, Origin, Overwrite, create, install, lint, remove, stays_within};
 use serde_json::{Value, json};
 
 use crate::tree::{World, skill_text};
@@ -127,18 +127,21 @@ async fn a_skill_is_installed_from_a_repository() {
 }
 
 #[tokio::test]
-async fn only_what_was_installed_is_removed() {
+async fn what_was_not_installed_or_was_changed_is_removed_only_if_it_may_be_lost() {
     let world = World::new();
     world.skill("from", "pdf", "PDFs");
     let root = world.path("home/.rkat/skills");
     install(&folder(&world, "from"), None, &root, Overwrite::Refuse).await.unwrap();
     world.skill("home/.rkat/skills", "mine", "Mine");
-    assert!(matches!(remove(&root, "mine", Overwrite::Replace), Err(Error::NotInstalled(_))));
+    assert!(matches!(remove(&root, "mine", Overwrite::Refuse), Err(Error::NotInstalled(_))));
+    assert!(matches!(remove(&root, "none", Overwrite::Replace), Err(Error::NoSuchName(_))));
     assert!(matches!(remove(&root, "../skills", Overwrite::Replace), Err(Error::BadName { .. })));
     world.write("home/.rkat/skills/pdf/notes.md", "My notes.");
     assert!(matches!(remove(&root, "pdf", Overwrite::Refuse), Err(Error::Changed(_))));
     assert_eq!(remove(&root, "pdf", Overwrite::Replace).unwrap().name, "pdf");
     assert!(!root.join("pdf").exists() && root.join("mine").exists());
+    assert_eq!(remove(&root, "mine", Overwrite::Replace).unwrap().name, "mine");
+    assert!(!root.join("mine").exists());
     assert_eq!(lock(&world), json!({"version": 1, "skills": {}}));
 }
 
@@ -152,6 +155,28 @@ fn a_new_skill_is_valid() {
     let report = lint("my-skill", &fs::read(file).unwrap());
     assert_eq!(report.findings, []);
     assert_eq!(world.snapshot().by_name("my-skill").unwrap().description, description);
-    assert!(matches!(create(&root, "my-skill", "d"), Err(Error::Exists(_))));
+    assert!(matches!(create(&root, "my-skill", "d"), Err(Error::Taken(_))));
     assert!(matches!(create(&root, "My Skill", "d"), Err(Error::BadName { .. })));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_folder_of_skills_may_be_a_link_if_skills_are_looked_for_where_it_leads() {
+    use std::os::unix::fs::symlink;
+    let world = World::new();
+    world.skill("from", "pdf", "PDFs");
+    for (link, target) in [("project/.rkat", "project/shared"), ("home/.rkat", "elsewhere")] {
+        fs::create_dir_all(world.path(target).join("skills")).unwrap();
+        symlink(world.path(target), world.path(link)).unwrap();
+        let root = world.path(link).join("skills");
+        install(&folder(&world, "from"), None, &root, Overwrite::Refuse).await.unwrap();
+        assert!(world.path(target).join("skills/pdf/SKILL.md").is_file());
+        assert_eq!(world.snapshot().by_name("pdf").unwrap().description, "PDFs");
+        remove(&root, "pdf", Overwrite::Refuse).unwrap();
+    }
+    let project = world.path("project");
+    assert!(stays_within(&project, &project.join(".rkat/skills")).is_ok());
+    symlink(world.path("elsewhere"), project.join("out")).unwrap();
+    let out = project.join("out/skills/not/there");
+    assert!(matches!(stays_within(&project, &out), Err(Error::Outside(path)) if path == out));
 }

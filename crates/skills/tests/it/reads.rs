@@ -134,3 +134,16 @@ fn a_skill_with_too_many_files_says_how_many_are_left_out() {
     let bundle = skill.bundle().unwrap();
     assert_eq!((bundle.files.len(), bundle.left_out), (512, 91));
 }
+
+#[test]
+fn a_skill_with_folders_beyond_number_is_looked_at_only_so_far() {
+    let (world, skill) = bundled();
+    for index in 0..100 {
+        let group = world.path(&format!("project/.agent/skills/pdf/many/{index}"));
+        (0..110).for_each(|index| std::fs::create_dir_all(group.join(index.to_string())).unwrap());
+        std::fs::write(group.join("last.txt"), "x").unwrap();
+    }
+    let bundle = skill.bundle().unwrap();
+    assert_eq!(bundle.files[0].path, "SKILL.md");
+    assert!(bundle.files.len() < 100, "{}", bundle.files.len());
+}

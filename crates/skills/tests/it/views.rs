@@ -298,3 +298,16 @@ fn a_manifest_says_how_many_files_are_not_in_it() {
     let told = (shown["resources"].as_array().unwrap().len(), &shown["_meta"]);
     assert_eq!(told, (1, &serde_json::json!({"rkat/left_out": 1})));
 }
+
+#[test]
+fn a_page_of_manifests_ends_when_it_has_many_files() {
+    let world = World::new();
+    for name in ["a", "b", "c"] {
+        let folder = world.skill("project/.agent/skills", name, "Many files");
+        (0..511).for_each(|index| std::fs::write(folder.join(format!("{index}.txt")), "x").unwrap());
+    }
+    let snapshot = world.snapshot();
+    let (first, next) = manifests(&snapshot, 0, 50);
+    let (second, end) = manifests(&snapshot, next.unwrap(), 50);
+    assert_eq!((first.len(), next, second.len(), end), (2, Some(2), 1, None));
+}

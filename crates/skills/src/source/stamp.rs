@@ -1,0 +1,88 @@
+//! Seeing that a file or folder is still the same without opening it.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::Path;
+#[cfg(not(target_os = "linux"))]
+use std::path::PathBuf;
+
+/// What tells that a file or folder is still the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    modified: i128,
+    changed: i128,
+    size: u64,
+    inode: u64,
+}
+
+impl Stamp {
+    #[cfg(unix)]
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt as _;
+        let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        Self {
+            modified: nanos(metadata.mtime(), metadata.mtime_nsec()),
+            changed: nanos(metadata.ctime(), metadata.ctime_nsec()),
+            size: metadata.size(),
+            inode: metadata.ino(),
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        let since = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        let modified = since.and_then(|since| i128::try_from(since.as_nanos()).ok()).unwrap_or_default();
+        Self { modified, changed: 0, size: metadata.len(), inode: 0 }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn of_stat(stat: &rustix::fs::Stat) -> Self {
+        let nanos = |seconds: i64, nanos: u64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        Self {
+            modified: nanos(stat.st_mtime, stat.st_mtime_nsec),
+            changed: nanos(stat.st_ctime, stat.st_ctime_nsec),
+            size: u64::try_from(stat.st_size).unwrap_or_default(),
+            inode: stat.st_ino,
+        }
+    }
+
+    /// Looks at a path; nothing there is an answer too.
+    pub(super) fn at(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
+    }
+}
+
+/// A folder to look from, which spares the way to it.
+#[cfg(target_os = "linux")]
+pub(super) struct Base(std::os::fd::OwnedFd);
+
+#[cfg(target_os = "linux")]
+impl Base {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        use rustix::fs::{Mode, OFlags};
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(rustix::fs::open(path, flags, Mode::empty())?))
+    }
+
+    /// Looks at what lies at the end of a way from here; nothing there is an answer too.
+    pub(super) fn stamp(&self, way: &Path) -> Option<Stamp> {
+        let stat = rustix::fs::statat(&self.0, way, rustix::fs::AtFlags::empty());
+        stat.ok().map(|stat| Stamp::of_stat(&stat))
+    }
+}
+
+/// A folder to look from.
+#[cfg(not(target_os = "linux"))]
+pub(super) struct Base(PathBuf);
+
+#[cfg(not(target_os = "linux"))]
+impl Base {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        path.canonicalize().map(Self)
+    }
+
+    /// Looks at what lies at the end of a way from here; nothing there is an answer too.
+    pub(super) fn stamp(&self, way: &Path) -> Option<Stamp> {
+        Stamp::at(&self.0.join(way))
+    }
+}
