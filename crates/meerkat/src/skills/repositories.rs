@@ -59,7 +59,7 @@ pub(super) fn repositories(
                 (Remote::NoVariable(name), None)
             }
             Ok(Made::Folder(folder)) => {
-                made.sources.push(Arc::new(folder));
+                made.sources.push(folder);
                 continue;
             }
             Ok(Made::Git(git, every)) => {
@@ -136,7 +136,7 @@ struct Place<'a> {
 }
 
 enum Made {
-    Folder(Folder),
+    Folder(Arc<Folder>),
     Git(Arc<Git>, Option<Duration>),
     Http(Arc<Http>, Option<Duration>),
 }
@@ -152,7 +152,7 @@ impl Place<'_> {
         Ok(match repository {
             SkillRepository::Filesystem { path, .. } => {
                 let provenance = provenance(repository);
-                Made::Folder(Folder::new(provenance, Scope::User, path.clone(), limits))
+                Made::Folder(Arc::new(Folder::new(provenance, Scope::User, path.clone(), limits)))
             }
             SkillRepository::Git {
                 url,
