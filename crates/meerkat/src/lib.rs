@@ -63,6 +63,8 @@ pub use meerkat_store::{
 };
 pub use providers::{SecretSource, key_variables};
 #[cfg(feature = "registry")]
+pub use meerkat_store::Beacon;
+#[cfg(feature = "registry")]
 pub use registry::{Contents, HostedHub, HubAt, RealmRegistry};
 pub use runtime::{Runtime, RuntimeOptions};
 pub use scope::{RealmScope, Surroundings, Unnamed};
