@@ -57,13 +57,13 @@ pub use meerkat_registry as registered;
 /// The catalogue of skills.
 #[cfg(feature = "skills")]
 pub use meerkat_skills as skill;
+#[cfg(feature = "registry")]
+pub use meerkat_store::Beacon;
 pub use meerkat_store::{
     Archived, Backend, Blob, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, SessionQuery,
     UnknownBackend,
 };
 pub use providers::{SecretSource, key_variables};
-#[cfg(feature = "registry")]
-pub use meerkat_store::Beacon;
 #[cfg(feature = "registry")]
 pub use registry::{Contents, HostedHub, HubAt, RealmRegistry};
 pub use runtime::{Runtime, RuntimeOptions};
