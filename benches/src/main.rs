@@ -10,6 +10,7 @@ mod mcp;
 mod mcp_client;
 mod measure;
 mod providers;
+mod registry;
 mod skills;
 mod spine;
 
@@ -21,12 +22,13 @@ use measure::{Effort, Failure};
 type Bench = (&'static str, fn(Effort) -> Result<(), Failure>);
 
 /// Every benchmark, in the order in which they run.
-const BENCHES: [Bench; 5] = [
+const BENCHES: [Bench; 6] = [
     ("spine", spine::run),
     ("mcp", mcp::run),
     ("mcp-client", mcp_client::run),
     ("providers", providers::run),
     ("skills", skills::run),
+    ("registry", registry::run),
 ];
 
 fn main() -> ExitCode {
