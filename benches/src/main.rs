@@ -11,6 +11,7 @@ mod mcp_client;
 mod measure;
 mod memory;
 mod providers;
+mod registry;
 mod skills;
 mod spine;
 
@@ -22,13 +23,14 @@ use measure::{Effort, Failure};
 type Bench = (&'static str, fn(Effort) -> Result<(), Failure>);
 
 /// Every benchmark, in the order in which they run.
-const BENCHES: [Bench; 6] = [
+const BENCHES: [Bench; 7] = [
     ("spine", spine::run),
     ("mcp", mcp::run),
     ("mcp-client", mcp_client::run),
     ("providers", providers::run),
     ("skills", skills::run),
     ("memory", memory::run),
+    ("registry", registry::run),
 ];
 
 fn main() -> ExitCode {

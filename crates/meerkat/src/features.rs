@@ -133,10 +133,6 @@ impl RunMemory {
 /// Whether there are other registered skills than when it was asked the last time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fresh {
-    #[cfg_attr(
-        not(all(feature = "registry", feature = "skills")),
-        expect(dead_code, reason = "nobody registers")
-    )]
     Yes,
     No,
 }

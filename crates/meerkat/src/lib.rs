@@ -61,6 +61,8 @@ pub use meerkat_registry as registered;
 /// The catalogue of skills.
 #[cfg(feature = "skills")]
 pub use meerkat_skills as skill;
+#[cfg(feature = "registry")]
+pub use meerkat_store::Beacon;
 pub use meerkat_store::{
     Archived, Backend, Blob, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, SessionQuery,
     UnknownBackend,

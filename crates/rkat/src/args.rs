@@ -1,5 +1,6 @@
 //! The grammar of the command line. Nothing past this file knows how arguments are written.
 
+mod hub;
 mod mcp;
 mod registry;
 mod skill;
@@ -11,6 +12,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use meerkat::{Backend, Provider, RealmScope, Span, Unnamed};
 
 use crate::error::ErrorFormat;
+pub(crate) use hub::{HUB_ADDRESS, HubArgs, HubCommand, HubListen};
 pub(crate) use registry::{PromptArgs, RegisterCommand, RegistryCommand, UnregisterCommand};
 pub(crate) use skill::{SkillCommand, SkillPlace};
 
@@ -75,6 +77,8 @@ pub(crate) enum Command {
     Realm(RealmCommand),
     /// Serve the realm to MCP clients over HTTP, at /mcp, until a signal ends it.
     Serve(ServeArgs),
+    /// Serve programs over WebSocket, for their functions, skills and prompts, until a signal ends it.
+    Hub(HubArgs),
     /// List, show, serve, check, install, update, remove and write skills.
     #[command(subcommand)]
     Skill(SkillCommand),
@@ -158,6 +162,12 @@ pub(crate) struct ServeArgs {
     /// Accept pages of this origin too, such as `https://app.example.com`; may be repeated.
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
+    /// Where programs find the realm's hub; the token is the same. If the address is taken, there is none here.
+    #[arg(long, value_name = "ADDRESS", default_value = HUB_ADDRESS)]
+    pub(crate) hub: String,
+    /// Serve no hub.
+    #[arg(long, conflicts_with = "hub")]
+    pub(crate) no_hub: bool,
 }
 
 /// Run a prompt.
@@ -463,6 +473,7 @@ impl Command {
             | Self::Models { json } => *json,
             Self::Image(args) => args.json,
             Self::Registry(command) => command.json(),
+            Self::Hub(args) => args.json(),
             Self::Config(_)
             | Self::Realm(_)
             | Self::Mcp(_)

@@ -21,7 +21,8 @@ pub(super) struct Registered {
 
 #[derive(Default)]
 struct State {
-    revision: Option<u64>,
+    /// The scope that was read, and its revision then.
+    read: Option<(String, u64)>,
     found: Arc<Found>,
 }
 
@@ -41,15 +42,20 @@ impl Default for Registered {
 impl Registered {
     /// Reads the skills if they have changed. The source joins the others once there is something in it.
     pub(super) async fn update(self: &Arc<Self>, registry: &Registry, skills: &Skills) -> Fresh {
-        let revision = registry.bus().revision(&registry.options().scopes.skills).await;
-        if revision == Some(0) || (revision.is_some() && revision == self.state().revision) {
+        let scope = &registry.options().scopes.skills;
+        let revision = registry.bus().revision(scope).await;
+        if revision == Some(0) {
+            return self.clear();
+        }
+        let read = revision.map(|revision| (scope.clone(), revision));
+        if read.is_some() && read == self.state().read {
             return Fresh::No;
         }
         // What cannot be read now is read before the next run.
         let Ok(mut stored) = registry.stored_skills().await else { return Fresh::No };
         stored.sort_unstable_by(|one, other| one.id.cmp(&other.id));
         let found = stored.iter().map(|skill| Arc::new(self.skill(skill))).collect();
-        *self.state() = State { revision, found: Arc::new(Found { skills: found, ..Found::default() }) };
+        *self.state() = State { read, found: Arc::new(Found { skills: found, ..Found::default() }) };
         let source: Arc<dyn Source> = Arc::clone(self) as _;
         skills.join(&source);
         Fresh::Yes

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use meerkat::hub::{Access, Client, ClientOptions, LocalFunction, bind};
-use meerkat::{ErrorKind, HostedHub, SkillKey};
+use meerkat::{ErrorKind, HostedHub};
 use meerkat_testkit::Script;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -173,7 +173,7 @@ async fn registered_skills_are_skills_of_agents() {
     assert_eq!((&*skill.description, &*skill.source.display_name), ("Says: \"use\" it.", "registry"));
     assert_eq!(skill.read().unwrap().body(), "# Brain\n\nSays: \"use\" it.\n");
 
-    let key = SkillKey {
+    let key = meerkat::SkillKey {
         source_uuid: skill.key.source_uuid.to_string(),
         skill_name: skill.key.skill_name.to_string(),
     };
@@ -184,6 +184,24 @@ async fn registered_skills_are_skills_of_agents() {
     registry.call("skills::unregister", json!({ "id": "brain_map" })).await.unwrap();
     world.create(say("go")).await.unwrap();
     assert!(world.runtime.skills().catalogue().snapshot().by_name("brain_map").is_err());
+}
+
+#[cfg(feature = "skills")]
+#[tokio::test]
+async fn the_config_decides_which_registered_skills_there_are() {
+    let world = World::new([]);
+    let register = json!({ "id": "demo", "skill": "# Demo" });
+    world.runtime.registry().await.unwrap().call("skills::register", register).await.unwrap();
+    let has_it = async |document: Value| {
+        world.configure(json!({ "registry": document })).await;
+        world.runtime.settle_skills().await.unwrap();
+        world.runtime.skills().catalogue().snapshot().by_name("demo").is_ok()
+    };
+    assert!(has_it(json!({})).await);
+    assert!(!has_it(json!({ "scopes": { "skills": "others" } })).await);
+    assert!(has_it(json!({ "scopes": null })).await);
+    assert!(!has_it(json!({ "enabled": false })).await);
+    assert!(has_it(json!({ "enabled": true })).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,7 @@
 
 mod blob;
 mod config;
+mod hub;
 mod image;
 mod mcp;
 mod models;
@@ -34,6 +35,7 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Realm(command) => realm::realm(&scope, command),
         Command::Serve(args) => serve::serve(&scope, args).await,
         Command::Skill(command) => skill::skill(&scope, command).await,
+        Command::Hub(args) => hub::hub(&scope, args).await,
         Command::Registry(command) => registry::registry(&scope, command).await,
         Command::Blob(command) => blob::blob(&scope, command).await,
         Command::Models { json } => models::models(&scope, json).await,

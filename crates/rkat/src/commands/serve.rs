@@ -3,10 +3,14 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use meerkat::hub::Access;
 use meerkat::{Programs, RuntimeOptions};
 use meerkat_mcp_server::http::Listen;
 use meerkat_mcp_server::{Host, Server};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
+use super::hub::{Hosted, beside};
 use crate::args::{ScopeArgs, ServeArgs};
 use crate::env;
 use crate::error::CliError;
@@ -45,7 +49,36 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
         listen = listen.with_token_file(path).map_err(CliError::Listen)?;
     }
     let announce = |address| out::say(&format!("rkat: realm `{realm}`, listening on http://{address}/mcp"));
+    let hub = match serve.no_hub {
+        true => None,
+        false => hub(&host, &serve.hub, listen.token.clone()).await?,
+    };
     let server = Server::with_skills(host, &skills, out::say);
-    server.listen(listen, announce).await.map_err(CliError::Listen)?;
+    let over = CancellationToken::new();
+    let programs = async {
+        if let Some((hosted, listener, access)) = hub {
+            hosted.serve(listener, access, over.cancelled()).await;
+        }
+    };
+    let clients = async {
+        let served = server.listen(listen, announce).await;
+        over.cancel();
+        served
+    };
+    let (served, ()) = tokio::join!(clients, programs);
+    served.map_err(CliError::Listen)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The hub beside the server, where its address is free.
+async fn hub(
+    host: &Host,
+    address: &str,
+    token: Option<String>,
+) -> Result<Option<(Hosted, TcpListener, Access)>, CliError> {
+    let access = Access { token: token.map(|token| token.trim().to_owned()), rbac: None };
+    let Some(listener) = beside(address, &access)? else { return Ok(None) };
+    let hosted = Hosted::new(host.runtime().await?, &listener, &access).await?;
+    out::say(&format!("rkat: hub for programs on {}", hosted.url()));
+    Ok(Some((hosted, listener, access)))
 }

@@ -83,3 +83,23 @@ fn what_cannot_be_done_says_why() {
     let failed = rkat.args(["registry", "call", "demo::guide", "--json"]).run();
     assert!(failed.stderr.contains("CAPABILITY_UNAVAILABLE"), "{}", failed.stderr);
 }
+
+#[test]
+fn a_running_hub_is_found_and_takes_the_calls() {
+    let rkat = Rkat::new();
+    let mut hub = rkat.args(["hub", "--listen", "127.0.0.1:0"]).start();
+    hub.wait_for("hub listening on");
+    let registered = rkat.args(["registry", "register", "skill", "demo", "-"]).stdin("# Demo").run();
+    assert_eq!((registered.code, registered.stderr.as_str()), (Some(0), ""));
+    let listed = rkat.args(["registry", "call", "skills::list"]).run().json();
+    assert_eq!(listed["skills"][0]["id"], "demo");
+    let missing = rkat.args(["registry", "call", "demo::guide"]).run();
+    assert!(missing.stderr.contains("remote error (function_not_found)"), "{}", missing.stderr);
+    let wrong = rkat.args(["registry", "register", "skill", "Bad", "-"]).stdin("# Demo").run();
+    assert!(wrong.stderr.contains("id may only contain lowercase ASCII letters"), "{}", wrong.stderr);
+    hub.signal("TERM");
+    hub.finish();
+    let over = rkat.args(["registry", "call", "demo::guide"]).run();
+    assert!(over.stderr.contains("no hub is running in this realm"), "{}", over.stderr);
+    assert_eq!(rkat.args(["registry", "show", "demo"]).run().text(), "# Demo\n");
+}

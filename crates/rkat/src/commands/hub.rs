@@ -1,0 +1,194 @@
+//! `rkat hub`, and the hub of `rkat serve`.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use meerkat::hub::{Access, Client, ClientOptions, HubError, Rbac, bind};
+use meerkat::{HostedHub, Runtime};
+use meerkat_mcp_server::terminated;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::{open, print_json};
+use crate::args::{HUB_ADDRESS, HubArgs, HubCommand, HubListen, ScopeArgs};
+use crate::env;
+use crate::error::CliError;
+use crate::out;
+use crate::render::table;
+
+/// How long a hub may take to say what it knows.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) async fn hub(scope: &ScopeArgs, args: HubArgs) -> Result<ExitCode, CliError> {
+    match args.command {
+        Some(HubCommand::Status { url, json }) => status(scope, url, json).await,
+        None => serve(scope, args.listen).await,
+    }
+}
+
+async fn serve(scope: &ScopeArgs, args: HubListen) -> Result<ExitCode, CliError> {
+    let access = Access { token: token(args.token_file.as_deref())?, rbac: None };
+    let listener = bind(&args.listen, &access).map_err(refused)?;
+    let guarded = match (&args.guarded, &args.rbac) {
+        (Some(address), Some(file)) => {
+            let access = Access { token: access.token.clone(), rbac: Some(rules(file)?) };
+            Some((bind(address, &access).map_err(refused)?, access))
+        }
+        _ => None,
+    };
+    let terminated = terminated();
+    let runtime = open(scope)?;
+    let hosted = Hosted::new(&runtime, &listener, &access).await?;
+    out::say(&format!("rkat: realm `{}`, hub listening on {}", runtime.realm().id(), hosted.url));
+    let over = tokio_util::sync::CancellationToken::new();
+    let open = hosted.serve(listener, access, over.cancelled());
+    let closed = async {
+        if let Some((listener, access)) = guarded {
+            out::say(&format!("rkat: hub under rules on {}", url_of(&listener)));
+            hosted.hub.hub().serve(listener, access, over.cancelled()).await;
+        }
+    };
+    let end = async {
+        terminated.await;
+        over.cancel();
+    };
+    tokio::join!(open, closed, end);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The realm's hub in this process; others find it for as long as this is kept.
+pub(super) struct Hosted {
+    hub: HostedHub,
+    url: String,
+    _beacon: Option<meerkat::Beacon>,
+}
+
+impl Hosted {
+    pub(super) async fn new(
+        runtime: &Runtime,
+        listener: &TcpListener,
+        access: &Access,
+    ) -> Result<Self, CliError> {
+        let hub = runtime.host_hub(|line| out::say(&format!("hub: {line}"))).await?;
+        let url = url_of(listener);
+        let beacon = hub.announce(url.clone(), access.token.clone())?;
+        Ok(Self { hub, url, _beacon: beacon })
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Serves programs until the future returns.
+    pub(super) async fn serve(&self, listener: TcpListener, access: Access, until: impl Future<Output = ()>) {
+        self.hub.hub().serve(listener, access, until).await;
+    }
+}
+
+fn url_of(listener: &TcpListener) -> String {
+    listener.local_addr().map_or_else(|_| format!("ws://{HUB_ADDRESS}"), |address| format!("ws://{address}"))
+}
+
+/// Takes the address of the hub of `rkat serve`. That another process has it already is no reason not to serve.
+pub(super) fn beside(address: &str, access: &Access) -> Result<Option<TcpListener>, CliError> {
+    match bind(address, access) {
+        Ok(listener) => Ok(Some(listener)),
+        Err(HubError::Listen { address, source }) => {
+            let hint = "give --hub ADDRESS, or --no-hub";
+            out::say(&format!("warning: no hub here: cannot listen on `{address}`: {source}; {hint}"));
+            Ok(None)
+        }
+        Err(error) => Err(refused(error)),
+    }
+}
+
+/// The token that programs must show.
+pub(super) fn token(file: Option<&Path>) -> Result<Option<String>, CliError> {
+    let Some(path) = file else { return Ok(env::token()) };
+    let read = std::fs::read_to_string(path);
+    let text =
+        read.map_err(|error| CliError::Io(format!("cannot read the token in `{}`", path.display()), error))?;
+    Ok(Some(text.trim().to_owned()).filter(|token| !token.is_empty()))
+}
+
+fn rules(file: &Path) -> Result<Rbac, CliError> {
+    let name = file.display();
+    let text = std::fs::read(file)
+        .map_err(|error| CliError::Io(format!("cannot read the rules in `{name}`"), error))?;
+    serde_json::from_slice(&text).map_err(|error| CliError::Usage(format!("`{name}` has no rules: {error}")))
+}
+
+/// An address that cannot be taken, with its reason.
+fn refused(error: HubError) -> CliError {
+    match error {
+        HubError::Listen { address, source } => {
+            let hint = "another hub may have it; `rkat hub status` tells, --listen chooses another";
+            CliError::Io(format!("cannot listen on `{address}` ({hint})"), source)
+        }
+        other => CliError::Usage(other.to_string()),
+    }
+}
+
+async fn status(scope: &ScopeArgs, url: Option<String>, json: bool) -> Result<ExitCode, CliError> {
+    let (url, token) = match url {
+        Some(url) => (url, env::token()),
+        None => place(scope).await?,
+    };
+    let options = ClientOptions { url: url.clone(), token, name: "rkat hub status".to_owned() };
+    let client = match Client::connect(options).await {
+        Ok(client) => client,
+        Err(HubError::Url { url }) => return Err(CliError::Usage(HubError::Url { url }.to_string())),
+        Err(error) => {
+            if json {
+                print_json(&json!({ "url": url, "reachable": false }));
+            }
+            let why =
+                std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+            out::say(&format!("error: {error}{why}; `rkat hub` starts one"));
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let ask = async |function: &str, rows: &str| -> Result<Vec<Value>, CliError> {
+        let answer = client.call(function, &json!({}), PATIENCE).await;
+        let mut answer =
+            answer.map_err(|error| CliError::Usage(format!("`{url}` does not answer: {error}")))?;
+        Ok(answer[rows].as_array_mut().map(std::mem::take).unwrap_or_default())
+    };
+    let mut workers = ask("engine::workers::list", "workers").await?;
+    workers.retain(|worker| worker["pid"] != std::process::id());
+    let functions = ask("engine::functions::list", "functions").await?;
+    if json {
+        print_json(&json!({ "url": url, "reachable": true, "workers": workers, "functions": functions }));
+    } else {
+        show(&url, &workers, &functions);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where the realm's hub says it is, else where hubs usually are.
+async fn place(scope: &ScopeArgs) -> Result<(String, Option<String>), CliError> {
+    let told = match super::check_known(scope).and_then(|()| open(scope)) {
+        Ok(runtime) => runtime.registry().await?.hub(),
+        Err(error) => return Err(error),
+    };
+    Ok(told.map_or_else(|| (format!("ws://{HUB_ADDRESS}"), env::token()), |at| (at.url, at.token)))
+}
+
+fn show(url: &str, workers: &[Value], functions: &[Value]) {
+    out::line(&format!("{url}: {} workers, {} functions", workers.len(), functions.len()));
+    let text = |row: &Value, name: &str| row[name].as_str().unwrap_or("-").to_owned();
+    if !workers.is_empty() {
+        let rows = workers.iter().map(|worker| {
+            let sdk = format!("{} {}", text(worker, "runtime"), text(worker, "version"));
+            vec![text(worker, "name"), sdk, text(worker, "status"), worker["function_count"].to_string()]
+        });
+        out::print(&table(
+            &["WORKER", "SDK", "STATUS", "FUNCTIONS"],
+            &rows.collect::<Vec<_>>(),
+            env::columns(),
+        ));
+    }
+    let rows = functions.iter().map(|row| vec![text(row, "function_id"), text(row, "worker_name")]);
+    out::print(&table(&["FUNCTION", "WORKER"], &rows.collect::<Vec<_>>(), env::columns()));
+}
