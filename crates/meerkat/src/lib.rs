@@ -44,8 +44,8 @@ pub use meerkat_contracts::{ImageInput, ImageReply, SkillKey};
 pub use meerkat_core::run::{Completion, LastRun, Outcome, Report, RunEnd, RunInput};
 pub use meerkat_core::{
     AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Hook, HookEntry, HookFault,
-    HookInvocation, HookReturn, Message, Model, OutputSchema, Provider, RealmId, RunId, SessionId,
-    TerminalCause, Tool, ToolOutput, ToolSource,
+    HookInvocation, HookReturn, HookRuntime, Message, Model, OutputSchema, Provider, RealmId, RunId,
+    SessionId, TerminalCause, Tool, ToolOutput, ToolSource, Usage, Usd,
 };
 /// The MCP client.
 #[cfg(feature = "mcp")]
@@ -53,6 +53,8 @@ pub use meerkat_mcp as mcp;
 /// The catalogue of skills.
 #[cfg(feature = "skills")]
 pub use meerkat_skills as skill;
+#[cfg(feature = "session-store")]
+pub use meerkat_store::check as check_database;
 pub use meerkat_store::{
     Archived, Backend, Blob, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, SessionQuery,
     UnknownBackend,

@@ -2,6 +2,7 @@
 
 mod blob;
 mod config;
+mod doctor;
 mod image;
 mod mcp;
 mod models;
@@ -10,6 +11,7 @@ mod run;
 mod serve;
 mod session;
 mod skill;
+mod usage;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -38,6 +40,8 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Mcp(command) => mcp::mcp(&scope, command).await,
         Command::Trust => mcp::trust(&scope),
         Command::Image(args) => image::image(&scope, *args).await,
+        Command::Usage { by, json } => usage::usage(&scope, by, json).await,
+        Command::Doctor { json } => doctor::doctor(&scope, json).await,
         Command::Capabilities => {
             let runtime = open_known(&scope)?;
             print_json(&call(&runtime, "meerkat_capabilities", json!({})).await?);

@@ -83,7 +83,7 @@ async fn settle(skills: &Skills, scope: &ScopeArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-async fn snapshot(scope: &ScopeArgs) -> Result<Arc<Snapshot>, CliError> {
+pub(super) async fn snapshot(scope: &ScopeArgs) -> Result<Arc<Snapshot>, CliError> {
     Ok(configured(scope).await?.catalogue().snapshot())
 }
 
