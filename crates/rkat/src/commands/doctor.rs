@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use meerkat::skill::Effect;
 use meerkat::{HookRuntime, Runtime, key_variables};
 use serde_json::{Value, json};
 
@@ -177,7 +178,9 @@ async fn skills(scope: &ScopeArgs) -> Vec<Finding> {
     };
     let mut findings =
         vec![Finding::ok("skills", format!("{} skills can be used", snapshot.active().count()))];
-    findings.extend(snapshot.problems().iter().map(|problem| {
+    // What came with the program and needs what is switched off is as it should be.
+    let wrong = snapshot.problems().iter().filter(|problem| problem.effect != Effect::Withheld);
+    findings.extend(wrong.map(|problem| {
         let message = format!("{}: {}", problem.path.display(), problem.reason);
         Finding::bad("skills", Health::Warning, message, &problem.fix)
     }));
