@@ -53,6 +53,10 @@ pub struct RunSettings {
 
 /// One run of a session.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact about the run that is true from some moment on"
+)]
 pub struct Run {
     pub(super) settings: RunSettings,
     pub(super) transcript: Transcript,
