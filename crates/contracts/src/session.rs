@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use meerkat_core::run::ExtractionError;
 use meerkat_core::{
-    BlobId, BudgetLimits, Content, Message, Provider, SchemaWarning, SessionId, TerminalCause, Usage,
+    BlobId, BudgetLimits, Content, Message, Provider, SchemaWarning, SessionId, TerminalCause, Usage, Usd,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -198,6 +198,9 @@ pub struct CompletedReply {
     pub model: String,
     /// What the session has used so far.
     pub usage: Usage,
+    /// What it has cost so far in US dollars, if the price of its model is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<Usd>,
     /// What ended the run, if not the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminal_cause_kind: Option<TerminalCause>,
@@ -221,6 +224,11 @@ pub struct PendingReply {
     pub session_ref: String,
     /// The model that asked.
     pub model: String,
+    /// What the session has used so far.
+    pub usage: Usage,
+    /// What it has cost so far in US dollars, if the price of its model is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<Usd>,
 }
 
 /// A call the caller is to run.

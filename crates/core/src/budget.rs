@@ -5,6 +5,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Usd;
+
 /// Limits of one run; each is optional.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BudgetLimits {
@@ -17,6 +19,9 @@ pub struct BudgetLimits {
     /// Tool calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tool_calls: Option<u32>,
+    /// US dollars, as far as the model's price is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<Usd>,
 }
 
 impl BudgetLimits {
@@ -33,6 +38,7 @@ impl BudgetLimits {
             max_tokens: self.max_tokens.or(other.max_tokens),
             max_duration_secs: self.max_duration_secs.or(other.max_duration_secs),
             max_tool_calls: self.max_tool_calls.or(other.max_tool_calls),
+            max_cost_usd: self.max_cost_usd.or(other.max_cost_usd),
         }
     }
 }
@@ -47,4 +53,6 @@ pub enum BudgetType {
     Time,
     /// Tool calls.
     ToolCalls,
+    /// Money, counted in millionths of a dollar.
+    Cost,
 }

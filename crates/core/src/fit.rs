@@ -34,7 +34,7 @@ pub fn fit(messages: Vec<Arc<Message>>, room: u64) -> Vec<Arc<Message>> {
     if estimate(&fitted) <= room {
         return fitted;
     }
-    without_oldest(map(&fitted, bare), room)
+    without_oldest(&map(&fitted, bare), room)
 }
 
 fn map(messages: &[Arc<Message>], change: impl Fn(&Message) -> Option<Message>) -> Vec<Arc<Message>> {
@@ -42,7 +42,7 @@ fn map(messages: &[Arc<Message>], change: impl Fn(&Message) -> Option<Message>) 
 }
 
 /// Leaves out the oldest groups but the last, until the rest fits.
-fn without_oldest(messages: Vec<Arc<Message>>, room: u64) -> Vec<Arc<Message>> {
+fn without_oldest(messages: &[Arc<Message>], room: u64) -> Vec<Arc<Message>> {
     let mut tokens: u64 = messages.iter().map(|message| estimate_tokens(message)).sum();
     let begins = |index: usize| !matches!(*messages[index], Message::ToolResults { .. });
     let last = (0..messages.len()).rev().find(|index| begins(*index)).unwrap_or(0);

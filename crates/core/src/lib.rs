@@ -16,6 +16,7 @@ mod id;
 mod image;
 mod message;
 mod model;
+mod money;
 mod retry;
 pub mod run;
 mod schema;
@@ -46,6 +47,7 @@ pub use model::{
     Answer, Delta, DeltaSink, Extent, Model, ModelError, ModelErrorKind, ModelInfo, ModelProfile,
     ModelRequest, Provider,
 };
+pub use money::{Price, Usd};
 pub use retry::{Retry, RetryDecision, RetryFailure, RetryKind, RetryPlan, RetryPolicy};
 pub use schema::{OutputSchema, SchemaCompat, SchemaError};
 pub use tool::{

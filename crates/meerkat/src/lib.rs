@@ -46,8 +46,8 @@ pub use meerkat_contracts::{ImageInput, ImageReply, SkillKey};
 pub use meerkat_core::run::{Completion, LastRun, Outcome, Report, RunEnd, RunInput};
 pub use meerkat_core::{
     AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Hook, HookEntry, HookFault,
-    HookInvocation, HookReturn, Message, Model, OutputSchema, Provider, RealmId, RunId, SessionId,
-    TerminalCause, Tool, ToolOutput, ToolSource,
+    HookInvocation, HookReturn, HookRuntime, Message, Model, OutputSchema, Provider, RealmId, RunId,
+    SessionId, TerminalCause, Tool, ToolOutput, ToolSource, Usage, Usd,
 };
 /// The server of the iii protocol.
 #[cfg(feature = "registry")]
@@ -63,6 +63,8 @@ pub use meerkat_registry as registered;
 pub use meerkat_skills as skill;
 #[cfg(feature = "registry")]
 pub use meerkat_store::Beacon;
+#[cfg(feature = "session-store")]
+pub use meerkat_store::check as check_database;
 pub use meerkat_store::{
     Archived, Backend, Blob, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, SessionQuery,
     UnknownBackend,

@@ -47,8 +47,8 @@ pub use alias::aliased;
 #[cfg(feature = "anthropic")]
 pub use anthropic::{AnthropicOptions, anthropic, anthropic_with};
 pub use catalog::{
-    BetaHeader, Catalogue, CatalogueEntry, ModelEntry, ModelTier, ProfileEntry, ProviderGroup, ThinkingMode,
-    image_models, params_schema,
+    BetaHeader, Catalogue, CatalogueEntry, ModelEntry, ModelTier, PriceTable, ProfileEntry, ProviderGroup,
+    ThinkingMode, image_models, params_schema,
 };
 #[cfg(feature = "chat")]
 pub use chat::chat;

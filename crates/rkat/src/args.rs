@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
-use meerkat::{Backend, Provider, RealmScope, Span, Unnamed};
+use meerkat::{Backend, Provider, RealmScope, Span, Unnamed, Usd};
 
 use crate::error::ErrorFormat;
 pub(crate) use hub::{HUB_ADDRESS, HubArgs, HubCommand, HubListen};
@@ -28,6 +28,31 @@ pub(crate) struct Cli {
     pub(crate) scope: ScopeArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// What usage is summed up by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UsageBy {
+    Model,
+    Day,
+    Session,
+}
+
+impl UsageBy {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Day => "day",
+            Self::Session => "session",
+        }
+    }
+}
+
+fn parse_dollars(text: &str) -> Result<Usd, String> {
+    let amount = text.trim_start_matches('$').parse().ok().and_then(Usd::from_dollars);
+    amount
+        .filter(|amount| !amount.is_zero())
+        .ok_or_else(|| "write an amount of dollars such as 0.50".to_owned())
 }
 
 /// Which realm to work in.
@@ -105,6 +130,21 @@ pub(crate) enum Command {
         /// Take the trust back.
         #[arg(long)]
         remove: bool,
+    },
+    /// Sum up what sessions used and cost.
+    Usage {
+        /// One line for each model, each day of last change, or each session.
+        #[arg(long, value_enum, default_value_t = UsageBy::Model)]
+        by: UsageBy,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Look for what is wrong: keys, the store, the config, MCP servers, skills; exits with 1 if anything is.
+    Doctor {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Say what this build can do, as JSON.
     Capabilities,
@@ -203,6 +243,9 @@ pub(crate) struct RunArgs {
     /// How many tokens the run may use in all.
     #[arg(long, value_name = "N")]
     pub(crate) max_total_tokens: Option<u64>,
+    /// How many US dollars the run may cost, as far as the model's price is known.
+    #[arg(long, value_name = "USD", value_parser = parse_dollars)]
+    pub(crate) max_cost: Option<Usd>,
     /// A parameter for the provider; the value is JSON or a string; may be repeated.
     #[arg(long = "param", value_name = "KEY=VALUE")]
     pub(crate) params: Vec<String>,
@@ -470,6 +513,8 @@ impl Command {
                 | SkillCommand::Show { json, .. }
                 | SkillCommand::Lint { json, .. },
             )
+            | Self::Usage { json, .. }
+            | Self::Doctor { json }
             | Self::Models { json } => *json,
             Self::Image(args) => args.json,
             Self::Registry(command) => command.json(),

@@ -53,7 +53,7 @@ impl CliError {
         }
     }
 
-    fn body(&self) -> ErrorBody {
+    pub(crate) fn body(&self) -> ErrorBody {
         let mut body = self.plain_body();
         for (operation, command) in COMMANDS {
             body.message = body.message.replace(operation, command);

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Report, RunEnd};
 use crate::{
     AgentEvent, Answer, Compaction, Denial, HookInvocation, Message, ModelError, RunId, Settled, ToolCall,
-    ToolOutput, ToolRoute, Usage,
+    ToolOutput, ToolRoute, Usage, Usd,
 };
 
 /// What to do next.
@@ -160,6 +160,9 @@ pub struct Intent {
 pub struct Progress {
     /// Tokens used in all runs.
     pub usage: Usage,
+    /// What they cost, as far as that is known.
+    #[serde(default, skip_serializing_if = "Usd::is_zero")]
+    pub cost: Usd,
     /// Steps made in all runs.
     pub steps: u64,
     /// What the last step read.

@@ -16,8 +16,8 @@ use crate::compact::estimate;
 use crate::fit::fit;
 use crate::{
     AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, ErrorClass, FindLasting,
-    HookInvocation, HookPoint, HookPoints, Message, ModelError, ModelErrorKind, Provider, RetryPolicy, RunId,
-    SchemaWarning, SessionId, TerminalCause, Timestamp, ToolCall, Transcript, Usage,
+    HookInvocation, HookPoint, HookPoints, Message, ModelError, ModelErrorKind, Price, Provider, RetryPolicy,
+    RunId, SchemaWarning, SessionId, TerminalCause, Timestamp, ToolCall, Transcript, Usage, Usd,
 };
 
 /// What a run is allowed and asked to do.
@@ -33,6 +33,8 @@ pub struct RunSettings {
     pub max_steps: u32,
     /// What it may use up.
     pub budget: BudgetLimits,
+    /// What the model costs, if that is known.
+    pub price: Option<Price>,
     /// At which share of a budget to warn.
     pub warn_at: f32,
     /// How to deal with failing model calls.
@@ -53,6 +55,10 @@ pub struct RunSettings {
 
 /// One run of a session.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact about the run that is true from some moment on"
+)]
 pub struct Run {
     pub(super) settings: RunSettings,
     pub(super) transcript: Transcript,
@@ -64,7 +70,8 @@ pub struct Run {
     pub(super) steps: u32,
     pub(super) tool_calls: u32,
     pub(super) spent: u64,
-    pub(super) warned: [f32; 2],
+    pub(super) spent_money: Usd,
+    pub(super) warned: [f32; 3],
     pub(super) step_usage: Usage,
     pub(super) stop: Option<Stop>,
     pub(super) overflowed: bool,
@@ -164,7 +171,8 @@ impl Run {
             steps: 0,
             tool_calls: opening.answered,
             spent: 0,
-            warned: [0.0; 2],
+            spent_money: Usd::default(),
+            warned: [0.0; 3],
             step_usage: Usage::default(),
             stop: None,
             overflowed: false,
@@ -360,7 +368,8 @@ impl Run {
             }
         }
         let (steps, tool_calls, usage) = (self.steps, self.tool_calls, self.progress.usage);
-        self.queue.push_back(Effect::End(Box::new(Report { outcome, steps, tool_calls, usage })));
+        let cost = self.settings.price.map(|_| self.progress.cost);
+        self.queue.push_back(Effect::End(Box::new(Report { outcome, steps, tool_calls, usage, cost })));
     }
 
     /// Asks the model for the step, if a budget leaves room for it.

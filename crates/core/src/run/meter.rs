@@ -1,19 +1,28 @@
 //! What a run uses up, against what it may.
 
 use super::machine::Run;
-use crate::{AgentEvent, BudgetType, Usage};
+use crate::{AgentEvent, BudgetType, Usage, Usd};
 
 impl Run {
     pub(super) fn count(&mut self, usage: Usage) {
         self.progress.usage += usage;
         self.spent = self.spent.saturating_add(usage.total());
         self.warn(BudgetType::Tokens, self.spent);
+        if let Some(price) = self.settings.price {
+            let cost = price.cost(usage);
+            self.progress.cost += cost;
+            self.spent_money += cost;
+            self.warn(BudgetType::Cost, self.spent_money.micros());
+        }
     }
 
-    /// Says whether a budget leaves no room for another call of the model: its tokens are used up, or it
+    /// Says whether a budget leaves no room for another call of the model: its tokens or its money are used up, or it
     /// asked for more tool calls than there were left.
     pub(super) fn is_spent(&self) -> bool {
-        self.refused || self.settings.budget.max_tokens.is_some_and(|limit| self.spent >= limit)
+        let budget = &self.settings.budget;
+        self.refused
+            || budget.max_tokens.is_some_and(|limit| self.spent >= limit)
+            || budget.max_cost_usd.is_some_and(|limit| self.spent_money >= limit)
     }
 
     pub(super) fn tool_calls_left(&self) -> u32 {
@@ -25,6 +34,7 @@ impl Run {
         let (limit, slot) = match budget_type {
             BudgetType::Tokens => (self.settings.budget.max_tokens, 0),
             BudgetType::ToolCalls => (self.settings.budget.max_tool_calls.map(u64::from), 1),
+            BudgetType::Cost => (self.settings.budget.max_cost_usd.map(Usd::micros), 2),
             BudgetType::Time => return,
         };
         let Some(limit) = limit.filter(|limit| *limit > 0) else {

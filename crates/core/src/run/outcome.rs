@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ErrorClass, TerminalCause, ToolCall, Usage};
+use crate::{ErrorClass, TerminalCause, ToolCall, Usage, Usd};
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,4 +97,6 @@ pub struct Report {
     pub tool_calls: u32,
     /// What the session has used so far.
     pub usage: Usage,
+    /// What it has cost so far, if the model's price is known.
+    pub cost: Option<Usd>,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use meerkat_core::{BudgetLimits, RetryPolicy};
+use meerkat_core::{BudgetLimits, Price, RetryPolicy, Usd};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
@@ -43,6 +43,8 @@ pub struct Config {
     pub compaction: CompactionConfig,
     /// What agents remember of what is no longer shown to them.
     pub memory: MemoryConfig,
+    /// What a million tokens of a model cost, in US dollars, by the model's id; it comes before what is known of it.
+    pub prices: BTreeMap<String, Price>,
     /// The default model of each provider.
     pub models: ModelsConfig,
     /// Where providers are reached.
@@ -95,6 +97,8 @@ pub struct BudgetConfig {
     pub max_duration: Option<Span>,
     /// Tool calls.
     pub max_tool_calls: Option<u32>,
+    /// US dollars, as far as the model's price is known.
+    pub max_cost_usd: Option<Usd>,
 }
 
 /// How failing model calls are retried.
@@ -229,6 +233,7 @@ impl BudgetConfig {
             max_tokens: self.max_tokens,
             max_duration_secs: self.max_duration.map(|span| span.0.as_secs().max(1)),
             max_tool_calls: self.max_tool_calls,
+            max_cost_usd: self.max_cost_usd,
         }
     }
 }

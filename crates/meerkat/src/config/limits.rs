@@ -1,6 +1,6 @@
 //! What may be used up at most, whatever a run asks for.
 
-use meerkat_core::BudgetLimits;
+use meerkat_core::{BudgetLimits, Usd};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,8 @@ pub struct LimitsConfig {
     pub budget: Option<u64>,
     /// Time of any run, whatever it asks for.
     pub max_duration: Option<Span>,
+    /// US dollars of any run, whatever it asks for, as far as its model's price is known.
+    pub max_cost_usd: Option<Usd>,
     /// Sessions that one process runs at once; 100000 if not set.
     pub max_sessions: Option<usize>,
     /// Bytes of a text in a reply; a longer one is shown as its head and tail and kept whole as a blob.
@@ -25,7 +27,13 @@ pub struct LimitsConfig {
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        Self { budget: None, max_duration: None, max_sessions: None, max_reply_bytes: 100 * 1024 }
+        Self {
+            budget: None,
+            max_duration: None,
+            max_cost_usd: None,
+            max_sessions: None,
+            max_reply_bytes: 100 * 1024,
+        }
     }
 }
 
@@ -48,6 +56,10 @@ impl LimitsConfig {
             max_tokens: lower(limits.max_tokens, self.budget),
             max_duration_secs: lower(limits.max_duration_secs, most),
             max_tool_calls: limits.max_tool_calls,
+            max_cost_usd: match (limits.max_cost_usd, self.max_cost_usd) {
+                (Some(asked), Some(most)) => Some(asked.min(most)),
+                (asked, most) => asked.or(most),
+            },
         }
     }
 }

@@ -62,6 +62,7 @@ const fn budget(kind: BudgetType) -> &'static str {
         BudgetType::Tokens => "token",
         BudgetType::Time => "time",
         BudgetType::ToolCalls => "tool call",
+        BudgetType::Cost => "cost",
     }
 }
 

@@ -202,6 +202,8 @@ pub(super) async fn reply(runtime: &Runtime, result: RunResult) -> RunReply {
             pending_tool_calls: Bounds::of(runtime).await.arguments(pending).await,
             session_ref,
             model,
+            usage: report.usage,
+            cost_usd: report.cost,
         }));
     }
     let last_output = done.extraction_error.as_ref().map_or(0, |error| error.last_output.len());
@@ -225,6 +227,7 @@ pub(super) async fn reply(runtime: &Runtime, result: RunResult) -> RunReply {
         blob_id: answer.whole,
         model,
         usage: report.usage,
+        cost_usd: report.cost,
         warnings,
         terminal_cause_kind: done.cause,
     }))

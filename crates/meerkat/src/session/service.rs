@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use meerkat_core::run::{LastRun, Progress, StoredCall};
-use meerkat_core::{Message, OutputSchema, Provider, SessionId, Timestamp, ToolCall, ToolRoute, Usage};
+use meerkat_core::{Message, OutputSchema, Provider, SessionId, Timestamp, ToolCall, ToolRoute, Usage, Usd};
 use meerkat_store::{Archived, Backend, Change, Guard, SessionQuery, SessionRow, Transaction};
 
 use super::options::{NewSessionOptions, RunControl, RunResult, TurnOptions};
@@ -44,6 +44,8 @@ pub struct SessionView {
     pub provider: Provider,
     /// What it used.
     pub usage: Usage,
+    /// What that cost, as far as prices were known.
+    pub cost: Usd,
     /// What it can be found by.
     pub labels: BTreeMap<String, String>,
     /// Its latest run.
@@ -299,6 +301,7 @@ impl SessionService {
             model: settings.model,
             provider: settings.provider,
             usage: progress.usage,
+            cost: progress.cost,
             labels: row.labels.clone(),
             last_run: progress.last_run,
         })

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use meerkat_contracts::ToolHandler;
 use meerkat_core::run::{Completion, Outcome, Run, RunSettings};
 use meerkat_core::{
-    AgentEvent, CompactionPolicy, HookSet, Model, ModelInfo, ModelRequest, RunId, SessionId, ToolDef,
+    AgentEvent, CompactionPolicy, HookSet, Model, ModelInfo, ModelRequest, Price, RunId, SessionId, ToolDef,
     ToolRoute, ToolSource,
 };
+use meerkat_providers::PriceTable;
 use meerkat_store::{Change, Guard, Transaction};
 use serde_json::Value;
 use tokio::task::JoinError;
@@ -48,9 +49,15 @@ impl Shared {
             resumable: true,
         };
         let model_id = found.settings.model.clone();
+        let unpriced = turn.budget.max_cost_usd.is_some() && self.price(&config, &model_id).is_none();
         let info = found.served.model.info();
         let mut warnings: Vec<_> = found.served.warning.iter().cloned().collect();
         warnings.extend(params::left_out(info, found.settings.provider_params.as_ref()));
+        if unpriced {
+            warnings.push(format!(
+                "`max_cost_usd` has no effect: no price of `{model_id}` is known; set one in `prices` of the config"
+            ));
+        }
         let schema_warnings = found.schema_warnings.clone();
         let interrupt = CancellationToken::new();
         let taught = self.teach(&found.settings, &turn, &config, asides).await;
@@ -86,6 +93,11 @@ impl Shared {
                 Ok(RunResult { session_id: session.id, model: model_id, warnings, schema_warnings, report })
             }
         }
+    }
+
+    /// Returns what a model costs: what the config says, or else what is known of it.
+    fn price(&self, config: &Config, model: &str) -> Option<Price> {
+        config.prices.get(model).copied().or_else(|| PriceTable::built_in().price(model))
     }
 
     /// Says whether a session will take another prompt: it does unless it is archived or just about to be.
@@ -180,6 +192,7 @@ impl Shared {
             provider: model.info().provider,
             max_steps: config.agent.max_turns.unwrap_or(100),
             budget,
+            price: self.price(&config, &model.info().id),
             warn_at: config.agent.budget_warning_threshold as f32,
             retry: config.retry.policy(),
             extraction_retries: judge.is_some().then_some(retries),

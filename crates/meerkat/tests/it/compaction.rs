@@ -212,7 +212,7 @@ async fn two_thousand_steps_on_a_small_window_never_fail() {
     // Results of all lengths, now and then one that is longer than the whole window.
     let work = FnTool::new("work", async |invocation: Invocation| {
         let step = invocation.call.args["step"].as_u64().unwrap_or_default();
-        let words = if step % 97 == 0 { 5000 } else { step * 37 % 900 };
+        let words = if step.is_multiple_of(97) { 5000 } else { step * 37 % 900 };
         ToolOutput::text("result ".repeat(usize::try_from(words).unwrap_or_default()))
     });
     let options = RuntimeOptions {

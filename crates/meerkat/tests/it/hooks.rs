@@ -14,12 +14,13 @@ use serde_json::{Value, json};
 use crate::world::{World, call, client_tool, kind, object, say, text, then};
 
 /// A program in Python that is told what happens.
+#[expect(clippy::needless_pass_by_value, reason = "a test reads better so")]
 fn python(rest: Value, program: &str) -> Value {
     let runtime = json!({"type": "command", "command": "/usr/bin/python3", "args": ["-c", program]});
-    with(rest, runtime)
+    with(&rest, &runtime)
 }
 
-fn with(rest: Value, runtime: Value) -> Value {
+fn with(rest: &Value, runtime: &Value) -> Value {
     let mut entry = json!({"id": "h", "timeout_ms": 20_000, "runtime": runtime});
     for (key, value) in rest.as_object().unwrap() {
         entry[key] = value.clone();
@@ -193,7 +194,7 @@ async fn an_address_is_a_hook_too() {
     let server = Server::new([("200 OK", refusal.to_string())]);
     let url = format!("{}/check", server.address());
     let runtime = json!({"type": "http", "url": url, "headers": {"x-token": "canary"}});
-    let world = hooked([], json!([with(guard("run_started"), runtime)])).await;
+    let world = hooked([], json!([with(&guard("run_started"), &runtime)])).await;
     assert_eq!(world.create(say("go")).await.unwrap_err().to_string(), "the hook `h` refused: no");
     let seen = &server.seen()[0];
     assert!(seen.head.starts_with("POST /check ") && seen.head.contains("x-token: canary"), "{}", seen.head);

@@ -7,6 +7,7 @@
 
 mod images;
 mod params;
+mod prices;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -19,6 +20,7 @@ use serde::Deserialize;
 
 pub use images::image_models;
 pub use params::params_schema;
+pub use prices::PriceTable;
 pub use view::{BetaHeader, ModelEntry, ModelTier, ProfileEntry, ProviderGroup};
 
 static BUILT_IN: LazyLock<Catalogue> = LazyLock::new(|| {

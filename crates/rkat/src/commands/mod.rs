@@ -2,6 +2,7 @@
 
 mod blob;
 mod config;
+mod doctor;
 mod hub;
 mod image;
 mod mcp;
@@ -12,6 +13,7 @@ mod run;
 mod serve;
 mod session;
 mod skill;
+mod usage;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -43,6 +45,8 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Trust { remove: false } => mcp::trust(&scope),
         Command::Trust { remove: true } => mcp::distrust(&scope),
         Command::Image(args) => image::image(&scope, *args).await,
+        Command::Usage { by, json } => usage::usage(&scope, by, json).await,
+        Command::Doctor { json } => doctor::doctor(&scope, json).await,
         Command::Capabilities => {
             let runtime = open_known(&scope)?;
             print_json(&call(&runtime, "meerkat_capabilities", json!({})).await?);

@@ -144,6 +144,7 @@ fn turn(args: &RunArgs, prompt: String) -> Result<TurnOptions, CliError> {
             max_tokens: args.max_total_tokens,
             max_duration_secs: args.max_duration.map(|span| span.0.as_secs().max(1)),
             max_tool_calls: args.max_tool_calls,
+            max_cost_usd: args.max_cost,
         },
         ..TurnOptions::default()
     })
@@ -342,6 +343,8 @@ fn as_json(runtime: &Runtime, result: &RunResult) -> Value {
                 "resumable": true,
                 "pending_tool_calls": calls,
                 "model": result.model,
+                "usage": report.usage,
+                "cost_usd": report.cost,
             })
         }
         Outcome::Completed(done) => json!({
@@ -351,6 +354,7 @@ fn as_json(runtime: &Runtime, result: &RunResult) -> Value {
             "turns": report.steps,
             "tool_calls": report.tool_calls,
             "usage": report.usage,
+            "cost_usd": report.cost,
             "structured_output": done.structured_output,
             "extraction_error": done.extraction_error,
             "schema_warnings": (!result.schema_warnings.is_empty()).then_some(&result.schema_warnings),

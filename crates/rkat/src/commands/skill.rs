@@ -123,7 +123,7 @@ async fn settle(skills: &Skills, scope: &ScopeArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-async fn snapshot(scope: &ScopeArgs) -> Result<Arc<Snapshot>, CliError> {
+pub(super) async fn snapshot(scope: &ScopeArgs) -> Result<Arc<Snapshot>, CliError> {
     // It may come later, but who asks for a folder by name expects it to be there.
     for missing in scope.skill_dir.iter().filter(|folder| !folder.exists()) {
         out::say(&format!("warning: there is no folder `{}` (--skill-dir)", missing.display()));

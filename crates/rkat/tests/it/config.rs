@@ -42,11 +42,22 @@ fn the_config_is_shown_with_its_defaults() {
     [skills.identity]
     remaps = []
 
+    [hooks]
+    default_timeout_ms = 5000
+    payload_max_bytes = 131072
+    background_max_concurrency = 32
+    client_overrides = false
+    entries = []
+
     [compaction]
     auto_compact_threshold = 100000
     recent_turn_budget = 4
     max_summary_tokens = 4096
     min_turns_between_compactions = 3
+
+    [memory]
+    enabled = true
+    scope = "session"
 
     [provider_tools.anthropic]
     web_search = true

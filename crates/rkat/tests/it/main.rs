@@ -12,6 +12,8 @@ mod config;
 #[cfg(test)]
 mod docs;
 #[cfg(test)]
+mod doctor;
+#[cfg(test)]
 mod endings;
 #[cfg(test)]
 mod failures;

@@ -39,6 +39,7 @@ fn json_has_everything() {
         "input_tokens": 64,
         "output_tokens": 2
       },
+      "cost_usd": null,
       "structured_output": null,
       "extraction_error": null,
       "schema_warnings": null,

@@ -37,9 +37,11 @@ fn skills_are_listed_and_what_is_left_out_is_told() {
         .map(|skill| json!([skill["name"], skill["source"]["display_name"], skill["is_active"]]))
         .collect();
     let expected = [
+        json!(["hook-authoring", "embedded", true]),
         json!(["mcp-server-setup", "embedded", true]),
         json!(["meerkat-cli-reference", "embedded", true]),
         json!(["meerkat-platform", "embedded", true]),
+        json!(["memory-retrieval", "embedded", true]),
         json!(["pdf", "project-agent", true]),
         json!(["pdf", "project", false]),
         json!(["session-management", "embedded", true]),

@@ -269,7 +269,7 @@ fn any_settings() -> impl Strategy<Value = RunSettings> {
     (budget, prop::option::of(0u32..3), any::<bool>(), 1u32..8, any_hooks()).prop_map(
         |((max_tokens, max_tool_calls), extraction_retries, compacts, max_steps, hooks)| RunSettings {
             hooks,
-            budget: BudgetLimits { max_tokens, max_tool_calls, max_duration_secs: None },
+            budget: BudgetLimits { max_tokens, max_tool_calls, ..BudgetLimits::default() },
             extraction_retries,
             compaction: compacts.then(compaction),
             max_steps,

@@ -7,8 +7,8 @@ use serde_json::json;
 use super::world::{Bench, Durable, Waiting, answer, call, compaction, model_error, prompt, settings, text};
 use crate::run::{Completion, Failure, Input, LastRun, OpeningError, Outcome, RunEnd, RunInput, Stop};
 use crate::{
-    AgentEvent, BudgetLimits, Content, ErrorClass, Message, ModelErrorKind, TerminalCause, ToolOutput,
-    ToolResult, Usage,
+    AgentEvent, BudgetLimits, Content, ErrorClass, Message, ModelErrorKind, Price, TerminalCause, ToolOutput,
+    ToolResult, Usage, Usd,
 };
 
 fn done(id: &str, output: &str) -> Input {
@@ -31,6 +31,32 @@ fn results(durable: &Durable) -> Vec<Vec<String>> {
 
 fn completed(text: &str) -> Outcome {
     Outcome::Completed(Completion { text: text.to_owned(), ..Completion::default() })
+}
+
+#[test]
+fn money_is_a_budget_like_any_other() {
+    let dollars = |dollars: f64| Usd::from_dollars(dollars).unwrap();
+    let nothing = Usd::default();
+    // Ten tokens read and five written cost 20 cents.
+    let price = Price {
+        input: dollars(10_000.0),
+        output: dollars(20_000.0),
+        cache_write: nothing,
+        cache_read: nothing,
+    };
+    let budget = BudgetLimits { max_cost_usd: Some(dollars(0.25)), ..BudgetLimits::default() };
+    let settings = crate::run::RunSettings { price: Some(price), budget, ..settings() };
+    let mut bench = Bench::new(settings, Durable::default(), prompt("go"));
+    bench.go();
+    bench.feed(answer(vec![call("a", "alpha")]));
+    assert_eq!(bench.feed(done("a", "x")), Waiting::Model, "there is money left");
+    assert_eq!(bench.feed(answer(vec![call("b", "alpha")])), Waiting::End, "and now there is none");
+    let report = bench.report.as_ref().unwrap();
+    let Outcome::Completed(ended) = &report.outcome else { panic!("{report:?}") };
+    assert_eq!((ended.cause, report.cost), (Some(TerminalCause::BudgetExhausted), Some(dollars(0.4))));
+    assert_eq!(bench.durable.progress.cost, dollars(0.4));
+    let warnings = bench.event_types().iter().filter(|name| *name == "budget_warning").count();
+    assert_eq!(warnings, 2, "at the threshold and at the limit");
 }
 
 #[test]

@@ -108,6 +108,7 @@ pub(super) fn settings() -> RunSettings {
         provider: Provider::Other,
         max_steps: 8,
         budget: BudgetLimits::default(),
+        price: None,
         warn_at: 0.8,
         retry: RetryPolicy::default(),
         extraction_retries: None,

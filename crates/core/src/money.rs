@@ -1,0 +1,106 @@
+//! Money: what a model costs, and what was spent. Counted in millionths of a dollar, so that sums are exact.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::Usage;
+
+const MICROS: f64 = 1_000_000.0;
+
+/// An amount of US dollars; on the wire a number such as `0.25`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Usd(u64);
+
+impl Usd {
+    /// Makes an amount of millionths.
+    #[must_use]
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros)
+    }
+
+    /// Returns the amount in millionths.
+    #[must_use]
+    pub const fn micros(self) -> u64 {
+        self.0
+    }
+
+    /// Reads an amount; `None` where it is none.
+    #[must_use]
+    pub fn from_dollars(dollars: f64) -> Option<Self> {
+        (0.0..1e12).contains(&dollars).then(|| Self((dollars * MICROS).round() as u64))
+    }
+
+    /// Says whether it is nothing.
+    #[must_use]
+    pub const fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl AddAssign for Usd {
+    fn add_assign(&mut self, other: Self) {
+        self.0 = self.0.saturating_add(other.0);
+    }
+}
+
+impl fmt::Display for Usd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "${:.4}", self.0 as f64 / MICROS)
+    }
+}
+
+impl Serialize for Usd {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.0 as f64 / MICROS)
+    }
+}
+
+impl<'de> Deserialize<'de> for Usd {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let dollars = f64::deserialize(deserializer)?;
+        Self::from_dollars(dollars)
+            .ok_or_else(|| serde::de::Error::custom(format!("`{dollars}` is no amount of dollars")))
+    }
+}
+
+impl JsonSchema for Usd {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Usd".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "number", "minimum": 0 })
+    }
+}
+
+/// What a million tokens cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// Read.
+    pub input: Usd,
+    /// Written.
+    pub output: Usd,
+    /// Written to the provider's cache.
+    #[serde(default)]
+    pub cache_write: Usd,
+    /// Read from the provider's cache.
+    #[serde(default)]
+    pub cache_read: Usd,
+}
+
+impl Price {
+    /// Says what a usage costs.
+    #[must_use]
+    pub fn cost(self, usage: Usage) -> Usd {
+        let part = |tokens: u64, price: Usd| u128::from(tokens) * u128::from(price.0);
+        let total = part(usage.input_tokens, self.input)
+            + part(usage.output_tokens, self.output)
+            + part(usage.cache_creation_tokens.unwrap_or(0), self.cache_write)
+            + part(usage.cache_read_tokens.unwrap_or(0), self.cache_read);
+        Usd(u64::try_from(total / 1_000_000).unwrap_or(u64::MAX))
+    }
+}

@@ -1,0 +1,189 @@
+//! `rkat doctor`: what is right and what is not, with what to do. It looks and starts nothing, and tells of secrets only
+//! that they are there.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use meerkat::skill::Effect;
+use meerkat::{HookRuntime, Runtime, key_variables};
+use serde_json::{Value, json};
+
+use super::{open, print_json, skill};
+use crate::args::ScopeArgs;
+use crate::env;
+use crate::error::CliError;
+use crate::out;
+use crate::servers;
+
+/// How one thing is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Health {
+    Ok,
+    Warning,
+    Fault,
+}
+
+#[derive(Debug)]
+struct Finding {
+    check: &'static str,
+    health: Health,
+    message: String,
+    fix: Option<String>,
+}
+
+impl Finding {
+    fn ok(check: &'static str, message: impl Into<String>) -> Self {
+        Self { check, health: Health::Ok, message: message.into(), fix: None }
+    }
+
+    fn json(&self) -> Value {
+        let health = match self.health {
+            Health::Ok => "ok",
+            Health::Warning => "warning",
+            Health::Fault => "fault",
+        };
+        json!({ "check": self.check, "health": health, "message": self.message, "fix": self.fix })
+    }
+
+    fn bad(check: &'static str, health: Health, message: impl Into<String>, fix: &str) -> Self {
+        Self { check, health, message: message.into(), fix: Some(fix.to_owned()) }
+    }
+}
+
+pub(super) async fn doctor(scope: &ScopeArgs, json: bool) -> Result<ExitCode, CliError> {
+    let mut findings = vec![keys()];
+    match open(scope) {
+        Ok(runtime) => {
+            findings.push(store(&runtime));
+            findings.extend(config(&runtime).await);
+        }
+        Err(error) => {
+            let fix = "repair or delete the realm (`rkat realm delete`), or choose another with `--realm`";
+            findings.push(Finding::bad("store", Health::Fault, error.body().message, fix));
+        }
+    }
+    findings.extend(mcp_servers(scope));
+    findings.extend(skills(scope).await);
+    let healthy = findings.iter().all(|finding| finding.health != Health::Fault);
+    if json {
+        print_json(
+            &json!({ "healthy": healthy, "checks": findings.iter().map(Finding::json).collect::<Vec<_>>() }),
+        );
+    } else {
+        findings.iter().for_each(print);
+    }
+    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print(finding: &Finding) {
+    let mark = match finding.health {
+        Health::Ok => "ok     ",
+        Health::Warning => "warning",
+        Health::Fault => "fault  ",
+    };
+    out::line(&format!("{mark}  {}: {}", finding.check, finding.message));
+    if let Some(fix) = &finding.fix {
+        out::line(&format!("         fix: {fix}"));
+    }
+}
+
+fn keys() -> Finding {
+    let set: Vec<_> = key_variables()
+        .into_iter()
+        .filter(|(name, _)| env::secret(name).is_some_and(|key| !key.trim().is_empty()))
+        .map(|(name, provider)| format!("{provider} ({name})"))
+        .collect();
+    if set.is_empty() {
+        let fix = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY";
+        return Finding::bad("keys", Health::Warning, "there is no key: the offline model answers", fix);
+    }
+    Finding::ok("keys", format!("there are keys for {}", set.join(", ")))
+}
+
+fn store(runtime: &Runtime) -> Finding {
+    let Some(paths) = runtime.realm().paths() else {
+        return Finding::ok("store", format!("realm `{}` is in memory", runtime.realm().id()));
+    };
+    match meerkat::check_database(&paths.database) {
+        Ok(()) => Finding::ok("store", format!("{} is whole", paths.database.display())),
+        Err(error) => {
+            let fix = "restore the realm from a copy, or delete it with `rkat realm delete`";
+            Finding::bad("store", Health::Fault, error.to_string(), fix)
+        }
+    }
+}
+
+async fn config(runtime: &Runtime) -> Vec<Finding> {
+    let current = match runtime.config().get().await {
+        Ok(current) => current,
+        Err(error) => {
+            let fix = "write a config that fits with `rkat config set`";
+            return vec![Finding::bad("config", Health::Fault, error.to_string(), fix)];
+        }
+    };
+    let mut findings = vec![Finding::ok("config", format!("generation {} can be read", current.generation))];
+    for hook in current.config.hooks.entries.iter().filter(|hook| hook.enabled) {
+        let missing = match &hook.runtime {
+            HookRuntime::Command { command, .. } if !is_found(command) => {
+                format!("the program `{command}` of the hook `{}` is not there", hook.id)
+            }
+            HookRuntime::InProcess { name } => {
+                format!("the hook `{}` is the function `{name}`, which this program does not have", hook.id)
+            }
+            HookRuntime::Command { .. } | HookRuntime::Http { .. } => continue,
+        };
+        let fix = "install it, or change `hooks.entries` with `rkat config patch`";
+        findings.push(Finding::bad("hooks", Health::Fault, missing, fix));
+    }
+    findings
+}
+
+fn is_found(command: &str) -> bool {
+    if command.contains('/') {
+        return Path::new(command).is_file();
+    }
+    let path = env::secret("PATH").unwrap_or_default();
+    path.split(':')
+        .filter(|folder| !folder.is_empty())
+        .any(|folder| Path::new(folder).join(command).is_file())
+}
+
+fn mcp_servers(scope: &ScopeArgs) -> Vec<Finding> {
+    let loaded = match servers::files(scope).load() {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            let fix = "mend the file, or write it anew with `rkat mcp add`";
+            return vec![Finding::bad("servers", Health::Fault, error.to_string(), fix)];
+        }
+    };
+    let mut findings =
+        vec![Finding::ok("servers", format!("{} MCP servers are known", loaded.entries.servers.len()))];
+    let fix = "mend the entry; `rkat mcp test NAME` tries a server";
+    findings.extend(
+        loaded
+            .entries
+            .problems
+            .iter()
+            .map(|problem| Finding::bad("servers", Health::Fault, problem.to_string(), fix)),
+    );
+    findings
+}
+
+async fn skills(scope: &ScopeArgs) -> Vec<Finding> {
+    let snapshot = match skill::snapshot(scope).await {
+        Ok(snapshot) => snapshot,
+        Err(error) => {
+            let fix = "see `rkat skill list`";
+            return vec![Finding::bad("skills", Health::Fault, error.body().message, fix)];
+        }
+    };
+    let mut findings =
+        vec![Finding::ok("skills", format!("{} skills can be used", snapshot.active().count()))];
+    // What came with the program and needs what is switched off is as it should be.
+    let wrong = snapshot.problems().iter().filter(|problem| problem.effect != Effect::Withheld);
+    findings.extend(wrong.map(|problem| {
+        let message = format!("{}: {}", problem.path.display(), problem.reason);
+        Finding::bad("skills", Health::Warning, message, &problem.fix)
+    }));
+    findings
+}
