@@ -7,6 +7,7 @@
 //! Libraries here do not print, do not read the environment and do not panic.
 
 mod bound;
+mod builtins;
 mod clock;
 mod config;
 mod error;
@@ -31,9 +32,9 @@ pub use clock::SystemClock;
 pub use config::{
     AgentConfig, ApiStyle, BudgetConfig, CallTimeout, CompactionConfig, Config, ConfigAccess, ConfigChange,
     ConfigService, CurrentConfig, GitRefType, GoogleSearchConfig, LimitsConfig, ModelsConfig, ProviderConfig,
-    ProviderToolsConfig, ProvidersConfig, RetryConfig, SelfHostedConfig, SelfHostedModel, SelfHostedServer,
-    SelfHostedTransport, SkillIdentity, SkillRemap, SkillRepository, SkillsConfig, Span, SpanError,
-    ToolsConfig, WebSearchConfig,
+    ProviderToolsConfig, ProvidersConfig, RetryConfig, SandboxMode, SecurityMode, SelfHostedConfig,
+    SelfHostedModel, SelfHostedServer, SelfHostedTransport, ShellConfig, SkillIdentity, SkillRemap,
+    SkillRepository, SkillsConfig, Span, SpanError, ToolsConfig, WebSearchConfig,
 };
 pub use error::{Error, SessionRef};
 pub use events::progress;
@@ -46,6 +47,7 @@ pub use meerkat_core::{
 /// The MCP client.
 #[cfg(feature = "mcp")]
 pub use meerkat_mcp as mcp;
+pub use meerkat_process::supervise;
 /// The catalogue of skills.
 #[cfg(feature = "skills")]
 pub use meerkat_skills as skill;
@@ -53,6 +55,7 @@ pub use meerkat_store::{
     Archived, Backend, Blob, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, SessionQuery,
     UnknownBackend,
 };
+pub use meerkat_tools::{TimeZone, ToolboxOptions};
 pub use providers::{SecretSource, key_variables};
 pub use runtime::{Runtime, RuntimeOptions};
 pub use scope::{RealmScope, Surroundings, Unnamed};

@@ -70,6 +70,9 @@ pub trait Store: Send + Sync {
     /// Reads a blob.
     fn blob(&self, id: BlobId) -> Reply<'_, Option<Blob>>;
 
+    /// Reads the tasks of a session, in the order in which they were made.
+    fn tasks(&self, id: SessionId) -> Reply<'_, Vec<Vec<u8>>>;
+
     /// Lists the sessions that this store leases and that somebody asked to interrupt.
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>>;
 }

@@ -39,6 +39,7 @@ struct Session {
     progress: Vec<u8>,
     messages: Vec<Vec<u8>>,
     calls: Vec<CallRow>,
+    tasks: Vec<(String, Vec<u8>)>,
     // Survives the lease: the next one must have a greater number.
     fence: u64,
     lease: Option<Lease>,
@@ -97,6 +98,13 @@ impl Store for MemoryStore {
 
     fn blob(&self, id: BlobId) -> Reply<'_, Option<Blob>> {
         self.read(move |state| state.blobs.get(&id).cloned())
+    }
+
+    fn tasks(&self, id: SessionId) -> Reply<'_, Vec<Vec<u8>>> {
+        self.read(move |state| {
+            let tasks = state.sessions.get(&id).into_iter().flat_map(|session| &session.tasks);
+            tasks.map(|(_, task)| task.clone()).collect()
+        })
     }
 
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>> {

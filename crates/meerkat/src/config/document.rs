@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::limits::{LEAST_REPLY_BYTES, LimitsConfig};
 use super::providers::{ModelsConfig, ProviderToolsConfig, ProvidersConfig, SelfHostedConfig};
+use super::shell::ShellConfig;
 use super::skills::SkillsConfig;
 use super::span::{CallTimeout, Span};
 
@@ -30,6 +31,8 @@ pub struct Config {
     pub retry: RetryConfig,
     /// Tools.
     pub tools: ToolsConfig,
+    /// How shell commands are run.
+    pub shell: ShellConfig,
     /// Skills.
     pub skills: SkillsConfig,
     /// When long conversations are shortened.
@@ -297,6 +300,7 @@ impl Config {
                 POSITIVE,
             ),
             (self.tools.max_concurrent == 0, "tools.max_concurrent", POSITIVE),
+            (self.shell.timeout_secs == 0, "shell.timeout_secs", POSITIVE),
             (self.compaction.auto_compact_threshold == 0, "compaction.auto_compact_threshold", POSITIVE),
             (self.compaction.recent_turn_budget == 0, "compaction.recent_turn_budget", POSITIVE),
             (self.compaction.max_summary_tokens == 0, "compaction.max_summary_tokens", POSITIVE),

@@ -7,6 +7,7 @@ mod change;
 mod document;
 mod limits;
 mod providers;
+mod shell;
 mod skills;
 mod span;
 
@@ -23,6 +24,7 @@ pub use providers::{
     ApiStyle, GoogleSearchConfig, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig,
     SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport, WebSearchConfig,
 };
+pub use shell::{SandboxMode, SecurityMode, ShellConfig};
 pub use skills::{GitRefType, SkillIdentity, SkillRemap, SkillRepository, SkillsConfig};
 pub use span::{CallTimeout, Span, SpanError};
 

@@ -15,7 +15,7 @@ mod streams;
 mod teach;
 
 pub(crate) use live::LiveRuns;
-pub(crate) use record::message;
+pub(crate) use record::{SessionSettings, message};
 
 pub use events::EventSink;
 pub use options::{NewSessionOptions, RunControl, RunResult, ToolOverlay, TurnOptions};

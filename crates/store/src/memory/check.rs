@@ -70,6 +70,7 @@ impl<'a> Outlook<'a> {
             | Change::Append { session, .. }
             | Change::PutSettings { session, .. }
             | Change::PutProgress { session, .. }
+            | Change::PutTask { session, .. }
             | Change::Archive { session, .. } => self.require(*session),
             Change::Forget(session) => self.forget(*session),
             Change::OpenCalls { session, calls } => {

@@ -14,7 +14,8 @@ use super::fault::storage;
 use crate::{Error, files};
 
 /// What brings the schema from each version to the next.
-const MIGRATIONS: &[&str] = &[include_str!("schema/0001.sql"), include_str!("schema/0002.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("schema/0001.sql"), include_str!("schema/0002.sql"), include_str!("schema/0004.sql")];
 
 /// What a look at the schema found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
