@@ -132,3 +132,6 @@ impl Simple {
         words.join(" ").chars().take(200).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;
