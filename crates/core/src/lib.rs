@@ -8,6 +8,7 @@ mod budget;
 mod clock;
 mod compact;
 mod content;
+mod describe;
 mod error;
 mod event;
 mod fit;
@@ -28,6 +29,7 @@ pub use budget::{BudgetLimits, BudgetType};
 pub use clock::Clock;
 pub use compact::{Compaction, CompactionPolicy, FindLasting, Lasting, estimate_tokens};
 pub use content::{Content, ContentBlock, MediaSource};
+pub use describe::{input_schema, reply_schema};
 pub use error::ErrorKind;
 pub use event::{
     AgentEvent, ErrorClass, ErrorReport, EventEnvelope, EventSource, HookPoint, HookReason, JobStatus,
@@ -51,7 +53,8 @@ pub use money::{Price, Usd};
 pub use retry::{Retry, RetryDecision, RetryFailure, RetryKind, RetryPlan, RetryPolicy};
 pub use schema::{OutputSchema, SchemaCompat, SchemaError};
 pub use tool::{
-    Invocation, Settled, Tool, ToolCall, ToolDef, ToolFailure, ToolOutput, ToolResult, ToolRoute, ToolSource,
+    FinishedJob, Invocation, Settled, Tool, ToolCall, ToolDef, ToolFailure, ToolOutput, ToolResult,
+    ToolRoute, ToolSource,
 };
 pub use transcript::Transcript;
 pub use usage::Usage;

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::event::JobStatus;
 use crate::{AssistantImage, BoxFuture, Content, ContentBlock, RunId, SessionId, ToolConfigChange};
 
 /// What the model is told of a tool.
@@ -192,6 +193,19 @@ pub trait Tool: Send + Sync {
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput>;
 }
 
+/// Work in the background that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinishedJob {
+    /// The job's id.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// How it ended.
+    pub status: JobStatus,
+    /// How it ended, in words.
+    pub detail: String,
+}
+
 /// Where tools come from.
 ///
 /// A run asks again at every step, so a source may change what it offers between two steps, never inside one.
@@ -208,5 +222,10 @@ pub trait ToolSource: Send + Sync {
     /// Returns a notice for the model about tools that are still to come; `None` when all are there.
     fn notice(&self) -> Option<String> {
         None
+    }
+
+    /// Tells of work in the background that ended since it was asked the last time.
+    fn finished(&self) -> Vec<FinishedJob> {
+        Vec::new()
     }
 }

@@ -3,13 +3,15 @@
 //! - `XDG_DATA_HOME`, `HOME`, `APPDATA`: where realms are kept.
 //! - `HOME`, `USERPROFILE`: where the user's skills and file of MCP servers are.
 //! - the rest of the environment: MCP servers get the harmless part of it, and what their entries name.
+//! - `TMPDIR`: where shell commands keep temporary files.
+//! - `TZ`: the time zone of the tool `datetime`.
 //! - `RKAT_TOKEN`: the bearer token that HTTP clients must show.
 
 #![expect(clippy::disallowed_methods, reason = "this is the program's one file that reads the environment")]
 
 use std::path::PathBuf;
 
-use meerkat::{ServerSurroundings, Surroundings};
+use meerkat::{ServerSurroundings, Surroundings, ToolboxOptions};
 
 pub(crate) fn surroundings() -> Surroundings {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -43,6 +45,20 @@ pub(crate) fn servers(project: Option<PathBuf>, home: Option<PathBuf>) -> Server
             .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
             .collect(),
         program: std::env::current_exe().ok(),
+    }
+}
+
+/// Where the built-in tools of agents work: in the project's folder, and never in the folder of realms.
+pub(crate) fn tools(project: Option<PathBuf>, realms: PathBuf) -> ToolboxOptions {
+    let around = servers(project, None);
+    ToolboxOptions {
+        workspace: around.project.or_else(|| surroundings().current_dir),
+        home: around.home,
+        temporary: std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty()).map(PathBuf::from),
+        private: vec![realms],
+        environment: around.environment,
+        supervisor: around.program,
+        zone: meerkat::TimeZone::system(),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::log::Log;
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
-    if let Some(code) = meerkat::mcp::supervise(std::env::args_os()) {
+    if let Some(code) = meerkat::supervise(std::env::args_os()) {
         return code;
     }
     let args = Args::parse();
@@ -43,6 +43,7 @@ fn run(args: Args) -> Result<(), Failure> {
     let scope = args.scope();
     let options = scope.options(Unnamed::Isolated, &env::surroundings(), "rkat-mcp")?;
     let greeting = greeting(&options);
+    let tools = env::tools(project.clone(), options.state_root.clone());
     let log = Log::start();
     let (warnings, runs) = (log.clone(), log.clone());
     let servers = McpServers::new(McpServersOptions {
@@ -59,6 +60,7 @@ fn run(args: Args) -> Result<(), Failure> {
         instance: instance.clone(),
         secrets: Some(Arc::clone(&secrets)),
         servers: Some(Arc::clone(&servers)),
+        tools: tools.clone(),
         ..RuntimeOptions::default()
     };
     let host = Host::on_realm(options, runtime_options, move |warning| {

@@ -26,7 +26,8 @@ pub use auth::{Login, LoginError, LoginOptions, RegisteredClient, TokenLock, Tok
 pub use connect::Era;
 pub use host::{Host, Question};
 pub use login_listener::LoginListener;
-pub use process::{Launcher, SpawnError, supervise};
+pub use meerkat_process::supervise;
+pub use process::{Launcher, SpawnError};
 pub use search::{LoadedTools, SchemaCost, SearchedTools};
 pub use server::{LoginState, ServerState, ServerView, ToolName};
 pub use set::{Change, RequiredError, ServerSet, SessionServers, SetOptions};

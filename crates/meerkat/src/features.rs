@@ -27,7 +27,7 @@ pub(crate) fn declarations() -> Vec<Declaration> {
         CapabilityId::SessionCompaction => built(COMPACTION, "session-compaction"),
         CapabilityId::Hooks => Presence::Always,
         CapabilityId::Builtins => Presence::Gated("tools.builtins_enabled"),
-        CapabilityId::Shell => Presence::Absent("shell"),
+        CapabilityId::Shell => Presence::Gated("tools.shell_enabled"),
         CapabilityId::Comms => Presence::Absent("comms"),
         CapabilityId::MemoryStore if cfg!(feature = "memory-store-session") => {
             Presence::Gated("memory.enabled")

@@ -7,6 +7,7 @@
 //! Libraries here do not print, do not read the environment and do not panic.
 
 mod bound;
+mod builtins;
 mod clock;
 mod config;
 mod error;
@@ -37,8 +38,9 @@ pub use config::{
     AgentConfig, ApiStyle, BudgetConfig, CallTimeout, CompactionConfig, Config, ConfigAccess, ConfigChange,
     ConfigService, CurrentConfig, GitRefType, GoogleSearchConfig, HooksConfig, LimitsConfig, MemoryConfig,
     MemoryScope, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig, RegistryConfig,
-    RegistryScopes, RetryConfig, SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport,
-    SkillIdentity, SkillRemap, SkillRepository, SkillsConfig, Span, SpanError, ToolsConfig, WebSearchConfig,
+    RegistryScopes, RetryConfig, SandboxMode, SecurityMode, SelfHostedConfig, SelfHostedModel,
+    SelfHostedServer, SelfHostedTransport, ShellConfig, SkillIdentity, SkillRemap, SkillRepository,
+    SkillsConfig, Span, SpanError, ToolsConfig, WebSearchConfig,
 };
 pub use error::{Error, SessionRef};
 pub use events::progress;
@@ -55,6 +57,7 @@ pub use meerkat_hub as hub;
 /// The MCP client.
 #[cfg(feature = "mcp")]
 pub use meerkat_mcp as mcp;
+pub use meerkat_process::supervise;
 /// The functions of the registry.
 #[cfg(feature = "registry")]
 pub use meerkat_registry as registered;
@@ -69,6 +72,7 @@ pub use meerkat_store::{
     Archived, Backend, Blob, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, SessionQuery,
     UnknownBackend,
 };
+pub use meerkat_tools::{TimeZone, ToolboxOptions};
 pub use providers::{SecretSource, key_variables};
 #[cfg(feature = "registry")]
 pub use registry::{Contents, HostedHub, HubAt, RealmRegistry};

@@ -11,8 +11,10 @@ use meerkat_core::{
 };
 use meerkat_providers::OFFLINE_MODEL_ID;
 use meerkat_store::{Blob, Realm, Store};
+use meerkat_tools::{Toolbox, ToolboxOptions};
 use tokio::sync::broadcast;
 
+use crate::builtins::StoreShelf;
 use crate::clock::SystemClock;
 use crate::config::{Config, ConfigAccess, ConfigService};
 use crate::events::EventHub;
@@ -38,6 +40,8 @@ pub struct RuntimeOptions {
     /// The MCP servers of its sessions; without them, a session has only those that are added to it.
     #[cfg(feature = "mcp")]
     pub servers: Option<Arc<crate::McpServers>>,
+    /// Where the built-in tools work; without a workspace there are none for files and no shell.
+    pub tools: ToolboxOptions,
     /// Where keys and tokens come from; without it, only models that need none can be used.
     pub secrets: Option<SecretSource>,
     /// Hooks of the process itself, by the names under which the config knows them.
@@ -86,6 +90,7 @@ pub(crate) struct Shared {
     pub(crate) sources: Vec<Arc<dyn ToolSource>>,
     pub(crate) skills: Skills,
     pub(crate) secrets: SecretSource,
+    pub(crate) tools: Toolbox,
     pub(crate) servers: features::Servers,
     pub(crate) registry: features::Registered,
     pub(crate) hooks: HookHost,
@@ -102,7 +107,9 @@ impl Runtime {
         let store = realm.store();
         let clock = options.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let secrets = options.secrets.unwrap_or_else(|| Arc::new(|_: &str| None));
+        let shelf = Arc::new(StoreShelf(Arc::clone(&store)));
         let shared = Shared {
+            tools: Toolbox::new(&options.tools, shelf, Arc::clone(&clock)),
             config: ConfigService::new(Arc::clone(&store)),
             live: LiveRuns::new(Arc::clone(&store), Arc::clone(&clock)),
             events: EventHub::new(Arc::clone(&clock)),
@@ -274,6 +281,7 @@ impl Runtime {
     /// more will come.
     pub async fn shutdown(&self, patience: Duration) {
         self.shared.live.close();
+        self.shared.tools.close();
         self.shared.events.shut();
         let wait = async {
             while self.shared.live.count() > 0 {

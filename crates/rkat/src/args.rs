@@ -261,6 +261,9 @@ pub(crate) struct RunArgs {
     /// Print a structured result that fits this JSON Schema: a file, or the schema itself.
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) schema: Option<String>,
+    /// Which built-in tools the agent has; the config decides if it is left out.
+    #[arg(short = 't', long, value_enum, value_name = "PRESET")]
+    pub(crate) tools: Option<ToolPreset>,
     /// Let the agent use this tool and no others; may be repeated.
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_tool: Vec<String>,
@@ -294,6 +297,31 @@ pub(crate) struct RunArgs {
     /// Start the run when every MCP server is connected or has failed; else their tools come as they are ready.
     #[arg(long)]
     pub(crate) wait_for_mcp: bool,
+}
+
+/// Which built-in tools an agent has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ToolPreset {
+    /// None.
+    None,
+    /// Files of the workspace, patches, tasks, blobs, the time.
+    Safe,
+    /// These and a shell, in its sandbox.
+    Workspace,
+    /// Everything there is.
+    Full,
+}
+
+impl ToolPreset {
+    /// Says whether there are built-in tools.
+    pub(crate) fn builtins(self) -> bool {
+        self != Self::None
+    }
+
+    /// Says whether there is a shell.
+    pub(crate) fn shell(self) -> bool {
+        matches!(self, Self::Workspace | Self::Full)
+    }
 }
 
 /// How a result is printed.

@@ -28,6 +28,8 @@ pub const VARIABLES: &[(&str, &str)] = &[
         "The secret of the client that `rkat mcp login --client-id` names, if it has one.",
     ),
     ("RKAT_TOKEN", "The bearer token that clients of `rkat serve` and `rkat-mcp --http` must show."),
+    ("TMPDIR", "Where shell commands keep temporary files; `/tmp` if it is not set."),
+    ("TZ", "The time zone that the tool `datetime` tells the time in; the machine's if it is not set."),
     ("NO_COLOR", "Set to anything, it turns colours off."),
     ("COLUMNS", "How wide tables may be; without it, 100 columns on a terminal and any width elsewhere."),
 ];
@@ -90,6 +92,16 @@ pub(crate) fn all() -> std::collections::BTreeMap<String, String> {
 /// This program itself.
 pub(crate) fn program() -> Option<PathBuf> {
     std::env::current_exe().ok()
+}
+
+/// The folder for temporary files.
+pub(crate) fn temporary() -> Option<PathBuf> {
+    set("TMPDIR").map(PathBuf::from)
+}
+
+/// The time zone of this machine.
+pub(crate) fn time_zone() -> meerkat::TimeZone {
+    meerkat::TimeZone::system()
 }
 
 /// The token that clients of `rkat serve` must show.

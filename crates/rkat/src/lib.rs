@@ -23,7 +23,7 @@ use crate::args::{Cli, Command, SkillCommand};
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
-    if let Some(code) = meerkat::mcp::supervise(std::env::args_os()) {
+    if let Some(code) = meerkat::supervise(std::env::args_os()) {
         return code;
     }
     let cli = Cli::parse_from(args::with_run(std::env::args_os().collect()));

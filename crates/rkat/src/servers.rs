@@ -23,11 +23,11 @@ pub(crate) fn tokens(args: &ScopeArgs) -> Result<TokenFolder, CliError> {
     Ok(TokenFolder::of(&home))
 }
 
-fn project(args: &ScopeArgs) -> Option<PathBuf> {
+pub(crate) fn project(args: &ScopeArgs) -> Option<PathBuf> {
     args.context_root.clone().or_else(|| env::surroundings().current_dir)
 }
 
-fn home(args: &ScopeArgs) -> Option<PathBuf> {
+pub(crate) fn home(args: &ScopeArgs) -> Option<PathBuf> {
     args.user_config_root.clone().or_else(env::home)
 }
 

@@ -80,6 +80,9 @@ pub trait Store: Send + Sync {
     /// Finds what was remembered, the best first.
     fn recall(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>>;
 
+    /// Reads the tasks of a session, in the order in which they were made.
+    fn tasks(&self, id: SessionId) -> Reply<'_, Vec<Vec<u8>>>;
+
     /// Lists the sessions that this store leases and that somebody asked to interrupt.
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>>;
 

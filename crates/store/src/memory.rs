@@ -43,6 +43,7 @@ struct Session {
     messages: Vec<Vec<u8>>,
     calls: Vec<CallRow>,
     memories: BTreeMap<u64, (Timestamp, String)>,
+    tasks: Vec<(String, Vec<u8>)>,
     // Survives the lease: the next one must have a greater number.
     fence: u64,
     lease: Option<Lease>,
@@ -105,6 +106,13 @@ impl Store for MemoryStore {
 
     fn recall(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>> {
         self.read(move |state| state.recall(&query))
+    }
+
+    fn tasks(&self, id: SessionId) -> Reply<'_, Vec<Vec<u8>>> {
+        self.read(move |state| {
+            let tasks = state.sessions.get(&id).into_iter().flat_map(|session| &session.tasks);
+            tasks.map(|(_, task)| task.clone()).collect()
+        })
     }
 
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>> {

@@ -131,6 +131,10 @@ impl Store for SqliteStore {
         self.read(move |reader| reader.recall(&query))
     }
 
+    fn tasks(&self, id: SessionId) -> Reply<'_, Vec<Vec<u8>>> {
+        self.read(move |reader| reader.tasks(id))
+    }
+
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>> {
         self.read(Reader::interrupts)
     }

@@ -149,6 +149,15 @@ pub enum Change {
     Forget(SessionId),
     /// Replaces the config document; the generation grows by one.
     PutConfig(Vec<u8>),
+    /// Keeps a task of a session, in place of the one with its id if there is one; a new one comes after the others.
+    PutTask {
+        /// The session.
+        session: SessionId,
+        /// The task's id.
+        id: String,
+        /// The encoded task.
+        task: Vec<u8>,
+    },
     /// Keeps a blob; keeping the same one again changes nothing.
     PutBlob(Blob),
     /// Keeps a value under a key; one that is there is replaced and its place among the others stays.

@@ -48,6 +48,7 @@ fn the_config_is_read_with_the_documented_envelope() {
         "limits",
         "retry",
         "tools",
+        "shell",
         "skills",
         "registry",
         "compaction",

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use meerkat_process::GRACE;
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -17,7 +18,6 @@ use tokio::time::{sleep_until, timeout};
 use super::lines::{Line, Lines};
 use super::ring::ProcessLog;
 use super::spawn::{Launcher, SpawnError, Started};
-use super::supervise::GRACE;
 use crate::wire::{MAX_MESSAGE, Pending};
 
 /// How long a supervisor may take: two times for the server, two for what it left behind.

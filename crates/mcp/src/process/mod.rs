@@ -10,9 +10,7 @@ mod child;
 mod lines;
 mod ring;
 mod spawn;
-mod supervise;
 
 pub(crate) use child::StdioChild;
 pub(crate) use ring::ProcessLog;
 pub use spawn::{Launcher, SpawnError};
-pub use supervise::supervise;

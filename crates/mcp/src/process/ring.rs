@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use super::spawn::Started;
-use super::supervise::server_of;
+use meerkat_process::program_of;
 
 /// How many bytes of a server's error stream are kept.
 const KEPT: usize = 16 * 1024;
@@ -28,7 +28,7 @@ impl ProcessLog {
     /// The id of the server's process; that of its supervisor where nobody can tell.
     pub(crate) fn pid(&self) -> Option<u32> {
         let started = self.started?;
-        self.supervised.then(|| server_of(started)).flatten().or(Some(started))
+        self.supervised.then(|| program_of(started)).flatten().or(Some(started))
     }
 
     pub(super) fn append(&self, bytes: &[u8]) {

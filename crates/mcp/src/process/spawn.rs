@@ -5,36 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use meerkat_process::{DEFAULT_PATH, Supervision, harmless};
 use tokio::process::{Child, Command};
-
-use super::supervise::FLAG;
-
-/// What a server gets of the host's environment. Everything else, secrets included, only if its entry says so.
-const PASSED_ON: [&str; 20] = [
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "LOGNAME",
-    "NODE_EXTRA_CA_CERTS",
-    "PATH",
-    "REQUESTS_CA_BUNDLE",
-    "SHELL",
-    "SSL_CERT_DIR",
-    "SSL_CERT_FILE",
-    "TEMP",
-    "TERM",
-    "TMP",
-    "TMPDIR",
-    "TZ",
-    "USER",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-];
-
-/// Where programs are looked up when the environment does not say.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// How servers are started.
 #[derive(Debug, Clone, Default)]
@@ -92,7 +64,7 @@ impl Launcher {
         let mut process = match &self.supervisor {
             Some(supervisor) => {
                 let mut process = Command::new(supervisor);
-                process.arg(FLAG).arg("--").arg(&program);
+                process.args(Supervision::default().arguments(&program));
                 process
             }
             None => Command::new(&program),
@@ -107,10 +79,7 @@ impl Launcher {
     }
 
     fn environment_with(&self, env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-        let mut passed: BTreeMap<_, _> = PASSED_ON
-            .iter()
-            .filter_map(|name| self.environment.get(*name).map(|value| ((*name).to_owned(), value.clone())))
-            .collect();
+        let mut passed = harmless(&self.environment);
         passed.extend(env.clone());
         passed
     }

@@ -40,6 +40,7 @@ pub(super) fn changed(
             return Err(Error::ConfigProtected { key: "hooks".to_owned() });
         }
         check_secrets(&before, &after)?;
+        check_shell(&before, &after)?;
     }
     Ok((document, after))
 }
@@ -184,6 +185,11 @@ fn check_secrets(before: &Config, after: &Config) -> Result<(), Error> {
         Some((key, _)) => Err(Error::ConfigProtected { key }),
         None => Ok(()),
     }
+}
+
+/// Refuses a change of what shell commands may do: it is the owner's machine.
+fn check_shell(before: &Config, after: &Config) -> Result<(), Error> {
+    if before.shell == after.shell { Ok(()) } else { Err(Error::ConfigProtected { key: "shell".to_owned() }) }
 }
 
 fn ways(config: &Config) -> Vec<(String, Way)> {

@@ -14,6 +14,7 @@ use super::limits::{LEAST_REPLY_BYTES, LimitsConfig};
 use super::memory::MemoryConfig;
 use super::providers::{ModelsConfig, ProviderToolsConfig, ProvidersConfig, SelfHostedConfig};
 use super::registry::RegistryConfig;
+use super::shell::ShellConfig;
 use super::skills::SkillsConfig;
 use super::span::{CallTimeout, Span};
 
@@ -33,6 +34,8 @@ pub struct Config {
     pub retry: RetryConfig,
     /// Tools.
     pub tools: ToolsConfig,
+    /// How shell commands are run.
+    pub shell: ShellConfig,
     /// Skills.
     pub skills: SkillsConfig,
     /// Skills and prompts that other programs register.
@@ -315,6 +318,7 @@ impl Config {
             (self.hooks.default_timeout_ms == 0, "hooks.default_timeout_ms", POSITIVE),
             (self.hooks.payload_max_bytes == 0, "hooks.payload_max_bytes", POSITIVE),
             (self.tools.max_concurrent == 0, "tools.max_concurrent", POSITIVE),
+            (self.shell.timeout_secs == 0, "shell.timeout_secs", POSITIVE),
             (self.compaction.auto_compact_threshold == 0, "compaction.auto_compact_threshold", POSITIVE),
             (self.compaction.recent_turn_budget == 0, "compaction.recent_turn_budget", POSITIVE),
             (self.compaction.max_summary_tokens == 0, "compaction.max_summary_tokens", POSITIVE),

@@ -10,6 +10,7 @@ mod limits;
 mod memory;
 mod providers;
 mod registry;
+mod shell;
 mod skills;
 mod span;
 
@@ -29,6 +30,7 @@ pub use providers::{
     SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport, WebSearchConfig,
 };
 pub use registry::{RegistryConfig, RegistryScopes};
+pub use shell::{SandboxMode, SecurityMode, ShellConfig};
 pub use skills::{GitRefType, SkillIdentity, SkillRemap, SkillRepository, SkillsConfig};
 pub use span::{CallTimeout, Span, SpanError};
 

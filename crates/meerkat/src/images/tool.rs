@@ -5,17 +5,16 @@ use std::sync::Arc;
 use meerkat_contracts::ImageInput;
 use meerkat_core::{
     BoxFuture, Content, ContentBlock, Invocation, MediaSource, Tool, ToolDef, ToolFailure, ToolOutput,
-    ToolSource,
+    ToolSource, input_schema,
 };
 use schemars::JsonSchema;
-use schemars::generate::Contract;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Made, make};
 use crate::Error;
 use crate::config::Config;
-use crate::ops::{decode, schema};
+use crate::ops::decode;
 use crate::runtime::Shared;
 
 /// The arguments of the tool.
@@ -34,7 +33,7 @@ pub(crate) fn source(shared: &Arc<Shared>, config: &Config) -> Option<Arc<dyn To
             "Make a picture from a description, or change one. The result names the picture by a blob id; \
             the picture itself becomes part of the conversation."
                 .to_owned(),
-        input_schema: schema::<Arguments>(Contract::Deserialize),
+        input_schema: input_schema::<Arguments>(),
     };
     let tool = GenerateImage { def, shared: Arc::clone(shared), config: config.clone() };
     Some(Arc::new(Offer(Arc::new(tool))))

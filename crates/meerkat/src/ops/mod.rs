@@ -26,9 +26,9 @@ use std::future::Future;
 use std::sync::OnceLock;
 
 use jsonschema::Validator;
-use meerkat_core::{BoxFuture, SessionId};
-use schemars::generate::{Contract, SchemaSettings};
-use schemars::{JsonSchema, SchemaGenerator};
+use meerkat_core::{BoxFuture, SessionId, input_schema, reply_schema};
+use schemars::JsonSchema;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -134,8 +134,8 @@ impl Operation {
             title: H::TITLE,
             doc: H::DOC,
             impact: H::IMPACT,
-            input_schema: || schema::<H::Input>(Contract::Deserialize),
-            output_schema: || schema::<H::Output>(Contract::Serialize),
+            input_schema: input_schema::<H::Input>,
+            output_schema: reply_schema::<H::Output>,
             judge: OnceLock::new(),
             call: |call, arguments, misfit| {
                 Box::pin(async move {
@@ -208,38 +208,4 @@ fn dotted(pointer: &str) -> String {
 pub(crate) fn decode<T: DeserializeOwned>(arguments: Value) -> Result<T, Error> {
     serde_path_to_error::deserialize(arguments)
         .map_err(|error| Error::Arguments(at_path(&error.path().to_string(), &error.inner().to_string())))
-}
-
-/// Takes the widths of numbers out of a schema: clients that do not know them warn of every one.
-fn drop_formats(schema: &mut Value) {
-    const WIDTHS: [&str; 12] = [
-        "int8", "int16", "int32", "int64", "int", "uint8", "uint16", "uint32", "uint64", "uint", "float",
-        "double",
-    ];
-    match schema {
-        Value::Array(items) => items.iter_mut().for_each(drop_formats),
-        Value::Object(object) => {
-            if object.get("format").and_then(Value::as_str).is_some_and(|format| WIDTHS.contains(&format)) {
-                object.shift_remove("format");
-            }
-            object.values_mut().for_each(drop_formats);
-        }
-        _ => {}
-    }
-}
-
-/// Makes a self-contained schema: clients do not follow references.
-pub(crate) fn schema<T: JsonSchema>(contract: Contract) -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.contract = contract;
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let mut value = SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value();
-    drop_formats(&mut value);
-    if let Some(root) = value.as_object_mut() {
-        root.shift_remove("title");
-        root.shift_remove("description");
-    }
-    value
 }

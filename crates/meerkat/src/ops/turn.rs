@@ -27,6 +27,8 @@ macro_rules! turn_options {
             provider_params: $request.provider_params,
             tools: $request.tools,
             builtins: $request.enable_builtins,
+            shell: $request.builtin_config.as_ref().and_then(|config| config.enable_shell),
+            shell_timeout_secs: $request.builtin_config.as_ref().and_then(|config| config.shell_timeout_secs),
             output_schema: $schema,
             structured_output_retries: $request.structured_output_retries,
             overlay: $overlay,
@@ -50,7 +52,6 @@ macro_rules! wishes {
             output_schema: $request.output_schema.as_ref(),
             instructions: $request.additional_instructions.as_deref().unwrap_or_default(),
             tools: $request.tools.as_deref().unwrap_or_default(),
-            builtins: $request.enable_builtins,
             builtin_config: $request.builtin_config.as_ref(),
         }
     };
@@ -68,7 +69,6 @@ pub(super) struct Wishes<'a> {
     pub(super) output_schema: Option<&'a Map<String, Value>>,
     pub(super) instructions: &'a [String],
     pub(super) tools: &'a [ToolHandler],
-    pub(super) builtins: Option<bool>,
     pub(super) builtin_config: Option<&'a BuiltinConfig>,
 }
 
@@ -108,10 +108,9 @@ impl Wishes<'_> {
     }
 
     fn check_built(&self) -> Result<(), Error> {
-        let asks_for_shell = self.builtin_config.is_some_and(|config| config.enable_shell == Some(true));
-        // Where there are no built-in tools, nothing is said about them.
-        if asks_for_shell && self.builtins != Some(false) {
-            return Err(Error::NotCompiled { what: "running shell commands", feature: "shell" });
+        if self.builtin_config.is_some_and(|config| config.shell_timeout_secs == Some(0)) {
+            let message = "`builtin_config.shell_timeout_secs` must be greater than 0";
+            return Err(Error::Arguments(message.to_owned()));
         }
         Ok(())
     }

@@ -53,6 +53,8 @@ pub(super) struct Driver {
     pub(super) interrupt: CancellationToken,
     /// What the first commit does besides; taken when it is made.
     pub(super) admission: Option<Transaction>,
+    /// What ended in the background before this step, as the model is told.
+    pub(super) endings: Vec<String>,
 }
 
 /// How a driven run ended.
@@ -204,6 +206,8 @@ impl Driver {
         for change in self.sources().flat_map(|source| source.settle()) {
             self.emitter.emit(AgentEvent::ToolConfigChanged { payload: change });
         }
+        let finished: Vec<_> = self.sources().flat_map(|source| source.finished()).collect();
+        self.endings = finished.into_iter().map(|job| self.emitter.tell_ending(job)).collect();
     }
 
     /// What the model reads in a step: the conversation, and which tools are still to come. The notices hold for
@@ -213,6 +217,13 @@ impl Driver {
         let created_at = self.shared.clock.now();
         for body in self.sources().filter_map(|source| source.notice()) {
             messages.push(Arc::new(Message::SystemNotice { kind: NoticeKind::McpPending, body, created_at }));
+        }
+        for body in self.endings.iter().cloned() {
+            messages.push(Arc::new(Message::SystemNotice {
+                kind: NoticeKind::BackgroundJob,
+                body,
+                created_at,
+            }));
         }
         messages
     }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use meerkat_core::{AgentEvent, EventEnvelope};
+use meerkat_core::{AgentEvent, EventEnvelope, FinishedJob};
 
 use crate::events::RunChannel;
 
@@ -22,6 +22,21 @@ pub(crate) struct Emitter {
 impl Emitter {
     pub(crate) fn new(channel: RunChannel, sink: Option<EventSink>) -> Self {
         Self { channel, sink, broken: AtomicBool::new(false) }
+    }
+
+    /// Tells that a job ended, and returns what the model is told of it.
+    pub(crate) fn tell_ending(&self, job: FinishedJob) -> String {
+        let FinishedJob { id, name, status, detail } = job;
+        let body =
+            format!("[BG_JOB] {id} ({name}) has ended: {detail}. shell_job_status shows what it wrote.");
+        self.emit(AgentEvent::BackgroundJobCompleted {
+            job_id: id,
+            display_name: name,
+            status: None,
+            terminal_status: status,
+            detail,
+        });
+        body
     }
 
     pub(crate) fn emit(&self, payload: AgentEvent) {

@@ -51,6 +51,8 @@ impl Shared {
             preload_skills: Vec::new(),
             tools: Vec::new(),
             builtins: None,
+            shell: None,
+            shell_timeout_secs: None,
             instance_id: self.instance.clone(),
             config_generation: current.generation,
         };
@@ -163,6 +165,8 @@ impl SessionSettings {
             self.structured_output_retries = turn.structured_output_retries;
         }
         self.builtins = turn.builtins.or(self.builtins);
+        self.shell = turn.shell.or(self.shell);
+        self.shell_timeout_secs = turn.shell_timeout_secs.or(self.shell_timeout_secs);
         if let Some(tools) = turn.tools.as_ref().filter(|tools| !tools.is_empty()) {
             self.tools.clone_from(tools);
         }

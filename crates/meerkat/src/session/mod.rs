@@ -16,7 +16,7 @@ mod teach;
 
 pub(crate) use events::Emitter;
 pub(crate) use live::LiveRuns;
-pub(crate) use record::message;
+pub(crate) use record::{SessionSettings, message};
 
 pub use events::EventSink;
 pub use options::{HookWishes, NewSessionOptions, RunControl, RunResult, ToolOverlay, TurnOptions};

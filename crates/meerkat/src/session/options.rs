@@ -38,6 +38,10 @@ pub struct TurnOptions {
     pub tools: Option<Vec<ToolHandler>>,
     /// Built-in tools on or off from now on; the config decides where nobody ever said.
     pub builtins: Option<bool>,
+    /// Shell tools on or off from now on; the config decides where nobody ever said. They come with built-in tools only.
+    pub shell: Option<bool>,
+    /// How long shell commands may take from now on, in seconds.
+    pub shell_timeout_secs: Option<u64>,
     /// What the structured output of this run must fit.
     pub output_schema: Option<OutputSchema>,
     /// How often to ask again for it, from now on.

@@ -41,6 +41,12 @@ pub(crate) struct SessionSettings {
     /// Whether it has built-in tools; the config decides if not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) builtins: Option<bool>,
+    /// Whether it has shell tools; the config decides if not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shell: Option<bool>,
+    /// How long its shell commands may take; the config decides if not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shell_timeout_secs: Option<u64>,
     /// The process that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) instance_id: Option<String>,

@@ -240,6 +240,7 @@ impl SessionService {
                 Ok(_) => {
                     self.shared.events.end(id);
                     self.shared.servers.forget(id);
+                    self.shared.tools.forget(id);
                     return Ok(());
                 }
                 Err(meerkat_store::Error::Busy(_)) => {

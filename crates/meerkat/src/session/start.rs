@@ -30,7 +30,7 @@ use crate::params;
 use crate::prompt::SystemPrompt;
 use crate::runtime::Shared;
 use crate::structured::OutputJudge;
-use crate::{Error, features, images};
+use crate::{Error, features};
 
 impl Shared {
     /// Runs it to its end, in a task of its own: a caller that goes away does not take the run with it.
@@ -138,8 +138,7 @@ impl Shared {
         config: &Config,
         model: &ModelInfo,
     ) -> Vec<Arc<dyn ToolSource>> {
-        let wanted = settings.builtins.unwrap_or(config.tools.builtins_enabled);
-        let built_in = wanted.then(|| images::source(self, config)).flatten();
+        let built_in = self.builtins(session, settings, config, model);
         built_in.into_iter().chain(self.servers.source(session, model.context_window)).collect()
     }
 
@@ -228,6 +227,7 @@ impl Shared {
             hooks,
             interrupt: control.cancel,
             admission: Some(admission),
+            endings: Vec::new(),
         };
         Ok((driver, run))
     }

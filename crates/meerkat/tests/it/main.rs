@@ -5,6 +5,8 @@ mod behaviour;
 #[cfg(test)]
 mod bounds;
 #[cfg(test)]
+mod builtins;
+#[cfg(test)]
 #[cfg(feature = "session-compaction")]
 mod compaction;
 #[cfg(test)]

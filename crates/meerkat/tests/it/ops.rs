@@ -293,7 +293,7 @@ async fn capabilities_are_those_of_the_build() {
         ("structured_output", json!("Available")),
         ("hooks", json!("Available")),
         ("builtins", json!({"DisabledByPolicy": {"description": "Disabled by config"}})),
-        ("shell", built(false, "shell")),
+        ("shell", json!({"DisabledByPolicy": {"description": "Disabled by config"}})),
         ("comms", built(false, "comms")),
         ("memory_store", built(cfg!(feature = "memory-store-session"), "memory-store-session")),
         ("schedule", built(false, "schedule")),

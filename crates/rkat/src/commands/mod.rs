@@ -20,13 +20,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use meerkat::ops::{Call, find};
-use meerkat::{ConfigAccess, Manifest, McpServers, Realm, RealmId, RunControl, Runtime, RuntimeOptions};
+use meerkat::{
+    ConfigAccess, Manifest, McpServers, Realm, RealmId, RunControl, Runtime, RuntimeOptions, ToolboxOptions,
+};
 use serde_json::{Value, json};
 
 use crate::args::{Cli, Command, ScopeArgs};
 use crate::env;
 use crate::error::CliError;
 use crate::out;
+use crate::servers;
 
 pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
     let scope = cli.scope;
@@ -80,10 +83,25 @@ fn open_with(args: &ScopeArgs, servers: Option<Arc<McpServers>>) -> Result<Runti
         instance: scope.instance,
         secrets: Some(secrets),
         servers,
+        tools: tools(args)?,
         config_access: ConfigAccess::Owner,
         ..RuntimeOptions::default()
     };
     Ok(Runtime::new(realm, options))
+}
+
+/// Where the built-in tools of agents work.
+pub(crate) fn tools(args: &ScopeArgs) -> Result<ToolboxOptions, CliError> {
+    let (scope, _) = args.scope();
+    Ok(ToolboxOptions {
+        workspace: servers::project(args),
+        home: env::home(),
+        temporary: env::temporary(),
+        private: vec![scope.state_root(&env::surroundings())?],
+        environment: env::all(),
+        supervisor: env::program(),
+        zone: env::time_zone(),
+    })
 }
 
 /// Opens the realm to look at what is in it: one that was named must be there.

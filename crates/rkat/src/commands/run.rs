@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{open_for_with, open_with, pairs, print_json};
-use crate::args::{Output, RunArgs, ScopeArgs};
+use crate::args::{Output, RunArgs, ScopeArgs, ToolPreset};
 use crate::env;
 use crate::error::CliError;
 use crate::locate::Locator;
@@ -135,6 +135,8 @@ fn turn(args: &RunArgs, prompt: String) -> Result<TurnOptions, CliError> {
         instructions,
         max_tokens: args.max_tokens,
         provider_params: params(args)?,
+        builtins: args.tools.map(ToolPreset::builtins),
+        shell: args.tools.map(ToolPreset::shell),
         output_schema: args.schema.as_deref().map(schema).transpose()?,
         overlay: ToolOverlay {
             allowed: (!args.allow_tool.is_empty()).then(|| args.allow_tool.clone()),

@@ -31,11 +31,13 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
     let servers = servers::servers(args, programs);
     let skills = super::skill::skills(args)?;
     let agents = skills.clone();
+    let tools = super::tools(args)?;
     let runtime_options = move || RuntimeOptions {
         skills: Some(agents.clone()),
         instance: instance.clone(),
         secrets: Some(Arc::clone(&secrets)),
         servers: Some(Arc::clone(&servers)),
+        tools: tools.clone(),
         ..RuntimeOptions::default()
     };
     let host = Host::on_realm(options, runtime_options, |warning| out::say(&format!("warning: {warning}")));

@@ -16,7 +16,7 @@ fn the_build_says_what_it_can_do() {
     structured_output "Available"
     hooks "Available"
     builtins {"DisabledByPolicy":{"description":"Disabled by config"}}
-    shell {"NotCompiled":{"feature":"shell"}}
+    shell {"DisabledByPolicy":{"description":"Disabled by config"}}
     comms {"NotCompiled":{"feature":"comms"}}
     memory_store "Available"
     schedule {"NotCompiled":{"feature":"schedule"}}

@@ -32,6 +32,12 @@ fn the_config_is_shown_with_its_defaults() {
     default_timeout = "10m"
     max_concurrent = 10
 
+    [shell]
+    timeout_secs = 30
+    sandbox = "workspace"
+    security_mode = "unrestricted"
+    security_patterns = []
+
     [skills]
     enabled = true
     max_injection_bytes = 32768

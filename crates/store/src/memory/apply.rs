@@ -62,6 +62,7 @@ impl State {
                 self.config = Some(ConfigRow { generation, document });
                 committed.generation = Some(generation);
             }
+            Change::PutTask { session, id, task } => self.change(session, |s| s.put_task(id, task)),
             Change::PutBlob(blob) => {
                 self.blobs.entry(blob.id.clone()).or_insert(blob);
             }
@@ -93,6 +94,7 @@ impl Session {
             messages: Vec::new(),
             calls: Vec::new(),
             memories: BTreeMap::new(),
+            tasks: Vec::new(),
             fence: 0,
             lease: None,
         }
@@ -112,6 +114,13 @@ impl Session {
 
     fn open_calls(&mut self, calls: Vec<NewCall>) {
         self.calls.extend(calls.into_iter().map(|new| CallRow { id: new.id, call: new.call, result: None }));
+    }
+
+    fn put_task(&mut self, id: String, task: Vec<u8>) {
+        match self.tasks.iter_mut().find(|(found, _)| *found == id) {
+            Some((_, found)) => *found = task,
+            None => self.tasks.push((id, task)),
+        }
     }
 
     fn settle_call(&mut self, id: &str, result: Vec<u8>) {

@@ -79,6 +79,7 @@ impl<'a> Outlook<'a> {
             | Change::PutSettings { session, .. }
             | Change::PutProgress { session, .. }
             | Change::Remember { session, .. }
+            | Change::PutTask { session, .. }
             | Change::Archive { session, .. } => self.require(*session),
             Change::Forget(session) => self.forget(*session),
             Change::OpenCalls { session, calls } => {

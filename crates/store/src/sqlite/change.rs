@@ -67,6 +67,7 @@ pub(super) fn apply(
             committed.generation = Some(put_config(connection, &document)?);
             Ok(())
         }
+        Change::PutTask { session, id, task } => put_task(connection, session, &id, &task),
         Change::PutBlob(blob) => put_blob(connection, &blob),
         Change::PutState { scope, key, value } => {
             committed.replaced = state::put(connection, &scope, &key, &value)?;
@@ -121,6 +122,7 @@ fn forget(connection: &Connection, session: SessionId) -> Result<(), Failure> {
     for statement in [
         "DELETE FROM messages WHERE session = ?1",
         "DELETE FROM calls WHERE session = ?1",
+        "DELETE FROM tasks WHERE session = ?1",
         "DELETE FROM labels WHERE session = ?1",
         "DELETE FROM memories WHERE session = ?1",
         "DELETE FROM settings WHERE session = ?1",
@@ -219,6 +221,14 @@ fn put_config(connection: &Connection, document: &[u8]) -> Result<u64, Failure> 
                ON CONFLICT (one) DO UPDATE SET generation = excluded.generation, document = excluded.document";
     execute(connection, put, params![int(next), document])?;
     Ok(next)
+}
+
+fn put_task(connection: &Connection, session: SessionId, id: &str, task: &[u8]) -> Result<(), Failure> {
+    require_session(connection, session)?;
+    let put = "INSERT INTO tasks (session, position, id, task) \
+               SELECT ?1, coalesce(max(position) + 1, 0), ?2, ?3 FROM tasks WHERE session = ?1 \
+               ON CONFLICT (session, id) DO UPDATE SET task = excluded.task";
+    execute(connection, put, params![key(session), id, task]).map(drop)
 }
 
 fn put_blob(connection: &Connection, blob: &Blob) -> Result<(), Failure> {

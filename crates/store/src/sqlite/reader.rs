@@ -116,6 +116,13 @@ impl Reader {
         Ok(found.map(|(media_type, data)| Blob { id, media_type, data }))
     }
 
+    pub(super) fn tasks(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Failure> {
+        let mut statement =
+            self.connection.prepare_cached("SELECT task FROM tasks WHERE session = ?1 ORDER BY position")?;
+        let rows = statement.query_map([key(id)], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     pub(super) fn interrupts(&self) -> Result<Vec<SessionId>, Failure> {
         let mut statement = self
             .connection

@@ -40,7 +40,7 @@ fn a_newer_schema_is_refused_and_left_alone() {
     Connection::open(&path).unwrap().execute_batch("UPDATE schema_version SET version = 99").unwrap();
     let before = fs::read(&path).unwrap();
     let error = scratch.open(2).unwrap_err();
-    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 4, .. }), "{error:?}");
+    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 5, .. }), "{error:?}");
     assert_eq!(error.kind(), ErrorKind::StoreError);
     assert_eq!(fs::read(&path).unwrap(), before);
 }
@@ -81,7 +81,7 @@ async fn a_database_of_the_first_version_keeps_all_it_had() {
 }
 
 /// Makes a database of the second version of one of ours.
-const SECOND_VERSION: &str = "DROP TABLE state; DROP TABLE scopes; DROP TABLE memories; DROP TABLE memories_index; \
+const SECOND_VERSION: &str = "DROP TABLE state; DROP TABLE scopes; DROP TABLE memories; DROP TABLE memories_index; DROP TABLE tasks; \
     UPDATE schema_version SET version = 2";
 
 #[tokio::test]

@@ -1,30 +1,79 @@
-//! The process between a host and a server.
+//! The process between a host and a program.
 //!
-//! It starts the server with its own standard streams, so no byte passes through it. When the host closes the
-//! server's input, or is gone, it gives the server time to end, then asks, then kills; and with the server
+//! It starts the program with its own standard streams, so no byte passes through it. When the host closes its
+//! input, or is gone, it gives the program time to end, then asks, then kills; and with the program
 //! goes every process that descends from it, whatever group or session that process moved to.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write as _;
-use std::process::{Command, ExitCode};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, getppid, kill_process, wait};
+use serde::{Deserialize, Serialize};
+
+use crate::confine::{Confinement, confine};
 
 /// The argument that makes an executable of ours a supervisor.
-pub(super) const FLAG: &str = "__supervise";
+const FLAG: &str = "__supervise";
 
-/// How long a server may take to end by itself, and again after it was asked to.
-pub(super) const GRACE: Duration = Duration::from_secs(2);
-/// The same for a server whose host is gone.
+/// How long a program may take to end by itself, and again after it was asked to.
+pub const GRACE: Duration = Duration::from_secs(2);
+/// The same for a program whose host is gone.
 const SHORT_GRACE: Duration = Duration::from_millis(500);
 const TICK: Duration = Duration::from_millis(20);
 /// What a shell answers when a program cannot be started.
 const NOT_STARTED: u8 = 127;
+/// The answer when a program cannot be confined, and so is not started.
+const NOT_CONFINED: u8 = 125;
+
+/// How a program is started and ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Supervision {
+    /// What it reads.
+    pub input: Input,
+    /// How it is ended.
+    pub ending: Ending,
+    /// What it may do; anything the host may, if not given.
+    pub confinement: Option<Confinement>,
+}
+
+/// What a program reads on its standard input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Input {
+    /// What the host writes.
+    #[default]
+    Host,
+    /// Nothing; the pipe from the host only says that it lives. The program has a session of its own, so that it
+    /// has no terminal either.
+    Nothing,
+}
+
+/// How a program is ended when the host closes the pipe.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ending {
+    /// It is given time to end by itself, then asked, then killed.
+    #[default]
+    Patient,
+    /// It is asked at once, then killed.
+    Prompt,
+}
+
+impl Supervision {
+    /// Returns the arguments with which a host starts itself as the supervisor of a program; the program's own
+    /// arguments follow.
+    #[must_use]
+    pub fn arguments(&self, program: &Path) -> Vec<OsString> {
+        // Paths that are not UTF-8 cannot be told; then nothing is, and the supervisor refuses.
+        let options = serde_json::to_string(self).unwrap_or_default();
+        vec![FLAG.into(), options.into(), "--".into(), program.into()]
+    }
+}
 
 enum Event {
     Exited(u8),
@@ -39,7 +88,7 @@ enum Event {
 /// use std::process::ExitCode;
 ///
 /// fn main() -> ExitCode {
-///     if let Some(code) = meerkat_mcp::supervise(std::env::args_os()) {
+///     if let Some(code) = meerkat_process::supervise(std::env::args_os()) {
 ///         return code;
 ///     }
 ///     ExitCode::SUCCESS
@@ -47,39 +96,71 @@ enum Event {
 /// ```
 pub fn supervise(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut arguments = arguments.into_iter().skip(1);
-    if arguments.next()? != FLAG || arguments.next()? != "--" {
+    if arguments.next()? != FLAG {
         return None;
     }
-    let program = arguments.next()?;
-    Some(ExitCode::from(watch(Command::new(program).args(arguments))))
+    let options = arguments.next()?;
+    let Some(supervision) = options.to_str().and_then(|text| serde_json::from_str(text).ok()) else {
+        complain("it is not clear how to supervise: the options cannot be read");
+        return Some(ExitCode::from(NOT_CONFINED));
+    };
+    if arguments.next()? != "--" {
+        return None;
+    }
+    let mut command = Command::new(arguments.next()?);
+    command.args(arguments);
+    Some(ExitCode::from(watch(command, supervision)))
 }
 
-fn watch(command: &mut Command) -> u8 {
+fn complain(what: &str) {
+    let _ = writeln!(std::io::stderr(), "{what}");
+}
+
+fn watch(command: Command, supervision: Supervision) -> u8 {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(getpid()));
-    let host = getppid();
-    let server = match command.spawn() {
-        Ok(child) => i32::try_from(child.id()).ok().and_then(Pid::from_raw),
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "cannot start {:?}: {error}", command.get_program());
-            return NOT_STARTED;
-        }
+    let (host, ending) = (getppid(), supervision.ending);
+    let program = match start(command, supervision) {
+        Ok(program) => program,
+        Err(code) => return code,
     };
-    let Some(server) = server else { return NOT_STARTED };
     let_go_of_output();
     let (events, inbox) = mpsc::channel();
     let exits = events.clone();
-    std::thread::spawn(move || reap(server, &exits));
+    std::thread::spawn(move || reap(program, &exits));
     std::thread::spawn(move || await_hangup(&events));
     let code = match inbox.recv() {
         Ok(Event::Exited(code)) => code,
-        Ok(Event::HungUp) | Err(_) => wind_down(&inbox, host),
+        Ok(Event::HungUp) | Err(_) => wind_down(&inbox, host, ending),
     };
     end_descendants();
     code
 }
 
-/// A server that closes its output must be seen to have closed it.
+/// Starts the program from a thread that is confined first. What a thread gives up, the processes it starts have
+/// given up; the other threads of this process have not, so the program cannot touch them.
+fn start(mut command: Command, supervision: Supervision) -> Result<Pid, u8> {
+    if supervision.input == Input::Nothing {
+        command.stdin(Stdio::null());
+        let _ = rustix::process::setsid();
+    }
+    let starting = std::thread::spawn(move || {
+        if let Some(confinement) = &supervision.confinement {
+            confine(confinement).map_err(|error| {
+                complain(&format!("the sandbox cannot be set up, so nothing was run: {error}"));
+                NOT_CONFINED
+            })?;
+        }
+        let child = command.spawn().map_err(|error| {
+            complain(&format!("cannot start {:?}: {error}", command.get_program()));
+            NOT_STARTED
+        })?;
+        i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(NOT_STARTED)
+    });
+    starting.join().unwrap_or(Err(NOT_STARTED))
+}
+
+/// A program that closes its output must be seen to have closed it.
 fn let_go_of_output() {
     if let Ok(null) = File::options().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&null);
@@ -87,9 +168,9 @@ fn let_go_of_output() {
     }
 }
 
-fn reap(server: Pid, events: &Sender<Event>) {
+fn reap(program: Pid, events: &Sender<Event>) {
     while let Ok(Some((pid, status))) = wait(WaitOptions::empty()) {
-        if pid == server {
+        if pid == program {
             let code =
                 status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal));
             let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
@@ -98,7 +179,7 @@ fn reap(server: Pid, events: &Sender<Event>) {
     }
 }
 
-/// Waits until nobody can write to the server's input any more. Nothing is read: the bytes are the server's.
+/// Waits until nobody can write to our input any more. Nothing is read: the bytes are the program's.
 fn await_hangup(events: &Sender<Event>) {
     let stdin = std::io::stdin();
     loop {
@@ -111,8 +192,10 @@ fn await_hangup(events: &Sender<Event>) {
     let _ = events.send(Event::HungUp);
 }
 
-fn wind_down(inbox: &Receiver<Event>, host: Option<Pid>) -> u8 {
-    if let Some(code) = await_exit(inbox, host) {
+fn wind_down(inbox: &Receiver<Event>, host: Option<Pid>, ending: Ending) -> u8 {
+    if ending == Ending::Patient
+        && let Some(code) = await_exit(inbox, host)
+    {
         return code;
     }
     signal_all(Signal::TERM);
@@ -123,7 +206,7 @@ fn wind_down(inbox: &Receiver<Event>, host: Option<Pid>) -> u8 {
     128 + 9
 }
 
-/// Waits for the server to end; less long when the host is gone and nobody waits for it.
+/// Waits for the program to end; less long when the host is gone and nobody waits for it.
 fn await_exit(inbox: &Receiver<Event>, host: Option<Pid>) -> Option<u8> {
     let started = Instant::now();
     loop {
@@ -139,7 +222,7 @@ fn await_exit(inbox: &Receiver<Event>, host: Option<Pid>) -> Option<u8> {
     }
 }
 
-/// Ends what the server left behind: asks first, then kills until nothing is left.
+/// Ends what the program left behind: asks first, then kills until nothing is left.
 fn end_descendants() {
     if descendants().is_empty() {
         return;
@@ -187,8 +270,9 @@ fn descendants() -> Vec<Pid> {
     found
 }
 
-/// Finds the process of the server that a supervisor watches: the first that it started and that lives.
-pub(super) fn server_of(supervisor: u32) -> Option<u32> {
+/// Finds the process of the program that a supervisor watches: the first that it started and that lives.
+#[must_use]
+pub fn program_of(supervisor: u32) -> Option<u32> {
     let supervisor = i32::try_from(supervisor).ok()?;
     let children = living_processes().filter(|process| process.parent == supervisor);
     children.min_by_key(|process| process.started).and_then(|process| u32::try_from(process.pid).ok())

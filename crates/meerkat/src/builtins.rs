@@ -1,0 +1,78 @@
+//! The built-in tools of a run: which it gets, and where they keep what must last.
+
+use std::sync::Arc;
+
+use meerkat_core::{BlobId, BoxFuture, ModelInfo, SessionId, ToolSource};
+use meerkat_store::{Blob, Change, Store, Transaction};
+use meerkat_tools::{Shelf, ShelfError, StoredBlob, Wanted};
+
+use crate::config::Config;
+use crate::images;
+use crate::runtime::Shared;
+use crate::session::SessionSettings;
+
+impl Shared {
+    /// Offers the built-in tools that the session, or else the config, wants.
+    pub(crate) fn builtins(
+        self: &Arc<Self>,
+        session: SessionId,
+        settings: &SessionSettings,
+        config: &Config,
+        model: &ModelInfo,
+    ) -> Vec<Arc<dyn ToolSource>> {
+        if !settings.builtins.unwrap_or(config.tools.builtins_enabled) {
+            return Vec::new();
+        }
+        let shell = settings.shell.unwrap_or(config.tools.shell_enabled);
+        let wanted = Wanted {
+            images: model.profile.image_tool_results,
+            shell: shell.then(|| config.shell.options(settings.shell_timeout_secs)),
+        };
+        let own = self.tools.source(session, wanted);
+        std::iter::once(own).chain(images::source(self, config)).collect()
+    }
+}
+
+/// The realm's store as the tools see it.
+pub(crate) struct StoreShelf(pub(crate) Arc<dyn Store>);
+
+fn failed(error: meerkat_store::Error) -> ShelfError {
+    ShelfError(Box::new(error))
+}
+
+impl StoreShelf {
+    async fn change(&self, change: Change) -> Result<(), ShelfError> {
+        let transaction = Transaction { guards: Vec::new(), changes: vec![change] };
+        self.0.commit(transaction).await.map(drop).map_err(failed)
+    }
+}
+
+impl Shelf for StoreShelf {
+    fn blob(&self, id: BlobId) -> BoxFuture<'_, Result<Option<StoredBlob>, ShelfError>> {
+        Box::pin(async move {
+            let blob = self.0.blob(id).await.map_err(failed)?;
+            Ok(blob.map(|blob| StoredBlob { media_type: blob.media_type, data: blob.data }))
+        })
+    }
+
+    fn put_blob(&self, blob: StoredBlob) -> BoxFuture<'_, Result<BlobId, ShelfError>> {
+        Box::pin(async move {
+            let blob = Blob::new(&blob.media_type, blob.data);
+            let id = blob.id.clone();
+            self.change(Change::PutBlob(blob)).await.map(|()| id)
+        })
+    }
+
+    fn tasks(&self, session: SessionId) -> BoxFuture<'_, Result<Vec<Vec<u8>>, ShelfError>> {
+        Box::pin(async move { self.0.tasks(session).await.map_err(failed) })
+    }
+
+    fn put_task(
+        &self,
+        session: SessionId,
+        id: String,
+        task: Vec<u8>,
+    ) -> BoxFuture<'_, Result<(), ShelfError>> {
+        Box::pin(async move { self.change(Change::PutTask { session, id, task }).await })
+    }
+}

@@ -1,0 +1,63 @@
+//! Built-in tools as sessions have them.
+
+use std::collections::BTreeSet;
+
+use meerkat::{
+    Content, NewSessionOptions, Outcome, RunControl, RunInput, RunResult, Runtime, RuntimeOptions,
+    ToolboxOptions, TurnOptions,
+};
+use meerkat_testkit::Scratch;
+
+fn runtime(scratch: &Scratch) -> Runtime {
+    let tools = ToolboxOptions { workspace: Some(scratch.path().to_owned()), ..ToolboxOptions::default() };
+    Runtime::ephemeral(RuntimeOptions { tools, ..RuntimeOptions::default() }).unwrap()
+}
+
+fn say(text: &str, builtins: Option<bool>, shell: Option<bool>) -> TurnOptions {
+    TurnOptions {
+        input: RunInput { prompt: Content::text(text), ..RunInput::default() },
+        builtins,
+        shell,
+        ..TurnOptions::default()
+    }
+}
+
+fn answer(result: &RunResult) -> &str {
+    let Outcome::Completed(done) = &result.report.outcome else { panic!("{result:?}") };
+    &done.text
+}
+
+/// The tools that the offline model says it sees.
+async fn seen(builtins: Option<bool>, shell: Option<bool>) -> BTreeSet<String> {
+    let scratch = Scratch::new();
+    let turn = say("which tools are there?", builtins, shell);
+    let sessions = runtime(&scratch).sessions();
+    let result = sessions.create(NewSessionOptions::default(), turn, RunControl::default()).await.unwrap();
+    let words = answer(&result).split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    let known = ["datetime", "read_file", "apply_patch", "task_create", "shell", "shell_jobs"];
+    words.filter(|word| known.contains(word)).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn tools_are_there_for_those_who_ask_for_them() {
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let safe = ["datetime", "read_file", "apply_patch", "task_create"];
+    assert_eq!(seen(None, None).await, set(&[]));
+    assert_eq!(seen(Some(true), None).await, set(&safe));
+    assert_eq!(seen(Some(true), Some(true)).await, &set(&safe) | &set(&["shell", "shell_jobs"]));
+    assert_eq!(seen(Some(false), Some(true)).await, set(&[]));
+}
+
+#[tokio::test]
+async fn tasks_belong_to_a_session_and_are_there_in_its_next_run() {
+    let scratch = Scratch::new();
+    let sessions = runtime(&scratch).sessions();
+    let make = say(r#"call task_create {"subject": "first", "description": "d"}"#, Some(true), None);
+    let one = sessions.create(NewSessionOptions::default(), make, RunControl::default()).await.unwrap();
+    let list = || say("call task_list {}", None, None);
+    let again = sessions.start_turn(one.session_id, list(), RunControl::default()).await.unwrap();
+    assert!(answer(&again).contains(r#""subject":"first""#), "{}", answer(&again));
+    let other = TurnOptions { builtins: Some(true), ..list() };
+    let other = sessions.create(NewSessionOptions::default(), other, RunControl::default()).await.unwrap();
+    assert_eq!(answer(&other), "task_list → []");
+}

@@ -1,0 +1,37 @@
+//! What a program gets of its host's environment.
+
+use std::collections::BTreeMap;
+
+/// What is passed on. Everything else may be a secret.
+const PASSED_ON: [&str; 20] = [
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LOGNAME",
+    "NODE_EXTRA_CA_CERTS",
+    "PATH",
+    "REQUESTS_CA_BUNDLE",
+    "SHELL",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TEMP",
+    "TERM",
+    "TMP",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+];
+
+/// Where programs are looked up when the environment does not say.
+pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Returns the part of an environment that holds no secrets.
+#[must_use]
+pub fn harmless(environment: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let kept = |name: &&str| environment.get(*name).map(|value| ((*name).to_owned(), value.clone()));
+    PASSED_ON.iter().filter_map(kept).collect()
+}

@@ -1,0 +1,38 @@
+//! `blob_inspect`.
+
+use std::sync::Arc;
+
+use meerkat_core::{SessionId, ToolOutput};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::builtin::{Builtin, json};
+use crate::shelf::Shelf;
+
+pub(crate) struct BlobInspect(pub(crate) Arc<dyn Shelf>);
+
+/// Which blob.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Arguments {
+    /// The blob's id, `sha256:` and 64 hexadecimal digits.
+    blob_id: String,
+}
+
+#[derive(Serialize)]
+struct Inspected {
+    blob_id: String,
+    media_type: String,
+    size_bytes: usize,
+}
+
+impl Builtin for BlobInspect {
+    const NAME: &'static str = "blob_inspect";
+    const DESCRIPTION: &'static str = "Tell what kind of content a blob is, and how large.";
+    type Arguments = Arguments;
+
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+        let (id, blob) = super::find(&*self.0, &arguments.blob_id).await?;
+        json(&Inspected { blob_id: id.to_string(), media_type: blob.media_type, size_bytes: blob.data.len() })
+    }
+}

@@ -1,0 +1,75 @@
+//! `blob_load_file`.
+
+use std::sync::Arc;
+
+use meerkat_core::{SessionId, ToolOutput};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::builtin::{Builtin, json};
+use crate::files::{Place, Root};
+use crate::shelf::{Shelf, StoredBlob};
+use crate::work::blocking;
+
+/// The largest file that is kept.
+const MAX_BYTES: u64 = 25 * 1024 * 1024;
+
+pub(crate) struct BlobLoadFile {
+    pub(crate) root: Arc<Root>,
+    pub(crate) shelf: Arc<dyn Shelf>,
+}
+
+/// Which file to keep.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Arguments {
+    /// The file, relative to the workspace; up to 25 MB.
+    path: String,
+    /// What kind of content it is; told by its name if left out.
+    media_type: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Loaded {
+    blob_id: String,
+    media_type: String,
+    path: String,
+    bytes_read: usize,
+}
+
+impl Builtin for BlobLoadFile {
+    const NAME: &'static str = "blob_load_file";
+    const DESCRIPTION: &'static str = "Keep a file of the workspace as a blob, and return the blob's id.";
+    type Arguments = Arguments;
+
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+        let root = Arc::clone(&self.root);
+        let (place, data) = blocking(move |_| {
+            let place = root.file_place(&arguments.path)?;
+            let data = root.read(&place, MAX_BYTES, "is larger than 25 MB")?;
+            Ok((place, data))
+        })
+        .await?;
+        let media_type = arguments.media_type.unwrap_or_else(|| media_type(&place).to_owned());
+        let bytes_read = data.len();
+        let id = self.shelf.put_blob(StoredBlob { media_type: media_type.clone(), data }).await?;
+        json(&Loaded { blob_id: id.to_string(), media_type, path: place.shown(), bytes_read })
+    }
+}
+
+fn media_type(place: &Place) -> &'static str {
+    match place.path().extension().and_then(|extension| extension.to_str()).unwrap_or_default() {
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "svg" => "image/svg+xml",
+        "pdf" => "application/pdf",
+        "json" => "application/json",
+        "html" | "htm" => "text/html",
+        "csv" => "text/csv",
+        "md" => "text/markdown",
+        "txt" | "rs" | "py" | "js" | "ts" | "toml" | "yaml" | "yml" | "log" => "text/plain",
+        _ => "application/octet-stream",
+    }
+}

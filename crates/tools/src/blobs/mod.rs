@@ -1,0 +1,21 @@
+//! Tools that bring files into the blob store and out of it.
+
+mod inspect;
+mod load;
+mod save;
+
+pub(crate) use inspect::BlobInspect;
+pub(crate) use load::BlobLoadFile;
+pub(crate) use save::BlobSaveFile;
+
+use meerkat_core::BlobId;
+
+use crate::Error;
+use crate::shelf::{Shelf, StoredBlob};
+
+/// Finds a blob by the id that a model gives.
+async fn find(shelf: &dyn Shelf, id: &str) -> Result<(BlobId, StoredBlob), Error> {
+    let id: BlobId = id.parse()?;
+    let blob = shelf.blob(id.clone()).await?;
+    blob.map(|blob| (id.clone(), blob)).ok_or(Error::NoBlob(id))
+}

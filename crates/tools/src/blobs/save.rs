@@ -1,0 +1,64 @@
+//! `blob_save_file`.
+
+use std::sync::Arc;
+
+use meerkat_core::{SessionId, ToolOutput};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::builtin::{Builtin, json};
+use crate::files::{Existing, Root};
+use crate::shelf::Shelf;
+use crate::work::blocking;
+
+pub(crate) struct BlobSaveFile {
+    pub(crate) root: Arc<Root>,
+    pub(crate) shelf: Arc<dyn Shelf>,
+}
+
+/// Which blob to write where.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Arguments {
+    /// The blob's id, `sha256:` and 64 hexadecimal digits.
+    blob_id: String,
+    /// The file to write, relative to the workspace.
+    path: String,
+    /// Whether a file that is there already is replaced.
+    #[serde(default)]
+    overwrite: bool,
+}
+
+#[derive(Serialize)]
+struct Saved {
+    blob_id: String,
+    media_type: String,
+    path: String,
+    bytes_written: usize,
+}
+
+impl Builtin for BlobSaveFile {
+    const NAME: &'static str = "blob_save_file";
+    const DESCRIPTION: &'static str = "Write a blob into a file of the workspace.";
+    type Arguments = Arguments;
+
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+        let (id, blob) = super::find(&*self.shelf, &arguments.blob_id).await?;
+        let root = Arc::clone(&self.root);
+        let existing = if arguments.overwrite { Existing::Replaced } else { Existing::Refused };
+        let saved = blocking(move |_| {
+            let place = root.file_place(&arguments.path)?;
+            let mode = root.permissions(&place)?;
+            root.make_parents(&place)?;
+            root.stage(&place, &blob.data, mode)?.put(existing)?;
+            Ok(Saved {
+                blob_id: id.to_string(),
+                media_type: blob.media_type,
+                path: place.shown(),
+                bytes_written: blob.data.len(),
+            })
+        })
+        .await?;
+        json(&saved)
+    }
+}

@@ -1,0 +1,67 @@
+//! A tool of which everything but its work follows from the type of its arguments.
+
+use std::sync::Arc;
+
+use meerkat_core::{BoxFuture, Invocation, SessionId, Tool, ToolDef, ToolFailure, ToolOutput, input_schema};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Error;
+
+/// One built-in tool.
+pub(crate) trait Builtin: Send + Sync + 'static {
+    /// What the model calls it.
+    const NAME: &'static str;
+    /// What the model is told of it.
+    const DESCRIPTION: &'static str;
+    /// What it is called with.
+    type Arguments: DeserializeOwned + JsonSchema + Send;
+
+    /// Does its work.
+    fn run(
+        &self,
+        arguments: Self::Arguments,
+        session: SessionId,
+    ) -> impl Future<Output = Result<ToolOutput, Error>> + Send;
+}
+
+/// Makes a tool that a run can call.
+pub(crate) fn tool<B: Builtin>(builtin: B) -> Arc<dyn Tool> {
+    let def = ToolDef {
+        name: B::NAME.to_owned(),
+        description: B::DESCRIPTION.to_owned(),
+        input_schema: input_schema::<B::Arguments>(),
+    };
+    Arc::new(Erased { def, builtin })
+}
+
+/// Makes a success of a value.
+pub(crate) fn json<T: Serialize>(value: &T) -> Result<ToolOutput, Error> {
+    Ok(ToolOutput::text(serde_json::to_string(value).map_err(Error::Encode)?))
+}
+
+struct Erased<B> {
+    def: ToolDef,
+    builtin: B,
+}
+
+impl<B: Builtin> Tool for Erased<B> {
+    fn def(&self) -> &ToolDef {
+        &self.def
+    }
+
+    fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {
+        Box::pin(async move {
+            let session = invocation.session_id;
+            let arguments = match serde_path_to_error::deserialize(invocation.call.args) {
+                Ok(arguments) => arguments,
+                Err(error) => {
+                    return ToolOutput::failure(ToolFailure::InvalidArguments, &error.to_string());
+                }
+            };
+            let done = self.builtin.run(arguments, session).await;
+            done.unwrap_or_else(|error| ToolOutput::failure(error.failure(), &error.said()))
+        })
+    }
+}

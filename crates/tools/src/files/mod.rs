@@ -1,0 +1,17 @@
+//! Tools that look at files, and the folder that no path leaves.
+
+mod list;
+mod open;
+mod read;
+mod root;
+mod search;
+mod view_image;
+mod walk;
+mod write;
+
+pub(crate) use list::ListFiles;
+pub(crate) use read::ReadFile;
+pub(crate) use root::{PathError, Place, Root};
+pub(crate) use search::SearchFiles;
+pub(crate) use view_image::ViewImage;
+pub(crate) use write::{Existing, Staged};

@@ -1,0 +1,67 @@
+//! Opening a file so that no step of its path leaves a folder.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+
+/// Opens a file beneath a folder. Where the kernel resolves the path, links that stay inside are followed; where it
+/// cannot, none are.
+pub(super) fn open_beneath(folder: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{ResolveFlags, openat2};
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        match openat2(&folder, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+            // Some containers do not let this call through.
+            Err(Errno::NOSYS | Errno::PERM) => {}
+            // A rename elsewhere was in the way of the check.
+            Err(Errno::AGAIN) => {
+                return openat2(&folder, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
+            }
+            opened => return opened,
+        }
+    }
+    step_by_step(folder, path, flags)
+}
+
+/// Opens one folder after the other, and follows no link.
+fn step_by_step(folder: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let names: Vec<&OsStr> = path.iter().filter(|name| *name != ".").collect();
+    let through = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Some((last, folders)) = names.split_last() else {
+        return openat(folder, ".", flags | OFlags::CLOEXEC, Mode::empty());
+    };
+    if names.iter().any(|name| *name == "..") {
+        return Err(Errno::XDEV);
+    }
+    let mut current =
+        openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    for name in folders {
+        current = openat(&current, *name, through, Mode::empty())?;
+    }
+    openat(&current, *last, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_help_from_the_kernel_no_link_is_followed() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir(scratch.path().join("in")).unwrap();
+        std::fs::write(scratch.path().join("in/file"), "x").unwrap();
+        std::os::unix::fs::symlink("/etc", scratch.path().join("out")).unwrap();
+        std::os::unix::fs::symlink("in/file", scratch.path().join("link")).unwrap();
+        let folder = std::fs::File::open(scratch.path()).unwrap();
+        let open = |path: &str| step_by_step(&folder, Path::new(path), OFlags::RDONLY).map(drop);
+        assert_eq!(open("in/file"), Ok(()));
+        assert_eq!(open("."), Ok(()));
+        assert_eq!(open("out/passwd"), Err(Errno::NOTDIR));
+        assert_eq!(open("link"), Err(Errno::LOOP));
+        assert_eq!(open("in/../../etc"), Err(Errno::XDEV));
+    }
+}

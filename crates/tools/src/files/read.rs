@@ -1,0 +1,103 @@
+//! `read_file`.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::sync::Arc;
+
+use meerkat_core::{SessionId, ToolOutput};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::root::{Place, Root};
+use crate::Error;
+use crate::builtin::Builtin;
+use crate::work::blocking;
+
+/// How much of a file one call shows.
+const MAX_BYTES: usize = 64 * 1024;
+/// How many lines one call shows unless it says otherwise.
+const DEFAULT_LINES: u64 = 2000;
+/// How much is looked at to tell text from other files.
+const PROBE: u64 = 8 * 1024;
+
+pub(crate) struct ReadFile(pub(crate) Arc<Root>);
+
+/// Which part of which file.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Arguments {
+    /// The file, relative to the workspace.
+    path: String,
+    /// The first line to show; 1 if left out.
+    offset: Option<u64>,
+    /// How many lines to show at most; 2000 if left out.
+    limit: Option<u64>,
+}
+
+impl Builtin for ReadFile {
+    const NAME: &'static str = "read_file";
+    const DESCRIPTION: &'static str = "Read a text file of the workspace, or some of its lines.";
+    type Arguments = Arguments;
+
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+        let root = Arc::clone(&self.0);
+        blocking(move |_| {
+            let place = root.file_place(&arguments.path)?;
+            let first = arguments.offset.unwrap_or(1).max(1);
+            let (file, _) = root.open_file(&place)?;
+            let page = Page { first, count: arguments.limit.unwrap_or(DEFAULT_LINES) };
+            page.read(file, &place).map(ToolOutput::text)
+        })
+        .await
+    }
+}
+
+/// A range of lines.
+struct Page {
+    first: u64,
+    count: u64,
+}
+
+impl Page {
+    fn read(&self, mut file: File, place: &Place) -> Result<String, Error> {
+        let failed = |source| Error::File { path: place.shown(), what: "it cannot be read", source };
+        let mut probe = Vec::new();
+        (&mut file).take(PROBE).read_to_end(&mut probe).map_err(failed)?;
+        if probe.contains(&0) {
+            let why = "is not text; view_image shows pictures, and blob_load_file keeps any file as a blob";
+            return Err(Error::Content { path: place.shown(), why });
+        }
+        let mut reader = BufReader::new(probe.chain(file));
+        let mut shown = Vec::new();
+        let mut number = 1;
+        loop {
+            let mut line = Vec::new();
+            let room = MAX_BYTES as u64 + 1;
+            let read = (&mut reader).take(room).read_until(b'\n', &mut line).map_err(failed)?;
+            if read == 0 {
+                break;
+            }
+            if !line.ends_with(b"\n") && read as u64 == room {
+                // The rest of a line that is longer than can be shown.
+                reader.skip_until(b'\n').map_err(failed)?;
+            }
+            if number >= self.first {
+                let full = shown.len() + line.len() > MAX_BYTES;
+                if number - self.first >= self.count || (full && !shown.is_empty()) {
+                    return Ok(self.with_note(&shown, number));
+                }
+                shown.extend_from_slice(&line[..line.len().min(MAX_BYTES)]);
+            }
+            number += 1;
+        }
+        if shown.is_empty() && number > 1 {
+            return Ok(format!("[the file has {} lines]", number - 1));
+        }
+        Ok(String::from_utf8_lossy(&shown).into_owned())
+    }
+
+    fn with_note(&self, shown: &[u8], next: u64) -> String {
+        let text = String::from_utf8_lossy(shown);
+        let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        format!("{text}{end}[lines {} to {}; more follow from offset {next}]", self.first, next - 1)
+    }
+}

@@ -1,0 +1,148 @@
+//! The workspace: the one folder whose files tools see.
+//!
+//! A path is first made relative to the folder, by its text alone. Then it is opened so that the kernel itself refuses
+//! every step out of the folder, links included; what is checked is what is opened.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat};
+
+use super::open::open_beneath;
+use crate::Error;
+
+/// The workspace.
+#[derive(Debug)]
+pub(crate) struct Root {
+    folder: OwnedFd,
+    path: PathBuf,
+}
+
+/// A path in the workspace, relative to it and without steps up.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(PathBuf);
+
+/// Why a path cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PathError {
+    /// There is nothing in it.
+    #[error("a path must not be empty or hold a NUL character")]
+    Empty,
+    /// It leads out of the workspace.
+    #[error("`{0}` leads out of the workspace; use a path inside it")]
+    Outside(String),
+    /// It names the workspace itself.
+    #[error("`{0}` is the workspace itself; name a file in it")]
+    Whole(String),
+}
+
+impl Root {
+    /// Opens the folder.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let path = path.canonicalize()?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(CWD, &path, flags, Mode::empty())?;
+        Ok(Self { folder, path })
+    }
+
+    /// Where the folder is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads a path as a model writes it.
+    pub(crate) fn place(&self, text: &str) -> Result<Place, PathError> {
+        if text.is_empty() || text.contains('\0') {
+            return Err(PathError::Empty);
+        }
+        let outside = || PathError::Outside(text.to_owned());
+        let path = Path::new(text);
+        let path =
+            if path.is_absolute() { path.strip_prefix(&self.path).map_err(|_| outside())? } else { path };
+        let mut place = PathBuf::new();
+        for component in path.components() {
+            match component {
+                Component::Normal(name) => place.push(name),
+                Component::CurDir => {}
+                Component::ParentDir if place.pop() => {}
+                Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(outside()),
+            }
+        }
+        Ok(Place(place))
+    }
+
+    /// The same for a file: the workspace itself is none.
+    pub(crate) fn file_place(&self, text: &str) -> Result<Place, PathError> {
+        let place = self.place(text)?;
+        if place.0.as_os_str().is_empty() { Err(PathError::Whole(text.to_owned())) } else { Ok(place) }
+    }
+
+    /// Opens what is at a place.
+    pub(crate) fn open_at(&self, place: &Place, flags: OFlags) -> Result<OwnedFd, Error> {
+        let path = if place.0.as_os_str().is_empty() { Path::new(".") } else { &place.0 };
+        open_beneath(&self.folder, path, flags).map_err(|error| place.refused(error))
+    }
+
+    /// Opens a file to read it. A pipe or a device is none.
+    pub(crate) fn open_file(&self, place: &Place) -> Result<(File, u64), Error> {
+        let file = self.open_at(place, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let stat = fstat(&file).map_err(|error| place.refused(error))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok((File::from(file), u64::try_from(stat.st_size).unwrap_or(0))),
+            FileType::Directory => Err(Error::Content {
+                path: place.shown(),
+                why: "is a folder; list_files shows what is in it",
+            }),
+            _ => Err(Error::Content { path: place.shown(), why: "is not a file" }),
+        }
+    }
+
+    /// Reads a whole file that is no longer than `limit`.
+    pub(crate) fn read(&self, place: &Place, limit: u64, too_long: &'static str) -> Result<Vec<u8>, Error> {
+        let (file, size) = self.open_file(place)?;
+        let refuse = || Error::Content { path: place.shown(), why: too_long };
+        if size > limit {
+            return Err(refuse());
+        }
+        let mut data = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        // It may have grown since.
+        file.take(limit + 1)
+            .read_to_end(&mut data)
+            .map_err(Error::file(place.shown(), "it cannot be read"))?;
+        if data.len() as u64 > limit { Err(refuse()) } else { Ok(data) }
+    }
+
+    /// Opens a folder, and returns its real path.
+    pub(crate) fn folder(&self, place: &Place) -> Result<PathBuf, Error> {
+        self.open_at(place, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let path = self.path.join(&place.0);
+        let real = path.canonicalize().map_err(Error::file(place.shown(), "it cannot be found"))?;
+        if real.starts_with(&self.path) { Ok(real) } else { Err(PathError::Outside(place.shown()).into()) }
+    }
+}
+
+impl Place {
+    /// Names what lies beneath the workspace.
+    pub(crate) fn beneath(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The path as models and people read it.
+    pub(crate) fn shown(&self) -> String {
+        if self.0.as_os_str().is_empty() { ".".to_owned() } else { self.0.display().to_string() }
+    }
+
+    /// Makes an error of what the system said.
+    pub(crate) fn refused(&self, error: rustix::io::Errno) -> Error {
+        if error == rustix::io::Errno::XDEV || error == rustix::io::Errno::LOOP {
+            return PathError::Outside(self.shown()).into();
+        }
+        Error::File { path: self.shown(), what: "it cannot be opened", source: error.into() }
+    }
+}

@@ -1,0 +1,148 @@
+//! Writing files of the workspace: first beside their place, then into it, whole.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, statat, unlinkat,
+};
+use rustix::io::Errno;
+use uuid::Uuid;
+
+use super::root::{Place, Root};
+use crate::Error;
+
+/// What to do about a file that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Existing {
+    Replaced,
+    Refused,
+}
+
+/// A file that is written, but not in its place yet. It goes away unless it is put there.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    folder: OwnedFd,
+    written: OsString,
+    name: OsString,
+    place: Place,
+}
+
+impl Root {
+    /// Opens the folder that holds a place.
+    fn parent(&self, place: &Place) -> Result<(OwnedFd, OsString), Error> {
+        let parent = Place::beneath(place.path().parent().map(ToOwned::to_owned).unwrap_or_default());
+        let name = place.path().file_name().unwrap_or(OsStr::new(".")).to_owned();
+        Ok((self.open_at(&parent, OFlags::RDONLY | OFlags::DIRECTORY)?, name))
+    }
+
+    /// Makes the folders that lead to a place, and returns those that were not there.
+    pub(crate) fn make_parents(&self, place: &Place) -> Result<Vec<Place>, Error> {
+        let mut made = Vec::new();
+        let mut folders: Vec<_> = place.path().ancestors().skip(1).map(ToOwned::to_owned).collect();
+        folders.reverse();
+        for folder in folders.into_iter().filter(|path| !path.as_os_str().is_empty()).map(Place::beneath) {
+            let (parent, name) = self.parent(&folder)?;
+            match mkdirat(&parent, &name, Mode::from_raw_mode(0o777)) {
+                Ok(()) => made.push(folder),
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(folder.failed("its folder cannot be made", error)),
+            }
+        }
+        Ok(made)
+    }
+
+    /// Writes a file beside its place. The folder must be there.
+    pub(crate) fn stage(&self, place: &Place, data: &[u8], mode: Option<u32>) -> Result<Staged, Error> {
+        let (folder, name) = self.parent(place)?;
+        let written: OsString = format!(".rkat-{}", Uuid::new_v4().simple()).into();
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(&folder, &written, flags, Mode::from_raw_mode(0o666))
+            .map_err(|error| place.failed("it cannot be written", error))?;
+        let staged = Staged { folder, written, name, place: place.clone() };
+        let mut file = File::from(file);
+        let failed = || Error::file(place.shown(), "it cannot be written");
+        file.write_all(data).map_err(failed())?;
+        if let Some(mode) = mode {
+            let kept = rustix::fs::fchmod(&file, Mode::from_raw_mode(mode));
+            kept.map_err(|error| place.failed("its permissions cannot be kept", error))?;
+        }
+        file.sync_all().map_err(failed())?;
+        Ok(staged)
+    }
+
+    /// Says which permissions a file has; `None` if there is nothing. A link is no file: what it leads to is.
+    pub(crate) fn permissions(&self, place: &Place) -> Result<Option<u32>, Error> {
+        let (folder, name) = match self.parent(place) {
+            Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            found => found?,
+        };
+        match statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(place.refused(error)),
+            Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => Ok(Some(stat.st_mode & 0o7777)),
+                FileType::Symlink => {
+                    let why = "is a link; name the file that it leads to";
+                    Err(Error::Content { path: place.shown(), why })
+                }
+                _ => Err(Error::Content { path: place.shown(), why: "is not a file" }),
+            },
+        }
+    }
+
+    /// Removes a file.
+    pub(crate) fn remove(&self, place: &Place) -> Result<(), Error> {
+        let (folder, name) = self.parent(place)?;
+        unlinkat(&folder, &name, AtFlags::empty())
+            .map_err(|error| place.failed("it cannot be removed", error))
+    }
+
+    /// Removes a folder if it is empty.
+    pub(crate) fn remove_folder(&self, place: &Place) {
+        if let Ok((folder, name)) = self.parent(place) {
+            let _ = unlinkat(&folder, &name, AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+impl Staged {
+    /// Puts the file into its place.
+    pub(crate) fn put(self, existing: Existing) -> Result<(), Error> {
+        let moved = match existing {
+            Existing::Replaced => renameat(&self.folder, &self.written, &self.folder, &self.name),
+            Existing::Refused => self.move_where_nothing_is(),
+        };
+        moved.map_err(|error| match error {
+            Errno::EXIST => Error::Content { path: self.place.shown(), why: "is there already" },
+            error => self.place.failed("it cannot be written", error),
+        })
+    }
+
+    fn move_where_nothing_is(&self) -> Result<(), Errno> {
+        let (folder, from, to) = (&self.folder, &self.written, &self.name);
+        match renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
+            // Some file systems cannot; a second name does the same, and the first goes away with this value.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                rustix::fs::linkat(folder, from, folder, to, AtFlags::empty())
+            }
+            done => done,
+        }
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        let _ = unlinkat(&self.folder, &self.written, AtFlags::empty());
+    }
+}
+
+impl Place {
+    fn failed(&self, what: &'static str, error: Errno) -> Error {
+        Error::File { path: self.shown(), what, source: error.into() }
+    }
+}

@@ -1,0 +1,198 @@
+//! Putting a patch into the workspace.
+//!
+//! Everything is read, fitted and written beside its place first. Only then are files put into place, one after the
+//! other; should one of these last steps fail, those before it are taken back.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::edit::edit;
+use super::parse::{FileChange, PatchError};
+use crate::Error;
+use crate::files::{Existing, Place, Root, Staged};
+
+/// The largest file that is changed.
+const MAX_FILE: u64 = 16 * 1024 * 1024;
+
+/// What a patch did.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Applied {
+    status: &'static str,
+    added_files: Vec<String>,
+    modified_files: Vec<String>,
+    deleted_files: Vec<String>,
+}
+
+/// One thing to do to a file.
+enum Step {
+    Write { place: Place, data: Vec<u8>, mode: Option<u32>, before: Option<Before> },
+    Remove { place: Place, before: Before },
+}
+
+/// A file as it was.
+struct Before {
+    data: Vec<u8>,
+    mode: u32,
+}
+
+/// Applies a patch, or changes nothing.
+pub(super) fn apply(root: &Root, changes: Vec<FileChange>) -> Result<Applied, Error> {
+    let mut applied = Applied {
+        status: "success",
+        added_files: Vec::new(),
+        modified_files: Vec::new(),
+        deleted_files: Vec::new(),
+    };
+    let mut plan = Plan { root, named: BTreeSet::new(), steps: Vec::new() };
+    for change in changes {
+        match change {
+            FileChange::Add { path, lines } => applied.added_files.push(plan.add(&path, &lines)?),
+            FileChange::Delete { path } => applied.deleted_files.push(plan.delete(&path)?),
+            FileChange::Update { path, move_to, hunks } => {
+                applied.modified_files.push(plan.update(&path, move_to.as_deref(), &hunks)?);
+            }
+        }
+    }
+    carry_out(root, plan.steps)?;
+    Ok(applied)
+}
+
+struct Plan<'a> {
+    root: &'a Root,
+    named: BTreeSet<Place>,
+    steps: Vec<Step>,
+}
+
+impl Plan<'_> {
+    fn name(&mut self, path: &str) -> Result<Place, Error> {
+        let place = self.root.file_place(path)?;
+        if self.named.insert(place.clone()) {
+            Ok(place)
+        } else {
+            Err(PatchError::Twice(place.shown()).into())
+        }
+    }
+
+    /// Names a place where there must be nothing yet.
+    fn name_new(&mut self, path: &str) -> Result<Place, Error> {
+        let place = self.name(path)?;
+        match self.root.permissions(&place)? {
+            None => Ok(place),
+            Some(_) => Err(PatchError::Exists(place.shown()).into()),
+        }
+    }
+
+    fn before(&self, place: &Place) -> Result<Before, Error> {
+        let Some(mode) = self.root.permissions(place)? else {
+            return Err(PatchError::Missing(place.shown()).into());
+        };
+        Ok(Before { data: self.root.read(place, MAX_FILE, "is larger than 16 MB")?, mode })
+    }
+
+    fn add(&mut self, path: &str, lines: &[String]) -> Result<String, Error> {
+        let place = self.name_new(path)?;
+        let mut text = lines.join("\n");
+        if !lines.is_empty() {
+            text.push('\n');
+        }
+        let shown = place.shown();
+        self.steps.push(Step::Write { place, data: text.into_bytes(), mode: None, before: None });
+        Ok(shown)
+    }
+
+    fn delete(&mut self, path: &str) -> Result<String, Error> {
+        let place = self.name(path)?;
+        let (before, shown) = (self.before(&place)?, place.shown());
+        self.steps.push(Step::Remove { place, before });
+        Ok(shown)
+    }
+
+    fn update(
+        &mut self,
+        path: &str,
+        move_to: Option<&str>,
+        hunks: &[super::parse::Hunk],
+    ) -> Result<String, Error> {
+        let place = self.name(path)?;
+        let before = self.before(&place)?;
+        let text = std::str::from_utf8(&before.data).map_err(|_| PatchError::NotText(place.shown()))?;
+        let data = edit(&place.shown(), text, hunks)?.into_bytes();
+        let Some(target) = move_to else {
+            let shown = place.shown();
+            self.steps.push(Step::Write { place, data, mode: Some(before.mode), before: Some(before) });
+            return Ok(shown);
+        };
+        let target = self.name_new(target)?;
+        let shown = target.shown();
+        self.steps.push(Step::Write { place: target, data, mode: Some(before.mode), before: None });
+        self.steps.push(Step::Remove { place, before });
+        Ok(shown)
+    }
+}
+
+/// What was done so far, to be taken back unless it is kept.
+struct Done<'a> {
+    root: &'a Root,
+    folders: Vec<Place>,
+    steps: Vec<Step>,
+    kept: bool,
+}
+
+fn carry_out(root: &Root, steps: Vec<Step>) -> Result<(), Error> {
+    let mut done = Done { root, folders: Vec::new(), steps: Vec::new(), kept: false };
+    let mut staged = Vec::new();
+    for step in &steps {
+        staged.push(match step {
+            Step::Remove { .. } => None,
+            Step::Write { place, data, mode, .. } => {
+                done.folders.extend(root.make_parents(place)?);
+                Some(root.stage(place, data, *mode)?)
+            }
+        });
+    }
+    for (step, staged) in steps.into_iter().zip(staged) {
+        done.carry_out(step, staged)?;
+    }
+    done.kept = true;
+    Ok(())
+}
+
+impl Done<'_> {
+    fn carry_out(&mut self, step: Step, staged: Option<Staged>) -> Result<(), Error> {
+        match (&step, staged) {
+            (Step::Write { before, .. }, Some(staged)) => {
+                staged.put(if before.is_some() { Existing::Replaced } else { Existing::Refused })?;
+            }
+            (Step::Remove { place, .. }, _) => self.root.remove(place)?,
+            (Step::Write { .. }, None) => {}
+        }
+        self.steps.push(step);
+        Ok(())
+    }
+}
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        let restore = |place: &Place, before: &Before| {
+            let staged = self.root.stage(place, &before.data, Some(before.mode));
+            let _ = staged.and_then(|staged| staged.put(Existing::Replaced));
+        };
+        for step in self.steps.iter().rev() {
+            match step {
+                Step::Write { place, before: None, .. } => {
+                    let _ = self.root.remove(place);
+                }
+                Step::Write { place, before: Some(before), .. } | Step::Remove { place, before } => {
+                    restore(place, before);
+                }
+            }
+        }
+        for folder in self.folders.iter().rev() {
+            self.root.remove_folder(folder);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Fitting hunks to a text.
+
+use super::parse::{Hunk, Line, PatchError};
+
+/// How closely lines must be alike; each is tried before the next.
+const LIKENESS: [fn(&str, &str) -> bool; 3] = [
+    |one, other| one == other,
+    |one, other| one.trim_end() == other.trim_end(),
+    |one, other| plain(one).trim() == plain(other).trim(),
+];
+
+/// Returns the text with its hunks applied, in their order.
+pub(super) fn edit(path: &str, text: &str, hunks: &[Hunk]) -> Result<String, PatchError> {
+    let ends_with_newline = text.ends_with('\n') || text.is_empty();
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    let old: Vec<&str> = if text.is_empty() { Vec::new() } else { body.split('\n').collect() };
+    let returns = !old.is_empty() && old.iter().all(|line| line.ends_with('\r'));
+    let mut new: Vec<String> = Vec::with_capacity(old.len());
+    let mut done = 0;
+    for (index, hunk) in hunks.iter().enumerate() {
+        let at = find(&old, done, hunk).map_err(|missing| missing.error(path, index + 1))?;
+        new.extend(old[done..at].iter().map(|line| (*line).to_owned()));
+        done = at;
+        for line in &hunk.lines {
+            match line {
+                Line::Stays(_) => {
+                    new.extend(old.get(done).map(|line| (*line).to_owned()));
+                    done += 1;
+                }
+                Line::Goes(_) => done += 1,
+                Line::Comes(text) if returns => new.push(format!("{text}\r")),
+                Line::Comes(text) => new.push(text.clone()),
+            }
+        }
+    }
+    new.extend(old[done..].iter().map(|line| (*line).to_owned()));
+    let newline = ends_with_newline && !hunks.last().is_some_and(|hunk| hunk.ends_file);
+    let mut text = new.join("\n");
+    if newline && !new.is_empty() {
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+enum Missing {
+    Anchor(String),
+    Lines,
+}
+
+impl Missing {
+    fn error(self, path: &str, hunk: usize) -> PatchError {
+        let path = path.to_owned();
+        match self {
+            Self::Anchor(anchor) => PatchError::NoAnchor { path, hunk, anchor },
+            Self::Lines => PatchError::NoMatch { path, hunk },
+        }
+    }
+}
+
+/// Finds the line at which a hunk begins, at `from` or after it.
+fn find(old: &[&str], from: usize, hunk: &Hunk) -> Result<usize, Missing> {
+    let from = match &hunk.anchor {
+        None => from,
+        Some(anchor) => {
+            let found = position(old, from, &[anchor.as_str()], Place::Anywhere);
+            found.ok_or_else(|| Missing::Anchor(anchor.clone()))? + 1
+        }
+    };
+    let wanted: Vec<&str> = hunk.lines.iter().filter_map(Line::old).collect();
+    if wanted.is_empty() {
+        return Ok(if hunk.anchor.is_some() && !hunk.ends_file { from } else { old.len() });
+    }
+    let place = if hunk.ends_file { Place::End } else { Place::Anywhere };
+    position(old, from, &wanted, place).ok_or(Missing::Lines)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Anywhere,
+    End,
+}
+
+fn position(old: &[&str], from: usize, wanted: &[&str], place: Place) -> Option<usize> {
+    let last = old.len().checked_sub(wanted.len())?;
+    let first = if place == Place::End { last.max(from) } else { from };
+    let fits = |at: usize, alike: fn(&str, &str) -> bool| {
+        old[at..at + wanted.len()].iter().zip(wanted).all(|(one, other)| alike(one, other))
+    };
+    LIKENESS.iter().find_map(|alike| (first..=last).find(|at| fits(*at, *alike)))
+}
+
+impl Line {
+    /// The line as the file has it, if it has it.
+    fn old(&self) -> Option<&str> {
+        match self {
+            Self::Stays(text) | Self::Goes(text) => Some(text),
+            Self::Comes(_) => None,
+        }
+    }
+}
+
+/// Writes quotes, dashes and spaces the plain way.
+fn plain(text: &str) -> String {
+    let plain = |letter: char| match letter {
+        '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}' => '\'',
+        '\u{201c}' | '\u{201d}' | '\u{201e}' | '\u{201f}' => '"',
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
+        '\u{a0}' | '\u{2002}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => ' ',
+        other => other,
+    };
+    text.chars().map(plain).collect()
+}

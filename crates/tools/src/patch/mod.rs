@@ -1,0 +1,65 @@
+//! `apply_patch`: several files changed together, or none.
+
+mod apply;
+mod edit;
+mod parse;
+
+use std::sync::Arc;
+
+use meerkat_core::{SessionId, ToolOutput};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Error;
+use crate::builtin::{Builtin, json};
+use crate::files::Root;
+use crate::work::blocking;
+
+pub(crate) use parse::PatchError;
+
+/// The longest patch.
+const MAX_PATCH: usize = 4 * 1024 * 1024;
+
+pub(crate) struct ApplyPatch(pub(crate) Arc<Root>);
+
+/// What to change.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Arguments {
+    /// The patch, from `*** Begin Patch` to `*** End Patch`.
+    patch: String,
+}
+
+impl Builtin for ApplyPatch {
+    const NAME: &'static str = "apply_patch";
+    const DESCRIPTION: &'static str = "Change files of the workspace, all of them or none. The patch begins with \
+        `*** Begin Patch`, ends with `*** End Patch`, and has for each file one of: `*** Add File: PATH` and its lines, \
+        each after a `+`; `*** Delete File: PATH`; or `*** Update File: PATH`, if it moves `*** Move to: PATH`, and hunks. \
+        A hunk begins with `@@`, or with `@@ ` and a line of the file that comes before it; its lines begin with a space \
+        if they stay, `-` if they go, `+` if they come. `*** End of File` after a hunk says that it ends the file, which \
+        then has no newline at its end. Paths are relative to the workspace.";
+    type Arguments = Arguments;
+
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+        let root = Arc::clone(&self.0);
+        blocking(move |_| {
+            if arguments.patch.len() > MAX_PATCH {
+                return Err(PatchError::TooLong.into());
+            }
+            json(&apply::apply(&root, parse::parse(&arguments.patch)?)?)
+        })
+        .await
+    }
+}
+
+/// Reads a patch and fits it to a text, for those who look for inputs that break it.
+pub(crate) fn try_patch(patch: &str, text: &str) -> usize {
+    let Ok(changes) = parse::parse(patch) else { return 0 };
+    let edited = |change: &parse::FileChange| match change {
+        parse::FileChange::Update { path, hunks, .. } => {
+            edit::edit(path, text, hunks).map_or(0, |text| text.len())
+        }
+        parse::FileChange::Add { lines, .. } => lines.len(),
+        parse::FileChange::Delete { .. } => 0,
+    };
+    changes.iter().map(edited).sum()
+}

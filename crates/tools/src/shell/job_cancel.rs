@@ -1,0 +1,46 @@
+//! `shell_job_cancel`.
+
+use std::sync::Arc;
+
+use meerkat_core::{SessionId, ToolOutput};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ShellError;
+use super::jobs::{Jobs, State};
+use crate::Error;
+use crate::builtin::{Builtin, json};
+
+pub(crate) struct ShellJobCancel(pub(crate) Arc<Jobs>);
+
+/// Which job.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Arguments {
+    /// The job's id.
+    job_id: String,
+}
+
+#[derive(Serialize)]
+struct Cancelled {
+    job_id: String,
+    status: &'static str,
+}
+
+impl Builtin for ShellJobCancel {
+    const NAME: &'static str = "shell_job_cancel";
+    const DESCRIPTION: &'static str = "End a job and everything it started.";
+    type Arguments = Arguments;
+
+    async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {
+        let job = self.0.find(session, &arguments.job_id)?;
+        let ended = job.ended.notified();
+        tokio::pin!(ended);
+        ended.as_mut().enable();
+        if !matches!(job.state(), State::Running { .. }) {
+            return Err(ShellError::JobEnded(arguments.job_id).into());
+        }
+        job.cancel.notify_one();
+        ended.await;
+        json(&Cancelled { job_id: arguments.job_id, status: job.state().name() })
+    }
+}

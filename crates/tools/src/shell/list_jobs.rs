@@ -1,0 +1,47 @@
+//! `shell_jobs`.
+
+use std::sync::Arc;
+
+use meerkat_core::{SessionId, ToolOutput};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::jobs::Jobs;
+use crate::Error;
+use crate::builtin::{Builtin, json};
+
+pub(crate) struct ShellJobs(pub(crate) Arc<Jobs>);
+
+/// No arguments.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Arguments {}
+
+#[derive(Serialize)]
+struct Entry {
+    id: String,
+    command: String,
+    status: &'static str,
+    started_at_unix: i64,
+}
+
+impl Builtin for ShellJobs {
+    const NAME: &'static str = "shell_jobs";
+    const DESCRIPTION: &'static str =
+        "List the jobs of this session: those that run, and those that ended of late.";
+    type Arguments = Arguments;
+
+    async fn run(&self, _: Arguments, session: SessionId) -> Result<ToolOutput, Error> {
+        let entries: Vec<_> = self
+            .0
+            .list(session)
+            .iter()
+            .map(|job| Entry {
+                id: job.id.clone(),
+                command: job.command.clone(),
+                status: job.state().name(),
+                started_at_unix: job.started_at_unix,
+            })
+            .collect();
+        json(&entries)
+    }
+}

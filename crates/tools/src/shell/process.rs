@@ -1,0 +1,189 @@
+//! Running one command.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use meerkat_process::{DEFAULT_PATH, Ending, Input, Supervision, check_confinement, harmless};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::capture::Capture;
+use super::sandbox::Places;
+use super::{Policy, Sandbox, ShellError, ShellOptions};
+
+/// How long a supervisor may take to end a command: it asks, waits, and kills.
+const ENDING: Duration = Duration::from_secs(8);
+/// How long output may take to arrive when the command is gone.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
+/// The shells whose language the policy reads.
+const KNOWN: [&str; 3] = ["bash", "dash", "sh"];
+
+/// What programs that build and run others look for, and that holds no secrets.
+const TOOLCHAINS: [&str; 16] = [
+    "CARGO_HOME",
+    "CARGO_TARGET_DIR",
+    "CONDA_PREFIX",
+    "GOCACHE",
+    "GOPATH",
+    "GOROOT",
+    "JAVA_HOME",
+    "LD_LIBRARY_PATH",
+    "NODE_PATH",
+    "NVM_DIR",
+    "PKG_CONFIG_PATH",
+    "PYTHONPATH",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "VIRTUAL_ENV",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Where commands are run.
+#[derive(Debug, Default)]
+pub(crate) struct Host {
+    environment: BTreeMap<String, String>,
+    supervisor: Option<PathBuf>,
+    places: Places,
+    confinable: OnceLock<bool>,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) end: End,
+    pub(super) stdout: Capture,
+    pub(super) stderr: Capture,
+    pub(super) duration: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Exited(Option<i32>),
+    TimedOut,
+    Cancelled,
+}
+
+impl Host {
+    pub(crate) fn new(options: &crate::ToolboxOptions, workspace: PathBuf) -> Self {
+        let mut environment = harmless(&options.environment);
+        let more = TOOLCHAINS.iter().filter_map(|name| options.environment.get_key_value(*name));
+        environment.extend(more.map(|(name, value)| (name.clone(), value.clone())));
+        environment.entry("PATH".to_owned()).or_insert_with(|| DEFAULT_PATH.to_owned());
+        let temporary = options.temporary.clone().unwrap_or_else(|| "/tmp".into());
+        environment.insert("TMPDIR".to_owned(), temporary.display().to_string());
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let places = Places {
+            workspace,
+            temporary: real(&temporary),
+            home: options.home.as_deref().map(real),
+            private: options.private.clone(),
+        };
+        Self { environment, supervisor: options.supervisor.clone(), places, confinable: OnceLock::new() }
+    }
+
+    /// Checks a command before anything is started.
+    pub(super) fn check(&self, line: &str, options: &ShellOptions) -> Result<PathBuf, ShellError> {
+        let shell = self.shell(options.program.as_deref())?;
+        let name = shell.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if options.policy != Policy::Any && !KNOWN.contains(&name) {
+            return Err(ShellError::Language(name.to_owned()));
+        }
+        options.policy.check(line)?;
+        if options.sandbox != Sandbox::Off && !self.confinable.get_or_init(|| check_confinement().is_ok()) {
+            check_confinement().map_err(ShellError::NoSandbox)?;
+        }
+        Ok(shell)
+    }
+
+    fn shell(&self, program: Option<&str>) -> Result<PathBuf, ShellError> {
+        let path = self.environment.get("PATH").map_or(DEFAULT_PATH, String::as_str);
+        let find = |name: &str| {
+            let folders = path.split(':').map(Path::new).filter(|folder| folder.is_absolute());
+            folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+        };
+        let found = match program {
+            Some(program) if Path::new(program).is_absolute() => Some(PathBuf::from(program)),
+            Some(program) => find(program),
+            None => find("bash").or_else(|| find("sh")),
+        };
+        found.ok_or_else(|| ShellError::NoShell(program.unwrap_or("sh").to_owned()))
+    }
+
+    /// Runs a command until it ends, its time is up, or it is cancelled. Dropping the future ends it too.
+    pub(super) async fn run(
+        &self,
+        line: &str,
+        folder: &Path,
+        (options, limit): (&ShellOptions, Duration),
+        cancelled: impl Future<Output = ()> + Send,
+    ) -> Result<Ended, ShellError> {
+        let shell = self.check(line, options)?;
+        let supervision = Supervision {
+            input: Input::Nothing,
+            ending: Ending::Prompt,
+            confinement: options.sandbox.confinement(&self.places),
+        };
+        let started = Instant::now();
+        let mut running = self.start(&shell, line, folder, &supervision)?;
+        let end = tokio::select! {
+            status = running.child.wait() => End::Exited(status.ok().and_then(|status| status.code())),
+            () = tokio::time::sleep(limit) => End::TimedOut,
+            () = cancelled => End::Cancelled,
+        };
+        running.end(end).await;
+        let Running { stdout, stderr, .. } = running;
+        Ok(Ended { end, stdout, stderr, duration: started.elapsed() })
+    }
+
+    fn start(
+        &self,
+        shell: &Path,
+        line: &str,
+        folder: &Path,
+        supervision: &Supervision,
+    ) -> Result<Running, ShellError> {
+        let supervisor = self.supervisor.as_ref().ok_or(ShellError::NoSupervisor)?;
+        let mut command = Command::new(supervisor);
+        command.args(supervision.arguments(shell)).args(["-c", line]).current_dir(folder);
+        command.env_clear().envs(&self.environment).env("PWD", folder);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let failed = |source| ShellError::NotStarted { program: supervisor.clone(), source };
+        let mut child = command.spawn().map_err(failed)?;
+        let (stdout, stderr) = (Capture::default(), Capture::default());
+        let mut readers = JoinSet::new();
+        if let Some(stream) = child.stdout.take() {
+            readers.spawn(stdout.clone().fill(stream));
+        }
+        if let Some(stream) = child.stderr.take() {
+            readers.spawn(stderr.clone().fill(stream));
+        }
+        let lifeline = child.stdin.take();
+        Ok(Running { child, lifeline, readers, stdout, stderr })
+    }
+}
+
+/// A command under its supervisor, which ends it when the lifeline is dropped.
+struct Running {
+    child: Child,
+    lifeline: Option<ChildStdin>,
+    readers: JoinSet<()>,
+    stdout: Capture,
+    stderr: Capture,
+}
+
+impl Running {
+    async fn end(&mut self, end: End) {
+        if !matches!(end, End::Exited(_)) {
+            self.lifeline = None;
+            if timeout(ENDING, self.child.wait()).await.is_err() {
+                let _ = self.child.kill().await;
+            }
+        }
+        let rest = async { while self.readers.join_next().await.is_some() {} };
+        let _ = timeout(LAST_OUTPUT, rest).await;
+    }
+}

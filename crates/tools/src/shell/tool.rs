@@ -1,0 +1,120 @@
+//! `shell`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use meerkat_core::{SessionId, ToolOutput};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::jobs::{Jobs, State};
+use super::process::{End, Ended, Host};
+use super::{ShellOptions, process};
+use crate::Error;
+use crate::builtin::{Builtin, json};
+use crate::files::Root;
+use crate::shelf::Shelf;
+
+/// The longest that a command may take, in seconds.
+const MAX_TIMEOUT: u64 = 24 * 3600;
+
+#[derive(Clone)]
+pub(crate) struct Shell {
+    pub(crate) host: Arc<Host>,
+    pub(crate) root: Arc<Root>,
+    pub(crate) shelf: Arc<dyn Shelf>,
+    pub(crate) jobs: Arc<Jobs>,
+    pub(crate) options: ShellOptions,
+}
+
+/// What to run.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Arguments {
+    /// The command line.
+    command: String,
+    /// The folder to run it in, relative to the workspace; the workspace itself if left out.
+    working_dir: Option<String>,
+    /// How long it may take, in seconds.
+    timeout_secs: Option<u64>,
+    /// Run it as a job: the call returns at once, and you are told when it has ended.
+    #[serde(default)]
+    background: bool,
+}
+
+#[derive(Serialize)]
+struct Reply {
+    exit_code: Option<i32>,
+    stdout: String,
+    stderr: String,
+    timed_out: bool,
+    duration_secs: f64,
+    stdout_lossy: bool,
+    stderr_lossy: bool,
+}
+
+#[derive(Serialize)]
+struct Begun {
+    job_id: String,
+    status: &'static str,
+    message: &'static str,
+}
+
+impl Builtin for Shell {
+    const NAME: &'static str = "shell";
+    const DESCRIPTION: &'static str = "Run a command line in the workspace. Unless its owner allows more, it changes only \
+        files of the workspace and temporary files, and reaches no network. What it leaves running is ended with it; \
+        use `background` for what should go on.";
+    type Arguments = Arguments;
+
+    async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {
+        let place = self.root.place(arguments.working_dir.as_deref().unwrap_or("."))?;
+        let folder = self.root.folder(&place)?;
+        let limit = arguments.timeout_secs.map_or(self.options.timeout, Duration::from_secs);
+        let limit = limit.clamp(Duration::from_secs(1), Duration::from_secs(MAX_TIMEOUT));
+        self.host.check(&arguments.command, &self.options)?;
+        if arguments.background {
+            return self.begin(session, arguments.command, folder, limit);
+        }
+        let never = std::future::pending();
+        let ended = self.host.run(&arguments.command, &folder, (&self.options, limit), never).await?;
+        json(&self.reply(ended).await)
+    }
+}
+
+impl Shell {
+    async fn reply(&self, ended: process::Ended) -> Reply {
+        let Ended { end, stdout, stderr, duration } = ended;
+        let (stdout, stderr) = (stdout.show(&*self.shelf).await, stderr.show(&*self.shelf).await);
+        Reply {
+            exit_code: if let End::Exited(code) = end { code } else { None },
+            timed_out: end == End::TimedOut,
+            duration_secs: duration.as_secs_f64(),
+            stdout: stdout.text,
+            stderr: stderr.text,
+            stdout_lossy: stdout.lossy,
+            stderr_lossy: stderr.lossy,
+        }
+    }
+
+    fn begin(
+        &self,
+        session: SessionId,
+        command: String,
+        folder: PathBuf,
+        limit: Duration,
+    ) -> Result<ToolOutput, Error> {
+        let (host, shelf, options) = (Arc::clone(&self.host), Arc::clone(&self.shelf), self.options.clone());
+        let about = (folder.display().to_string(), limit.as_secs());
+        let record = self.jobs.start(session, command, about, |record| async move {
+            let cancelled = record.cancel.notified();
+            let ended = host.run(&record.command, &folder, (&options, limit), cancelled).await;
+            record.finish(State::of(ended, &*shelf).await);
+        })?;
+        json(&Begun {
+            job_id: record.id.clone(),
+            status: "running",
+            message: "you are told when it has ended; shell_job_status shows what it wrote",
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! Reading and changing the tasks of a session, one change at a time.
+
+use std::sync::Arc;
+
+use meerkat_core::{Clock, SessionId, Timestamp};
+use tokio::sync::Mutex;
+
+use super::{Task, TaskError};
+use crate::Error;
+use crate::shelf::Shelf;
+
+/// How many tasks a session has at most, and how long one is.
+const MAX_TASKS: usize = 10_000;
+const MAX_BYTES: usize = 64 * 1024;
+
+/// The tasks of sessions.
+pub(crate) struct TaskBook {
+    shelf: Arc<dyn Shelf>,
+    clock: Arc<dyn Clock>,
+    /// Calls of one step run side by side; a change that reads first must not miss another.
+    writing: Mutex<()>,
+}
+
+impl TaskBook {
+    pub(crate) fn new(shelf: Arc<dyn Shelf>, clock: Arc<dyn Clock>) -> Self {
+        Self { shelf, clock, writing: Mutex::new(()) }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(super) async fn all(&self, session: SessionId) -> Result<Vec<Task>, Error> {
+        let stored = self.shelf.tasks(session).await?;
+        let read = |bytes: &Vec<u8>| serde_json::from_slice(bytes).map_err(TaskError::Stored);
+        Ok(stored.iter().map(read).collect::<Result<_, _>>()?)
+    }
+
+    pub(super) async fn get(&self, session: SessionId, id: &str) -> Result<Task, Error> {
+        let found = self.all(session).await?.into_iter().find(|task| task.id == id);
+        Ok(found.ok_or_else(|| TaskError::NotFound(id.to_owned()))?)
+    }
+
+    pub(super) async fn add(&self, session: SessionId, task: Task) -> Result<Task, Error> {
+        let _writing = self.writing.lock().await;
+        if self.shelf.tasks(session).await?.len() >= MAX_TASKS {
+            return Err(TaskError::TooMany(MAX_TASKS).into());
+        }
+        self.put(session, task).await
+    }
+
+    pub(super) async fn change(
+        &self,
+        session: SessionId,
+        id: &str,
+        change: impl FnOnce(&mut Task) + Send,
+    ) -> Result<Task, Error> {
+        let _writing = self.writing.lock().await;
+        let mut task = self.get(session, id).await?;
+        change(&mut task);
+        task.updated_at = self.now();
+        task.updated_by_session = session;
+        self.put(session, task).await
+    }
+
+    async fn put(&self, session: SessionId, task: Task) -> Result<Task, Error> {
+        let bytes = serde_json::to_vec(&task).map_err(Error::Encode)?;
+        if bytes.len() > MAX_BYTES {
+            return Err(TaskError::TooLong(MAX_BYTES).into());
+        }
+        self.shelf.put_task(session, task.id.clone(), bytes).await?;
+        Ok(task)
+    }
+}

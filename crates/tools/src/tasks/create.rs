@@ -1,0 +1,70 @@
+//! `task_create`.
+
+use std::sync::Arc;
+
+use meerkat_core::{SessionId, ToolOutput};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::{Priority, Status, Task, TaskBook};
+use crate::Error;
+use crate::builtin::{Builtin, json};
+
+pub(crate) struct TaskCreate(pub(crate) Arc<TaskBook>);
+
+/// The task to write down.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Arguments {
+    /// What is to be done, in a few words.
+    subject: String,
+    /// What is to be done, in full.
+    description: String,
+    /// How much it matters; `medium` if left out.
+    #[serde(default)]
+    priority: Option<Priority>,
+    /// What it can be found by.
+    #[serde(default)]
+    labels: Option<Vec<String>>,
+    /// The ids of tasks that wait for it.
+    #[serde(default)]
+    blocks: Option<Vec<String>>,
+    /// The ids of tasks that it waits for.
+    #[serde(default)]
+    blocked_by: Option<Vec<String>>,
+    /// Who does it.
+    #[serde(default)]
+    owner: Option<String>,
+    /// Anything else.
+    #[serde(default)]
+    metadata: Option<Map<String, Value>>,
+}
+
+impl Builtin for TaskCreate {
+    const NAME: &'static str = "task_create";
+    const DESCRIPTION: &'static str =
+        "Write down a task of this session. It is still there when the session goes on later.";
+    type Arguments = Arguments;
+
+    async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {
+        let now = self.0.now();
+        let task = Task {
+            id: Uuid::now_v7().to_string(),
+            subject: arguments.subject,
+            description: arguments.description,
+            status: Status::Pending,
+            priority: arguments.priority.unwrap_or_default(),
+            labels: arguments.labels.unwrap_or_default(),
+            blocks: arguments.blocks.unwrap_or_default(),
+            blocked_by: arguments.blocked_by.unwrap_or_default(),
+            created_at: now,
+            updated_at: now,
+            created_by_session: session,
+            updated_by_session: session,
+            owner: arguments.owner,
+            metadata: arguments.metadata.unwrap_or_default(),
+        };
+        json(&self.0.add(session, task).await?)
+    }
+}

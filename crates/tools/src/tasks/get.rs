@@ -1,0 +1,30 @@
+//! `task_get`.
+
+use std::sync::Arc;
+
+use meerkat_core::{SessionId, ToolOutput};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::TaskBook;
+use crate::Error;
+use crate::builtin::{Builtin, json};
+
+pub(crate) struct TaskGet(pub(crate) Arc<TaskBook>);
+
+/// Which task.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Arguments {
+    /// The task's id.
+    id: String,
+}
+
+impl Builtin for TaskGet {
+    const NAME: &'static str = "task_get";
+    const DESCRIPTION: &'static str = "Read a task of this session.";
+    type Arguments = Arguments;
+
+    async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {
+        json(&self.0.get(session, &arguments.id).await?)
+    }
+}

@@ -1,0 +1,45 @@
+//! `task_list`.
+
+use std::sync::Arc;
+
+use meerkat_core::{SessionId, ToolOutput};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Status, Task, TaskBook};
+use crate::Error;
+use crate::builtin::{Builtin, json};
+
+pub(crate) struct TaskList(pub(crate) Arc<TaskBook>);
+
+/// Which tasks.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Arguments {
+    /// Only tasks that are so far.
+    #[serde(default)]
+    status: Option<Status>,
+    /// Only tasks that have any of these labels.
+    #[serde(default)]
+    labels: Option<Vec<String>>,
+}
+
+impl Arguments {
+    fn fit(&self, task: &Task) -> bool {
+        let labelled = |labels: &Vec<String>| labels.iter().any(|label| task.labels.contains(label));
+        self.status.is_none_or(|status| task.status == status)
+            && self.labels.as_ref().filter(|labels| !labels.is_empty()).is_none_or(labelled)
+    }
+}
+
+impl Builtin for TaskList {
+    const NAME: &'static str = "task_list";
+    const DESCRIPTION: &'static str =
+        "List the tasks of this session, in the order in which they were written down.";
+    type Arguments = Arguments;
+
+    async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {
+        let mut tasks = self.0.all(session).await?;
+        tasks.retain(|task| arguments.fit(task));
+        json(&tasks)
+    }
+}

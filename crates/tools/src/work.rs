@@ -1,0 +1,33 @@
+//! Work that blocks, off the threads of the runtime.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::Error;
+
+/// Says to work on another thread that nobody waits for it any more.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Abandoned(Arc<AtomicBool>);
+
+impl Abandoned {
+    pub(crate) fn is_so(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+struct OnDrop(Abandoned);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Does work that blocks. Long work looks now and then whether it was abandoned.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce(&Abandoned) -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let abandoned = Abandoned::default();
+    let _guard = OnDrop(abandoned.clone());
+    tokio::task::spawn_blocking(move || work(&abandoned)).await.unwrap_or(Err(Error::BrokeOff))
+}

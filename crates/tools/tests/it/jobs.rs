@@ -1,0 +1,73 @@
+//! Commands in the background.
+
+use meerkat_core::{FinishedJob, JobStatus};
+use meerkat_tools::{Sandbox, ShellOptions};
+use serde_json::{Value, json};
+
+use crate::support::World;
+
+fn world() -> World {
+    World::with_shell(ShellOptions { sandbox: Sandbox::Off, ..ShellOptions::default() })
+}
+
+async fn begin(world: &World, command: &str) -> String {
+    let reply = world.json("shell", json!({ "command": command, "background": true })).await;
+    assert_eq!(reply["status"], "running");
+    reply["job_id"].as_str().unwrap().to_owned()
+}
+
+/// Waits until a job is told to have ended.
+async fn ending(world: &World) -> FinishedJob {
+    loop {
+        if let Some(job) = world.source().finished().pop() {
+            return job;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_ended_is_told_of_once() {
+    let world = world();
+    let id = begin(&world, "echo out; echo err >&2; exit 3").await;
+    let job = ending(&world).await;
+    let name = "echo out; echo err >&2; exit 3".to_owned();
+    let detail = "exit code 3".to_owned();
+    assert_eq!(job, FinishedJob { id: id.clone(), name, status: JobStatus::Completed, detail });
+    assert_eq!(world.source().finished(), []);
+    let mut view = world.json("shell_job_status", json!({ "job_id": id })).await;
+    view["status"]["duration_secs"] = Value::Null;
+    assert_eq!(
+        view["status"],
+        json!({ "status": "completed", "exit_code": 3, "stdout": "out\n", "stderr": "err\n", "duration_secs": null })
+    );
+}
+
+#[tokio::test]
+async fn a_job_can_be_cancelled() {
+    let world = world();
+    let id = begin(&world, "sleep 1000").await;
+    let reply = world.json("shell_job_cancel", json!({ "job_id": id })).await;
+    assert_eq!(reply, json!({ "job_id": id, "status": "cancelled" }));
+    let jobs = world.json("shell_jobs", json!({})).await;
+    assert_eq!((&jobs[0]["id"], &jobs[0]["status"]), (&json!(id), &json!("cancelled")));
+    let (kind, said) = world.failure("shell_job_cancel", json!({ "job_id": id })).await;
+    assert_eq!((kind.as_str(), said), ("execution_failed", format!("the job `{id}` has ended already")));
+}
+
+#[tokio::test]
+async fn there_are_only_so_many_jobs() {
+    let world = world();
+    for _ in 0..10 {
+        begin(&world, "sleep 1000").await;
+    }
+    let (_, said) = world.failure("shell", json!({ "command": "true", "background": true })).await;
+    assert_eq!(said, "10 jobs run already; wait for one or cancel one");
+}
+
+#[tokio::test]
+async fn a_job_of_another_session_is_not_found() {
+    let world = world();
+    let (_, said) = world.failure("shell_job_status", json!({ "job_id": "job_x" })).await;
+    assert_eq!(said, "there is no job `job_x`; shell_jobs shows those there are");
+}

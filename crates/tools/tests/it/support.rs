@@ -1,0 +1,222 @@
+//! A toolbox with a workspace of its own, and a shelf in memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use meerkat_core::{
+    BlobId, BoxFuture, Clock, Content, Invocation, RunId, SessionId, Timestamp, ToolCall, ToolOutput,
+    ToolSource,
+};
+use meerkat_tools::{Shelf, ShelfError, ShellOptions, StoredBlob, Toolbox, ToolboxOptions, Wanted};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// A shelf that forgets.
+#[derive(Default)]
+pub(crate) struct Memory {
+    blobs: Mutex<HashMap<BlobId, StoredBlob>>,
+    tasks: Mutex<Vec<(SessionId, String, Vec<u8>)>>,
+}
+
+impl Shelf for Memory {
+    fn blob(&self, id: BlobId) -> BoxFuture<'_, Result<Option<StoredBlob>, ShelfError>> {
+        Box::pin(async move { Ok(self.blobs.lock().unwrap().get(&id).cloned()) })
+    }
+
+    fn put_blob(&self, blob: StoredBlob) -> BoxFuture<'_, Result<BlobId, ShelfError>> {
+        Box::pin(async move {
+            let mut blobs = self.blobs.lock().unwrap();
+            let mut digest = [0; 32];
+            digest[0] = u8::try_from(blobs.len()).unwrap();
+            let id = BlobId::from_digest(&digest);
+            blobs.insert(id.clone(), blob);
+            Ok(id)
+        })
+    }
+
+    fn tasks(&self, session: SessionId) -> BoxFuture<'_, Result<Vec<Vec<u8>>, ShelfError>> {
+        Box::pin(async move {
+            let tasks = self.tasks.lock().unwrap();
+            Ok(tasks
+                .iter()
+                .filter(|(owner, _, _)| *owner == session)
+                .map(|(_, _, task)| task.clone())
+                .collect())
+        })
+    }
+
+    fn put_task(
+        &self,
+        session: SessionId,
+        id: String,
+        task: Vec<u8>,
+    ) -> BoxFuture<'_, Result<(), ShelfError>> {
+        Box::pin(async move {
+            let mut tasks = self.tasks.lock().unwrap();
+            match tasks.iter_mut().find(|(owner, known, _)| *owner == session && *known == id) {
+                Some((_, _, old)) => *old = task,
+                None => tasks.push((session, id, task)),
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A clock that stands still.
+pub(crate) struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        "2026-03-01T12:30:45Z".parse().unwrap()
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// A workspace, a home with secrets, and tools.
+pub(crate) struct World {
+    scratch: tempfile::TempDir,
+    toolbox: Toolbox,
+    pub(crate) session: SessionId,
+    source: Arc<dyn ToolSource>,
+}
+
+impl World {
+    /// Tools without a shell.
+    pub(crate) fn new() -> Self {
+        Self::with(Wanted { images: true, shell: None })
+    }
+
+    /// Tools with a shell.
+    pub(crate) fn with_shell(options: ShellOptions) -> Self {
+        Self::with(Wanted { images: true, shell: Some(options) })
+    }
+
+    fn with(wanted: Wanted) -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = |name: &str| scratch.path().join(name);
+        for folder in ["work", "home/.ssh", "home/other", "temp", "realms"] {
+            std::fs::create_dir_all(path(folder)).unwrap();
+        }
+        std::fs::write(path("home/.ssh/id_ed25519"), "SECRET-KEY").unwrap();
+        std::fs::write(path("home/other/notes"), "notes").unwrap();
+        std::fs::write(path("realms/state"), "SECRET-STATE").unwrap();
+        std::fs::write(path("outside"), "outside").unwrap();
+        let environment = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("ANTHROPIC_API_KEY", "SECRET-API")];
+        let home = path("home").display().to_string();
+        let environment = environment.into_iter().chain([("HOME", home.as_str())]);
+        let options = ToolboxOptions {
+            workspace: Some(path("work")),
+            home: Some(path("home")),
+            temporary: Some(path("temp")),
+            private: vec![path("realms")],
+            environment: environment
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect::<BTreeMap<_, _>>(),
+            supervisor: Some(supervisor()),
+            ..ToolboxOptions::default()
+        };
+        let toolbox = Toolbox::new(&options, Arc::new(Memory::default()), Arc::new(Still));
+        let session = SessionId::from_uuid(Uuid::now_v7());
+        let source = toolbox.source(session, wanted);
+        Self { scratch, toolbox, session, source }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().canonicalize().unwrap().join(name)
+    }
+
+    pub(crate) fn source(&self) -> &dyn ToolSource {
+        &*self.source
+    }
+
+    pub(crate) fn toolbox(&self) -> &Toolbox {
+        &self.toolbox
+    }
+
+    /// Writes a file of the workspace.
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.path("work").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// Reads a file of the workspace.
+    pub(crate) fn read(&self, path: &str) -> Option<String> {
+        std::fs::read_to_string(self.path("work").join(path)).ok()
+    }
+
+    /// Makes a link in the workspace.
+    pub(crate) fn link(&self, name: &str, target: impl AsRef<Path>) {
+        std::os::unix::fs::symlink(target, self.path("work").join(name)).unwrap();
+    }
+
+    pub(crate) async fn output(&self, name: &str, args: Value) -> ToolOutput {
+        let tool = self.source.tools().into_iter().find(|tool| tool.def().name == name);
+        let tool = tool.unwrap_or_else(|| panic!("there is no tool {name}"));
+        let call = ToolCall { id: "1".to_owned(), name: name.to_owned(), args };
+        let run_id = RunId::from_uuid(Uuid::now_v7());
+        tool.call(Invocation { session_id: self.session, run_id, call }).await
+    }
+
+    /// Calls a tool that succeeds, and returns its text.
+    pub(crate) async fn text(&self, name: &str, args: Value) -> String {
+        let output = self.output(name, args).await;
+        assert!(!output.is_error, "{output:?}");
+        text(&output.content)
+    }
+
+    /// Calls a tool that succeeds with JSON.
+    pub(crate) async fn json(&self, name: &str, args: Value) -> Value {
+        serde_json::from_str(&self.text(name, args).await).unwrap()
+    }
+
+    /// Calls a tool that fails, and returns the kind of failure and what it said.
+    pub(crate) async fn failure(&self, name: &str, args: Value) -> (String, String) {
+        let output = self.output(name, args).await;
+        assert!(output.is_error, "{output:?}");
+        let said: Value = serde_json::from_str(&text(&output.content)).unwrap();
+        let part =
+            |key: &str| said[key].as_str().unwrap().replace(&self.path("").display().to_string(), "[dir]/");
+        (part("error"), part("message"))
+    }
+
+    /// Runs a command line and returns the reply.
+    pub(crate) async fn shell(&self, command: &str) -> Value {
+        self.json("shell", json!({ "command": command })).await
+    }
+}
+
+fn text(content: &Content) -> String {
+    match content.blocks() {
+        [meerkat_core::ContentBlock::Text { text }] => text.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The program that supervises commands.
+pub(crate) fn supervisor() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let program = test.parent().unwrap().parent().unwrap().join("examples/shell_host");
+    assert!(program.exists(), "build it first: cargo build -p meerkat-tools --examples");
+    program
+}
+
+/// Says whether this machine can run the tests of the sandbox, and says so out loud when it cannot.
+pub(crate) fn can_confine() -> bool {
+    match meerkat_process::check_confinement() {
+        Ok(()) => true,
+        Err(error) => {
+            assert!(
+                std::env::var_os("MEERKAT_WITHOUT_SANDBOX").is_some(),
+                "the sandbox was NOT tested: {error}; set MEERKAT_WITHOUT_SANDBOX=1 to accept that here"
+            );
+            eprintln!("NOT TESTED: {error}");
+            false
+        }
+    }
+}
