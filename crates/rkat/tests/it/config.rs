@@ -42,6 +42,15 @@ fn the_config_is_shown_with_its_defaults() {
     [skills.identity]
     remaps = []
 
+    [registry]
+    enabled = true
+    tools = []
+    state_timeout_ms = 10000
+
+    [registry.scopes]
+    skills = "skills"
+    prompts = "prompts"
+
     [compaction]
     auto_compact_threshold = 100000
     recent_turn_budget = 4
