@@ -48,6 +48,15 @@ fn the_config_is_shown_with_its_defaults() {
     [skills.identity]
     remaps = []
 
+    [registry]
+    enabled = true
+    tools = []
+    state_timeout_ms = 10000
+
+    [registry.scopes]
+    skills = "skills"
+    prompts = "prompts"
+
     [hooks]
     default_timeout_ms = 5000
     payload_max_bytes = 131072

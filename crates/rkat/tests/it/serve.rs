@@ -13,8 +13,11 @@ fn a_realm_is_served_until_a_signal() {
     let rkat = Rkat::new();
     let session = rkat.session("say hello");
     let mut command = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
-    let mut child =
-        command.args(["serve", "--listen", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .args(["serve", "--no-hub", "--listen", "127.0.0.1:0"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut line = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().rsplit_once("listening on http://").unwrap().1.strip_suffix("/mcp").unwrap();

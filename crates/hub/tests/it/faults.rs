@@ -1,0 +1,143 @@
+//! Workers that misbehave, and callers who are not let in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use meerkat_hub::{Access, Client, ClientOptions, Limits, LocalFunction, Rbac};
+use meerkat_store::MemoryStore;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
+use tokio_tungstenite::tungstenite::{Bytes, Message};
+
+use crate::support::{PATIENCE, Raw, serve, serve_with};
+
+#[tokio::test]
+async fn what_is_not_understood_is_passed_over_and_binary_and_pieces_are_read() {
+    let served = serve();
+    let mut raw = served.raw().await;
+    for text in ["not json", "", "{\"type\":\"fancy\",\"x\":1}", "[]"] {
+        raw.0.send(Message::text(text)).await.unwrap();
+    }
+    for bytes in [&b"OTLP{}"[..], b"MTRC{}", b"\xff\xfe"] {
+        raw.0.send(Message::Binary(Bytes::copy_from_slice(bytes))).await.unwrap();
+    }
+    raw.0.send(Message::Binary(Bytes::from_static(b"{\"type\":\"ping\"}"))).await.unwrap();
+    assert_eq!(raw.hear().await, json!({ "type": "pong" }));
+    let pieces =
+        [("{\"type\":", OpCode::Data(Data::Text), false), ("\"ping\"}", OpCode::Data(Data::Continue), true)];
+    for (text, code, last) in pieces {
+        raw.0.send(Message::Frame(Frame::message(text, code, last))).await.unwrap();
+    }
+    assert_eq!(raw.hear().await, json!({ "type": "pong" }));
+    raw.0.send(Message::Ping(Bytes::from_static(b"x"))).await.unwrap();
+    assert_eq!(raw.0.next().await.unwrap().unwrap(), Message::Pong(Bytes::from_static(b"x")));
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_long_ends_its_connection_and_no_other() {
+    let limits = Limits { message_bytes: 1024 * 1024, ..Limits::default() };
+    let served = serve_with(Arc::new(MemoryStore::new()), limits, Access::default(), "127.0.0.1:0");
+    let (mut long, mut other) = (served.raw().await, served.raw().await);
+    let answer =
+        other.ask("state::set", json!({ "scope": "s", "key": "k", "value": "x".repeat(500_000) })).await;
+    assert_eq!(answer["result"]["old_value"], Value::Null);
+    // It may be cut off while it still writes.
+    let _ = long.0.send(Message::text("x".repeat(2 * 1024 * 1024))).await;
+    while let Some(Ok(_)) = long.0.next().await {}
+    assert_eq!(other.ask("state::list_groups", json!({})).await["result"], json!({ "groups": ["s"] }));
+}
+
+#[tokio::test]
+async fn callers_of_a_worker_that_is_silent_or_dies_are_told() {
+    let limits = Limits { call_time: Duration::from_millis(200), ..Limits::default() };
+    let served = serve_with(Arc::new(MemoryStore::new()), limits, Access::default(), "127.0.0.1:0");
+    let (mut silent, mut caller) = (served.raw().await, served.raw().await);
+    silent.say(json!({ "type": "registerfunction", "id": "never" })).await;
+    silent.ask("engine::health::check", json!({})).await;
+    assert_eq!(caller.ask("never", json!({})).await["error"]["code"], "TIMEOUT");
+    let id = uuid::Uuid::new_v4().to_string();
+    caller
+        .say(json!({ "type": "invokefunction", "invocation_id": id, "function_id": "never", "data": {} }))
+        .await;
+    assert_eq!(silent.hear().await["type"], "invokefunction");
+    drop(silent);
+    let stopped = json!({ "code": "invocation_stopped", "message": "Invocation stopped" });
+    assert_eq!(caller.hear().await["error"], stopped);
+}
+
+#[tokio::test]
+async fn a_token_and_the_origin_of_a_page_are_asked_for() {
+    let access = Access { token: Some("secret".to_owned()), rbac: None };
+    let served = serve_with(Arc::new(MemoryStore::new()), Limits::default(), access, "127.0.0.1:0");
+    let url = format!("ws://{}", served.address);
+    let connect = |token: Option<&str>| {
+        Client::connect(ClientOptions {
+            url: url.clone(),
+            token: token.map(str::to_owned),
+            name: "x".to_owned(),
+        })
+    };
+    assert!(connect(None).await.is_err());
+    assert!(connect(Some("secreT")).await.is_err());
+    assert!(connect(Some("secret")).await.is_ok());
+    let open = serve();
+    let mut stream = tokio::net::TcpStream::connect(&open.address).await.unwrap();
+    let request = "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+        Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: https://evil.example\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 403");
+}
+
+#[tokio::test]
+async fn an_auth_function_says_what_a_connection_may_do() {
+    let rbac: Rbac = serde_json::from_value(json!({ "auth_function_id": "auth::check",
+        "expose_functions": ["match(\"api::*\")"] }))
+    .unwrap();
+    let access = Access { token: None, rbac: Some(rbac) };
+    let served = serve_with(Arc::new(MemoryStore::new()), Limits::default(), access, "127.0.0.1:0");
+    let check = |call: meerkat_hub::Invocation| async move {
+        match call.data["query_params"]["who"][0].as_str() {
+            Some("guest") => {
+                Ok(json!({ "allowed_functions": ["extra"], "forbidden_functions": ["api::secret"] }))
+            }
+            _ => Err(meerkat_hub::CallError::failed("who are you?")),
+        }
+    };
+    served.hub.register(LocalFunction::new("auth::check", check)).unwrap();
+    for id in ["api::get", "api::secret", "extra", "other"] {
+        served.hub.register(LocalFunction::new(id, |_| async { Ok(json!("done")) })).unwrap();
+    }
+    let mut refused = Raw::open(&served.address, "/").await.unwrap();
+    let error = json!({ "type": "error", "error": { "code": "AUTH_ERROR", "message": "who are you?" } });
+    assert_eq!(refused.hear().await, error);
+    let mut guest = Raw::open(&served.address, "/?who=guest").await.unwrap();
+    for (id, allowed) in
+        [("api::get", true), ("api::secret", false), ("extra", true), ("other", false), ("state::get", false)]
+    {
+        let answer = guest.ask(id, json!({})).await;
+        assert_eq!(answer["result"] == "done", allowed, "{id}: {answer}");
+        assert_eq!(answer["error"]["code"] == "FORBIDDEN", !allowed, "{id}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn two_functions_that_call_each_other_end_with_an_error() {
+    let limits = Limits { calls: 50, ..Limits::default() };
+    let served = serve_with(Arc::new(MemoryStore::new()), limits, Access::default(), "127.0.0.1:0");
+    let (one, other) = (served.client("one").await, served.client("other").await);
+    for (client, own, next) in [(&one, "a", "b"), (&other, "b", "a")] {
+        let calling = client.clone();
+        client.register_function(LocalFunction::new(own, move |_| {
+            let client = calling.clone();
+            async move { client.call(next, &json!({}), PATIENCE).await }
+        }));
+        client.call("engine::health::check", &json!({}), PATIENCE).await.unwrap();
+    }
+    let error = one.call("a", &json!({}), PATIENCE).await.unwrap_err();
+    assert_eq!(error.code, "invocation_error");
+}

@@ -1,0 +1,89 @@
+//! A hub on a free port, and a worker that says what a test wants it to say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use meerkat_hub::{Access, Client, ClientOptions, Hub, HubOptions, Limits, bind};
+use meerkat_store::{MemoryStore, Store};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{WebSocketStream, client_async};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Served {
+    pub(crate) hub: Hub,
+    pub(crate) address: String,
+    pub(crate) over: CancellationToken,
+    pub(crate) task: tokio::task::JoinHandle<()>,
+}
+
+pub(crate) fn serve() -> Served {
+    serve_with(Arc::new(MemoryStore::new()), Limits::default(), Access::default(), "127.0.0.1:0")
+}
+
+pub(crate) fn serve_with(store: Arc<dyn Store>, limits: Limits, access: Access, address: &str) -> Served {
+    let hub = Hub::new(HubOptions { store, limits, log: None });
+    let listener = bind(address, &access).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let over = CancellationToken::new();
+    let (serving, until) = (hub.clone(), over.clone());
+    let task = tokio::spawn(async move { serving.serve(listener, access, until.cancelled_owned()).await });
+    Served { hub, address, over, task }
+}
+
+impl Served {
+    pub(crate) async fn client(&self, name: &str) -> Client {
+        let url = format!("ws://{}", self.address);
+        Client::connect(ClientOptions { url, token: None, name: name.to_owned() }).await.unwrap()
+    }
+
+    pub(crate) async fn raw(&self) -> Raw {
+        let mut raw = Raw::open(&self.address, "/").await.unwrap();
+        assert_eq!(raw.hear().await["type"], "workerregistered");
+        raw
+    }
+}
+
+/// A worker without an SDK.
+pub(crate) struct Raw(pub(crate) WebSocketStream<TcpStream>);
+
+impl Raw {
+    pub(crate) async fn open(address: &str, path: &str) -> Result<Self, Box<Error>> {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let (socket, _) = client_async(format!("ws://{address}{path}"), stream).await.map_err(Box::new)?;
+        Ok(Self(socket))
+    }
+
+    pub(crate) async fn say(&mut self, message: Value) {
+        self.0.send(Message::text(message.to_string())).await.unwrap();
+    }
+
+    /// The next message that is text.
+    pub(crate) async fn hear(&mut self) -> Value {
+        loop {
+            let message = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("a message in time");
+            if let Message::Text(text) = message.expect("a connection").expect("a message") {
+                return serde_json::from_str(&text).unwrap();
+            }
+        }
+    }
+
+    /// Asks and gives the answer, whatever else is heard.
+    pub(crate) async fn ask(&mut self, function: &str, data: Value) -> Value {
+        let id = uuid::Uuid::new_v4().to_string();
+        self.say(
+            json!({ "type": "invokefunction", "invocation_id": id, "function_id": function, "data": data }),
+        )
+        .await;
+        loop {
+            let heard = self.hear().await;
+            if heard["invocation_id"] == id && heard["type"] == "invocationresult" {
+                return heard;
+            }
+        }
+    }
+}
