@@ -262,7 +262,7 @@ impl Shared {
                 }
             }
             Effect::Enqueue { queue, function_id, data, message_id } => {
-                self.queues.push(&queue, function_id, data, message_id);
+                self.queues.push(&queue, function_id, &data, message_id);
             }
             Effect::FunctionsChanged => self.changes.send_modify(|count| *count += 1),
             Effect::WorkerChanged { .. } => {}

@@ -63,8 +63,8 @@ impl Queues {
     }
 
     /// Adds a call to a queue.
-    pub(crate) fn push(&self, queue: &str, function_id: String, data: String, id: Uuid) {
-        let data = serde_json::from_str(&data).unwrap_or_default();
+    pub(crate) fn push(&self, queue: &str, function_id: String, data: &str, id: Uuid) {
+        let data = serde_json::from_str(data).unwrap_or_default();
         let waiting = Waiting { id, queue: queue.to_owned(), function_id, data };
         let queues = self.clone();
         tokio::spawn(async move {

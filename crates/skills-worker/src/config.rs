@@ -68,10 +68,8 @@ fn scalars(text: &str) -> Result<Vec<(Vec<String>, String)>, ConfigError> {
     let mut sequences = 0_usize;
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
-        let (event, _) = event.map_err(|error| ConfigError::Syntax {
-            line: error.marker().line(),
-            what: error.info().to_owned(),
-        })?;
+        let (event, _) =
+            event.map_err(|error| ConfigError::Syntax { line: error.marker().line(), what: error.info() })?;
         match event {
             Event::SequenceStart(..) | Event::Scalar(..) if path.is_empty() => {
                 return Err(ConfigError::NoMapping);

@@ -14,13 +14,13 @@ fn main() -> ExitCode {
     if mode != "run" {
         return ExitCode::FAILURE;
     }
-    match hold(folder.into(), command.clone()) {
+    match hold(folder.into(), command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn hold(folder: PathBuf, command: String) -> std::io::Result<()> {
+fn hold(folder: PathBuf, command: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -31,7 +31,7 @@ fn hold(folder: PathBuf, command: String) -> std::io::Result<()> {
             confinement: None,
         };
         let mut child = tokio::process::Command::new(program);
-        child.args(supervision.arguments("/bin/sh".as_ref())).args(["-c", &command]).current_dir(folder);
+        child.args(supervision.arguments("/bin/sh".as_ref())).args(["-c", command]).current_dir(folder);
         let mut child = child.stdin(std::process::Stdio::piped()).spawn()?;
         let mut stdout = std::io::stdout().lock();
         writeln!(stdout, "started")?;

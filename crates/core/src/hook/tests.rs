@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{HookPoint, HookReason, SessionId, ToolCall};
 
-fn entry(rest: Value) -> HookEntry {
+fn entry(rest: &Value) -> HookEntry {
     let mut document = json!({"id": "h", "runtime": {"type": "command", "command": "true"}});
     for (key, value) in rest.as_object().unwrap() {
         document[key] = value.clone();
@@ -26,9 +26,9 @@ fn denied() -> Value {
 
 #[test]
 fn hooks_are_called_by_priority_and_then_in_the_order_of_the_config() {
-    let hook = |id: &str, priority: i32| entry(json!({"id": id, "priority": priority}));
+    let hook = |id: &str, priority: i32| entry(&json!({"id": id, "priority": priority}));
     let base = [hook("c", 100), hook("out", 1), hook("a", 5), hook("d", 100)];
-    let added = vec![hook("b", 50), entry(json!({"id": "off", "enabled": false}))];
+    let added = vec![hook("b", 50), entry(&json!({"id": "off", "enabled": false}))];
     let set = HookSet::new(&base, added, &["out".to_owned()]).unwrap();
     let ids = |mode| set.at(HookPoint::TurnBoundary, mode).map(|e| e.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(HookMode::Foreground), ["a", "b", "c", "d"]);
@@ -40,18 +40,18 @@ fn hooks_are_called_by_priority_and_then_in_the_order_of_the_config() {
 fn hooks_that_make_no_sense_are_refused() {
     let refused =
         |base: &[HookEntry], disabled: &[String]| HookSet::new(base, Vec::new(), disabled).unwrap_err();
-    assert_eq!(refused(&[entry(json!({"id": " "}))], &[]), HookSetError::NoId);
+    assert_eq!(refused(&[entry(&json!({"id": " "}))], &[]), HookSetError::NoId);
     assert_eq!(refused(&[], &["gone".to_owned()]), HookSetError::Unknown("gone".to_owned()));
-    let late = entry(json!({"mode": "background", "capability": "guardrail", "point": "pre_llm_request"}));
+    let late = entry(&json!({"mode": "background", "capability": "guardrail", "point": "pre_llm_request"}));
     let expected = HookSetError::TooLate { id: "h".to_owned(), point: "pre_llm_request".to_owned() };
     assert_eq!(refused(&[late], &[]), expected);
-    let after = entry(json!({"mode": "background", "capability": "guardrail", "point": "run_failed"}));
+    let after = entry(&json!({"mode": "background", "capability": "guardrail", "point": "run_failed"}));
     assert!(HookSet::new(&[after], Vec::new(), &[]).is_ok(), "after the fact it can only watch");
 }
 
 #[test]
 fn an_answer_means_what_the_capability_and_the_policy_let_it_mean() {
-    let guard = || entry(json!({"capability": "guardrail"}));
+    let guard = || entry(&json!({"capability": "guardrail"}));
     let denial = |kind, reason_code, message: &str| {
         let message = message.to_owned();
         let (hook_id, point) = ("h".to_owned(), HookPoint::TurnBoundary);
@@ -68,14 +68,14 @@ fn an_answer_means_what_the_capability_and_the_policy_let_it_mean() {
         (guard(), broken(), denial(DenialKind::Failed, HookReason::RuntimeError, "exit status 1")),
         (guard(), slow(), denial(DenialKind::Failed, HookReason::Timeout, "too slow")),
         (
-            entry(json!({"capability": "guardrail", "failure_policy": "fail_open"})),
+            entry(&json!({"capability": "guardrail", "failure_policy": "fail_open"})),
             broken(),
             Judgement::Tolerated("exit status 1".to_owned()),
         ),
-        (entry(json!({})), broken(), Judgement::Tolerated("exit status 1".to_owned())),
-        (entry(json!({})), answer(denied()), Judgement::Tolerated(only.to_owned())),
+        (entry(&json!({})), broken(), Judgement::Tolerated("exit status 1".to_owned())),
+        (entry(&json!({})), answer(denied()), Judgement::Tolerated(only.to_owned())),
         (
-            entry(json!({"failure_policy": "fail_closed"})),
+            entry(&json!({"failure_policy": "fail_closed"})),
             broken(),
             denial(DenialKind::Failed, HookReason::RuntimeError, "exit status 1"),
         ),
@@ -112,7 +112,7 @@ fn an_invocation_has_what_belongs_to_its_point_and_nothing_else() {
 #[test]
 fn what_a_hook_is_given_in_secret_is_shown_to_nobody() {
     let runtime = json!({"type": "http", "url": "http://x", "headers": {"authorization": "Bearer canary"}});
-    let hook = entry(json!({"runtime": runtime}));
+    let hook = entry(&json!({"runtime": runtime}));
     let shown = serde_json::to_value(&hook).unwrap();
     assert_eq!(shown["runtime"]["headers"], json!({"authorization": "***"}));
     assert!(!format!("{hook:?}").contains("canary"));

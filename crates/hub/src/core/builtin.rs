@@ -134,7 +134,7 @@ impl Core {
             return Err(CallError::new("invocation_error", format!("the hub keeps {kept} triggers already")));
         }
         let id = (self.ids)().to_string();
-        self.keep_trigger(id.clone(), trigger_type, function_id, &config);
+        self.keep_trigger(&id, trigger_type, function_id, &config);
         Ok(json!({ "id": id }))
     }
 

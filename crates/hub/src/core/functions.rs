@@ -65,12 +65,12 @@ impl Core {
             metadata: parsed(function.metadata),
             remote: function.invocation.is_some(),
         };
-        self.put_function(peer, id, spec);
+        self.put_function(peer, &id, spec);
     }
 
-    fn put_function(&mut self, peer: Peer, id: String, spec: FunctionSpec) {
+    fn put_function(&mut self, peer: Peer, id: &str, spec: FunctionSpec) {
         let function =
-            self.functions.entry(id.clone()).or_insert_with(|| Function { registrations: Vec::new() });
+            self.functions.entry(id.to_owned()).or_insert_with(|| Function { registrations: Vec::new() });
         match function.registrations.iter_mut().find(|(owner, _)| *owner == peer) {
             // Older SDKs send every registration twice. A repetition changes no order.
             Some((_, known)) if *known == spec => return,
@@ -79,10 +79,10 @@ impl Core {
         }
         let contested = function.registrations.len() > 1;
         if let Some(worker) = self.workers.get_mut(&peer) {
-            worker.functions.insert(id.clone());
+            worker.functions.insert(id.to_owned());
         }
         if contested {
-            self.refresh_function(&id);
+            self.refresh_function(id);
         }
         self.effects.push(Effect::FunctionsChanged);
     }

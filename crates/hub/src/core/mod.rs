@@ -237,7 +237,7 @@ impl Core {
             Inbound::RegisterFunction(function) => self.register_function(peer, &function),
             Inbound::UnregisterFunction { id } => self.unregister_function(peer, &id),
             Inbound::RegisterTriggerType { id, description, formats } => {
-                self.register_type(peer, id, description, &formats);
+                self.register_type(peer, &id, description, &formats);
             }
             Inbound::UnregisterTriggerType { id } => self.unregister_type(peer, &id),
             Inbound::RegisterTrigger(trigger) => self.register_trigger(peer, trigger),

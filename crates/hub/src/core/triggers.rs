@@ -69,14 +69,14 @@ impl Core {
     pub(super) fn register_type(
         &mut self,
         peer: Peer,
-        id: String,
+        id: &str,
         description: Option<String>,
         formats: &Formats<'_>,
     ) {
         if self.grant(peer).is_some_and(|grant| !grant.may_register_types) {
             return self.note(peer, &format!("the trigger type `{id}` is not registered: not allowed"));
         }
-        let entry = self.types.entry(id.clone()).or_insert_with(|| TriggerType {
+        let entry = self.types.entry(id.to_owned()).or_insert_with(|| TriggerType {
             providers: Vec::new(),
             description: String::new(),
             request_format: None,
@@ -91,7 +91,7 @@ impl Core {
         entry.description = description.unwrap_or_default();
         entry.request_format = parsed(formats.request);
         entry.call_format = parsed(formats.response);
-        self.refresh_type(&id);
+        self.refresh_type(id);
     }
 
     pub(super) fn unregister_type(&mut self, peer: Peer, id: &str) {
@@ -126,12 +126,12 @@ impl Core {
             metadata: trigger.metadata.map(|raw| raw.get().to_owned()),
             placed: None,
         };
-        self.put_trigger(id, new);
+        self.put_trigger(&id, new);
     }
 
-    fn put_trigger(&mut self, id: String, mut new: Trigger) {
+    fn put_trigger(&mut self, id: &str, mut new: Trigger) {
         self.count_trigger(new.owner, 1);
-        let old = self.triggers.remove(&id);
+        let old = self.triggers.remove(id);
         if let Some(old) = &old {
             self.count_trigger(old.owner, -1);
             let same = old.trigger_type == new.trigger_type && old.function_id == new.function_id;
@@ -139,11 +139,11 @@ impl Core {
                 // Sent again, as after a reconnect: the provider knows it already.
                 new.placed = old.placed;
             } else if old.trigger_type != new.trigger_type {
-                self.displace(&id, &old.trigger_type, old.placed);
+                self.displace(id, &old.trigger_type, old.placed);
             }
         }
-        self.triggers.insert(id.clone(), new);
-        self.refresh_trigger(&id);
+        self.triggers.insert(id.to_owned(), new);
+        self.refresh_trigger(id);
     }
 
     fn count_trigger(&mut self, owner: Peer, by: isize) {
@@ -181,7 +181,7 @@ impl Core {
     }
 
     /// A trigger that outlives connections.
-    pub(super) fn keep_trigger(&mut self, id: String, trigger_type: &str, function_id: &str, config: &Value) {
+    pub(super) fn keep_trigger(&mut self, id: &str, trigger_type: &str, function_id: &str, config: &Value) {
         let trigger = Trigger {
             owner: Peer::HUB,
             trigger_type: trigger_type.to_owned(),

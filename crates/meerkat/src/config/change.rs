@@ -19,7 +19,7 @@ pub(super) fn changed(
     access: ConfigAccess,
 ) -> Result<(Map<String, Value>, Config), Error> {
     // A document that no longer fits can still be replaced.
-    let before = parse(stored.clone()).unwrap_or_default();
+    let before = parse(&stored).unwrap_or_default();
     let shown = parts(&before)?;
     let document = match change {
         ConfigChange::Set(mut new) => {
@@ -33,7 +33,7 @@ pub(super) fn changed(
             document
         }
     };
-    let after = parse(document.clone())?;
+    let after = parse(&document)?;
     check_addresses(&before, &after)?;
     if access == ConfigAccess::Client {
         if before.hooks != after.hooks {

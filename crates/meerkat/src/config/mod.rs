@@ -85,7 +85,7 @@ impl ConfigService {
         match self.store.config().await? {
             None => Ok(CurrentConfig { config: Config::default(), generation: 0 }),
             Some(row) => {
-                let config = parse(decode(&row)?)?;
+                let config = parse(&decode(&row)?)?;
                 Ok(CurrentConfig { config, generation: row.generation })
             }
         }
@@ -145,10 +145,10 @@ fn parts(config: &Config) -> Result<Map<String, Value>, Error> {
     }
 }
 
-fn parse(document: Map<String, Value>) -> Result<Config, Error> {
+fn parse(document: &Map<String, Value>) -> Result<Config, Error> {
     let config: Config = serde_path_to_error::deserialize(Value::Object(document.clone()))
         .map_err(|error| Error::Config(at_path(&error.path().to_string(), &error.inner().to_string())))?;
-    if let Some(path) = list_for_table(&document, &parts(&config)?) {
+    if let Some(path) = list_for_table(document, &parts(&config)?) {
         return Err(Error::Config(format!("`{path}`: invalid type: sequence, expected a table")));
     }
     if let Some((model, server)) = config.self_hosted.orphan() {
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_bad_document_names_the_place() {
-        let error = |document| parse(object(document)).unwrap_err().to_string();
+        let error = |document| parse(&object(document)).unwrap_err().to_string();
         assert_eq!(
             error(json!({"agent": {"modle": "x"}})),
             "invalid config: `agent.modle`: unknown field `modle`, expected one of `model`, `max_tokens_per_turn`, \

@@ -1,4 +1,5 @@
 //! The core, driven by messages.
+#![expect(clippy::needless_pass_by_value, reason = "messages are written where they are said")]
 
 mod frames;
 mod ownership;
