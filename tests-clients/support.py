@@ -45,7 +45,14 @@ TOOLS = [
 ]
 
 # The skills that come with the server, which are resources and prompts too.
-COMPANIONS = ["mcp-server-setup", "meerkat-cli-reference", "meerkat-platform", "session-management"]
+COMPANIONS = [
+    "hook-authoring",
+    "mcp-server-setup",
+    "meerkat-cli-reference",
+    "meerkat-platform",
+    "memory-retrieval",
+    "session-management",
+]
 
 HINTS = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"]
 

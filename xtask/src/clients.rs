@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::process::{root, run};
 
 /// The test scripts, in the order they run.
-pub(crate) const SCRIPTS: [&str; 13] = [
+pub(crate) const SCRIPTS: [&str; 14] = [
     "test_python_client.py",
     "test_inspector.py",
     "test_real_servers.py",
@@ -23,6 +23,7 @@ pub(crate) const SCRIPTS: [&str; 13] = [
     "test_typescript_client.py",
     "test_skills.py",
     "test_iii.py",
+    "test_registry.py",
     "test_conformance.py",
     "test_judge.py",
     "test_wire.py",
@@ -62,6 +63,7 @@ pub(crate) fn script(name: &str) -> Result<Command, Error> {
     command.env("USE_SERVERS", program("examples/use_servers"));
     command.env("CONFORMANCE_SERVER", program("examples/conformance_server"));
     command.env("WIRE_MATRIX", program("examples/wire_matrix"));
+    command.env("BARE_HUB", program("examples/bare_hub")).env("SKILLS", program("skills"));
     command.current_dir(root());
     Ok(command)
 }

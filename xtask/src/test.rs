@@ -15,6 +15,10 @@ use crate::tally::Tally;
 const WIRE_MATRIX: [&str; 5] =
     ["build", "--package=meerkat-providers", "--all-features", "--example", "wire_matrix"];
 
+/// Builds the programs that only come with a feature, and what they are tested with, as the tests are built.
+const FEATURED: [&str; 7] =
+    ["build", "--workspace", "--all-features", "--bin", "skills", "--example", "bare_hub"];
+
 /// Runs all tests; the last line printed is `N passed, M failed`.
 pub(crate) fn run() -> Result<(), Error> {
     let mut tally = Tally::default();
@@ -34,6 +38,7 @@ fn run_steps(tally: &mut Tally) -> Result<(), Error> {
     counted(tally, |_| process::run(&mut cargo(fixtures)))?;
     counted(tally, |_| process::run(&mut cargo(WIRE_MATRIX)))?;
     cargo_tests(tally, &["--workspace", "--all-features"])?;
+    counted(tally, |_| process::run(&mut cargo(FEATURED)))?;
     for profile in PROFILES.iter().filter(|profile| !profile.is_default()) {
         println!("profile {}", profile.name);
         let mut arguments = profile.arguments();

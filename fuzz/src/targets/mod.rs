@@ -13,11 +13,12 @@ mod schemas;
 mod skills;
 mod sse;
 mod streams;
+mod tools;
 
 use crate::engine::Target;
 
 /// Every target, in the order in which they run.
-pub(crate) static TARGETS: [Target; 12] = [
+pub(crate) static TARGETS: [Target; 14] = [
     sse::TARGET,
     anthropic::TARGET,
     responses::TARGET,
@@ -30,6 +31,8 @@ pub(crate) static TARGETS: [Target; 12] = [
     config::TARGET,
     skills::TARGET,
     registry::TARGET,
+    tools::PATCHES,
+    tools::LINES,
 ];
 
 /// Makes a corpus of texts.

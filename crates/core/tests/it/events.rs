@@ -552,7 +552,7 @@ fn closed_lists_have_the_names_of_the_wire() {
     names::<HookReason>(reasons);
     names::<ToolConfigOperation>("add remove reload");
     names::<JobStatus>("completed failed aborted cancelled retired terminated");
-    names::<BudgetType>("tokens time tool_calls");
+    names::<BudgetType>("tokens time tool_calls cost");
     names::<Provider>("anthropic openai gemini self_hosted other");
     names::<StopReason>("end_turn tool_use max_tokens stop_sequence content_filter cancelled");
 }

@@ -138,7 +138,8 @@ impl Core {
             if same && old.config == new.config && old.metadata == new.metadata {
                 // Sent again, as after a reconnect: the provider knows it already.
                 new.placed = old.placed;
-            } else if old.trigger_type != new.trigger_type {
+            } else if old.trigger_type != new.trigger_type || self.is_outdone(new.owner, &new.function_id) {
+                // Where the provider is told of the new one, that takes the place of the old one.
                 self.displace(id, &old.trigger_type, old.placed);
             }
         }

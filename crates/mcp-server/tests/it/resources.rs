@@ -135,7 +135,14 @@ fn prompts_are_listed_and_unknown_ones_refused() {
     let names: Vec<_> = listed.as_array().expect("prompts").iter().map(|prompt| &prompt["name"]).collect();
     assert_eq!(
         names,
-        ["mcp-server-setup", "meerkat-cli-reference", "meerkat-platform", "session-management"]
+        [
+            "hook-authoring",
+            "mcp-server-setup",
+            "meerkat-cli-reference",
+            "meerkat-platform",
+            "memory-retrieval",
+            "session-management"
+        ]
     );
     let unknown = client.request("prompts/get", json!({ "name": "nope" }));
     assert_eq!(unknown["error"]["code"], -32602);

@@ -103,7 +103,7 @@ fn a_callback_tool_makes_the_run_wait_in_the_documented_shape() {
     let pending = pending_run(&mut client);
     assert_eq!(
         redacted(&pending).to_string(),
-        r#"{"content":[{"type":"text","text":"Agent is waiting for tool results"}],"session_id":"[uuid]","status":"pending_tool_call","pending_tool_calls":[{"tool_use_id":"call_1","tool_name":"read_file","args":{"path":"/tmp/data.txt"}}],"session_ref":"test:[uuid]","model":"offline"}"#
+        r#"{"content":[{"type":"text","text":"Agent is waiting for tool results"}],"session_id":"[uuid]","status":"pending_tool_call","pending_tool_calls":[{"tool_use_id":"call_1","tool_name":"read_file","args":{"path":"/tmp/data.txt"}}],"session_ref":"test:[uuid]","model":"offline","usage":{"input_tokens":76,"output_tokens":9}}"#
     );
     let session = id_of(&pending);
     let state = client.expect_tool("meerkat_read", json!({ "session_id": session }))["state"].clone();
@@ -446,7 +446,7 @@ fn what_this_build_lacks_is_refused_and_leaves_no_session() {
         (json!({ "keep_alive": true, "comms_name": "bob" }), "CAPABILITY_UNAVAILABLE"),
         (json!({ "keep_alive": true }), "INVALID_PARAMS"),
         (json!({ "keep_alive": true, "comms_name": " " }), "INVALID_PARAMS"),
-        (json!({ "hooks_override": { "entries": [], "disable": ["x"] } }), "CAPABILITY_UNAVAILABLE"),
+        (json!({ "hooks_override": { "entries": [], "disable": ["x"] } }), "INVALID_PARAMS"),
         (json!({ "model": "no-such-model" }), "PROVIDER_ERROR"),
         (json!({ "labels": { "mob_id": "x" } }), "INVALID_PARAMS"),
         (json!({ "labels": { "meerkat.x": "x" } }), "INVALID_PARAMS"),

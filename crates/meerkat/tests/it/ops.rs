@@ -140,7 +140,11 @@ async fn a_pending_run_is_answered_like_this_and_resumed_with_its_results() {
         }
       ],
       "session_ref": "[realm]:[uuid]",
-      "model": "scripted"
+      "model": "scripted",
+      "usage": {
+        "input_tokens": 10,
+        "output_tokens": 5
+      }
     }
     "#);
     let id = reply["session_id"].clone();

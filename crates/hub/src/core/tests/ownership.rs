@@ -196,3 +196,16 @@ fn listings_suit_every_generation() {
     let removed = ask(old, "engine::unregister_trigger", json!({ "id": kept["id"] }));
     assert_eq!(removed, json!({ "removed": true }));
 }
+
+#[test]
+fn a_trigger_that_changes_to_a_function_of_somebody_newer_is_taken_from_its_provider() {
+    let mut table = Table::new();
+    let (subscriber, provider, newer) = (table.worker(), table.worker(), table.worker());
+    table.says(subscriber, function("g"));
+    table.says(newer, function("g"));
+    table.says(provider, offer("t"));
+    let told = table.says(subscriber, trigger("x", "t", "f"));
+    assert_eq!(told, [(provider, trigger("x", "t", "f"))]);
+    let told = table.says(subscriber, trigger("x", "t", "g"));
+    assert_eq!(told, [(provider, untrigger("x", "t"))]);
+}
