@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints what it found")]
 
+mod caller;
 mod floor;
 mod mcp;
 mod mcp_client;
@@ -14,6 +15,7 @@ mod providers;
 mod registry;
 mod skills;
 mod spine;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -23,7 +25,7 @@ use measure::{Effort, Failure};
 type Bench = (&'static str, fn(Effort) -> Result<(), Failure>);
 
 /// Every benchmark, in the order in which they run.
-const BENCHES: [Bench; 7] = [
+const BENCHES: [Bench; 8] = [
     ("spine", spine::run),
     ("mcp", mcp::run),
     ("mcp-client", mcp_client::run),
@@ -31,6 +33,7 @@ const BENCHES: [Bench; 7] = [
     ("skills", skills::run),
     ("memory", memory::run),
     ("registry", registry::run),
+    ("tools", tools::run),
 ];
 
 fn main() -> ExitCode {

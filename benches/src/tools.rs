@@ -1,0 +1,129 @@
+//! Built-in tools: what a run adds to a call of one, and what the sandbox adds to a command.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use meerkat::{Runtime, RuntimeOptions, SystemClock, ToolboxOptions};
+use meerkat_core::{BlobId, BoxFuture, Invocation, RunId, SessionId, Tool, ToolCall};
+use meerkat_tools::{Sandbox, Shelf, ShelfError, ShellOptions, StoredBlob, Toolbox, Wanted};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::caller::{Alone, Caller, Watch, one_run};
+use crate::floor::{folder, realm};
+use crate::measure::{Effort, Failure, Times, compare, program, tell};
+
+/// What a run may add to a call of a tool.
+const DISPATCH: Duration = Duration::from_micros(50);
+/// What a command in the sandbox may take, to the same one outside of it.
+const SANDBOX: f64 = 1.5;
+
+pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
+    println!("tools");
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    tokio.block_on(dispatch(effort))?;
+    tokio.block_on(shell(effort))
+}
+
+/// A call as a run makes it, from its start to its result, beside the tool alone.
+async fn dispatch(effort: Effort) -> Result<(), Failure> {
+    let toolbox = toolbox(&ToolboxOptions::default());
+    let datetime = pick(&toolbox, Wanted::default(), "datetime")?;
+    let caller = Arc::new(Caller::new(OneTool(datetime, json!({})), "datetime", json!({})));
+    let folder = folder()?;
+    let options = RuntimeOptions { models: vec![Arc::clone(&caller) as _], ..RuntimeOptions::default() };
+    let runtime = Runtime::new(realm(folder.path())?, options);
+    let watch = Arc::new(Watch::default());
+    for _ in 0..effort.rounds(100) {
+        one_run(&runtime, &caller, &watch).await?;
+    }
+    let ours = watch.times.lock().unwrap_or_else(PoisonError::into_inner).median();
+    let alone = caller.times.lock().unwrap_or_else(PoisonError::into_inner).median();
+    let added = ours.saturating_sub(alone);
+    tell(
+        &format!("what a run adds to a built-in tool (aim {DISPATCH:?})"),
+        &format!("{added:?} ({ours:?} to {alone:?})"),
+    );
+    if added > DISPATCH && effort == Effort::Full {
+        return Err(format!("a run adds {added:?} to a call").into());
+    }
+    Ok(())
+}
+
+/// The same command in the sandbox and outside of it, in turns.
+async fn shell(effort: Effort) -> Result<(), Failure> {
+    let folder = folder()?;
+    let options = ToolboxOptions {
+        workspace: Some(folder.path().to_owned()),
+        home: Some(folder.path().to_owned()),
+        supervisor: Some(program("rkat")?),
+        ..ToolboxOptions::default()
+    };
+    let toolbox = toolbox(&options);
+    let with =
+        |sandbox| Wanted { images: false, shell: Some(ShellOptions { sandbox, ..ShellOptions::default() }) };
+    let args = json!({ "command": "ls -l /usr/bin > listing" });
+    let confined = OneTool(pick(&toolbox, with(Sandbox::Workspace), "shell")?, args.clone());
+    let free = OneTool(pick(&toolbox, with(Sandbox::Off), "shell")?, args);
+    let (mut ours, mut theirs) = (Times::default(), Times::default());
+    for _ in 0..effort.rounds(100) {
+        theirs.push(timed(&free).await?);
+        ours.push(timed(&confined).await?);
+    }
+    compare("a command in the sandbox, to one outside", (&ours, &theirs), SANDBOX, effort)
+}
+
+async fn timed(tool: &OneTool) -> Result<Duration, Failure> {
+    let begin = std::time::Instant::now();
+    tool.call().await?;
+    Ok(begin.elapsed())
+}
+
+fn toolbox(options: &ToolboxOptions) -> Toolbox {
+    Toolbox::new(options, Arc::new(Nothing), Arc::new(SystemClock))
+}
+
+fn pick(toolbox: &Toolbox, wanted: Wanted, name: &str) -> Result<Arc<dyn Tool>, Failure> {
+    let tools = toolbox.source(SessionId::from_uuid(Uuid::from_u128(1)), wanted).tools();
+    tools
+        .into_iter()
+        .find(|tool| tool.def().name == name)
+        .ok_or_else(|| format!("there is no `{name}`").into())
+}
+
+/// A tool with the arguments it is called with.
+struct OneTool(Arc<dyn Tool>, Value);
+
+impl Alone for OneTool {
+    fn call(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        let call = ToolCall { id: "c".to_owned(), name: self.0.def().name.clone(), args: self.1.clone() };
+        let (session_id, run_id) =
+            (SessionId::from_uuid(Uuid::from_u128(1)), RunId::from_uuid(Uuid::from_u128(2)));
+        let invocation = Invocation { session_id, run_id, call };
+        Box::pin(async move {
+            let output = self.0.call(invocation).await;
+            if output.is_error { Err(format!("{:?}", output.content).into()) } else { Ok(()) }
+        })
+    }
+}
+
+/// Keeps nothing: these tools have nothing to keep.
+struct Nothing;
+
+impl Shelf for Nothing {
+    fn blob(&self, _: BlobId) -> BoxFuture<'_, Result<Option<StoredBlob>, ShelfError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn put_blob(&self, _: StoredBlob) -> BoxFuture<'_, Result<BlobId, ShelfError>> {
+        Box::pin(async { Err(ShelfError("nothing is kept here".into())) })
+    }
+
+    fn tasks(&self, _: SessionId) -> BoxFuture<'_, Result<Vec<Vec<u8>>, ShelfError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn put_task(&self, _: SessionId, _: String, _: Vec<u8>) -> BoxFuture<'_, Result<(), ShelfError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
