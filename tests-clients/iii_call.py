@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 import sys
 
 from iii import register_worker
@@ -12,10 +13,10 @@ url, function, data = sys.argv[1:]
 iii = register_worker(url)
 try:
     result = iii.trigger({"function_id": function, "payload": json.loads(data)})
+    print(json.dumps(result), flush=True)
+    code = 0
 except Exception as problem:  # Whatever the SDK raises is the answer.
-    print(problem, file=sys.stderr)
-    sys.exit(1)
-print(json.dumps(result), flush=True)
-# The SDK keeps threads that do not end by themselves.
-sys.stdout.flush()
-sys.exit(0)
+    print(problem, file=sys.stderr, flush=True)
+    code = 1
+# The SDK has threads that would keep the process.
+os._exit(code)

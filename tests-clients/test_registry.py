@@ -29,7 +29,6 @@ NOTICE_SECONDS = 20
 
 PROMPT = {
     "name": "greet",
-    "title": None,
     "description": "Compose a greeting.",
     "arguments": [{"name": "name", "description": "Who to greet", "required": True}],
 }
@@ -82,7 +81,7 @@ async def heard(told: asyncio.Queue[str], method: str) -> None:
 
 async def prompts(client: Any) -> dict[str, Any]:
     listed = await client.list_prompts()
-    return {prompt.name: prompt.model_dump(mode="json", by_alias=True) for prompt in listed.prompts}
+    return {prompt.name: prompt.model_dump(mode="json", by_alias=True, exclude_none=True) for prompt in listed.prompts}
 
 
 async def read(client: Any, uri: str) -> str:

@@ -79,7 +79,9 @@ def lists(place: Place, reach: dict[str, Any], client: dict[str, Any]) -> None:
     found = converse(place, reach, talk="lists", **client)
     expect_tools(found["tools"])
     expect([one["uri"] for one in found["resources"]["resources"]], [f"skill://{n}/SKILL.md" for n in COMPANIONS], "resources")
-    expect(len(found["templates"]["resourceTemplates"]), 3, "number of templates")
+    templates = {template["uriTemplate"] for template in found["templates"]["resourceTemplates"]}
+    expect({"iii://{skill_id}", "iii://{skill_id}/{function_id}"} <= templates, True, "templates of the registry")
+    expect(len(templates), 5, "number of templates")
     expect([one["name"] for one in found["prompts"]["prompts"]], COMPANIONS, "prompts")
     expect(field(found["server"], "name", "server"), "rkat-mcp", "server name")
 
