@@ -12,7 +12,7 @@ use super::opening::Opening;
 use super::outcome::{Completion, Failure, Outcome, Report, RunEnd};
 use super::pause::Pauses;
 use super::work::{Started, Work, tidy};
-use crate::compact::estimate;
+use crate::compact::{estimate, estimate_tokens};
 use crate::fit::fit;
 use crate::{
     AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, ErrorClass, FindLasting,
@@ -220,7 +220,15 @@ impl Run {
                 room.min(estimate(&context)) >> squeezed
             }
         };
-        fit(context, room)
+        if self.squeezed == 0 && self.is_prompt_over(room) { context } else { fit(context, room) }
+    }
+
+    /// Says whether what the user just said does not fit by itself. That is not cut: the user would not know that the
+    /// model answers something else. The provider refuses it, and in later runs it is history, which is cut.
+    pub(super) fn is_prompt_over(&self, room: u64) -> bool {
+        let context = self.transcript.context();
+        let last = context.last().filter(|message| matches!(***message, Message::User { .. }));
+        last.is_some_and(|prompt| estimate_tokens(prompt) > room)
     }
 
     /// Returns the transcript, uncommitted messages included.

@@ -7,6 +7,7 @@ use super::extract::Attempt;
 use super::machine::{Next, Run, State};
 use super::outcome::Outcome;
 use super::work::{Started, Work};
+use crate::compact::estimate;
 use crate::{
     AgentEvent, BudgetType, ErrorClass, ModelError, ModelErrorKind, Retry, RetryDecision, RetryFailure,
     TerminalCause, Timestamp,
@@ -33,7 +34,11 @@ impl Run {
             self.overflowed = true;
             return self.summarise(kept_from);
         }
-        if error.kind == ModelErrorKind::ContextOverflow && self.squeezed < MOST_SQUEEZED {
+        let half = estimate(&self.transcript.context()) / 2;
+        if error.kind == ModelErrorKind::ContextOverflow
+            && self.squeezed < MOST_SQUEEZED
+            && !self.is_prompt_over(half)
+        {
             self.squeezed += 1;
             return self.ask(Ask::Step, State::Asking(attempt));
         }

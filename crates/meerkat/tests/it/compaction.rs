@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use meerkat::{ConfigChange, NewSessionOptions, Runtime, RuntimeOptions, SessionId, TurnOptions};
+use meerkat::{ConfigChange, ErrorKind, NewSessionOptions, Runtime, RuntimeOptions, SessionId, TurnOptions};
 use meerkat_core::{
     Answer, AssistantBlock, BoxFuture, DeltaSink, Extent, Invocation, Message, Model, ModelError,
     ModelErrorKind, ModelInfo, ModelRequest, Provider, StopReason, ToolOutput, Usage, estimate_tokens,
@@ -233,13 +233,22 @@ async fn two_thousand_steps_on_a_small_window_never_fail() {
 }
 
 #[tokio::test]
-async fn a_last_message_that_is_too_long_alone_is_cut_for_the_model() {
+async fn a_prompt_that_is_too_long_by_itself_is_refused_and_the_session_goes_on() {
     let overflow = || Script::Fail(ModelErrorKind::ContextOverflow);
-    let world = World::new([overflow(), overflow(), Script::say("read")]);
+    let refusals = [Script::say("hi"), overflow(), overflow(), overflow()];
+    let world =
+        World::new(refusals.into_iter().chain([overflow(), Script::say("in short"), Script::say("read")]));
+    let id = world.session("hello").await;
     let prompt = long("one");
-    let done = world.create(say(&prompt)).await.unwrap();
+    let refused = world.resume(id, then(&prompt)).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AgentError, "{refused}");
+    assert!(
+        world.model.seen().iter().skip(1).all(|request| !request.lines.join("").contains("[… left out …]"))
+    );
+    let done = world.resume(id, then("go on")).await.unwrap();
     assert_eq!(text(&done), "read");
-    let lengths: Vec<_> = world.model.seen().iter().map(|request| request.lines[0].len()).collect();
-    assert!(lengths[0] > lengths[1] && lengths[1] > lengths[2], "{lengths:?}");
-    assert_eq!(world.lines(done.session_id).await[0], format!("user: {prompt}"), "the history stays whole");
+    let seen = world.model.seen();
+    let lines = &seen[seen.len() - 1].lines;
+    assert!(lines.iter().all(|line| line.len() < prompt.len()), "{lines:?}");
+    assert!(world.lines(id).await.contains(&format!("user: {prompt}")), "the history stays whole");
 }
