@@ -67,9 +67,10 @@ async fn all_functions(data: &Value) -> Verdict {
             }
         }
     }
-    // The id that was removed in between is registered once more.
-    if registry.call("skills::register", data.clone()).await.is_ok() {
-        let uri = format!("iii://{}", data["id"].as_str().unwrap_or_default());
+    // The id that was removed in between is registered once more; a list of the fields is taken too, and has no names.
+    let registered = registry.call("skills::register", data.clone()).await.is_ok();
+    if let Some(id) = data["id"].as_str().filter(|_| registered) {
+        let uri = format!("iii://{id}");
         let read = registry.read(&uri).await;
         let same = read.as_ref().is_ok_and(|(_, text)| Some(text.as_str()) == data["skill"].as_str());
         if !same && uri != "iii://skills" {
