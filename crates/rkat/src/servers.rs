@@ -48,6 +48,14 @@ pub(crate) fn servers(args: &ScopeArgs, programs: Programs) -> Arc<McpServers> {
 }
 
 /// Says what is wrong with servers: which are not there and why, and what they offer that cannot be used.
+/// Says where the server of a tool is written, in parentheses; nothing for tools of nobody's.
+pub(crate) fn place_of_tool(servers: &McpServers, tool: &str) -> String {
+    let views = servers.shared().views();
+    let owner = views.iter().find(|view| view.tools.iter().any(|name| name.exposed == tool));
+    let place = owner.and_then(|view| servers.place(&view.name));
+    place.map(|place| format!(" ({place})")).unwrap_or_default()
+}
+
 pub(crate) fn tell_faults(servers: &McpServers) {
     let mut connecting = Vec::new();
     for view in servers.shared().views() {

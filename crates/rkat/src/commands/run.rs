@@ -47,7 +47,7 @@ pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, Cli
     };
     turn.skills = skill_keys(&runtime, &args.skills).await?;
     let screen = Screen::new(&args);
-    let control = RunControl { cancel: interrupt_on_ctrl_c(), events: screen.sink(), run_id: None };
+    let control = RunControl { cancel: interrupt_on_ctrl_c(), events: screen.sink(&servers), run_id: None };
     let named = turn.model.is_some();
     let done = match &locator {
         Some(locator) => {
@@ -230,10 +230,10 @@ impl Screen {
         }
     }
 
-    fn sink(&self) -> Option<EventSink> {
+    fn sink(&self, servers: &Arc<McpServers>) -> Option<EventSink> {
         let Self { streams, verbose, notes, .. } = *self;
         let (progress, warns) = (notes == Notes::Progress, notes != Notes::None);
-        let open_line = Arc::clone(&self.open_line);
+        let (open_line, servers) = (Arc::clone(&self.open_line), Arc::clone(servers));
         (streams || verbose || warns).then(|| -> EventSink {
             Arc::new(move |event: EventEnvelope| {
                 if verbose {
@@ -252,7 +252,9 @@ impl Screen {
                         if warns && payload.domain.as_deref() == Some(LEFT_OUT) =>
                     {
                         close_line(&open_line);
-                        out::say(&format!("warning: the tool `{}` is {}", payload.target, payload.status));
+                        let (tool, status) = (&payload.target, &payload.status);
+                        let place = servers::place_of_tool(&servers, tool);
+                        out::say(&format!("warning: the tool `{tool}` is {status}{place}"));
                     }
                     AgentEvent::Retrying { error, delay_ms, .. } if progress => {
                         close_line(&open_line);

@@ -4,12 +4,19 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::thread::JoinHandle;
 
+use meerkat_testkit::ShellServer;
 use serde_json::Value;
 
 use crate::support::Rkat;
 
 const ANTHROPIC: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"c\",\"content\":[],\"stop_reason\":null,\"usage\":{\"input_tokens\":7,\"output_tokens\":1}}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\nevent: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"from far away\"}}\n\nevent: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\nevent: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":5}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
 const CHAT: &str = "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"from the desk\"},\"finish_reason\":null}]}\n\ndata: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+
+/// A property that must be there and has a name that providers refuse.
+const SCHEMA_OF_NOBODY: &str = concat!(
+    r#""inputSchema":{"type":"object","properties":{"no such name!":{}},"#,
+    r#""required":["no such name!"]}"#
+);
 
 /// Answers one request and returns its head and its body.
 fn server(status: &'static str, answer: &'static str) -> (String, JoinHandle<(String, Value)>) {
@@ -75,6 +82,29 @@ fn a_refusal_of_the_provider_names_it_and_keeps_the_session() {
     assert_eq!(error["data"]["error_class"], "auth", "{error}");
     assert_eq!(error["message"], "anthropic: HTTP 401: invalid x-api-key", "{error}");
     assert_eq!(error["data"]["resumable"], true, "{error}");
+}
+
+#[test]
+fn a_tool_that_no_provider_takes_is_named_with_its_schema_and_its_server() {
+    let rkat = Rkat::new();
+    let _ = ShellServer::new(&rkat.work());
+    let script = rkat.work().join("server.sh");
+    let text = std::fs::read_to_string(&script).unwrap();
+    let broken = text.replace(r#""inputSchema":{"type":"object"}"#, SCHEMA_OF_NOBODY);
+    assert_ne!(text, broken, "the server has another schema");
+    std::fs::write(&script, broken).unwrap();
+    rkat.args(["mcp", "add", "shell", "-e", "PATH=/usr/bin:/bin", "--", "/bin/sh", "server.sh"]).run().text();
+    let (address, served) = server("200 OK", ANTHROPIC);
+    let patch = format!(r#"{{"providers": {{"anthropic": {{"base_url": "{address}"}}}}}}"#);
+    rkat.args(["config", "patch", "--json", &patch]).run();
+    let done = rkat.args(["run", "--wait-for-mcp", "hello"]).env("ANTHROPIC_API_KEY", "k").run();
+    let (_, body) = served.join().unwrap();
+    assert_eq!(done.stdout, "from far away\n", "{done}");
+    assert!(!body.to_string().contains("shell__greet"), "{body}");
+    let line = done.stderr.lines().find(|line| line.contains("shell__greet")).unwrap_or_default();
+    assert!(line.starts_with("warning: the tool `shell__greet` is "), "{done}");
+    assert!(line.contains("input_schema/properties"), "{done}");
+    assert!(line.ends_with(".rkat/mcp.toml:1)"), "{done}");
 }
 
 #[test]
