@@ -10,6 +10,8 @@ mod ci;
 mod clients;
 mod docs;
 mod error;
+#[cfg(test)]
+mod forgotten;
 mod fuzz;
 mod process;
 mod profile;

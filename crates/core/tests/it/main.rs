@@ -16,14 +16,3 @@ where
     assert_eq!(&serde_json::to_value(value).unwrap(), json);
     assert_eq!(&T::deserialize(json).unwrap(), value, "{json}");
 }
-
-#[test]
-fn every_file_here_is_a_module() {
-    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
-    let main = include_str!("main.rs");
-    for file in std::fs::read_dir(here).unwrap() {
-        let path = file.unwrap().path();
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        assert!(name == "main" || main.contains(&format!("mod {name};")), "{name}");
-    }
-}

@@ -64,14 +64,3 @@ mod tools;
 mod wishes;
 #[cfg(test)]
 mod world;
-
-#[test]
-fn every_file_here_is_a_module() {
-    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
-    let main = include_str!("main.rs");
-    for file in std::fs::read_dir(here).unwrap() {
-        let path = file.unwrap().path();
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        assert!(name == "main" || main.contains(&format!("mod {name};")), "{name}");
-    }
-}

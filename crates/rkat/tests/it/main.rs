@@ -51,15 +51,3 @@ mod skill_serve;
 mod skills;
 #[cfg(test)]
 mod support;
-
-#[test]
-fn every_file_here_is_a_module() {
-    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
-    let main = include_str!("main.rs");
-    for file in std::fs::read_dir(here).unwrap() {
-        let path = file.unwrap().path();
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        let is_source = path.extension().is_some_and(|extension| extension == "rs");
-        assert!(!is_source || name == "main" || main.contains(&format!("mod {name};")), "{name}");
-    }
-}
