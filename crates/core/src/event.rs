@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AssistantImage, BudgetType, Content, ContentBlock, EventId, Retry, SessionId, StopReason, Usage,
+    AssistantImage, BudgetType, Content, ContentBlock, EventId, Retry, SessionId, StopReason, Timestamp,
+    Usage,
 };
 
 /// Something that happened.
@@ -144,6 +145,14 @@ pub enum AgentEvent {
     },
     /// A queued input waits for a callback tool.
     InteractionCallbackPending { interaction_id: String, tool_name: String, args: Value },
+    /// A tool call waits for an approval.
+    ToolApprovalRequested {
+        id: String,
+        name: String,
+        args: Value,
+        #[schemars(with = "String")]
+        expires_at: Timestamp,
+    },
     /// A queued input failed.
     InteractionFailed { interaction_id: String, error: String },
     /// The reader was too slow and lost events.

@@ -4,6 +4,7 @@
 //! this, finish) and is told what happened. Everything else here is the vocabulary it speaks: content and
 //! messages, tools, events, budgets, errors, and the ports through which the outside is reached.
 
+mod approval;
 mod budget;
 mod clock;
 mod compact;
@@ -25,6 +26,7 @@ mod tool;
 mod transcript;
 mod usage;
 
+pub use approval::{Approval, ApprovalPolicy, AwaitedCall, Decision, ToolImpact};
 pub use budget::{BudgetLimits, BudgetType};
 pub use clock::Clock;
 pub use compact::{Compaction, CompactionPolicy, FindLasting, Lasting, estimate_tokens};

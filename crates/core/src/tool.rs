@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::event::JobStatus;
-use crate::{AssistantImage, BoxFuture, Content, ContentBlock, RunId, SessionId, ToolConfigChange};
+use crate::{
+    AssistantImage, BoxFuture, Content, ContentBlock, RunId, SessionId, ToolConfigChange, ToolImpact,
+};
 
 /// What the model is told of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -104,6 +106,8 @@ pub enum ToolFailure {
     BudgetExhausted,
     /// The caller sent new input instead of its result.
     Superseded,
+    /// Somebody was asked and did not approve it.
+    NotApproved,
 }
 
 impl ToolFailure {
@@ -120,6 +124,7 @@ impl ToolFailure {
             Self::Interrupted => "interrupted",
             Self::BudgetExhausted => "budget_exhausted",
             Self::Superseded => "superseded",
+            Self::NotApproved => "not_approved",
         }
     }
 }
@@ -171,6 +176,8 @@ pub enum ToolRoute {
     Local,
     /// Whoever started the run does, and gives the result when resuming.
     Callback,
+    /// The runtime does, once somebody has approved it. It has not been started.
+    Approval,
 }
 
 /// A call on its way to a tool.
@@ -188,6 +195,11 @@ pub struct Invocation {
 pub trait Tool: Send + Sync {
     /// Describes the tool.
     fn def(&self) -> &ToolDef;
+
+    /// Says what it may do to the world. A tool that does not say may do anything.
+    fn impact(&self) -> ToolImpact {
+        ToolImpact::Destructive
+    }
 
     /// Runs it. Failure is an output too; dropping the future must stop the work.
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput>;

@@ -104,6 +104,13 @@ pub enum Change {
         /// The calls.
         calls: Vec<NewCall>,
     },
+    /// Replaces what is stored of an open call; its place and its result stay.
+    PutCall {
+        /// The session.
+        session: SessionId,
+        /// The call.
+        call: NewCall,
+    },
     /// The result of an open call is kept beside it; a second one replaces the first.
     SettleCall {
         /// The session.

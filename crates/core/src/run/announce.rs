@@ -1,8 +1,10 @@
 //! What listeners are told of an answer and of the end of a run.
 
 use super::machine::Run;
-use super::outcome::{Completion, Failure, Outcome};
-use crate::{AgentEvent, AssistantBlock, ErrorClass, ErrorReport, SchemaWarning, TerminalCause, ToolCall};
+use super::outcome::{Completion, Failure, Outcome, Pending};
+use crate::{
+    AgentEvent, AssistantBlock, AwaitedCall, ErrorClass, ErrorReport, SchemaWarning, TerminalCause, ToolCall,
+};
 
 impl Run {
     pub(super) fn closing_events(&self, outcome: &Outcome) -> Vec<AgentEvent> {
@@ -25,15 +27,7 @@ impl Run {
                 }
             }
             Outcome::Completed(done) => vec![self.run_completed(done)],
-            Outcome::Pending(calls) => {
-                let interaction_id = self.settings.run_id.to_string();
-                let pending = |call: &ToolCall| AgentEvent::InteractionCallbackPending {
-                    interaction_id: interaction_id.clone(),
-                    tool_name: call.name.clone(),
-                    args: call.args.clone(),
-                };
-                calls.iter().map(pending).collect()
-            }
+            Outcome::Pending(pending) => self.waiting_events(pending),
             Outcome::Failed(failure) => vec![self.run_failed(failure)],
             Outcome::Cancelled => vec![self.run_failed(&Failure {
                 class: ErrorClass::Cancelled,
@@ -41,6 +35,23 @@ impl Run {
                 message: "the run was interrupted".to_owned(),
             })],
         }
+    }
+
+    /// Tells what the caller has to see to.
+    fn waiting_events(&self, pending: &Pending) -> Vec<AgentEvent> {
+        let interaction_id = self.settings.run_id.to_string();
+        let called = |call: &ToolCall| AgentEvent::InteractionCallbackPending {
+            interaction_id: interaction_id.clone(),
+            tool_name: call.name.clone(),
+            args: call.args.clone(),
+        };
+        let awaited = |AwaitedCall { call, expires_at }: &AwaitedCall| AgentEvent::ToolApprovalRequested {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            args: call.args.clone(),
+            expires_at: *expires_at,
+        };
+        pending.calls.iter().map(called).chain(pending.approvals.iter().map(awaited)).collect()
     }
 
     fn schema_warnings(&self) -> Option<Vec<SchemaWarning>> {

@@ -4,11 +4,35 @@ use std::sync::Arc;
 
 use super::effect::{CallChange, Effect};
 use super::machine::{Next, Run, State};
-use super::outcome::Outcome;
+use super::outcome::{Outcome, Pending};
+use super::prompt::NO_BUDGET;
 use super::work::Work;
-use crate::{AgentEvent, AssistantBlock, BudgetType, Message, Settled, StopReason, Timestamp, ToolOutput};
+use crate::{
+    AgentEvent, AssistantBlock, BudgetType, Message, Settled, StopReason, Timestamp, ToolFailure, ToolOutput,
+};
 
 impl Run {
+    /// Says when calls that wait for an approval from now on count as denied.
+    pub(super) fn approvals_end(&self) -> Timestamp {
+        self.now.checked_add(self.settings.approval_timeout).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Has the tools settled before approved calls of an earlier run are taken up.
+    pub(super) fn take_up(&mut self, work: Work) {
+        self.queue.push_back(Effect::Boundary);
+        self.state = State::TakingUp(work);
+    }
+
+    /// Runs approved calls, as far as a budget leaves room for them.
+    pub(super) fn dispatch_approved(&mut self, mut work: Work) {
+        let allowed = if self.is_spent() { 0 } else { self.tool_calls_left() };
+        for call in work.local().iter().skip(allowed as usize) {
+            self.refused = true;
+            work.refuse(&call.id, ToolOutput::failure(ToolFailure::BudgetExhausted, NO_BUDGET));
+        }
+        self.dispatch(work);
+    }
+
     pub(super) fn dispatch(&mut self, work: Work) {
         let local = work.local();
         for call in &local {
@@ -58,12 +82,12 @@ impl Run {
 
     /// Every call the runtime runs has its result.
     pub(super) fn close(&mut self, mut work: Work) {
-        let callbacks = work.callbacks();
-        if callbacks.is_empty() {
+        let pending = work.pending();
+        if pending == Pending::default() {
             return self.record(&work, Next::Step);
         }
         let kept = work.take_unkept();
-        self.commit(Vec::new(), CallChange::Settle(kept), Next::Finish(Outcome::Pending(callbacks)));
+        self.commit(Vec::new(), CallChange::Settle(kept), Next::Finish(Outcome::Pending(pending)));
     }
 
     /// Puts the results of a step into the transcript.

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::{Report, RunEnd};
 use crate::{
-    AgentEvent, Answer, Compaction, Denial, HookInvocation, Message, ModelError, RunId, Settled, ToolCall,
-    ToolOutput, ToolRoute, Usage, Usd,
+    AgentEvent, Answer, Compaction, Denial, HookInvocation, Message, ModelError, RunId, Settled, Timestamp,
+    ToolCall, ToolOutput, ToolRoute, Usage, Usd,
 };
 
 /// What to do next.
@@ -142,6 +142,13 @@ pub enum CallChange {
     Open(Vec<Intent>),
     /// These are in; they are kept until all are.
     Settle(Vec<Settled>),
+    /// Some that waited for an approval begin, and others are in.
+    Release {
+        /// Those that begin.
+        started: Vec<Intent>,
+        /// Those that are in.
+        settled: Vec<Settled>,
+    },
     /// All results are in the messages.
     Close,
 }
@@ -153,6 +160,9 @@ pub struct Intent {
     pub id: String,
     /// Who runs it.
     pub route: ToolRoute,
+    /// When it counts as denied, if it waits for an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
 }
 
 /// The sums of a session, stored with every commit.
@@ -182,4 +192,21 @@ pub struct LastRun {
     /// How it ended, if it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<RunEnd>,
+    /// What it has used up, if it goes on once calls are approved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Spent>,
+}
+
+/// What a run has used up of what it may.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// Steps.
+    pub steps: u32,
+    /// Tool calls.
+    pub tool_calls: u32,
+    /// Tokens.
+    pub tokens: u64,
+    /// Money, as far as prices are known.
+    #[serde(default, skip_serializing_if = "Usd::is_zero")]
+    pub cost: Usd,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -51,6 +52,8 @@ pub struct RunSettings {
     pub lasting: FindLasting,
     /// Which points have hooks; the others cost nothing.
     pub hooks: HookPoints,
+    /// How long a call waits for an approval before it counts as denied.
+    pub approval_timeout: Duration,
 }
 
 /// One run of a session.
@@ -101,6 +104,8 @@ pub(super) enum State {
     Vetting(Work),
     /// The driver settles which tools there are.
     Boundary,
+    /// It does so before approved calls of an earlier run are started.
+    TakingUp(Work),
     /// The model is being asked for a step, for the nth time.
     Asking(u32),
     /// The model is being asked for a summary of what lies before this message.
@@ -130,6 +135,8 @@ pub(super) enum Next {
     Take(Box<Taken>),
     Dispatch(Work),
     Resume(Work),
+    /// Approved calls of an earlier run are started.
+    TakeUp(Work),
     /// The last step is over; this follows.
     Last(Box<Self>),
     /// The answer, which is this text, is there, and its structured output is to be had.
@@ -160,6 +167,8 @@ impl Run {
         opening: Opening,
         now: Timestamp,
     ) -> Self {
+        let before = progress.last_run.and_then(|run| run.spent).filter(|_| opening.goes_on);
+        let before = before.unwrap_or_default();
         let mut run = Self {
             settings,
             transcript,
@@ -168,10 +177,10 @@ impl Run {
             queue: VecDeque::new(),
             now,
             tools: Arc::default(),
-            steps: 0,
-            tool_calls: opening.answered,
-            spent: 0,
-            spent_money: Usd::default(),
+            steps: before.steps,
+            tool_calls: before.tool_calls + opening.answered,
+            spent: before.tokens,
+            spent_money: before.cost,
             warned: [0.0; 3],
             step_usage: Usage::default(),
             stop: None,
@@ -195,7 +204,8 @@ impl Run {
     /// Makes the opening durable.
     fn open(&mut self, opening: Opening) {
         let messages = opening.messages;
-        self.commit(messages.clone(), opening.calls, Next::Boundary);
+        let next = opening.work.map_or(Next::Boundary, Next::TakeUp);
+        self.commit(messages.clone(), opening.calls, next);
         let session_id = self.settings.session_id;
         self.emit(AgentEvent::RunStarted { session_id, prompt: opening.prompt });
         self.show_images(&messages);
@@ -270,7 +280,8 @@ impl Run {
             _ => None,
         };
         let ends = end.is_some();
-        self.progress.last_run = Some(LastRun { id: self.settings.run_id, end });
+        let spent = (end == Some(RunEnd::Pending)).then(|| self.used());
+        self.progress.last_run = Some(LastRun { id: self.settings.run_id, end, spent });
         let left_out = std::mem::take(&mut self.left_out);
         let commit = Commit { messages, calls, progress: self.progress, ends, left_out };
         self.queue.push_back(Effect::Commit(Box::new(commit)));
@@ -319,6 +330,7 @@ impl Run {
             Next::Take(taken) => self.take(*taken),
             Next::Dispatch(work) => self.vet(work),
             Next::Resume(work) => self.resume(work),
+            Next::TakeUp(work) => self.take_up(work),
             Next::Last(next) => self.consult(HookPoint::TurnBoundary, *next, |_| {}),
             Next::Extract(extraction, text) => self.begin_extraction(extraction, text),
             Next::RequestOutput(extraction) => {
@@ -338,7 +350,7 @@ impl Run {
                 let outcome = self.stopped(stop);
                 self.end(outcome);
             }
-            Next::Dispatch(work) => self.cut_off(work, Started::No, stop),
+            Next::Dispatch(work) | Next::TakeUp(work) => self.cut_off(work, Started::No, stop),
             Next::Resume(work) => self.cut_off(work, Started::Yes, stop),
             Next::Last(next) => self.halt(*next, stop),
             Next::Extract(extraction, text) => {
@@ -406,8 +418,13 @@ impl Run {
     }
 
     pub(super) fn tools_settled(&mut self, tools: Arc<ToolTable>) {
-        if !matches!(self.state, State::Boundary) {
-            return;
+        match std::mem::replace(&mut self.state, State::Boundary) {
+            State::Boundary => {}
+            State::TakingUp(work) => {
+                self.tools = tools;
+                return self.dispatch_approved(work);
+            }
+            other => return self.state = other,
         }
         self.tools = tools;
         self.emit(AgentEvent::TurnStarted { turn_number: self.steps });
@@ -467,7 +484,7 @@ impl Run {
         self.pauses = Pauses::default();
         let allowed = if self.is_spent() { 0 } else { self.tool_calls_left() };
         self.refused = calls.len() > allowed as usize;
-        let work = Work::plan(calls, &self.tools, allowed);
+        let work = Work::plan(calls, &self.tools, allowed, self.approvals_end());
         let open = CallChange::Open(work.intents());
         self.commit(vec![message], open, Next::Dispatch(work));
     }

@@ -1,5 +1,6 @@
 //! What a run uses up, against what it may.
 
+use super::effect::Spent;
 use super::machine::Run;
 use crate::{AgentEvent, BudgetType, Usage, Usd};
 
@@ -23,6 +24,11 @@ impl Run {
         self.refused
             || budget.max_tokens.is_some_and(|limit| self.spent >= limit)
             || budget.max_cost_usd.is_some_and(|limit| self.spent_money >= limit)
+    }
+
+    /// Sums up what the run has used so far.
+    pub(super) fn used(&self) -> Spent {
+        Spent { steps: self.steps, tool_calls: self.tool_calls, tokens: self.spent, cost: self.spent_money }
     }
 
     pub(super) fn tool_calls_left(&self) -> u32 {

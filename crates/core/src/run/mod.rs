@@ -28,8 +28,8 @@ mod work;
 mod tests;
 
 pub use effect::{
-    Ask, CallChange, Commit, Effect, Input, Intent, LastRun, LeftOut, Progress, Stop, ToolTable,
+    Ask, CallChange, Commit, Effect, Input, Intent, LastRun, LeftOut, Progress, Spent, Stop, ToolTable,
 };
 pub use machine::{Run, RunSettings};
 pub use opening::{Opening, OpeningError, RunInput, StoredCall, open};
-pub use outcome::{Completion, ExtractionError, Failure, Outcome, Report, RunEnd};
+pub use outcome::{Completion, ExtractionError, Failure, Outcome, Pending, Report, RunEnd};

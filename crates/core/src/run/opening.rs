@@ -1,16 +1,19 @@
 //! How a run begins: what the session was left with, and what the caller brings, made into messages.
 //!
-//! A session may have been left with open calls: callback tools that wait for their results, or calls that a
-//! crash cut off. Opening answers every one of them, so that the model can always be asked.
+//! A session may have been left with open calls: callback tools that wait for their results, calls that wait for an
+//! approval, or calls that a crash cut off. Opening answers every one of them, so that the model can always be asked,
+//! or has the approved ones run first.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::calls::answering;
-use super::prompt::{INTERRUPTED, SUPERSEDED};
+use super::prompt::{DENIED, INTERRUPTED, SUPERSEDED, TOO_LATE};
+use super::work::{Answered, Work};
 use super::{CallChange, Intent};
 use crate::{
-    Content, Message, Settled, Timestamp, ToolFailure, ToolOutput, ToolResult, ToolRoute, Transcript,
+    Approval, Content, Decision, Message, Settled, Timestamp, ToolCall, ToolFailure, ToolOutput, ToolResult,
+    ToolRoute, Transcript,
 };
 
 /// What the caller brings.
@@ -20,6 +23,8 @@ pub struct RunInput {
     pub prompt: Content,
     /// Results of callback tools.
     pub results: Vec<ToolResult>,
+    /// What is said of calls that wait for an approval.
+    pub approvals: Vec<Approval>,
 }
 
 /// An open call as it was stored.
@@ -42,13 +47,17 @@ pub struct Opening {
     pub prompt: Content,
     /// How many callback results the caller brought.
     pub answered: u32,
+    /// The calls of the last step, if some of them were approved.
+    pub(super) work: Option<Work>,
+    /// Whether the run before goes on, with what it has used up.
+    pub(super) goes_on: bool,
 }
 
 /// Input that does not fit the session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpeningError {
     /// There is nothing to do.
-    #[error("`prompt` is empty and there are no `tool_results`")]
+    #[error("`prompt` is empty and there are no `tool_results` or `approvals`")]
     Empty,
     /// A result answers no open call.
     #[error("no pending tool call has the id `{}`; {}", short(.id), pending_list(.pending))]
@@ -64,6 +73,23 @@ pub enum OpeningError {
     /// Some calls would stay open.
     #[error("these pending tool calls have no result: {}", quoted(.0))]
     MissingResults(Vec<String>),
+    /// An approval is for no call that waits for one.
+    #[error("no call that waits for an approval has the id `{}`; {}", short(.id), pending_list(.pending))]
+    UnknownApproval {
+        /// The id that was given.
+        id: String,
+        /// The ids that wait.
+        pending: Vec<String>,
+    },
+    /// Two approvals are for one call.
+    #[error("`approvals` says two things of `{}`", short(.0))]
+    DuplicateApproval(String),
+    /// Some calls would go on waiting.
+    #[error("these calls are neither approved nor denied in `approvals`: {}", quoted(.0))]
+    MissingApprovals(Vec<String>),
+    /// Approved calls are run before anything new is begun.
+    #[error("`prompt` must be empty when `approvals` approves a call; send it when that is done")]
+    PromptWithApproval,
 }
 
 /// Cuts an id that somebody else chose.
@@ -90,59 +116,143 @@ pub fn open(
     now: Timestamp,
 ) -> Result<Opening, OpeningError> {
     let calls = transcript.open_calls();
-    let stored: BTreeMap<_, _> = stored.iter().map(|call| (call.intent.id.as_str(), call)).collect();
-    let waits = |id: &str| {
-        stored.get(id).is_some_and(|call| call.intent.route == ToolRoute::Callback && call.result.is_none())
-    };
-    let pending: Vec<_> = calls.iter().map(|call| call.id.clone()).filter(|id| waits(id)).collect();
+    let left = Left { stored: stored.iter().map(|call| (call.intent.id.as_str(), call)).collect(), now };
+    let said = Said::about(&calls, &left, &input)?;
     let prompt_is_blank = input.prompt.is_blank();
-    let mut brought = accept(&pending, input.results, prompt_is_blank)?;
-    let answered = brought.len() as u32;
-
+    let (answered, goes_on) = (said.results.len() as u32, !said.decisions.is_empty());
+    let fates: Vec<_> = calls.into_iter().map(|call| left.fate(call, &said)).collect();
     let mut messages = Vec::new();
-    if !calls.is_empty() {
-        let settle = |id: String| {
-            if let Some(result) = brought.remove(&id) {
-                return Settled::from(result);
-            }
-            if waits(&id) {
-                return ToolOutput::failure(ToolFailure::Superseded, SUPERSEDED).settling(id);
-            }
-            let kept = stored.get(id.as_str()).and_then(|call| call.result.clone());
-            kept.unwrap_or_else(|| ToolOutput::failure(ToolFailure::Interrupted, INTERRUPTED).settling(id))
-        };
-        let settled = calls.iter().map(|call| call.id.clone()).map(settle).collect();
+    let (change, work) = if fates.is_empty() {
+        (CallChange::None, None)
+    } else if fates.iter().any(|(_, answered)| answered.is_none()) {
+        let mut work = Work::taken_up(fates);
+        let begin = |call: ToolCall| Intent { id: call.id, route: ToolRoute::Local, expires_at: None };
+        let started = work.local().into_iter().map(begin).collect();
+        (CallChange::Release { started, settled: work.take_unkept() }, Some(work))
+    } else {
+        let settled = fates.into_iter().filter_map(|(_, answered)| Some(answered?.settled)).collect();
         messages.extend(answering(settled, now));
-    }
-    let calls = if calls.is_empty() { CallChange::None } else { CallChange::Close };
+        (CallChange::Close, None)
+    };
     if !prompt_is_blank {
         messages.push(Arc::new(Message::User { content: input.prompt.clone(), created_at: now }));
     }
-    Ok(Opening { messages, calls, prompt: input.prompt, answered })
+    Ok(Opening { messages, calls: change, prompt: input.prompt, answered, work, goes_on })
 }
 
-fn accept(
-    pending: &[String],
-    results: Vec<ToolResult>,
-    prompt_is_blank: bool,
-) -> Result<BTreeMap<String, ToolResult>, OpeningError> {
-    if prompt_is_blank && results.is_empty() {
-        return Err(OpeningError::Empty);
+/// What the session was left with.
+struct Left<'a> {
+    stored: BTreeMap<&'a str, &'a StoredCall>,
+    now: Timestamp,
+}
+
+impl Left<'_> {
+    fn waits(&self, id: &str, route: ToolRoute) -> bool {
+        self.stored.get(id).is_some_and(|call| call.intent.route == route && call.result.is_none())
     }
+
+    fn awaits(&self, id: &str) -> bool {
+        self.waits(id, ToolRoute::Approval)
+    }
+
+    /// Says what becomes of a call: its result, or none if it is to be run now.
+    fn fate(&self, call: ToolCall, said: &Said) -> (ToolCall, Option<Answered>) {
+        let new = |settled: Settled| Some(Answered { settled, kept: false });
+        let failure = |failure, why: &str| new(ToolOutput::failure(failure, why).settling(&call.id));
+        let answered = if let Some(result) = said.results.get(&call.id) {
+            new(Settled::from(result.clone()))
+        } else if self.awaits(&call.id) {
+            match said.decisions.get(&call.id) {
+                Some(Decision::Approve) if self.is_too_late(&call.id) => {
+                    failure(ToolFailure::NotApproved, TOO_LATE)
+                }
+                Some(Decision::Approve) => None,
+                Some(Decision::Deny(reason)) => failure(ToolFailure::NotApproved, &denied(reason.as_deref())),
+                None => failure(ToolFailure::Superseded, SUPERSEDED),
+            }
+        } else if self.waits(&call.id, ToolRoute::Callback) {
+            failure(ToolFailure::Superseded, SUPERSEDED)
+        } else {
+            let kept = self.stored.get(call.id.as_str()).and_then(|call| call.result.clone());
+            let kept = kept.map(|settled| Answered { settled, kept: true });
+            kept.or_else(|| failure(ToolFailure::Interrupted, INTERRUPTED))
+        };
+        (call, answered)
+    }
+
+    fn is_too_late(&self, id: &str) -> bool {
+        let expires_at = self.stored.get(id).and_then(|call| call.intent.expires_at);
+        expires_at.is_some_and(|expires_at| self.now > expires_at)
+    }
+}
+
+/// Tells the model that somebody denied a call.
+fn denied(reason: Option<&str>) -> String {
+    match reason.map(str::trim).filter(|reason| !reason.is_empty()) {
+        Some(reason) => format!("{DENIED}: {reason}"),
+        None => DENIED.to_owned(),
+    }
+}
+
+/// What the caller says of the calls that wait for it.
+struct Said {
+    results: BTreeMap<String, ToolResult>,
+    decisions: BTreeMap<String, Decision>,
+}
+
+impl Said {
+    fn about(calls: &[ToolCall], left: &Left<'_>, input: &RunInput) -> Result<Self, OpeningError> {
+        let prompt_is_blank = input.prompt.is_blank();
+        if prompt_is_blank && input.results.is_empty() && input.approvals.is_empty() {
+            return Err(OpeningError::Empty);
+        }
+        let waiting = |route: ToolRoute| -> Vec<String> {
+            calls.iter().map(|call| call.id.clone()).filter(|id| left.waits(id, route)).collect()
+        };
+        let (pending, awaited) = (waiting(ToolRoute::Callback), waiting(ToolRoute::Approval));
+        let said = Self {
+            results: results(&pending, &input.results)?,
+            decisions: decisions(&awaited, &input.approvals)?,
+        };
+        let missing = |ids: Vec<String>, given: &dyn Fn(&String) -> bool| -> Vec<String> {
+            ids.into_iter().filter(|id| prompt_is_blank && !given(id)).collect()
+        };
+        let unanswered = missing(pending, &|id| said.results.contains_key(id));
+        let undecided = missing(awaited, &|id| said.decisions.contains_key(id));
+        match (unanswered.is_empty(), undecided.is_empty()) {
+            (false, _) => Err(OpeningError::MissingResults(unanswered)),
+            (_, false) => Err(OpeningError::MissingApprovals(undecided)),
+            _ if !prompt_is_blank && said.decisions.values().any(|said| *said == Decision::Approve) => {
+                Err(OpeningError::PromptWithApproval)
+            }
+            _ => Ok(said),
+        }
+    }
+}
+
+fn results(pending: &[String], given: &[ToolResult]) -> Result<BTreeMap<String, ToolResult>, OpeningError> {
     let mut brought = BTreeMap::new();
-    for result in results {
+    for result in given {
         let id = result.tool_use_id.clone();
         if !pending.contains(&id) {
             return Err(OpeningError::UnknownCall { id, pending: pending.to_vec() });
         }
-        if brought.insert(id.clone(), result).is_some() {
+        if brought.insert(id.clone(), result.clone()).is_some() {
             return Err(OpeningError::DuplicateResult(id));
         }
     }
-    let given: BTreeSet<_> = brought.keys().collect();
-    let missing: Vec<_> = pending.iter().filter(|id| !given.contains(id)).cloned().collect();
-    if prompt_is_blank && !missing.is_empty() {
-        return Err(OpeningError::MissingResults(missing));
-    }
     Ok(brought)
+}
+
+fn decisions(awaited: &[String], given: &[Approval]) -> Result<BTreeMap<String, Decision>, OpeningError> {
+    let mut decisions = BTreeMap::new();
+    for Approval { call, decision } in given {
+        if !awaited.contains(call) {
+            return Err(OpeningError::UnknownApproval { id: call.clone(), pending: awaited.to_vec() });
+        }
+        if decisions.insert(call.clone(), decision.clone()).is_some() {
+            return Err(OpeningError::DuplicateApproval(call.clone()));
+        }
+    }
+    Ok(decisions)
 }

@@ -4,19 +4,28 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ErrorClass, TerminalCause, ToolCall, Usage, Usd};
+use crate::{AwaitedCall, ErrorClass, TerminalCause, ToolCall, Usage, Usd};
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// The model answered, or a budget ended the run.
     Completed(Completion),
-    /// The caller has to run these calls and give their results.
-    Pending(Vec<ToolCall>),
+    /// The caller has to see to these calls.
+    Pending(Pending),
     /// It failed; what was committed stays.
     Failed(Failure),
     /// It was interrupted; what was committed stays.
     Cancelled,
+}
+
+/// The calls that a run leaves to its caller, in call order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Pending {
+    /// Those that the caller runs and gives the results of.
+    pub calls: Vec<ToolCall>,
+    /// Those that the caller approves or denies.
+    pub approvals: Vec<AwaitedCall>,
 }
 
 /// A run that ended well.

@@ -75,5 +75,9 @@ pub(super) const INTERRUPTED: &str = "interrupted; may have taken effect";
 pub(super) const NOT_STARTED: &str = "interrupted before it started; it had no effect";
 /// Says that the caller moved on.
 pub(super) const SUPERSEDED: &str = "superseded by new input";
+/// Says that nobody approved a call in time.
+pub(super) const TOO_LATE: &str = "not run: nobody approved it in time";
+/// Says that somebody denied a call.
+pub(super) const DENIED: &str = "not run: the user did not approve it";
 /// Says that a budget left no room for a call.
 pub(super) const NO_BUDGET: &str = "not run: the run's budget is used up";

@@ -105,7 +105,7 @@ impl Run {
                 self.queue.push_back(Effect::Abandon);
                 self.halt(next, stop);
             }
-            State::Vetting(work) => self.cut_off(work, Started::No, stop),
+            State::Vetting(work) | State::TakingUp(work) => self.cut_off(work, Started::No, stop),
             State::Boundary | State::Asking(_) | State::Summarising(_) | State::Resting(Attempt::Step(_)) => {
                 self.queue.push_back(Effect::Abandon);
                 self.finish_stopped(stop);

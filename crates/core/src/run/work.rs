@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::prompt::{INTERRUPTED, NO_BUDGET, NOT_STARTED};
-use super::{Intent, ToolTable};
-use crate::{AssistantBlock, Settled, ToolCall, ToolFailure, ToolOutput, ToolResult, ToolRoute};
+use super::{Intent, Pending, ToolTable};
+use crate::{
+    AssistantBlock, AwaitedCall, Settled, Timestamp, ToolCall, ToolFailure, ToolOutput, ToolResult, ToolRoute,
+};
 
 /// The calls of one step, in call order.
 #[derive(Debug, Clone, Default)]
@@ -26,13 +28,21 @@ enum Fate {
     Local,
     /// The caller will run it.
     Callback,
+    /// The runtime will run it, if somebody approves it in time.
+    Awaited { expires_at: Timestamp },
     /// It has its result.
     Done { settled: Settled, kept: bool },
 }
 
 impl Work {
-    /// Plans the calls of an answer. At most `allowed` of them are run at all.
-    pub(super) fn plan(calls: Vec<(ToolCall, Option<String>)>, tools: &ToolTable, allowed: u32) -> Self {
+    /// Plans the calls of an answer. At most `allowed` of them are run at all, and those that need an approval wait for
+    /// it until `expires_at`.
+    pub(super) fn plan(
+        calls: Vec<(ToolCall, Option<String>)>,
+        tools: &ToolTable,
+        allowed: u32,
+        expires_at: Timestamp,
+    ) -> Self {
         let mut left = allowed;
         let plan = |(call, unreadable): (ToolCall, Option<String>)| {
             let refusal = match (tools.get(&call.name), unreadable) {
@@ -45,8 +55,24 @@ impl Work {
                 (Some(output), _) => Fate::Done { settled: output.settling(&call.id), kept: false },
                 (None, route) => {
                     left -= 1;
-                    if route == Some(&ToolRoute::Callback) { Fate::Callback } else { Fate::Local }
+                    match route {
+                        Some(ToolRoute::Callback) => Fate::Callback,
+                        Some(ToolRoute::Approval) => Fate::Awaited { expires_at },
+                        Some(ToolRoute::Local) | None => Fate::Local,
+                    }
                 }
+            };
+            Planned { call, fate }
+        };
+        Self { calls: calls.into_iter().map(plan).collect() }
+    }
+
+    /// Takes up the calls of a step again after some were approved: those without a result are run.
+    pub(super) fn taken_up(calls: Vec<(ToolCall, Option<Answered>)>) -> Self {
+        let plan = |(call, answered): (ToolCall, Option<Answered>)| {
+            let fate = match answered {
+                None => Fate::Local,
+                Some(Answered { settled, kept }) => Fate::Done { settled, kept },
             };
             Planned { call, fate }
         };
@@ -55,11 +81,15 @@ impl Work {
 
     /// Returns what to store before any of them is run.
     pub(super) fn intents(&self) -> Vec<Intent> {
-        let route = |fate: &Fate| match fate {
-            Fate::Callback => ToolRoute::Callback,
-            Fate::Local | Fate::Done { .. } => ToolRoute::Local,
+        let intent = |planned: &Planned| {
+            let (route, expires_at) = match &planned.fate {
+                Fate::Callback => (ToolRoute::Callback, None),
+                Fate::Awaited { expires_at } => (ToolRoute::Approval, Some(*expires_at)),
+                Fate::Local | Fate::Done { .. } => (ToolRoute::Local, None),
+            };
+            Intent { id: planned.call.id.clone(), route, expires_at }
         };
-        self.calls.iter().map(|p| Intent { id: p.call.id.clone(), route: route(&p.fate) }).collect()
+        self.calls.iter().map(intent).collect()
     }
 
     /// Returns the calls that the runtime is to run or is running.
@@ -68,8 +98,18 @@ impl Work {
     }
 
     /// Returns the calls that wait for the caller.
-    pub(super) fn callbacks(&self) -> Vec<ToolCall> {
-        self.calls.iter().filter(|p| matches!(p.fate, Fate::Callback)).map(|p| p.call.clone()).collect()
+    pub(super) fn pending(&self) -> Pending {
+        let mut pending = Pending::default();
+        for Planned { call, fate } in &self.calls {
+            match fate {
+                Fate::Callback => pending.calls.push(call.clone()),
+                Fate::Awaited { expires_at } => {
+                    pending.approvals.push(AwaitedCall { call: call.clone(), expires_at: *expires_at });
+                }
+                Fate::Local | Fate::Done { .. } => {}
+            }
+        }
+        pending
     }
 
     /// Returns the calls that have no result yet.
@@ -115,7 +155,7 @@ impl Work {
         for planned in &mut self.calls {
             let why = match planned.fate {
                 Fate::Done { .. } => continue,
-                Fate::Callback => NOT_STARTED,
+                Fate::Callback | Fate::Awaited { .. } => NOT_STARTED,
                 Fate::Local => why,
             };
             let settled = ToolOutput::failure(ToolFailure::Interrupted, why).settling(&planned.call.id);
@@ -127,10 +167,17 @@ impl Work {
     pub(super) fn results(&self) -> Vec<(ToolCall, Settled)> {
         let pair = |planned: &Planned| match &planned.fate {
             Fate::Done { settled, .. } => Some((planned.call.clone(), settled.clone())),
-            Fate::Local | Fate::Callback => None,
+            Fate::Local | Fate::Callback | Fate::Awaited { .. } => None,
         };
         self.calls.iter().filter_map(pair).collect()
     }
+}
+
+/// The result of a call, and whether it is stored.
+#[derive(Debug, Clone)]
+pub(super) struct Answered {
+    pub(super) settled: Settled,
+    pub(super) kept: bool,
 }
 
 /// Whether the calls of a step were started.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use meerkat_core::{
     AgentEvent, AssistantImage, BlobRef, BudgetType, Content, ContentBlock, ErrorClass, ErrorReport,
     EventEnvelope, EventSource, HookPoint, HookReason, JobStatus, Provider, Retry, RetryFailure, RetryKind,
-    RetryPlan, SchemaWarning, SessionId, StopReason, TerminalCause, ToolConfigChange, ToolConfigOperation,
-    Usage,
+    RetryPlan, SchemaWarning, SessionId, StopReason, TerminalCause, Timestamp, ToolConfigChange,
+    ToolConfigOperation, Usage,
 };
 use serde_json::{Value, json};
 
@@ -419,6 +419,18 @@ fn interactions() -> Vec<(AgentEvent, Value)> {
                 args: json!({}),
             },
             json!({"type": "interaction_callback_pending", "interaction_id": "q1", "tool_name": "a", "args": {}}),
+        ),
+        (
+            AgentEvent::ToolApprovalRequested {
+                id: text("c1"),
+                name: text("a"),
+                args: json!({}),
+                expires_at: Timestamp::UNIX_EPOCH,
+            },
+            json!({
+                "type": "tool_approval_requested", "id": "c1", "name": "a", "args": {},
+                "expires_at": "1970-01-01T00:00:00Z",
+            }),
         ),
         (
             AgentEvent::InteractionFailed { interaction_id: text("q1"), error: text("no") },

@@ -40,6 +40,7 @@ impl State {
                 s.updated_at = at;
             }),
             Change::OpenCalls { session, calls } => self.change(session, |s| s.open_calls(calls)),
+            Change::PutCall { session, call } => self.change(session, |s| s.put_call(call)),
             Change::SettleCall { session, call, result } => {
                 self.change(session, |s| s.settle_call(&call, result))
             }
@@ -114,6 +115,12 @@ impl Session {
 
     fn open_calls(&mut self, calls: Vec<NewCall>) {
         self.calls.extend(calls.into_iter().map(|new| CallRow { id: new.id, call: new.call, result: None }));
+    }
+
+    fn put_call(&mut self, new: NewCall) {
+        if let Some(call) = self.calls.iter_mut().find(|call| call.id == new.id) {
+            call.call = new.call;
+        }
     }
 
     fn put_task(&mut self, id: String, task: Vec<u8>) {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use meerkat_core::SessionId;
 
 use super::{Session, State};
-use crate::{Change, Error, Guard};
+use crate::{Change, Error, Guard, NewCall};
 
 impl State {
     pub(super) fn check_guards(&self, guards: &[Guard]) -> Result<(), Error> {
@@ -89,11 +89,12 @@ impl<'a> Outlook<'a> {
                     None => Ok(()),
                 }
             }
-            Change::SettleCall { session, call, .. } => {
-                if self.calls(*session)?.contains(call.as_str()) {
+            Change::SettleCall { session, call: id, .. }
+            | Change::PutCall { session, call: NewCall { id, .. } } => {
+                if self.calls(*session)?.contains(id.as_str()) {
                     return Ok(());
                 }
-                Err(Error::CallNotFound { session: *session, call: call.clone() })
+                Err(Error::CallNotFound { session: *session, call: id.clone() })
             }
             Change::CloseCalls(session) => self.calls(*session).map(HashSet::clear),
             Change::RenewLeases { .. }

@@ -44,6 +44,7 @@ pub(super) fn apply(
         }
         Change::Append { session, messages, at } => append(connection, session, &messages, at),
         Change::OpenCalls { session, calls } => open_calls(connection, session, &calls),
+        Change::PutCall { session, call } => put_call(connection, session, call),
         Change::SettleCall { session, call, result } => settle_call(connection, session, call, &result),
         Change::CloseCalls(session) => {
             require_session(connection, session)?;
@@ -197,6 +198,15 @@ fn open_calls(connection: &Connection, session: SessionId, calls: &[NewCall]) ->
         if insert.execute(params![key(session), new.id, new.call])? == 0 {
             return Err(Error::CallExists { session, call: new.id.clone() }.into());
         }
+    }
+    Ok(())
+}
+
+fn put_call(connection: &Connection, session: SessionId, call: NewCall) -> Result<(), Failure> {
+    require_session(connection, session)?;
+    let put = "UPDATE calls SET call = ?3 WHERE session = ?1 AND id = ?2";
+    if execute(connection, put, params![key(session), call.id, call.call])? == 0 {
+        return Err(Error::CallNotFound { session, call: call.id }.into());
     }
     Ok(())
 }

@@ -54,14 +54,15 @@ fn any_new_session() -> impl Strategy<Value = Change> {
 }
 
 fn any_session_change() -> impl Strategy<Value = Change> {
-    let call = (any_name(), any_bytes()).prop_map(|(id, call)| NewCall { id, call });
+    let call = || (any_name(), any_bytes()).prop_map(|(id, call)| NewCall { id, call });
     prop_oneof![
         (any_id(), vec(any_bytes(), 0..3), any_time()).prop_map(|(session, messages, at)| Change::Append {
             session,
             messages,
             at
         }),
-        (any_id(), vec(call, 0..3)).prop_map(|(session, calls)| Change::OpenCalls { session, calls }),
+        (any_id(), vec(call(), 0..3)).prop_map(|(session, calls)| Change::OpenCalls { session, calls }),
+        (any_id(), call()).prop_map(|(session, call)| Change::PutCall { session, call }),
         (any_id(), any_name(), any_bytes()).prop_map(|(session, call, result)| Change::SettleCall {
             session,
             call,

@@ -9,8 +9,8 @@ use meerkat_store::{
 };
 
 use crate::support::{
-    append, at, change, commit, create, create_with, free, guard, holds, labels, live, open_calls, put_state,
-    run, running, session, take,
+    append, at, change, commit, create, create_with, free, guard, holds, labels, live, open_calls, put_call,
+    put_state, run, running, session, take,
 };
 
 macro_rules! chapters {
@@ -104,6 +104,7 @@ async fn a_change_to_a_missing_session_is_refused(store: Arc<dyn Store>) {
         append(9, &[], 1),
         open_calls(9, &[]),
         Change::SettleCall { session: id, call: "a".to_owned(), result: vec![] },
+        put_call(9, "a", ""),
         Change::CloseCalls(id),
         Change::PutSettings { session: id, settings: vec![] },
         Change::PutProgress { session: id, progress: vec![] },
@@ -197,6 +198,10 @@ async fn calls_keep_their_order_and_results(store: Arc<dyn Store>) {
     let expected = vec![row("z", None), row("a", Some("done")), row("m", None)];
     assert_eq!(store.calls(session(1)).await.unwrap(), expected);
 
+    change(&*store, vec![put_call(1, "a", "another")]).await.unwrap();
+    let replaced = CallRow { call: b"another".to_vec(), ..row("a", Some("done")) };
+    assert_eq!(store.calls(session(1)).await.unwrap(), [row("z", None), replaced, row("m", None)]);
+
     change(&*store, vec![Change::CloseCalls(session(1)), open_calls(1, &["a"])]).await.unwrap();
     assert_eq!(store.calls(session(1)).await.unwrap(), [row("a", None)]);
 }
@@ -209,7 +214,9 @@ async fn a_call_is_open_once(store: Arc<dyn Store>) {
         let error = change(&*store, changes).await.unwrap_err();
         assert!(matches!(error, Error::CallExists { .. }), "{error:?}");
     }
-    for changes in [vec![settle("b")], vec![Change::CloseCalls(session(1)), settle("a")]] {
+    for changes in
+        [vec![settle("b")], vec![put_call(1, "b", "")], vec![Change::CloseCalls(session(1)), settle("a")]]
+    {
         let error = change(&*store, changes).await.unwrap_err();
         assert!(matches!(error, Error::CallNotFound { .. }), "{error:?}");
     }

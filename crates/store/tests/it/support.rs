@@ -46,6 +46,11 @@ pub(crate) fn open_calls(number: u128, ids: &[&str]) -> Change {
     Change::OpenCalls { session: session(number), calls: ids.iter().map(call).collect() }
 }
 
+pub(crate) fn put_call(number: u128, id: &str, call: &str) -> Change {
+    let call = NewCall { id: id.to_owned(), call: call.as_bytes().to_vec() };
+    Change::PutCall { session: session(number), call }
+}
+
 pub(crate) fn take(number: u128, second: i64) -> Change {
     Change::TakeLease { session: session(number), run: run(number), expires_at: at(second) }
 }

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::world::{Durable, answer, call, compaction, model_error, paused, prompt, settings, text, tools};
-use crate::run::{Ask, Effect, Input, Outcome, Run, RunInput, RunSettings, Stop};
+use crate::run::{Ask, Effect, Input, Outcome, Run, RunInput, RunSettings, Stop, StoredCall};
 use crate::{
-    AssistantBlock, BudgetLimits, Content, Denial, DenialKind, HookPoint, HookPoints, HookReason,
-    ModelErrorKind, Timestamp, ToolOutput, ToolResult, ToolRoute, Usage,
+    Approval, AssistantBlock, AwaitedCall, BudgetLimits, Content, Decision, Denial, DenialKind, HookPoint,
+    HookPoints, HookReason, ModelErrorKind, Timestamp, ToolOutput, ToolResult, ToolRoute, Usage,
 };
 
 /// Random decisions; once they run out, everything goes well.
@@ -25,14 +25,15 @@ impl Tape {
         let kinds = [1, 1, 2, 3, 4][self.pick(5) as usize];
         let mut blocks = Vec::new();
         for index in 0..kinds {
-            blocks.push(match self.pick(9) {
+            blocks.push(match self.pick(10) {
                 0 => text("some words of an answer"),
                 1 | 2 => call(&format!("c{index}"), "alpha"),
                 3 => call("same", "beta"),
                 4 => call(&format!("c{index}"), "ask_user"),
                 5 => call("", "no_such_tool"),
                 6 => text(""),
-                7 => AssistantBlock::Reasoning { text: "hm".to_owned(), meta: None },
+                7 => call(&format!("c{index}"), "erase"),
+                8 => AssistantBlock::Reasoning { text: "hm".to_owned(), meta: None },
                 _ => AssistantBlock::ToolUse {
                     id: "odd".to_owned(),
                     name: "alpha".to_owned(),
@@ -81,8 +82,7 @@ impl Session {
         let opening = self.durable.open(input).expect("a session can always be opened");
         let mut run = Run::new(settings, self.durable.transcript(), self.durable.progress, opening, now);
         let mut flight = Flight::default();
-        let mut committed_end = false;
-        let before_run = self.durable.messages.len();
+        let (mut opened, mut committed_end) = (false, false);
         for _ in 0..2000 {
             match run.next() {
                 Effect::Emit(_) => {}
@@ -100,7 +100,7 @@ impl Session {
                     self.durable.check();
                     let kept = self.durable.messages.iter().zip(&before).all(|(a, b)| Arc::ptr_eq(a, b));
                     assert!(kept, "what was committed stays");
-                    committed_end = commit.ends;
+                    (opened, committed_end) = (true, commit.ends);
                     if self.tape.pick(40) == 38 {
                         return Ended::Crash;
                     }
@@ -129,15 +129,19 @@ impl Session {
                 }
                 Effect::Start(calls) => {
                     for call in calls {
-                        let open = self.durable.calls.iter().any(|stored| stored.intent.id == call.id);
-                        assert!(open, "a call is durable before it is run");
+                        let started = |stored: &&StoredCall| {
+                            stored.intent.id == call.id && stored.intent.route == ToolRoute::Local
+                        };
+                        assert!(
+                            self.durable.calls.iter().any(|call| started(&call)),
+                            "a call is durable before it is run"
+                        );
                         let place = (self.durable.messages.len(), call.id.clone());
                         assert!(self.executed.insert(place), "a call is run once");
                         flight.tools.push(call.id);
                     }
                 }
                 Effect::Consult(invocation) => {
-                    let opened = self.durable.messages.len() != before_run;
                     assert_eq!(opened, invocation.point != HookPoint::RunStarted, "{invocation:?}");
                     flight.consulting = true;
                 }
@@ -151,9 +155,8 @@ impl Session {
                 Effect::End(report) => {
                     let stored =
                         matches!(&report.outcome, Outcome::Failed(f) if f.class == crate::ErrorClass::Store);
-                    let refused = self.durable.messages.len() == before_run;
-                    assert!(committed_end || stored || refused, "an end is durable before it is told");
-                    return if refused && !stored { Ended::Refused } else { Ended::Report(report.outcome) };
+                    assert!(committed_end || stored || !opened, "an end is durable before it is told");
+                    return if !opened && !stored { Ended::Refused } else { Ended::Report(report.outcome) };
                 }
             }
         }
@@ -199,17 +202,18 @@ impl Session {
     /// Says what must hold between two runs.
     fn check_idle(&self, ended: &Ended) {
         self.durable.check();
-        let waiting: Vec<_> = self
-            .durable
-            .calls
-            .iter()
-            .filter(|call| call.intent.route == ToolRoute::Callback && call.result.is_none())
-            .map(|call| call.intent.id.clone())
-            .collect();
+        let waiting = |route: ToolRoute| -> Vec<_> {
+            let waits = |call: &&StoredCall| call.intent.route == route && call.result.is_none();
+            self.durable.calls.iter().filter(waits).map(|call| call.intent.id.clone()).collect()
+        };
         match ended {
-            Ended::Report(Outcome::Pending(calls)) => {
-                assert_eq!(calls.iter().map(|call| call.id.clone()).collect::<Vec<_>>(), waiting);
-                assert!(!waiting.is_empty());
+            Ended::Report(Outcome::Pending(pending)) => {
+                let calls: Vec<_> = pending.calls.iter().map(|call| call.id.clone()).collect();
+                let awaited: Vec<_> =
+                    pending.approvals.iter().map(|awaited| awaited.call.id.clone()).collect();
+                assert!(!calls.is_empty() || !awaited.is_empty());
+                assert_eq!(calls, waiting(ToolRoute::Callback));
+                assert_eq!(awaited, waiting(ToolRoute::Approval));
             }
             Ended::Report(Outcome::Failed(f)) if f.class == crate::ErrorClass::Store => {}
             Ended::Report(_) => assert!(self.durable.calls.is_empty(), "an ended run leaves no call open"),
@@ -218,7 +222,7 @@ impl Session {
     }
 
     fn next_run_input(&mut self, ended: &Ended) -> RunInput {
-        let Ended::Report(Outcome::Pending(calls)) = ended else {
+        let Ended::Report(Outcome::Pending(pending)) = ended else {
             return prompt("and then?");
         };
         if self.tape.pick(3) == 2 {
@@ -229,7 +233,15 @@ impl Session {
             content: Content::text("from outside"),
             is_error: false,
         };
-        RunInput { prompt: Content::default(), results: calls.iter().rev().map(result).collect() }
+        let mut decide = |awaited: &AwaitedCall| {
+            let decision = if self.tape.pick(4) == 3 { Decision::Deny(None) } else { Decision::Approve };
+            Approval { call: awaited.call.id.clone(), decision }
+        };
+        RunInput {
+            prompt: Content::default(),
+            results: pending.calls.iter().rev().map(result).collect(),
+            approvals: pending.approvals.iter().rev().map(&mut decide).collect(),
+        }
     }
 }
 

@@ -104,7 +104,7 @@ fn unknown_tools_and_bad_arguments_are_results_not_ends() {
     assert_eq!(
         results(&bench.durable),
         [[
-            r#"a={"error":"tool_not_found","message":"no tool is named `gamma`; available: `alpha`, `ask_user`, `beta`"}"#,
+            r#"a={"error":"tool_not_found","message":"no tool is named `gamma`; available: `alpha`, `ask_user`, `beta`, `erase`"}"#,
             r#"b={"error":"invalid_arguments","message":"the arguments must be a JSON object, and were: not an object"}"#,
         ]]
     );
@@ -117,10 +117,10 @@ fn callbacks_wait_with_their_finished_siblings_and_are_merged_on_resume() {
     bench.feed(answer(vec![call("a", "ask_user"), call("b", "alpha"), call("c", "ask_user")]));
     assert_eq!(bench.feed(done("b", "kept")), Waiting::End);
     let Outcome::Pending(pending) = bench.report.unwrap().outcome else { panic!("pending") };
-    assert_eq!(pending.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["a", "c"]);
+    assert_eq!(pending.calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["a", "c"]);
 
     let durable = bench.durable;
-    let refused = |results| durable.open(RunInput { prompt: Content::text(""), results }).unwrap_err();
+    let refused = |results| durable.open(RunInput { results, ..RunInput::default() }).unwrap_err();
     assert_eq!(refused(vec![]), OpeningError::Empty);
     assert_eq!(refused(vec![result("a", "1")]), OpeningError::MissingResults(vec!["c".to_owned()]));
     let pending = vec!["a".to_owned(), "c".to_owned()];
@@ -133,7 +133,7 @@ fn callbacks_wait_with_their_finished_siblings_and_are_merged_on_resume() {
         OpeningError::DuplicateResult("a".to_owned())
     );
 
-    let input = RunInput { prompt: Content::default(), results: vec![result("c", "3"), result("a", "1")] };
+    let input = RunInput { results: vec![result("c", "3"), result("a", "1")], ..RunInput::default() };
     let mut bench = Bench::new(settings(), durable, input);
     assert_eq!(bench.go(), Waiting::Model);
     assert_eq!(results(&bench.durable), [["a=1", "b=kept", "c=3"]]);
@@ -283,7 +283,7 @@ fn how_the_latest_run_ended_is_stored_with_its_end() {
     let begun = || {
         let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
         bench.go();
-        assert_eq!(stored(&bench), Some(LastRun { id, end: None }));
+        assert_eq!(stored(&bench), Some(LastRun { id, end: None, spent: None }));
         bench
     };
     let failed = RunEnd::Failed { class: ErrorClass::Auth, cause: TerminalCause::LlmFailure };
@@ -296,7 +296,8 @@ fn how_the_latest_run_ended_is_stored_with_its_end() {
     for (input, end) in cases {
         let mut bench = begun();
         assert_eq!(bench.feed(input), Waiting::End);
-        assert_eq!(stored(&bench), Some(LastRun { id, end: Some(end) }));
+        let end_stored = stored(&bench).map(|last| (last.id, last.end));
+        assert_eq!(end_stored, Some((id, Some(end))));
     }
 }
 

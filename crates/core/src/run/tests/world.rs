@@ -12,8 +12,8 @@ use crate::run::{
 };
 use crate::{
     AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, Content, Extent, HookPoint,
-    HookPoints, Message, ModelError, ModelErrorKind, Provider, RetryPolicy, RunId, SessionId, StopReason,
-    Timestamp, ToolRoute, Transcript, Usage,
+    HookPoints, Message, ModelError, ModelErrorKind, Provider, RetryPolicy, RunId, SessionId, Settled,
+    StopReason, Timestamp, ToolRoute, Transcript, Usage,
 };
 
 /// What survives a crash.
@@ -37,13 +37,24 @@ impl Durable {
                     .map(|intent| StoredCall { intent: intent.clone(), result: None })
                     .collect();
             }
-            CallChange::Settle(results) => {
-                for result in results {
-                    let call = self.calls.iter_mut().find(|call| call.intent.id == result.result.tool_use_id);
-                    call.expect("a settled call is open").result = Some(result.clone());
+            CallChange::Settle(results) => self.settle(results),
+            CallChange::Release { started, settled } => {
+                for intent in started {
+                    let call = self.calls.iter_mut().find(|call| call.intent.id == intent.id);
+                    let call = call.expect("a call that begins is open");
+                    assert_eq!((call.intent.route, &call.result), (ToolRoute::Approval, &None));
+                    call.intent = intent.clone();
                 }
+                self.settle(settled);
             }
             CallChange::Close => self.calls.clear(),
+        }
+    }
+
+    fn settle(&mut self, results: &[Settled]) {
+        for result in results {
+            let call = self.calls.iter_mut().find(|call| call.intent.id == result.result.tool_use_id);
+            call.expect("a settled call is open").result = Some(result.clone());
         }
     }
 
@@ -117,6 +128,7 @@ pub(super) fn settings() -> RunSettings {
         compaction: None,
         lasting: |_| Vec::new(),
         hooks: HookPoints::default(),
+        approval_timeout: Duration::from_secs(600),
     }
 }
 
@@ -132,12 +144,13 @@ pub(super) fn compaction() -> CompactionPolicy {
 
 pub(super) fn tools() -> Arc<ToolTable> {
     let local = ["alpha", "beta"].map(|name| (name.to_owned(), ToolRoute::Local));
-    let callback = [("ask_user".to_owned(), ToolRoute::Callback)];
-    Arc::new(local.into_iter().chain(callback).collect())
+    let others = [("ask_user", ToolRoute::Callback), ("erase", ToolRoute::Approval)];
+    let others = others.map(|(name, route)| (name.to_owned(), route));
+    Arc::new(local.into_iter().chain(others).collect())
 }
 
 pub(super) fn prompt(text: &str) -> RunInput {
-    RunInput { prompt: Content::text(text), results: Vec::new() }
+    RunInput { prompt: Content::text(text), ..RunInput::default() }
 }
 
 pub(super) fn text(text: &str) -> AssistantBlock {

@@ -1,0 +1,233 @@
+//! Calls that somebody must approve: what waits, what is run, and what the model is told instead.
+
+use std::time::Duration;
+
+use super::world::{Bench, Durable, Waiting, answer, call, prompt, settings, text, tools};
+use crate::run::{Input, OpeningError, Outcome, Pending, RunInput, RunSettings, Spent, Stop};
+use crate::{
+    AgentEvent, Approval, AwaitedCall, BudgetLimits, Content, Decision, HookPoint, Message, Timestamp,
+    ToolCall, ToolOutput, ToolResult, ToolRoute,
+};
+
+fn erase(id: &str) -> ToolCall {
+    ToolCall { id: id.to_owned(), name: "erase".to_owned(), args: serde_json::json!({ "n": 1 }) }
+}
+
+fn deadline() -> Timestamp {
+    Timestamp::UNIX_EPOCH + settings().approval_timeout
+}
+
+fn awaited(id: &str) -> AwaitedCall {
+    AwaitedCall { call: erase(id), expires_at: deadline() }
+}
+
+fn approvals(decisions: &[(&str, Decision)]) -> RunInput {
+    let said = |(call, decision): &(&str, Decision)| Approval {
+        call: (*call).to_owned(),
+        decision: decision.clone(),
+    };
+    RunInput { approvals: decisions.iter().map(said).collect(), ..RunInput::default() }
+}
+
+fn done(id: &str, text: &str) -> Input {
+    Input::ToolDone { id: id.to_owned(), output: ToolOutput::text(text), duration_ms: 1 }
+}
+
+/// A session whose run waits: `a` is in, `b` and `d` are to be approved, `c` is the caller's.
+fn left() -> Bench {
+    let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
+    bench.go();
+    let calls = vec![call("a", "alpha"), call("b", "erase"), call("c", "ask_user"), call("d", "erase")];
+    assert_eq!(bench.feed(answer(calls)), Waiting::Tools(vec!["a".to_owned()]), "the others wait");
+    assert_eq!(bench.feed(done("a", "1")), Waiting::End);
+    bench
+}
+
+fn only(decision: Decision) -> (Bench, Waiting) {
+    let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
+    bench.go();
+    bench.feed(answer(vec![call("b", "erase")]));
+    let mut bench = Bench::new(settings(), bench.durable, approvals(&[("b", decision)]));
+    let waiting = bench.go();
+    (bench, waiting)
+}
+
+fn results(bench: &Bench) -> Vec<(String, String)> {
+    let message = bench.durable.messages.iter().rev().find_map(|message| match &**message {
+        Message::ToolResults { results, .. } => Some(results.clone()),
+        _ => None,
+    });
+    let pair = |result: ToolResult| (result.tool_use_id, result.content.to_text());
+    message.unwrap_or_default().into_iter().map(pair).collect()
+}
+
+#[test]
+fn a_call_that_needs_an_approval_is_left_to_the_caller() {
+    let bench = left();
+    let Outcome::Pending(pending) = bench.report.unwrap().outcome else { panic!("pending") };
+    let asked = ToolCall { name: "ask_user".to_owned(), ..erase("c") };
+    assert_eq!(pending, Pending { calls: vec![asked], approvals: vec![awaited("b"), awaited("d")] });
+    let told = bench.events.iter().filter(|event| matches!(event, AgentEvent::ToolApprovalRequested { .. }));
+    assert_eq!(told.count(), 2);
+    let waits = |id: &str| bench.durable.calls.iter().find(|call| call.intent.id == id).unwrap().clone();
+    assert_eq!(waits("b").intent.route, ToolRoute::Approval);
+    assert!(waits("a").result.is_some(), "what is in is kept");
+}
+
+#[test]
+fn approved_calls_are_run_and_the_step_is_whole() {
+    let mut input =
+        approvals(&[("d", Decision::Deny(Some("not that".to_owned()))), ("b", Decision::Approve)]);
+    let content = Content::text("3");
+    input.results.push(ToolResult { tool_use_id: "c".to_owned(), content, is_error: false });
+    let mut bench = Bench::new(settings(), left().durable, input);
+    assert_eq!(bench.go(), Waiting::Tools(vec!["b".to_owned()]));
+    let begun = bench.durable.calls.iter().find(|call| call.intent.id == "b").unwrap();
+    assert_eq!(begun.intent.route, ToolRoute::Local, "it is stored that it begins, before it does");
+    assert_eq!(bench.feed(done("b", "2")), Waiting::Model);
+    let denied = r#"{"error":"not_approved","message":"not run: the user did not approve it: not that"}"#;
+    let all = [("a", "1"), ("b", "2"), ("c", "3"), ("d", denied)];
+    assert_eq!(results(&bench), all.map(|(id, text)| (id.to_owned(), text.to_owned())));
+    assert_eq!(bench.feed(answer(vec![text("done")])), Waiting::End);
+    let report = bench.report.unwrap();
+    assert_eq!((report.steps, report.tool_calls), (2, 3), "it is the same run that goes on");
+}
+
+#[test]
+fn a_denied_call_is_told_to_the_model_at_once() {
+    let (bench, waiting) = only(Decision::Deny(None));
+    assert_eq!(waiting, Waiting::Model);
+    let denied = r#"{"error":"not_approved","message":"not run: the user did not approve it"}"#;
+    assert_eq!(results(&bench), [("b".to_owned(), denied.to_owned())]);
+}
+
+#[test]
+fn a_crash_while_an_approved_call_runs_does_not_run_it_again() {
+    let (bench, waiting) = only(Decision::Approve);
+    assert_eq!(waiting, Waiting::Tools(vec!["b".to_owned()]));
+    let again = bench.durable.open(approvals(&[("b", Decision::Approve)]));
+    let unknown = OpeningError::UnknownApproval { id: "b".to_owned(), pending: Vec::new() };
+    assert_eq!(again.unwrap_err(), unknown);
+    let mut bench = Bench::new(settings(), bench.durable, prompt("and?"));
+    assert_eq!(bench.go(), Waiting::Model);
+    assert!(results(&bench)[0].1.contains("may have taken effect"));
+}
+
+#[test]
+fn an_approval_that_comes_too_late_is_a_denial() {
+    let durable = {
+        let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
+        bench.go();
+        bench.feed(answer(vec![call("b", "erase")]));
+        bench.durable
+    };
+    let late = deadline() + Duration::from_secs(1);
+    let said = approvals(&[("b", Decision::Approve)]);
+    let opening = crate::run::open(&durable.transcript(), &durable.calls, said, late).unwrap();
+    let Message::ToolResults { results, .. } = &*opening.messages[0] else { panic!("results") };
+    assert!(results[0].content.to_text().contains("nobody approved it in time"));
+}
+
+#[test]
+fn new_input_supersedes_calls_that_wait_for_an_approval() {
+    let mut bench = Bench::new(settings(), left().durable, prompt("never mind"));
+    assert_eq!(bench.go(), Waiting::Model);
+    let superseded = results(&bench).into_iter().filter(|(_, text)| text.contains("superseded"));
+    assert_eq!(superseded.map(|(id, _)| id).collect::<Vec<_>>(), ["b", "c", "d"]);
+}
+
+#[test]
+fn approvals_that_do_not_fit_are_refused_and_say_why() {
+    let durable = left().durable;
+    let refused = |input: RunInput| durable.open(input).unwrap_err().to_string();
+    let both = || approvals(&[("b", Decision::Approve), ("d", Decision::Approve)]);
+    assert_eq!(refused(both()), "these pending tool calls have no result: `c`");
+    let content = Content::text("3");
+    let result = ToolResult { tool_use_id: "c".to_owned(), content, is_error: false };
+    let with = |input: RunInput| RunInput { results: vec![result.clone()], ..input };
+    assert_eq!(
+        refused(with(approvals(&[("b", Decision::Approve)]))),
+        "these calls are neither approved nor denied in `approvals`: `d`"
+    );
+    assert_eq!(
+        refused(approvals(&[("x", Decision::Approve)])),
+        "no call that waits for an approval has the id `x`; pending: `b`, `d`"
+    );
+    assert_eq!(
+        refused(approvals(&[("b", Decision::Approve), ("b", Decision::Deny(None))])),
+        "`approvals` says two things of `b`"
+    );
+    let prompted = RunInput { prompt: Content::text("and"), ..both() };
+    assert_eq!(refused(prompted), OpeningError::PromptWithApproval.to_string());
+}
+
+#[test]
+fn a_denial_may_come_with_what_to_do_instead() {
+    let said = approvals(&[("b", Decision::Deny(None)), ("d", Decision::Deny(None))]);
+    let said = RunInput { prompt: Content::text("look only"), ..said };
+    let mut bench = Bench::new(settings(), left().durable, said);
+    assert_eq!(bench.go(), Waiting::Model);
+    assert!(matches!(&**bench.durable.messages.last().unwrap(), Message::User { .. }));
+}
+
+#[test]
+fn a_run_that_goes_on_has_used_what_it_used_before() {
+    let budget = BudgetLimits { max_tool_calls: Some(2), ..BudgetLimits::default() };
+    let limited = || RunSettings { budget, ..settings() };
+    let mut bench = Bench::new(limited(), Durable::default(), prompt("go"));
+    bench.go();
+    bench.feed(answer(vec![call("a", "alpha"), call("b", "erase")]));
+    bench.feed(done("a", "1"));
+    let spent = bench.durable.progress.last_run.unwrap().spent;
+    let used = Spent { steps: 1, tool_calls: 1, tokens: 15, cost: crate::Usd::default() };
+    assert_eq!(spent, Some(used));
+    let mut bench = Bench::new(limited(), bench.durable, approvals(&[("b", Decision::Approve)]));
+    assert_eq!(bench.go(), Waiting::Tools(vec!["b".to_owned()]));
+    bench.feed(done("b", "2"));
+    bench.feed(answer(vec![call("e", "alpha")]));
+    assert!(results(&bench)[0].1.contains("budget_exhausted"), "there is no third call");
+}
+
+#[test]
+fn an_approved_call_that_no_budget_leaves_room_for_is_not_run() {
+    let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
+    bench.go();
+    bench.feed(answer(vec![call("b", "erase")]));
+    let budget = BudgetLimits { max_tool_calls: Some(0), ..BudgetLimits::default() };
+    let tight = RunSettings { budget, ..settings() };
+    let mut bench = Bench::new(tight, bench.durable, approvals(&[("b", Decision::Approve)]));
+    assert_eq!(bench.go(), Waiting::End);
+    assert!(results(&bench)[0].1.contains("budget_exhausted"));
+}
+
+#[test]
+fn a_stop_before_an_approved_call_begins_leaves_it_without_effect() {
+    let (bench, _) = only(Decision::Approve);
+    assert_eq!(bench.durable.calls.len(), 1);
+    let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
+    bench.go();
+    bench.feed(answer(vec![call("b", "erase")]));
+    let mut bench = Bench::new(settings(), bench.durable, approvals(&[("b", Decision::Approve)]));
+    let crate::run::Effect::Commit(commit) = bench.run.next() else { panic!("the opening is committed") };
+    bench.durable.apply(&commit);
+    bench.run.feed(Timestamp::UNIX_EPOCH, Input::Stop(Stop::Interrupt));
+    assert_eq!(bench.feed(Input::Committed(Ok(()))), Waiting::End);
+    assert!(results(&bench)[0].1.contains("it had no effect"));
+}
+
+#[test]
+fn hooks_look_at_a_call_before_anybody_is_asked_for_an_approval() {
+    let hooks = [HookPoint::PreToolExecution].into_iter().collect();
+    let watched = || RunSettings { hooks, ..settings() };
+    let mut bench = Bench::new(watched(), Durable::default(), prompt("go"));
+    bench.go();
+    let waiting = bench.feed(answer(vec![call("b", "erase"), call("d", "erase")]));
+    assert_eq!(waiting, Waiting::Vetting(vec!["b".to_owned(), "d".to_owned()]));
+    let refused = vec![("d".to_owned(), ToolOutput::text("no"))];
+    assert_eq!(bench.feed(Input::Vetted(refused)), Waiting::End);
+    let Outcome::Pending(pending) = bench.report.unwrap().outcome else { panic!("pending") };
+    assert_eq!(pending.approvals, [awaited("b")], "what a hook refused nobody is asked for");
+    let mut bench = Bench::new(watched(), bench.durable, approvals(&[("b", Decision::Approve)]));
+    assert_eq!(bench.go(), Waiting::Tools(vec!["b".to_owned()]), "hooks are not asked twice");
+    assert_eq!(tools()["erase"], ToolRoute::Approval);
+}
