@@ -31,9 +31,10 @@ pub use mcp::{
     McpAddRequest, McpOperation, McpReloadRequest, McpRemoveRequest, McpReply, McpServerInput, McpStatus,
 };
 pub use session::{
-    ArchiveReply, Billing, BuiltinConfig, CompletedReply, HistoryReply, HistoryRequest, InterruptReply,
-    PendingCall, PendingReply, ReadReply, ResumeRequest, RunReply, RunRequest, SessionEntry, SessionRequest,
-    SessionState, SessionsReply, SessionsRequest, TextBlock, ToolHandler, ToolOverlayInput, ToolResultInput,
+    ApprovalInput, ArchiveReply, Billing, BuiltinConfig, CompletedReply, HistoryReply, HistoryRequest,
+    InterruptReply, PendingApproval, PendingCall, PendingReply, ReadReply, ResumeRequest, RunReply,
+    RunRequest, SessionEntry, SessionRequest, SessionState, SessionsReply, SessionsRequest, TextBlock,
+    ToolHandler, ToolOverlayInput, ToolResultInput,
 };
 pub use version::{CONTRACT_VERSION, ContractVersion};
 pub use wish::{HookOverrides, SkillKey, SkillRef, SkillRefKind, SkillsAction, SkillsRequest};

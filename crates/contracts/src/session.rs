@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use meerkat_core::run::ExtractionError;
 use meerkat_core::{
-    BlobId, BudgetLimits, Content, Message, Provider, SchemaWarning, SessionId, TerminalCause, Usage, Usd,
+    ApprovalPolicy, BlobId, BudgetLimits, Content, Message, Provider, SchemaWarning, SessionId,
+    TerminalCause, Timestamp, Usage, Usd,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,9 @@ pub struct RunRequest {
     pub additional_instructions: Option<Vec<String>>,
     /// Parameters for the provider, kept for the session's later runs.
     pub provider_params: Option<Map<String, Value>>,
+    /// Which calls wait for an approval: `never`, `on-request` or `always`. It holds for the session, and only where it is
+    /// stricter than the config.
+    pub approval_policy: Option<ApprovalPolicy>,
     /// What the run may use up.
     pub budget_limits: Option<BudgetLimits>,
     /// Skills to put into the system prompt.
@@ -91,11 +95,13 @@ pub struct BuiltinConfig {
 pub struct ResumeRequest {
     /// The session.
     pub session_id: String,
-    /// What to do next, as a text or a list of blocks; may be empty when `tool_results` are given.
+    /// What to do next, as a text or a list of blocks; may be empty when `tool_results` or `approvals` are given.
     #[serde(default)]
     pub prompt: Content,
     /// The results of the pending tool calls, every one of them.
     pub tool_results: Option<Vec<ToolResultInput>>,
+    /// What the user decided about the calls in `pending_approvals`, every one of them. Leave `prompt` empty.
+    pub approvals: Option<Vec<ApprovalInput>>,
     /// Your tools; those of the last run are kept if left out or empty.
     pub tools: Option<Vec<ToolHandler>>,
     /// Send the run's events as notifications while it goes on.
@@ -129,6 +135,8 @@ pub struct ResumeRequest {
     pub additional_instructions: Option<Vec<String>>,
     /// Parameters for the provider, for the rest of the session.
     pub provider_params: Option<Map<String, Value>>,
+    /// Which calls wait for an approval from now on; as before if left out, and only where it is stricter than the config.
+    pub approval_policy: Option<ApprovalPolicy>,
     /// What this run may use up.
     pub budget_limits: Option<BudgetLimits>,
     /// Skills to put into the system prompt.
@@ -149,6 +157,17 @@ pub struct ToolOverlayInput {
     pub allowed_tools: Option<Vec<String>>,
     /// Not these.
     pub blocked_tools: Option<Vec<String>>,
+}
+
+/// What was decided about a call that waits for an approval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalInput {
+    /// The call's id, from `pending_approvals`.
+    pub tool_use_id: String,
+    /// Whether it may be run.
+    pub approve: bool,
+    /// Why not, for the agent.
+    pub reason: Option<String>,
 }
 
 /// The result of a pending tool call.
@@ -209,17 +228,20 @@ pub struct CompletedReply {
     pub warnings: Vec<String>,
 }
 
-/// A run that waits for the caller's tools.
+/// A run that waits for the caller.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PendingReply {
     /// A sentence for people.
     pub content: Vec<TextBlock>,
     /// The session, for `meerkat_resume`.
     pub session_id: SessionId,
-    /// Always `pending_tool_call`.
+    /// `pending_tool_call`, or `pending_approval` if calls wait for an approval.
     pub status: &'static str,
     /// The calls to run, in order.
     pub pending_tool_calls: Vec<PendingCall>,
+    /// The calls that the user is to approve or deny, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pending_approvals: Vec<PendingApproval>,
     /// The session with its realm.
     pub session_ref: String,
     /// The model that asked.
@@ -245,6 +267,17 @@ pub struct PendingCall {
     pub args_blob_id: Option<BlobId>,
 }
 
+/// A call that waits for an approval.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct PendingApproval {
+    /// The call, for `approvals`.
+    #[serde(flatten)]
+    pub call: PendingCall,
+    /// When it counts as denied.
+    #[schemars(with = "String")]
+    pub expires_at: Timestamp,
+}
+
 /// A piece of text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TextBlock {
@@ -263,10 +296,14 @@ impl TextBlock {
 }
 
 impl PendingReply {
-    /// The status of a run that waits.
+    /// The status of a run that waits for results.
     pub const STATUS: &'static str = "pending_tool_call";
     /// The sentence for people.
     pub const SENTENCE: &'static str = "Agent is waiting for tool results";
+    /// The status of a run that waits for an approval.
+    pub const APPROVAL_STATUS: &'static str = "pending_approval";
+    /// The sentence for people.
+    pub const APPROVAL_SENTENCE: &'static str = "Agent is waiting for the user's approval";
 }
 
 impl JsonSchema for RunReply {
@@ -338,6 +375,9 @@ pub struct SessionState {
     /// The calls that wait for the caller's results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pending_tool_calls: Vec<PendingCall>,
+    /// The calls that wait for the user's approval.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pending_approvals: Vec<PendingApproval>,
     /// Whether it is archived.
     pub archived: bool,
 }

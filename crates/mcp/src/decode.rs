@@ -1,6 +1,6 @@
 //! What servers send, read piece by piece: one tool or block that makes no sense costs only itself.
 
-use meerkat_core::{Content, ContentBlock, MediaSource, ToolOutput};
+use meerkat_core::{Content, ContentBlock, MediaSource, ToolImpact, ToolOutput};
 use serde_json::{Map, Value, json};
 
 /// A tool as a server describes it.
@@ -9,6 +9,8 @@ pub(crate) struct ListedTool {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) input_schema: Value,
+    /// What it may do, as the server says; a server that says nothing may do anything.
+    pub(crate) impact: ToolImpact,
 }
 
 /// One page of a list of tools.
@@ -55,7 +57,17 @@ fn listed_tool(tool: &Value) -> Result<ListedTool, String> {
         None | Some(Value::Null | Value::Bool(true)) => json!({ "type": "object", "properties": {} }),
         Some(_) => return Err(format!("`{name}`: `inputSchema` is not a schema")),
     };
-    Ok(ListedTool { name, description, input_schema })
+    Ok(ListedTool { name, description, input_schema, impact: impact(tool.get("annotations")) })
+}
+
+/// Reads what a tool may do. A hint that is missing has the value that the protocol gives it.
+fn impact(annotations: Option<&Value>) -> ToolImpact {
+    let hint = |key: &str| annotations.and_then(|hints| hints.get(key)).and_then(Value::as_bool);
+    match (hint("readOnlyHint"), hint("destructiveHint")) {
+        (Some(true), _) => ToolImpact::ReadOnly,
+        (_, Some(false)) => ToolImpact::Additive,
+        _ => ToolImpact::Destructive,
+    }
 }
 
 fn object_schema(schema: &Map<String, Value>) -> Option<Value> {

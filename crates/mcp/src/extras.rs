@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat_core::{BoxFuture, Content, Invocation, Tool, ToolDef, ToolFailure, ToolOutput};
+use meerkat_core::{BoxFuture, Content, Invocation, Tool, ToolDef, ToolFailure, ToolImpact, ToolOutput};
 use serde_json::{Map, Value, json};
 
 use crate::decode;
@@ -133,6 +133,10 @@ fn listed(shown: Map<String, Value>) -> ToolOutput {
 impl Tool for Reader {
     fn def(&self) -> &ToolDef {
         &self.def
+    }
+
+    fn impact(&self) -> ToolImpact {
+        ToolImpact::ReadOnly
     }
 
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use meerkat_core::{
-    BoxFuture, Invocation, Tool, ToolConfigChange, ToolDef, ToolFailure, ToolOutput, ToolSource,
+    BoxFuture, Invocation, Tool, ToolConfigChange, ToolDef, ToolFailure, ToolImpact, ToolOutput, ToolSource,
 };
 use serde_json::{Value, json};
 
@@ -137,6 +137,10 @@ impl Tool for Search {
         &self.def
     }
 
+    fn impact(&self) -> ToolImpact {
+        ToolImpact::ReadOnly
+    }
+
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {
         let query =
             invocation.call.args.get("query").and_then(Value::as_str).unwrap_or_default().to_lowercase();
@@ -171,6 +175,10 @@ fn line(def: &ToolDef) -> String {
 impl Tool for Load {
     fn def(&self) -> &ToolDef {
         &self.def
+    }
+
+    fn impact(&self) -> ToolImpact {
+        ToolImpact::ReadOnly
     }
 
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {

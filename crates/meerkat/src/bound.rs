@@ -2,7 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use meerkat_contracts::PendingCall;
+use meerkat_contracts::{PendingApproval, PendingCall};
+use meerkat_core::run::Pending;
 use meerkat_core::{BlobId, ToolCall};
 use meerkat_store::{Blob, Change, Transaction};
 use serde_json::{Value, json};
@@ -86,8 +87,17 @@ impl<'a> Bounds<'a> {
         message
     }
 
+    /// Makes the arguments of calls that wait for the caller fit together.
+    pub(crate) async fn pending(&self, pending: Pending) -> (Vec<PendingCall>, Vec<PendingApproval>) {
+        let (calls, ends): (Vec<_>, Vec<_>) =
+            pending.approvals.into_iter().map(|awaited| (awaited.call, awaited.expires_at)).unzip();
+        let approvals = self.arguments(calls).await.into_iter().zip(ends);
+        let approval = |(call, expires_at)| PendingApproval { call, expires_at };
+        (self.arguments(pending.calls).await, approvals.map(approval).collect())
+    }
+
     /// Makes the arguments of calls fit together; those that do not are shown in part, and kept whole.
-    pub(crate) async fn arguments(&self, calls: Vec<ToolCall>) -> Vec<PendingCall> {
+    async fn arguments(&self, calls: Vec<ToolCall>) -> Vec<PendingCall> {
         let share = (self.limit / calls.len().max(1)).max(SMALL);
         let mut shown = Vec::with_capacity(calls.len());
         for ToolCall { id, name, args } in calls {

@@ -35,21 +35,22 @@ mod structured;
 
 pub use clock::SystemClock;
 pub use config::{
-    AgentConfig, ApiStyle, BudgetConfig, CallTimeout, CompactionConfig, Config, ConfigAccess, ConfigChange,
-    ConfigService, CurrentConfig, GitRefType, GoogleSearchConfig, HooksConfig, LimitsConfig, MemoryConfig,
-    MemoryScope, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig, RegistryConfig,
-    RegistryScopes, RetryConfig, SandboxMode, SecurityMode, SelfHostedConfig, SelfHostedModel,
-    SelfHostedServer, SelfHostedTransport, ShellConfig, SkillIdentity, SkillRemap, SkillRepository,
-    SkillsConfig, Span, SpanError, ToolsConfig, WebSearchConfig,
+    AgentConfig, ApiStyle, ApprovalsConfig, BudgetConfig, CallTimeout, CompactionConfig, Config,
+    ConfigAccess, ConfigChange, ConfigService, CurrentConfig, GitRefType, GoogleSearchConfig, HooksConfig,
+    LimitsConfig, MemoryConfig, MemoryScope, ModelsConfig, ProviderConfig, ProviderToolsConfig,
+    ProvidersConfig, RegistryConfig, RegistryScopes, RetryConfig, SandboxMode, SecurityMode,
+    SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport, ShellConfig, SkillIdentity,
+    SkillRemap, SkillRepository, SkillsConfig, Span, SpanError, ToolsConfig, WebSearchConfig,
 };
 pub use error::{Error, SessionRef};
 pub use events::progress;
 pub use meerkat_contracts::{ImageInput, ImageReply, SkillKey};
-pub use meerkat_core::run::{Completion, LastRun, Outcome, Report, RunEnd, RunInput};
+pub use meerkat_core::run::{Completion, LastRun, Outcome, Pending, Report, RunEnd, RunInput};
 pub use meerkat_core::{
-    AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Hook, HookEntry, HookFault,
-    HookInvocation, HookReturn, HookRuntime, Message, Model, OutputSchema, Provider, RealmId, RunId,
-    SessionId, TerminalCause, Tool, ToolOutput, ToolSource, Usage, Usd,
+    AgentEvent, Approval, ApprovalPolicy, AwaitedCall, BlobId, BudgetLimits, Clock, Content, Decision,
+    ErrorKind, EventEnvelope, Hook, HookEntry, HookFault, HookInvocation, HookReturn, HookRuntime, Message,
+    Model, OutputSchema, Provider, RealmId, RunId, SessionId, TerminalCause, Tool, ToolCall, ToolImpact,
+    ToolOutput, ToolSource, Usage, Usd,
 };
 /// The server of the iii protocol.
 #[cfg(feature = "registry")]

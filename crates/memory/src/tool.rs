@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use meerkat_core::{BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolOutput, ToolSource};
+use meerkat_core::{BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolImpact, ToolOutput, ToolSource};
 use meerkat_store::{MemoryQuery, MemoryRow, Store};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -93,6 +93,10 @@ struct Arguments {
 impl Tool for Search {
     fn def(&self) -> &ToolDef {
         &self.def
+    }
+
+    fn impact(&self) -> ToolImpact {
+        ToolImpact::ReadOnly
     }
 
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {

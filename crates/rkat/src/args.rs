@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
-use meerkat::{Backend, Provider, RealmScope, Span, Unnamed, Usd};
+use meerkat::{ApprovalPolicy, Backend, Provider, RealmScope, Span, Unnamed, Usd};
 
 use crate::error::ErrorFormat;
 pub(crate) use hub::{HUB_ADDRESS, HubArgs, HubCommand, HubListen};
@@ -46,6 +46,10 @@ impl UsageBy {
             Self::Session => "session",
         }
     }
+}
+
+fn parse_policy(text: &str) -> Result<ApprovalPolicy, String> {
+    serde_json::from_value(text.into()).map_err(|_| "write never, on-request or always".to_owned())
 }
 
 fn parse_dollars(text: &str) -> Result<Usd, String> {
@@ -270,6 +274,16 @@ pub(crate) struct RunArgs {
     /// Keep the agent from using this tool; may be repeated.
     #[arg(long, value_name = "NAME")]
     pub(crate) block_tool: Vec<String>,
+    /// Ask before tools are run: `never`, `on-request` (those that may change or delete things) or `always`; the config
+    /// decides if it is left out.
+    #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
+    pub(crate) approvals: Option<ApprovalPolicy>,
+    /// With --resume, approve a call that waits: its id, or `all`; may be repeated.
+    #[arg(long, value_name = "CALL", requires = "resume")]
+    pub(crate) approve: Vec<String>,
+    /// With --resume, deny a call that waits: its id, or `all`; may be repeated.
+    #[arg(long, value_name = "CALL", requires = "resume")]
+    pub(crate) deny: Vec<String>,
     /// Label the new session; may be repeated.
     #[arg(long = "label", value_name = "KEY=VALUE")]
     pub(crate) labels: Vec<String>,

@@ -66,6 +66,11 @@ pub(crate) fn stdin_is_terminal() -> bool {
     std::io::stdin().is_terminal()
 }
 
+/// Whether a person reads what is printed on stderr.
+pub(crate) fn stderr_is_terminal() -> bool {
+    std::io::stderr().is_terminal()
+}
+
 /// Whether notes on stderr may be dimmed.
 pub(crate) fn stderr_has_colours() -> bool {
     std::io::stderr().is_terminal() && set("NO_COLOR").is_none()

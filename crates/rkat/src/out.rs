@@ -29,6 +29,11 @@ pub(crate) fn say(text: &str) {
     let _ = std::io::stderr().lock().write_all(format!("{text}\n").as_bytes());
 }
 
+/// Writes a question to stderr; the answer is typed behind it.
+pub(crate) fn ask(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
 /// Writes a piece of a running answer; the run goes on whether or not somebody reads it.
 pub(crate) fn stream(text: &str) {
     let mut stdout = std::io::stdout().lock();

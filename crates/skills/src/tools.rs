@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolOutput, ToolSource};
+use meerkat_core::{BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolImpact, ToolOutput, ToolSource};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -187,6 +187,10 @@ impl Kind {
 impl Tool for SkillTool {
     fn def(&self) -> &ToolDef {
         &self.def
+    }
+
+    fn impact(&self) -> ToolImpact {
+        ToolImpact::ReadOnly
     }
 
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{BoxFuture, Invocation, SessionId, Tool, ToolDef, ToolFailure, ToolOutput, input_schema};
+use meerkat_core::{
+    BoxFuture, Invocation, SessionId, Tool, ToolDef, ToolFailure, ToolImpact, ToolOutput, input_schema,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,6 +17,8 @@ pub(crate) trait Builtin: Send + Sync + 'static {
     const NAME: &'static str;
     /// What the model is told of it.
     const DESCRIPTION: &'static str;
+    /// What it may do to the world.
+    const IMPACT: ToolImpact;
     /// What it is called with.
     type Arguments: DeserializeOwned + JsonSchema + Send;
 
@@ -49,6 +53,10 @@ struct Erased<B> {
 impl<B: Builtin> Tool for Erased<B> {
     fn def(&self) -> &ToolDef {
         &self.def
+    }
+
+    fn impact(&self) -> ToolImpact {
+        B::IMPACT
     }
 
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use meerkat_core::{Clock, SessionId, ToolOutput};
+use meerkat_core::{Clock, SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,7 @@ struct Moment {
 impl Builtin for Datetime {
     const NAME: &'static str = "datetime";
     const DESCRIPTION: &'static str = "Tell the current date and time, with the time zone of this machine.";
+    const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
     async fn run(&self, _: Arguments, _: SessionId) -> Result<ToolOutput, Error> {

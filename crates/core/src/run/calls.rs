@@ -19,7 +19,8 @@ impl Run {
 
     /// Has the tools settled before approved calls of an earlier run are taken up.
     pub(super) fn take_up(&mut self, work: Work) {
-        self.queue.push_back(Effect::Boundary);
+        let wanted = work.local().into_iter().map(|call| call.name).collect();
+        self.queue.push_back(Effect::Boundary(wanted));
         self.state = State::TakingUp(work);
     }
 

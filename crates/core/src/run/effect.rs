@@ -20,8 +20,9 @@ pub enum Effect {
     Emit(AgentEvent),
     /// Make this durable, then feed [`Input::Committed`].
     Commit(Box<Commit>),
-    /// A step is about to begin: settle which tools there are, then feed [`Input::Tools`].
-    Boundary,
+    /// A step is about to begin: settle which tools there are, then feed [`Input::Tools`]. Those named here are about
+    /// to be started, so they are worth waiting for.
+    Boundary(Vec<String>),
     /// Start asking the model. It is answered by [`Input::Answered`], [`Input::Extracted`] or
     /// [`Input::Failed`].
     Ask(Ask),

@@ -413,7 +413,7 @@ impl Run {
             let message = format!("the run reached its limit of {} steps", self.settings.max_steps);
             return self.fail(ErrorClass::MaxTurns, TerminalCause::TurnLimitReached, message);
         }
-        self.queue.push_back(Effect::Boundary);
+        self.queue.push_back(Effect::Boundary(Vec::new()));
         self.state = State::Boundary;
     }
 

@@ -509,10 +509,10 @@ fn events_have_the_json_of_the_wire() {
         pin(event, json);
         types.insert(json["type"].as_str().unwrap());
     }
-    assert_eq!(types.len(), 35, "{types:?}");
+    assert_eq!(types.len(), 36, "{types:?}");
     let unknown = serde_json::from_value::<AgentEvent>(json!({"type": "?"})).unwrap_err();
     // The error lists every type there is, after the one that is not known.
-    assert_eq!(unknown.to_string().matches('`').count(), 2 * (35 + 1), "{unknown}");
+    assert_eq!(unknown.to_string().matches('`').count(), 2 * (36 + 1), "{unknown}");
 }
 
 #[test]

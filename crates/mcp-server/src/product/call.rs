@@ -2,14 +2,16 @@
 
 use meerkat::ops::{Call, Impact, Operation};
 use meerkat::{Error, EventEnvelope, RunControl, Runtime};
+use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse};
 use serde_json::Value;
 
 use super::Product;
+use super::approvals::{Asker, Waiting, next_round, resume, shows_forms, through_approvals};
 use super::resources::publish_update;
 use super::telling::Telling;
 use super::tools::result;
-use crate::layer::{Notice, Request};
+use crate::layer::{Era, Notice, Request};
 
 pub(super) type Outcome = Result<Value, Error>;
 
@@ -19,16 +21,22 @@ impl Product {
         operation: &'static Operation,
         call: CallToolRequestParams,
         request: Request,
-    ) -> CallToolResponse {
+    ) -> Result<CallToolResponse, ErrorData> {
         let runtime = match self.runtime().await {
             Ok(runtime) => runtime,
-            Err(error) => return result(Err(error)).into(),
+            Err(error) => return Ok(result(Err(error)).into()),
         };
         let arguments = Value::Object(call.arguments.unwrap_or_default());
+        let runs = operation.impact == Impact::Runs;
+        if let Some(sealed) = call.request_state.as_deref().filter(|_| runs) {
+            let next = next_round(&request, (sealed, call.input_responses.as_ref()), &arguments)?;
+            let resume = resume().map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+            return Box::pin(self.directly(resume, runtime, next, request)).await;
+        }
         match request.tasks() {
-            Some(tasks) if operation.impact == Impact::Runs => {
+            Some(tasks) if runs => {
                 let tasks = tasks.clone();
-                Box::pin(self.as_task(&tasks, operation, runtime, arguments, request)).await
+                Ok(Box::pin(self.as_task(&tasks, operation, runtime, arguments, request)).await)
             }
             _ => Box::pin(self.directly(operation, runtime, arguments, request)).await,
         }
@@ -41,17 +49,27 @@ impl Product {
         runtime: Runtime,
         arguments: Value,
         request: Request,
-    ) -> CallToolResponse {
+    ) -> Result<CallToolResponse, ErrorData> {
         let telling = (operation.impact == Impact::Runs)
             .then(|| Telling::new(operation, &arguments, &request, &self.log));
         let events = telling.as_ref().and_then(Telling::sink);
         let control = RunControl { cancel: request.cancelled().clone(), events, run_id: None };
-        let outcome = operation.call(Call { runtime, control }, arguments).await;
+        let call = Call { runtime: runtime.clone(), control: control.clone() };
+        let outcome = operation.call(call, arguments.clone()).await;
+        let shows_forms = shows_forms(&request.client());
+        let asker = (shows_forms && request.era() == Era::Legacy).then_some(Asker::Client(&request));
+        let outcome = through_approvals(asker.as_ref(), (&runtime, &control), &arguments, outcome).await;
+        drop(control);
         if let Some(telling) = telling {
             telling.finish().await;
         }
         self.told(operation, &outcome);
-        result(outcome).into()
+        match Waiting::of(&outcome) {
+            Some(waiting) if shows_forms && request.era() == Era::Modern => {
+                Ok(waiting.round(&request)?.into())
+            }
+            _ => Ok(result(outcome).into()),
+        }
     }
 
     /// Tells those who watch a session that it reads differently, and everybody that there is one less.

@@ -1,5 +1,6 @@
 //! The operations of one realm as an MCP service: tools for what can be done, resources for what is there.
 
+mod approvals;
 mod call;
 mod host;
 mod registry;
@@ -158,7 +159,7 @@ impl Tools for Product {
         let Some(operation) = find(&call.name) else {
             return Err(ErrorData::invalid_params(format!("unknown tool `{}`", call.name), None));
         };
-        Ok(Box::pin(self.operate(operation, call, request)).await)
+        Box::pin(self.operate(operation, call, request)).await
     }
 
     async fn forgotten_task(&self, id: &str) -> Option<DetailedTask> {

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::Product;
+use super::approvals::{Asker, Waiting, shows_forms, through_approvals};
 use super::call::{Outcome, joined, session_of};
 use super::resources::publish_update;
 use super::telling::{asked, write_log};
@@ -39,6 +40,8 @@ struct Running {
     said: watch::Receiver<String>,
     stop: CancellationToken,
     notices: Notices,
+    /// What the run goes on with when the user has approved its calls, if the user can be asked.
+    asks: Option<(Runtime, RunControl, Value)>,
 }
 
 impl Product {
@@ -68,14 +71,16 @@ impl Product {
             }
         });
         let control = RunControl { cancel: stop.clone(), events: Some(sink), run_id: Some(run_id) };
-        let mut run = tokio::spawn(operation.call(Call { runtime, control }, arguments));
+        let call = Call { runtime: runtime.clone(), control: control.clone() };
+        let mut run = tokio::spawn(operation.call(call, arguments.clone()));
+        let asks = shows_forms(&request.client()).then_some((runtime, control, arguments));
         loop {
             tokio::select! {
                 Ok(event) = &mut started, if !started.is_terminated() => {
                     let session = session_of(&event).to_owned();
                     let id = format!("{session}.{run_id}");
                     let notices = self.notices.clone();
-                    let running = Running { session, run, said, stop, notices };
+                    let running = Running { session, run, said, stop, notices, asks };
                     return CreateTaskResult::new(tasks.start(id, |work| running.follow(work))).into();
                 }
                 outcome = &mut run => {
@@ -133,9 +138,17 @@ impl Product {
         let (state, text) = (&read["state"], &read["state"]["last_assistant_text"]);
         let mut reply = json!({ "content": [], "session_id": view.id, "session_ref": read["session_ref"] });
         if run.end == Some(RunEnd::Pending) {
-            reply["content"] = json!([{ "type": "text", "text": PendingReply::SENTENCE }]);
-            reply["status"] = json!(PendingReply::STATUS);
-            reply["pending_tool_calls"] = state["pending_tool_calls"].clone();
+            let (status, sentence) = match state.get("pending_approvals") {
+                None => (PendingReply::STATUS, PendingReply::SENTENCE),
+                Some(_) => (PendingReply::APPROVAL_STATUS, PendingReply::APPROVAL_SENTENCE),
+            };
+            reply["content"] = json!([{ "type": "text", "text": sentence }]);
+            reply["status"] = json!(status);
+            for key in ["pending_tool_calls", "pending_approvals"] {
+                if let Some(calls) = state.get(key) {
+                    reply[key] = calls.clone();
+                }
+            }
         } else {
             reply["content"] = json!([{ "type": "text", "text": text.as_str().unwrap_or_default() }]);
             reply["warnings"] = json!(["this is read from the session: the process that ran it is gone"]);
@@ -180,21 +193,31 @@ fn object(value: &impl serde::Serialize) -> JsonObject {
 }
 
 impl Running {
-    /// Waits for the end of the run.
-    async fn follow(mut self, work: TaskWork) -> Result<CallToolResult, TaskEnd> {
+    /// Waits for the end of the run, through all that the user has to approve on the way.
+    async fn follow(self, work: TaskWork) -> Result<CallToolResult, TaskEnd> {
+        let Self { session, run, mut said, stop, notices, asks } = self;
+        let mut whole = Box::pin(async {
+            let outcome = joined(run.await);
+            publish_update(&notices, &session);
+            let Some((runtime, control, arguments)) = &asks else { return outcome };
+            let outcome =
+                through_approvals(Some(&Asker::Task(&work)), (runtime, control), arguments, outcome).await;
+            publish_update(&notices, &session);
+            outcome
+        });
         let outcome = loop {
             tokio::select! {
-                outcome = &mut self.run => break joined(outcome),
-                Ok(()) = self.said.changed() => work.say(self.said.borrow_and_update().clone()),
-                () = work.cancelled().cancelled(), if !self.stop.is_cancelled() => self.stop.cancel(),
+                outcome = &mut whole => break outcome,
+                Ok(()) = said.changed() => work.say(said.borrow_and_update().clone()),
+                () = work.cancelled().cancelled(), if !stop.is_cancelled() => stop.cancel(),
             }
         };
-        publish_update(&self.notices, &self.session);
-        match outcome {
-            Err(error) if self.stop.is_cancelled() && error.kind() == ErrorKind::RequestCancelled => {
+        match &outcome {
+            Err(error) if stop.is_cancelled() && error.kind() == ErrorKind::RequestCancelled => {
                 Err(TaskEnd::Cancelled)
             }
-            outcome => Ok(result(outcome)),
+            Ok(_) if stop.is_cancelled() && Waiting::of(&outcome).is_some() => Err(TaskEnd::Cancelled),
+            _ => Ok(result(outcome)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolOutput};
+use meerkat_core::{BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolImpact, ToolOutput};
 use serde_json::{Map, Value, json};
 
 use super::{CallError, ServerState, Shared, ToolEntry};
@@ -14,6 +14,7 @@ pub(crate) struct McpTool {
     /// What the server calls it.
     tool: String,
     def: ToolDef,
+    impact: ToolImpact,
 }
 
 impl McpTool {
@@ -23,7 +24,7 @@ impl McpTool {
             description: entry.listed.description.clone(),
             input_schema: entry.listed.input_schema.clone(),
         };
-        Self { server, tool: entry.listed.name.clone(), def }
+        Self { server, tool: entry.listed.name.clone(), def, impact: entry.listed.impact }
     }
 
     async fn run(&self, arguments: Value) -> ToolOutput {
@@ -48,6 +49,10 @@ impl McpTool {
 impl Tool for McpTool {
     fn def(&self) -> &ToolDef {
         &self.def
+    }
+
+    fn impact(&self) -> ToolImpact {
+        self.impact
     }
 
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {

@@ -40,7 +40,7 @@ pub(super) fn changed(
             return Err(Error::ConfigProtected { key: "hooks".to_owned() });
         }
         check_secrets(&before, &after)?;
-        check_shell(&before, &after)?;
+        check_guards(&before, &after)?;
     }
     Ok((document, after))
 }
@@ -187,9 +187,14 @@ fn check_secrets(before: &Config, after: &Config) -> Result<(), Error> {
     }
 }
 
-/// Refuses a change of what shell commands may do: it is the owner's machine.
-fn check_shell(before: &Config, after: &Config) -> Result<(), Error> {
-    if before.shell == after.shell { Ok(()) } else { Err(Error::ConfigProtected { key: "shell".to_owned() }) }
+/// Refuses a change of what tools may do without being asked for: it is the owner's machine.
+fn check_guards(before: &Config, after: &Config) -> Result<(), Error> {
+    let key = match (before.shell == after.shell, before.approvals == after.approvals) {
+        (true, true) => return Ok(()),
+        (false, _) => "shell",
+        (true, false) => "approvals",
+    };
+    Err(Error::ConfigProtected { key: key.to_owned() })
 }
 
 fn ways(config: &Config) -> Vec<(String, Way)> {

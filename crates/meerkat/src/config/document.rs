@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
+use super::approvals::ApprovalsConfig;
 use super::hooks::HooksConfig;
 use super::limits::{LEAST_REPLY_BYTES, LimitsConfig};
 use super::memory::MemoryConfig;
@@ -34,6 +35,8 @@ pub struct Config {
     pub retry: RetryConfig,
     /// Tools.
     pub tools: ToolsConfig,
+    /// Which tool calls somebody must approve.
+    pub approvals: ApprovalsConfig,
     /// How shell commands are run.
     pub shell: ShellConfig,
     /// Skills.
@@ -319,6 +322,7 @@ impl Config {
             (self.hooks.payload_max_bytes == 0, "hooks.payload_max_bytes", POSITIVE),
             (self.tools.max_concurrent == 0, "tools.max_concurrent", POSITIVE),
             (self.shell.timeout_secs == 0, "shell.timeout_secs", POSITIVE),
+            (self.approvals.timeout.0.is_zero(), "approvals.timeout", POSITIVE),
             (self.compaction.auto_compact_threshold == 0, "compaction.auto_compact_threshold", POSITIVE),
             (self.compaction.recent_turn_budget == 0, "compaction.recent_turn_budget", POSITIVE),
             (self.compaction.max_summary_tokens == 0, "compaction.max_summary_tokens", POSITIVE),

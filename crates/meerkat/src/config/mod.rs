@@ -3,6 +3,7 @@
 //! What is stored is what somebody set; defaults are filled in when it is read, so a key that is taken out
 //! goes back to its default, whatever that is by then.
 
+mod approvals;
 mod change;
 mod document;
 mod hooks;
@@ -20,6 +21,7 @@ use meerkat_core::{HookSet, OutputSchema};
 use meerkat_store::{Change, ConfigRow, Guard, Store, Transaction};
 use serde_json::{Map, Value};
 
+pub use approvals::ApprovalsConfig;
 pub use document::{AgentConfig, BudgetConfig, CompactionConfig, Config, RetryConfig, ToolsConfig};
 pub use hooks::HooksConfig;
 pub(crate) use limits::LEAST_REPLY_BYTES;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use meerkat_contracts::ImageInput;
 use meerkat_core::{
-    BoxFuture, Content, ContentBlock, Invocation, MediaSource, Tool, ToolDef, ToolFailure, ToolOutput,
-    ToolSource, input_schema,
+    BoxFuture, Content, ContentBlock, Invocation, MediaSource, Tool, ToolDef, ToolFailure, ToolImpact,
+    ToolOutput, ToolSource, input_schema,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -56,6 +56,10 @@ struct GenerateImage {
 impl Tool for GenerateImage {
     fn def(&self) -> &ToolDef {
         &self.def
+    }
+
+    fn impact(&self) -> ToolImpact {
+        ToolImpact::Additive
     }
 
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {

@@ -12,7 +12,7 @@ impl Handle for Read {
     const NAME: &'static str = "meerkat_read";
     const TITLE: &'static str = "Read a session";
     const DOC: &'static str = "Read a session's state: whether a run is in flight, its model, its last answer, what \
-        it used, and the tool calls it waits for. Never waits for a run.";
+        it used, and the tool calls it waits for, for their results or for an approval. Never waits for a run.";
     const IMPACT: Impact = Impact::Reads;
     type Input = SessionRequest;
     type Output = ReadReply;
@@ -23,6 +23,7 @@ impl Handle for Read {
         let view = sessions.read(id).await?;
         let pending = sessions.pending_calls(id).await?;
         let bounds = Bounds::of(&call.runtime).await;
+        let (pending_tool_calls, pending_approvals) = bounds.pending(pending).await;
         let (last_assistant_text, last_assistant_blob_id) = match sessions.last_text(id).await? {
             None => (None, None),
             Some(text) => {
@@ -44,7 +45,8 @@ impl Handle for Read {
                 last_assistant_text,
                 last_assistant_blob_id,
                 labels: view.labels,
-                pending_tool_calls: bounds.arguments(pending).await,
+                pending_tool_calls,
+                pending_approvals,
                 archived: view.is_archived,
             },
             billing: Billing { total_tokens: view.usage.total(), usage: view.usage },

@@ -1,7 +1,7 @@
 //! `meerkat_resume`.
 
-use meerkat_contracts::{ResumeRequest, RunReply, ToolOverlayInput, ToolResultInput};
-use meerkat_core::{ToolOutput, ToolResult};
+use meerkat_contracts::{ApprovalInput, ResumeRequest, RunReply, ToolOverlayInput, ToolResultInput};
+use meerkat_core::{Approval, Decision, ToolOutput, ToolResult};
 
 use super::turn::{hooks, reply, turn_options, wishes};
 use super::{Call, Handle, Impact};
@@ -14,7 +14,8 @@ impl Handle for Resume {
     const NAME: &'static str = "meerkat_resume";
     const TITLE: &'static str = "Continue a session";
     const DOC: &'static str = "Continue an existing session with another prompt, or give it the results of its \
-        pending_tool_calls (then prompt may be empty; give every result). Works after a restart of this server. A \
+        pending_tool_calls (then prompt may be empty; give every result), or what the user decided about its \
+        pending_approvals. Works after a restart of this server. A \
         session runs one request at a time: SESSION_BUSY means that one is in flight, so try again later.";
     const IMPACT: Impact = Impact::Runs;
     type Input = ResumeRequest;
@@ -24,7 +25,8 @@ impl Handle for Resume {
         let id = input.session_id.parse()?;
         let schema = wishes!(input).check()?;
         let results = input.tool_results.unwrap_or_default().into_iter().map(result).collect();
-        let next = RunInput { prompt: input.prompt, results };
+        let approvals = input.approvals.unwrap_or_default().into_iter().map(approval).collect();
+        let next = RunInput { prompt: input.prompt, results, approvals };
         let overlay = input.flow_tool_overlay.map(overlay).unwrap_or_default();
         let runtime = call.runtime;
         let hooks = hooks(&runtime, input.hooks_override).await?;
@@ -36,6 +38,11 @@ impl Handle for Resume {
 
 fn overlay(input: ToolOverlayInput) -> ToolOverlay {
     ToolOverlay { allowed: input.allowed_tools, blocked: input.blocked_tools.unwrap_or_default() }
+}
+
+fn approval(input: ApprovalInput) -> Approval {
+    let decision = if input.approve { Decision::Approve } else { Decision::Deny(input.reason) };
+    Approval { call: input.tool_use_id, decision }
 }
 
 fn result(input: ToolResultInput) -> ToolResult {

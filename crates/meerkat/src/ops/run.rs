@@ -14,7 +14,8 @@ impl Handle for Run {
     const TITLE: &'static str = "Run an agent";
     const DOC: &'static str = "Start a new agent session with a prompt and wait for its answer. The reply carries a \
         session_id: pass it to meerkat_resume to continue the conversation. If you give tools, a call to one of them \
-        ends the run with pending_tool_calls; run them yourself and give the results to meerkat_resume.";
+        ends the run with pending_tool_calls; run them yourself and give the results to meerkat_resume. If the reply \
+        has pending_approvals, ask the user about them and give the decisions to meerkat_resume.";
     const IMPACT: Impact = Impact::Runs;
     type Input = RunRequest;
     type Output = RunReply;
@@ -23,7 +24,7 @@ impl Handle for Run {
         check_labels(&input)?;
         let schema = wishes!(input).check()?;
         let options = NewSessionOptions { labels: input.labels.unwrap_or_default() };
-        let first = RunInput { prompt: input.prompt, results: Vec::new() };
+        let first = RunInput { prompt: input.prompt, ..RunInput::default() };
         let runtime = call.runtime;
         let hooks = hooks(&runtime, input.hooks_override).await?;
         let turn = turn_options!(input, first, schema, ToolOverlay::default(), hooks);

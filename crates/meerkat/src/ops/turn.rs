@@ -35,6 +35,7 @@ macro_rules! turn_options {
             budget: $request.budget_limits.unwrap_or_default(),
             preload_skills: $request.preload_skills,
             hooks: $hooks,
+            approvals: $request.approval_policy,
             skills: $request.skill_refs.unwrap_or_default().iter().map(|skill| skill.key()).collect(),
         }
     };
@@ -189,16 +190,23 @@ pub(super) async fn reply(runtime: &Runtime, result: RunResult) -> RunReply {
     let RunResult { session_id, model, warnings, schema_warnings, report } = result;
     let session_ref = runtime.reference(session_id);
     let (done, pending) = match report.outcome {
-        Outcome::Completed(done) => (done, Vec::new()),
-        Outcome::Pending(calls) => (Default::default(), calls),
+        Outcome::Completed(done) => (done, None),
+        Outcome::Pending(pending) => (Default::default(), Some(pending)),
         Outcome::Failed(_) | Outcome::Cancelled => Default::default(),
     };
-    if !pending.is_empty() {
+    if let Some(pending) = pending {
+        let (status, sentence) = if pending.approvals.is_empty() {
+            (PendingReply::STATUS, PendingReply::SENTENCE)
+        } else {
+            (PendingReply::APPROVAL_STATUS, PendingReply::APPROVAL_SENTENCE)
+        };
+        let (pending_tool_calls, pending_approvals) = Bounds::of(runtime).await.pending(pending).await;
         return RunReply::Pending(Box::new(PendingReply {
-            content: vec![TextBlock::new(PendingReply::SENTENCE)],
+            content: vec![TextBlock::new(sentence)],
             session_id,
-            status: PendingReply::STATUS,
-            pending_tool_calls: Bounds::of(runtime).await.arguments(pending).await,
+            status,
+            pending_tool_calls,
+            pending_approvals,
             session_ref,
             model,
             usage: report.usage,

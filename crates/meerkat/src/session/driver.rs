@@ -4,13 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use meerkat_core::run::{Ask, CallChange, Commit, Effect, Failure, Input, Outcome, Report, Run, ToolTable};
+use meerkat_core::run::{
+    Ask, CallChange, Commit, Effect, Failure, Input, Intent, Outcome, Report, Run, ToolTable,
+};
 use meerkat_core::{
-    AgentEvent, BudgetLimits, ErrorClass, ErrorReport, HookError, HookInvocation, HookPoint, HookRequest,
-    Invocation, Message, Model, ModelRequest, NoticeKind, RunId, SessionId, TerminalCause, Tool, ToolCall,
-    ToolDef, ToolRoute, ToolSource,
+    AgentEvent, ApprovalPolicy, BudgetLimits, ErrorClass, ErrorReport, HookError, HookInvocation, HookPoint,
+    HookRequest, Invocation, Message, Model, ModelRequest, NoticeKind, RunId, SessionId, Settled,
+    TerminalCause, Tool, ToolCall, ToolDef, ToolRoute, ToolSource,
 };
 use meerkat_store::{Change, Guard, NewCall, Transaction};
 use tokio_util::sync::CancellationToken;
@@ -29,6 +31,10 @@ use crate::params;
 use crate::runtime::Shared;
 use crate::structured::OutputJudge;
 
+/// How long an approved call waits for a server that has its tool and is still being connected.
+const TOOL_PATIENCE: Duration = Duration::from_secs(10);
+const TOOL_PAUSE: Duration = Duration::from_millis(50);
+
 /// Everything a run needs besides the machine.
 pub(super) struct Driver {
     pub(super) shared: Arc<Shared>,
@@ -44,6 +50,8 @@ pub(super) struct Driver {
     pub(super) asides: Vec<AgentEvent>,
     pub(super) client_tools: Vec<(ToolDef, Option<ToolRoute>)>,
     pub(super) overlay: ToolOverlay,
+    /// Which calls need an approval.
+    pub(super) approvals: ApprovalPolicy,
     pub(super) budget: BudgetLimits,
     pub(super) emitter: Arc<Emitter>,
     /// What the run remembers, if it does.
@@ -95,9 +103,8 @@ impl Driver {
                     let stored = self.commit(&commit, &mut lease).await;
                     Input::Committed(stored.map_err(|error| trouble.insert(error).to_string()))
                 }
-                Effect::Boundary => {
-                    self.settle_sources();
-                    tools = self.gather();
+                Effect::Boundary(wanted) => {
+                    tools = self.gather_with(&wanted).await;
                     Input::Tools(Arc::new(self.table(&tools)))
                 }
                 Effect::Ask(ask) => {
@@ -242,6 +249,24 @@ impl Driver {
         told + u64::from(self.request.max_tokens).min(window / 4)
     }
 
+    /// Settles which tools the next step has, and waits for a while for those that are wanted and still to come.
+    async fn gather_with(&mut self, wanted: &[String]) -> BTreeMap<String, Arc<dyn Tool>> {
+        let start = Instant::now();
+        let mut endings = Vec::new();
+        loop {
+            self.settle_sources();
+            endings.append(&mut self.endings);
+            let tools = self.gather();
+            let is_missing = wanted.iter().any(|name| !tools.contains_key(name));
+            let is_coming = self.sources().any(|source| source.notice().is_some());
+            if !is_missing || !is_coming || self.interrupt.is_cancelled() || start.elapsed() > TOOL_PATIENCE {
+                self.endings = endings;
+                return tools;
+            }
+            tokio::time::sleep(TOOL_PAUSE).await;
+        }
+    }
+
     /// Settles which tools the next step has. A caller's tool comes before one of a source with its name.
     fn gather(&mut self) -> BTreeMap<String, Arc<dyn Tool>> {
         let mut tools = BTreeMap::new();
@@ -261,7 +286,11 @@ impl Driver {
     fn table(&self, tools: &BTreeMap<String, Arc<dyn Tool>>) -> ToolTable {
         let own = self.client_tools.iter().filter(|(def, _)| self.overlay.allows(&def.name));
         let own = own.filter_map(|(def, route)| route.map(|route| (def.name.clone(), route)));
-        tools.keys().map(|name| (name.clone(), ToolRoute::Local)).chain(own).collect()
+        let route = |(name, tool): (&String, &Arc<dyn Tool>)| {
+            let asks = self.config.approvals.asks_for(self.approvals, name, tool.impact());
+            (name.clone(), if asks { ToolRoute::Approval } else { ToolRoute::Local })
+        };
+        tools.iter().map(route).chain(own).collect()
     }
 
     /// Returns how long one model call may take.
@@ -365,21 +394,30 @@ fn call_changes(session: SessionId, calls: &CallChange) -> Result<Vec<Change>, E
     Ok(match calls {
         CallChange::None => Vec::new(),
         CallChange::Open(intents) => {
-            let new = |intent: &meerkat_core::run::Intent| {
-                Ok(NewCall { id: intent.id.clone(), call: encode(intent)? })
-            };
-            let calls = intents.iter().map(new).collect::<Result<_, Error>>()?;
+            let calls = intents.iter().map(new_call).collect::<Result<_, Error>>()?;
             vec![Change::OpenCalls { session, calls }]
         }
-        CallChange::Settle(results) => results
-            .iter()
-            .map(|result| {
-                let call = result.result.tool_use_id.clone();
-                Ok(Change::SettleCall { session, call, result: encode(result)? })
-            })
-            .collect::<Result<_, Error>>()?,
+        CallChange::Settle(results) => settle_calls(session, results)?,
+        CallChange::Release { started, settled } => {
+            let put = |intent| Ok(Change::PutCall { session, call: new_call(intent)? });
+            let mut changes = started.iter().map(put).collect::<Result<Vec<_>, Error>>()?;
+            changes.append(&mut settle_calls(session, settled)?);
+            changes
+        }
         CallChange::Close => vec![Change::CloseCalls(session)],
     })
+}
+
+fn new_call(intent: &Intent) -> Result<NewCall, Error> {
+    Ok(NewCall { id: intent.id.clone(), call: encode(intent)? })
+}
+
+fn settle_calls(session: SessionId, results: &[Settled]) -> Result<Vec<Change>, Error> {
+    let settle = |result: &Settled| {
+        let call = result.result.tool_use_id.clone();
+        Ok(Change::SettleCall { session, call, result: encode(result)? })
+    };
+    results.iter().map(settle).collect()
 }
 
 fn ended(report: Report, trouble: Option<Error>, admitted: bool) -> Driven {

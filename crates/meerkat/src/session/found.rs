@@ -53,6 +53,7 @@ impl Shared {
             builtins: None,
             shell: None,
             shell_timeout_secs: None,
+            approvals: None,
             instance_id: self.instance.clone(),
             config_generation: current.generation,
         };
@@ -167,6 +168,7 @@ impl SessionSettings {
         self.builtins = turn.builtins.or(self.builtins);
         self.shell = turn.shell.or(self.shell);
         self.shell_timeout_secs = turn.shell_timeout_secs.or(self.shell_timeout_secs);
+        self.approvals = turn.approvals.or(self.approvals);
         if let Some(tools) = turn.tools.as_ref().filter(|tools| !tools.is_empty()) {
             self.tools.clone_from(tools);
         }

@@ -35,14 +35,14 @@ pub(super) fn stored_input(input: RunInput) -> Result<(RunInput, Vec<Change>), E
     let prompt = stored(&input.prompt, &mut blobs)
         .map_err(|index| Error::Arguments(format!("`prompt[{index}].data` is not base64")))?;
     let mut results = Vec::with_capacity(input.results.len());
-    for (at, result) in input.results.into_iter().enumerate() {
+    for (at, result) in input.results.iter().enumerate() {
         let content = stored(&result.content, &mut blobs).map_err(|index| {
             Error::Arguments(format!("`tool_results[{at}].content[{index}].data` is not base64"))
         })?;
-        results.push(ToolResult { content, ..result });
+        results.push(ToolResult { content, ..result.clone() });
     }
     let changes = blobs.into_iter().map(Change::PutBlob).collect();
-    Ok((RunInput { prompt, results }, changes))
+    Ok((RunInput { prompt, results, ..input }, changes))
 }
 
 /// Moves what a tool gave inline, and texts that are too long to be read, into blobs. Where that fails, all stays

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use meerkat_contracts::{SkillKey, ToolHandler};
 use meerkat_core::run::{Report, RunInput};
-use meerkat_core::{BudgetLimits, HookEntry, OutputSchema, Provider, RunId, SchemaWarning, SessionId};
+use meerkat_core::{
+    ApprovalPolicy, BudgetLimits, HookEntry, OutputSchema, Provider, RunId, SchemaWarning, SessionId,
+};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -56,6 +58,8 @@ pub struct TurnOptions {
     pub skills: Vec<SkillKey>,
     /// Other hooks for this run.
     pub hooks: HookWishes,
+    /// Which calls need an approval from now on; the config decides where nobody ever said.
+    pub approvals: Option<ApprovalPolicy>,
 }
 
 /// The hooks of a run, as far as they are not those of the config.

@@ -2,7 +2,7 @@
 
 use meerkat_contracts::{SkillKey, ToolHandler};
 use meerkat_core::run::{Intent, Progress, StoredCall};
-use meerkat_core::{Message, Provider, Settled};
+use meerkat_core::{ApprovalPolicy, Message, Provider, Settled};
 use meerkat_store::{CallRow, MessageRow, SessionRow};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,9 @@ pub(crate) struct SessionSettings {
     /// How long its shell commands may take; the config decides if not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) shell_timeout_secs: Option<u64>,
+    /// Which of its calls need an approval; the config decides if not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) approvals: Option<ApprovalPolicy>,
     /// The process that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) instance_id: Option<String>,

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use meerkat_core::run::{LastRun, Progress, StoredCall};
-use meerkat_core::{Message, OutputSchema, Provider, SessionId, Timestamp, ToolCall, ToolRoute, Usage, Usd};
+use meerkat_core::run::{LastRun, Pending, Progress, StoredCall};
+use meerkat_core::{
+    AwaitedCall, Message, OutputSchema, Provider, SessionId, Timestamp, ToolRoute, Usage, Usd,
+};
 use meerkat_store::{Archived, Backend, Change, Guard, SessionQuery, SessionRow, Transaction};
 
 use super::options::{NewSessionOptions, RunControl, RunResult, TurnOptions};
@@ -192,22 +194,31 @@ impl SessionService {
         Ok(None)
     }
 
-    /// Lists the calls that wait for the caller's results.
+    /// Lists the calls that wait for the caller: for their results, or for an approval.
     ///
     /// # Errors
     /// Fails when the store cannot be read.
-    pub async fn pending_calls(&self, id: SessionId) -> Result<Vec<ToolCall>, Error> {
+    pub async fn pending_calls(&self, id: SessionId) -> Result<Pending, Error> {
         let rows = self.shared.store.calls(id).await?;
         let stored: Vec<StoredCall> = rows.iter().map(record::call).collect::<Result<_, _>>()?;
-        let waits = |call: &StoredCall| call.intent.route == ToolRoute::Callback && call.result.is_none();
-        if !stored.iter().any(waits) {
-            return Ok(Vec::new());
+        let mut pending = Pending::default();
+        if stored.iter().all(|call| call.result.is_some() || call.intent.route == ToolRoute::Local) {
+            return Ok(pending);
         }
         let count = self.read(id).await?.message_count;
         let last = self.history(id, count.saturating_sub(1), Some(1)).await?;
-        let calls = last.messages.first().map(Message::tool_calls).unwrap_or_default();
-        let is_waiting = |call: &ToolCall| stored.iter().any(|s| s.intent.id == call.id && waits(s));
-        Ok(calls.into_iter().filter(is_waiting).collect())
+        for call in last.messages.first().map(Message::tool_calls).unwrap_or_default() {
+            let waits = |stored: &&StoredCall| stored.intent.id == call.id && stored.result.is_none();
+            let Some(StoredCall { intent, .. }) = stored.iter().find(waits) else { continue };
+            match (intent.route, intent.expires_at) {
+                (ToolRoute::Callback, _) => pending.calls.push(call),
+                (ToolRoute::Approval, Some(expires_at)) => {
+                    pending.approvals.push(AwaitedCall { call, expires_at });
+                }
+                _ => {}
+            }
+        }
+        Ok(pending)
     }
 
     /// Lists sessions, the most recently changed first.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use meerkat_contracts::ToolHandler;
 use meerkat_core::run::{Completion, Outcome, Run, RunSettings};
 use meerkat_core::{
-    AgentEvent, CompactionPolicy, HookSet, Model, ModelInfo, ModelRequest, Price, RunId, SessionId, ToolDef,
-    ToolRoute, ToolSource,
+    AgentEvent, ApprovalPolicy, CompactionPolicy, HookSet, Model, ModelInfo, ModelRequest, Price, RunId,
+    SessionId, ToolDef, ToolRoute, ToolSource,
 };
 use meerkat_providers::PriceTable;
 use meerkat_store::{Change, Guard, Transaction};
@@ -21,7 +21,7 @@ use super::found::Found;
 use super::options::{HookWishes, RunControl, RunResult, TurnOptions};
 use super::record::SessionSettings;
 use super::teach::Taught;
-use crate::config::Config;
+use crate::config::{Config, ConfigAccess};
 use crate::error::SessionRef;
 use crate::events::Past;
 use crate::features::RunMemory;
@@ -98,6 +98,16 @@ impl Shared {
     /// Returns what a model costs: what the config says, or else what is known of it.
     fn price(&self, config: &Config, model: &str) -> Option<Price> {
         config.prices.get(model).copied().or_else(|| PriceTable::built_in().price(model))
+    }
+
+    /// Returns which calls need an approval: what the session says, or else the config. Somebody who may only use the
+    /// runtime can make that stricter, and no laxer.
+    fn approval_policy(&self, config: &Config, own: Option<ApprovalPolicy>) -> ApprovalPolicy {
+        let policy = config.approvals.policy;
+        match (own, self.config_access) {
+            (Some(own), ConfigAccess::Client) => own.max(policy),
+            (own, _) => own.unwrap_or(policy),
+        }
     }
 
     /// Says whether a session will take another prompt: it does unless it is archived or just about to be.
@@ -200,6 +210,7 @@ impl Shared {
             compaction: compaction(&config, &*model),
             lasting: crate::skills::LASTING,
             hooks: hooks.as_ref().map(|hooks| hooks.points()).unwrap_or_default(),
+            approval_timeout: config.approvals.timeout.0,
         };
         let now = self.clock.now();
         let memory = RunMemory::of(&config, &self.store, &progress);
@@ -217,6 +228,7 @@ impl Shared {
             },
             asides: taught.events,
             client_tools: settings.tools.iter().map(client_tool).collect(),
+            approvals: self.approval_policy(&config, settings.approvals),
             config,
             model,
             judge,

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod approvals;
 mod blob;
 mod config;
 mod doctor;

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use meerkat::{
     AgentEvent, BudgetLimits, Completion, Content, EventEnvelope, EventSink, McpServers, NewSessionOptions,
-    Outcome, OutputSchema, Programs, RunControl, RunInput, RunResult, Runtime, SkillKey, TerminalCause,
-    ToolOverlay, TurnOptions,
+    Outcome, OutputSchema, Pending, Programs, RunControl, RunInput, RunResult, Runtime, SessionId, SkillKey,
+    TerminalCause, ToolCall, ToolOverlay, TurnOptions,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::approvals::{self, Asker};
 use super::{open_for_with, open_with, pairs, print_json};
 use crate::args::{Output, RunArgs, ScopeArgs, ToolPreset};
 use crate::env;
@@ -49,16 +50,19 @@ pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, Cli
     let screen = Screen::new(&args);
     let control = RunControl { cancel: interrupt_on_ctrl_c(), events: screen.sink(&servers), run_id: None };
     let named = turn.model.is_some();
-    let done = match &locator {
+    let further = TurnOptions { skills: Vec::new(), ..turn.clone() };
+    let first = match &locator {
         Some(locator) => {
             let id = locator.find(&runtime).await?;
-            runtime.sessions().start_turn(id, turn, control).await
+            turn.input.approvals = approvals::decided(&args, &runtime, id).await?;
+            runtime.sessions().start_turn(id, turn, control.clone()).await
         }
         None => {
             let options = NewSessionOptions { labels: pairs(&args.labels)? };
-            runtime.sessions().create(options, turn, control).await
+            runtime.sessions().create(options, turn, control.clone()).await
         }
     };
+    let done = through_approvals(first, &runtime, further, &control).await;
     let streamed = screen.finish();
     if !args.quiet {
         servers::tell_faults(&servers);
@@ -79,6 +83,23 @@ pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, Cli
         summary(&result);
     }
     Ok(exit_code(&result))
+}
+
+/// Asks the person at the terminal about calls that need an approval, and goes on with the answers.
+async fn through_approvals(
+    mut done: Result<RunResult, meerkat::Error>,
+    runtime: &Runtime,
+    turn: TurnOptions,
+    control: &RunControl,
+) -> Result<RunResult, meerkat::Error> {
+    let Some(mut asker) = Asker::at_terminal(control.cancel.clone()) else { return done };
+    while let Ok(result) = &done
+        && let Some(input) = asker.ask(result).await
+    {
+        let next = TurnOptions { input, ..turn.clone() };
+        done = runtime.sessions().start_turn(result.session_id, next, control.clone()).await;
+    }
+    done
 }
 
 /// Starts the MCP servers, and waits for them if that is wanted.
@@ -107,6 +128,9 @@ async fn skill_keys(runtime: &Runtime, names: &[String]) -> Result<Vec<SkillKey>
 
 /// Returns the prompt, reading stdin only when asked to.
 fn prompt(args: &RunArgs) -> Result<String, CliError> {
+    if args.prompt.is_none() && approvals::are_decided(args) {
+        return Ok(String::new());
+    }
     let from_stdin = matches!(args.prompt.as_deref(), None | Some("-"));
     if from_stdin && env::stdin_is_terminal() {
         return Err(CliError::Usage("there is no prompt: write `rkat run \"…\"`, or pipe it in".to_owned()));
@@ -128,7 +152,7 @@ fn prompt(args: &RunArgs) -> Result<String, CliError> {
 fn turn(args: &RunArgs, prompt: String) -> Result<TurnOptions, CliError> {
     let instructions = (!args.instructions.is_empty()).then(|| args.instructions.clone());
     Ok(TurnOptions {
-        input: RunInput { prompt: Content::text(prompt), results: Vec::new() },
+        input: RunInput { prompt: Content::text(prompt), ..RunInput::default() },
         model: args.model.clone(),
         provider: args.provider,
         system_prompt: args.system.clone(),
@@ -137,6 +161,7 @@ fn turn(args: &RunArgs, prompt: String) -> Result<TurnOptions, CliError> {
         provider_params: params(args)?,
         builtins: args.tools.map(ToolPreset::builtins),
         shell: args.tools.map(ToolPreset::shell),
+        approvals: args.approvals,
         output_schema: args.schema.as_deref().map(schema).transpose()?,
         overlay: ToolOverlay {
             allowed: (!args.allow_tool.is_empty()).then(|| args.allow_tool.clone()),
@@ -297,19 +322,31 @@ fn print_text(args: &RunArgs, result: &RunResult, streamed: bool) -> Result<(), 
             }
             Ok(())
         }
-        Outcome::Pending(calls) => {
-            for call in calls {
-                out::line(
-                    &json!({ "tool_use_id": call.id, "tool_name": call.name, "args": call.args }).to_string(),
-                );
-            }
-            note(
-                "the session waits for the results of these calls; its owner gives them with meerkat_resume",
-            );
+        Outcome::Pending(pending) => {
+            print_pending(pending, result.session_id);
             Ok(())
         }
         Outcome::Failed(_) | Outcome::Cancelled => Ok(()),
     }
+}
+
+fn print_pending(pending: &Pending, session: SessionId) {
+    for call in &pending.calls {
+        out::line(&shown_call(call).to_string());
+    }
+    for awaited in &pending.approvals {
+        out::line(&approvals::shown(awaited).to_string());
+    }
+    if !pending.calls.is_empty() {
+        note("the session waits for the results of calls; its owner gives them with meerkat_resume");
+    }
+    if !pending.approvals.is_empty() {
+        note(&approvals::advice(session));
+    }
+}
+
+fn shown_call(call: &ToolCall) -> Value {
+    json!({ "tool_use_id": call.id, "tool_name": call.name, "args": call.args })
 }
 
 fn print_structured(done: &Completion) -> Result<(), CliError> {
@@ -335,17 +372,16 @@ fn as_json(runtime: &Runtime, result: &RunResult) -> Value {
     let reference = runtime.reference(result.session_id);
     let report = &result.report;
     match &report.outcome {
-        Outcome::Pending(calls) => {
-            let calls: Vec<_> = calls
-                .iter()
-                .map(|call| json!({ "tool_use_id": call.id, "tool_name": call.name, "args": call.args }))
-                .collect();
+        Outcome::Pending(pending) => {
+            let calls: Vec<_> = pending.calls.iter().map(shown_call).collect();
+            let awaited: Vec<_> = pending.approvals.iter().map(approvals::shown).collect();
             json!({
-                "status": "pending_tool_call",
+                "status": if awaited.is_empty() { "pending_tool_call" } else { "pending_approval" },
                 "session_id": result.session_id,
                 "session_ref": reference,
                 "resumable": true,
                 "pending_tool_calls": calls,
+                "pending_approvals": awaited,
                 "model": result.model,
                 "usage": report.usage,
                 "cost_usd": report.cost,
@@ -389,6 +425,11 @@ fn is_used_up(result: &RunResult) -> bool {
     matches!(&result.report.outcome, Outcome::Completed(done) if done.cause == Some(TerminalCause::BudgetExhausted))
 }
 
+/// What was asked for is not done while a call waits for an approval.
 fn exit_code(result: &RunResult) -> ExitCode {
-    if is_used_up(result) { ExitCode::from(2) } else { ExitCode::SUCCESS }
+    match &result.report.outcome {
+        Outcome::Pending(pending) if !pending.approvals.is_empty() => ExitCode::FAILURE,
+        _ if is_used_up(result) => ExitCode::from(2),
+        _ => ExitCode::SUCCESS,
+    }
 }

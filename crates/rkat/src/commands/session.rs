@@ -81,8 +81,13 @@ async fn show(scope: ScopeArgs, id: &str, json: bool) -> Result<(), CliError> {
     for message in &history.messages {
         out::print(&format!("\n{}", render::message(message)));
     }
-    for call in runtime.sessions().pending_calls(id).await? {
+    let pending = runtime.sessions().pending_calls(id).await?;
+    for call in pending.calls {
         out::line(&format!("\nwaiting for the result of {} (`{}`)", call.name, call.id));
+    }
+    for awaited in pending.approvals {
+        let (call, end) = (awaited.call, awaited.expires_at);
+        out::line(&format!("\nwaiting for an approval of {} (`{}`) until {end}", call.name, call.id));
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,7 @@ struct Inspected {
 impl Builtin for BlobInspect {
     const NAME: &'static str = "blob_inspect";
     const DESCRIPTION: &'static str = "Tell what kind of content a blob is, and how large.";
+    const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,7 @@ struct Loaded {
 impl Builtin for BlobLoadFile {
     const NAME: &'static str = "blob_load_file";
     const DESCRIPTION: &'static str = "Keep a file of the workspace as a blob, and return the blob's id.";
+    const IMPACT: ToolImpact = ToolImpact::Additive;
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {

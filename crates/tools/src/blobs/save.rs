@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,7 @@ struct Saved {
 impl Builtin for BlobSaveFile {
     const NAME: &'static str = "blob_save_file";
     const DESCRIPTION: &'static str = "Write a blob into a file of the workspace.";
+    const IMPACT: ToolImpact = ToolImpact::Destructive;
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {

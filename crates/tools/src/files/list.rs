@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -35,6 +35,7 @@ impl Builtin for ListFiles {
     const NAME: &'static str = "list_files";
     const DESCRIPTION: &'static str = "List the files of the workspace or of a folder in it, one path on each line. \
         Folders end with `/`. What is ignored by git is left out.";
+    const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -36,6 +36,7 @@ pub(crate) struct Arguments {
 impl Builtin for ReadFile {
     const NAME: &'static str = "read_file";
     const DESCRIPTION: &'static str = "Read a text file of the workspace, or some of its lines.";
+    const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
-use meerkat_core::{SessionId, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -49,6 +49,7 @@ impl Builtin for SearchFiles {
     const NAME: &'static str = "search_files";
     const DESCRIPTION: &'static str = "Search the files of the workspace for a regular expression. Each match is a line \
         `path:line:text`, lines around it are `path-line-text`. What is ignored by git is left out.";
+    const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use meerkat_core::{Content, ContentBlock, MediaSource, SessionId, ToolOutput};
+use meerkat_core::{Content, ContentBlock, MediaSource, SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -28,6 +28,7 @@ pub(crate) struct Arguments {
 impl Builtin for ViewImage {
     const NAME: &'static str = "view_image";
     const DESCRIPTION: &'static str = "Look at a picture of the workspace.";
+    const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {

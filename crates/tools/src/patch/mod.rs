@@ -6,7 +6,7 @@ mod parse;
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -37,6 +37,7 @@ impl Builtin for ApplyPatch {
         A hunk begins with `@@`, or with `@@ ` and a line of the file that comes before it; its lines begin with a space \
         if they stay, `-` if they go, `+` if they come. `*** End of File` after a hunk says that it ends the file, which \
         then has no newline at its end. Paths are relative to the workspace.";
+    const IMPACT: ToolImpact = ToolImpact::Destructive;
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {

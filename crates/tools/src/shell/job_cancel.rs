@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,7 @@ struct Cancelled {
 impl Builtin for ShellJobCancel {
     const NAME: &'static str = "shell_job_cancel";
     const DESCRIPTION: &'static str = "End a job and everything it started.";
+    const IMPACT: ToolImpact = ToolImpact::Additive;
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {

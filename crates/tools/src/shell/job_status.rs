@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,7 @@ struct View {
 impl Builtin for ShellJobStatus {
     const NAME: &'static str = "shell_job_status";
     const DESCRIPTION: &'static str = "Show a job: how far it is, and what it wrote when it has ended.";
+    const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,7 @@ impl Builtin for ShellJobs {
     const NAME: &'static str = "shell_jobs";
     const DESCRIPTION: &'static str =
         "List the jobs of this session: those that run, and those that ended of late.";
+    const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
     async fn run(&self, _: Arguments, session: SessionId) -> Result<ToolOutput, Error> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat_core::{SessionId, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +65,7 @@ impl Builtin for Shell {
     const DESCRIPTION: &'static str = "Run a command line in the workspace. Unless its owner allows more, it changes only \
         files of the workspace and temporary files, and reaches no network. What it leaves running is ended with it; \
         use `background` for what should go on.";
+    const IMPACT: ToolImpact = ToolImpact::Destructive;
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -45,6 +45,7 @@ impl Builtin for TaskCreate {
     const NAME: &'static str = "task_create";
     const DESCRIPTION: &'static str =
         "Write down a task of this session. It is still there when the session goes on later.";
+    const IMPACT: ToolImpact = ToolImpact::Additive;
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -22,6 +22,7 @@ pub(crate) struct Arguments {
 impl Builtin for TaskGet {
     const NAME: &'static str = "task_get";
     const DESCRIPTION: &'static str = "Read a task of this session.";
+    const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -45,6 +45,7 @@ pub(crate) struct Arguments {
 impl Builtin for TaskUpdate {
     const NAME: &'static str = "task_update";
     const DESCRIPTION: &'static str = "Change a task of this session.";
+    const IMPACT: ToolImpact = ToolImpact::Additive;
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {

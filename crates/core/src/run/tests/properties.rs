@@ -113,7 +113,7 @@ impl Session {
                     }
                     run.feed(now, Input::Committed(Ok(())));
                 }
-                Effect::Boundary => run.feed(now, Input::Tools(tools())),
+                Effect::Boundary(_) => run.feed(now, Input::Tools(tools())),
                 Effect::Ask(ask) => {
                     match &ask {
                         Ask::Step => {

@@ -225,7 +225,7 @@ impl Bench {
                     self.durable.check();
                     self.run.feed(Timestamp::UNIX_EPOCH, Input::Committed(Ok(())));
                 }
-                Effect::Boundary => self.run.feed(Timestamp::UNIX_EPOCH, Input::Tools(tools())),
+                Effect::Boundary(_) => self.run.feed(Timestamp::UNIX_EPOCH, Input::Tools(tools())),
                 Effect::Ask(crate::run::Ask::Extract(_)) => waiting = Waiting::Extraction,
                 Effect::Ask(_) => waiting = Waiting::Model,
                 Effect::Start(calls) => {

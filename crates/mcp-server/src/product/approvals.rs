@@ -1,0 +1,214 @@
+//! Calls that wait for the user's approval: how the user is asked through the client, and how the run goes on.
+//!
+//! A run that needs an approval has ended, and all of it is stored. A client that can ask its user is made to, and the
+//! answer goes to the session as any client could give it, with `meerkat_resume`. Whoever cannot be asked gets the
+//! reply as it is. So nothing waits longer than the call itself may wait, and nothing is lost with the process.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use meerkat::ops::{Call, Operation, find};
+use meerkat::{Error, RunControl, Runtime};
+use meerkat_contracts::PendingReply;
+use rmcp::ErrorData;
+use rmcp::model::{ClientCapabilities, InputRequest, InputRequiredResult, InputResponses, ServerRequest};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::call::Outcome;
+use crate::layer::{Request, TaskWork};
+
+/// What of a request holds for its run only, so that the run needs it again to go on.
+const OF_THE_RUN: [&str; 8] = [
+    "stream",
+    "verbose",
+    "output_schema",
+    "structured_output_retries",
+    "hooks_override",
+    "budget_limits",
+    "flow_tool_overlay",
+    "turn_tool_overlay",
+];
+
+/// The longest arguments that a user is shown.
+const SHOWN: usize = 2000;
+
+/// Who asks the user.
+pub(super) enum Asker<'a> {
+    /// A client that takes questions while its request is served.
+    Client(&'a Request),
+    /// A client that looks after a task.
+    Task(&'a TaskWork),
+}
+
+/// A run that waits for approvals and for nothing else.
+pub(super) struct Waiting {
+    session: Value,
+    calls: Vec<Asked>,
+}
+
+struct Asked {
+    id: String,
+    question: Value,
+    expires_at: Option<Timestamp>,
+}
+
+/// What a modern client carries to its next round.
+#[derive(Debug, Serialize, Deserialize)]
+struct Round {
+    session: Value,
+    calls: Vec<String>,
+}
+
+/// Says whether a client can show its user a form.
+pub(super) fn shows_forms(client: &ClientCapabilities) -> bool {
+    client.elicitation.as_ref().is_some_and(|can| can.form.is_some() || can.url.is_none())
+}
+
+impl Waiting {
+    /// Reads the reply of a run. Where the client has results to bring too, it does all at once.
+    pub(super) fn of(outcome: &Outcome) -> Option<Self> {
+        let reply = outcome.as_ref().ok()?;
+        let is_only = reply.get("pending_tool_calls").and_then(Value::as_array).is_none_or(Vec::is_empty);
+        if reply.get("status")? != PendingReply::APPROVAL_STATUS || !is_only {
+            return None;
+        }
+        let calls = reply.get("pending_approvals")?.as_array()?.iter().filter_map(Asked::read).collect();
+        Some(Self { session: reply.get("session_id")?.clone(), calls })
+    }
+
+    /// Asks the user about every call; `None` if the user cannot be asked.
+    async fn ask(&self, asker: &Asker<'_>) -> Option<Vec<Value>> {
+        let mut approvals = Vec::new();
+        for call in &self.calls {
+            approvals.push(decided(&call.id, &call.ask(asker).await?));
+        }
+        Some(approvals)
+    }
+
+    /// Asks a modern client by answering its request with the questions.
+    pub(super) fn round(&self, request: &Request) -> Result<InputRequiredResult, ErrorData> {
+        let mut questions = BTreeMap::new();
+        for (index, call) in self.calls.iter().enumerate() {
+            let question: InputRequest = read(call.question.clone())?;
+            questions.insert(key(index), question);
+        }
+        let calls = self.calls.iter().map(|call| call.id.clone()).collect();
+        let state = request.seal(&Round { session: self.session.clone(), calls })?;
+        Ok(InputRequiredResult::new(Some(questions), Some(state)))
+    }
+}
+
+impl Asked {
+    fn read(approval: &Value) -> Option<Self> {
+        let (tool, arguments) = (approval.get("tool_name")?.as_str()?, approval.get("args")?);
+        let mut shown = serde_json::to_string_pretty(arguments).unwrap_or_default();
+        if shown.len() > SHOWN {
+            shown.truncate(shown.floor_char_boundary(SHOWN));
+            shown.push('…');
+        }
+        let expires_at = approval.get("expires_at").and_then(Value::as_str);
+        Some(Self {
+            id: approval.get("tool_use_id")?.as_str()?.to_owned(),
+            question: question(&format!("The agent wants to call `{tool}` with:\n{shown}\n\nMay it?")),
+            expires_at: expires_at.and_then(|text| text.parse().ok()),
+        })
+    }
+
+    /// Asks until the call counts as denied.
+    async fn ask(&self, asker: &Asker<'_>) -> Option<Value> {
+        let left =
+            self.expires_at.and_then(|end| Duration::try_from(end.duration_since(Timestamp::now())).ok());
+        let answer = tokio::time::timeout(left.unwrap_or_default(), async {
+            match asker {
+                Asker::Client(request) => {
+                    let question: ServerRequest = read(self.question.clone()).ok()?;
+                    tokio::select! {
+                        answer = request.ask(question) => serde_json::to_value(answer.ok()?).ok(),
+                        () = request.cancelled().cancelled() => None,
+                    }
+                }
+                Asker::Task(work) => {
+                    let question: InputRequest = read(self.question.clone()).ok()?;
+                    work.ask(&self.id, question).await.ok()
+                }
+            }
+        });
+        answer.await.unwrap_or_else(|_| Some(json!({ "content": { "reason": "nobody answered in time" } })))
+    }
+}
+
+/// Runs an operation to its end, through all that the user has to approve on the way.
+pub(super) async fn through_approvals(
+    asker: Option<&Asker<'_>>,
+    (runtime, control): (&Runtime, &RunControl),
+    arguments: &Value,
+    mut outcome: Outcome,
+) -> Outcome {
+    while let (Some(asker), Some(waiting)) = (asker, Waiting::of(&outcome)) {
+        let Some(approvals) = waiting.ask(asker).await else { break };
+        let call = Call { runtime: runtime.clone(), control: control.clone() };
+        let again = going_on(arguments, waiting.session, approvals);
+        outcome = resume()?.call(call, again).await;
+    }
+    outcome
+}
+
+/// Makes the request by which a run goes on, from what a modern client brings to its next round.
+pub(super) fn next_round(
+    request: &Request,
+    (sealed, answers): (&str, Option<&InputResponses>),
+    arguments: &Value,
+) -> Result<Value, ErrorData> {
+    let Round { session, calls } = request.open(sealed)?;
+    let nothing = Value::Null;
+    let answer = |index: usize| answers.and_then(|answers| answers.get(&key(index))).unwrap_or(&nothing);
+    let approvals = calls.iter().enumerate().map(|(index, id)| decided(id, answer(index))).collect();
+    Ok(going_on(arguments, session, approvals))
+}
+
+/// The operation by which a run goes on.
+pub(super) fn resume() -> Result<&'static Operation, Error> {
+    find("meerkat_resume").ok_or_else(|| Error::Internal("there is no `meerkat_resume`".to_owned()))
+}
+
+fn going_on(arguments: &Value, session: Value, approvals: Vec<Value>) -> Value {
+    let kept = OF_THE_RUN.iter().filter_map(|key| Some(((*key).to_owned(), arguments.get(key)?.clone())));
+    let mut again: Map<_, _> = kept.collect();
+    again.insert("session_id".to_owned(), session);
+    again.insert("approvals".to_owned(), Value::Array(approvals));
+    Value::Object(again)
+}
+
+/// Takes nothing but a clear yes for one.
+fn decided(id: &str, answer: &Value) -> Value {
+    let approve = answer["action"] == "accept" && answer["content"]["approve"] == true;
+    json!({ "tool_use_id": id, "approve": approve, "reason": answer["content"]["reason"].as_str() })
+}
+
+fn key(index: usize) -> String {
+    format!("approval_{index}")
+}
+
+fn question(message: &str) -> Value {
+    json!({
+        "method": "elicitation/create",
+        "params": {
+            "mode": "form",
+            "message": message,
+            "requestedSchema": {
+                "type": "object",
+                "properties": {
+                    "approve": { "type": "boolean", "title": "Run it", "description": "Whether the call may be made." },
+                    "reason": { "type": "string", "title": "Why not", "description": "What the agent is told if not." },
+                },
+                "required": ["approve"],
+            },
+        },
+    })
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
+    serde_json::from_value(value).map_err(|error| ErrorData::internal_error(error.to_string(), None))
+}
