@@ -167,7 +167,7 @@ mod tests {
     use meerkat_core::{Content, ContentBlock, MediaSource, ToolOutput};
     use serde_json::json;
 
-    use super::{ListedTool, ToolPage, tool_output, tool_page};
+    use super::{ListedTool, ToolImpact, ToolPage, tool_output, tool_page};
 
     #[test]
     fn one_bad_tool_does_not_cost_the_list() {
@@ -186,6 +186,7 @@ mod tests {
             name: name.to_owned(),
             description: description.to_owned(),
             input_schema,
+            impact: ToolImpact::Destructive,
         };
         assert_eq!(
             page,
@@ -203,6 +204,23 @@ mod tests {
                 ],
             }
         );
+    }
+
+    #[test]
+    fn a_tool_may_do_what_its_server_says_and_else_anything() {
+        use ToolImpact::{Additive, Destructive, ReadOnly};
+        let cases = [
+            (json!(null), Destructive),
+            (json!({}), Destructive),
+            (json!({ "readOnlyHint": true, "destructiveHint": true }), ReadOnly),
+            (json!({ "readOnlyHint": false, "destructiveHint": false }), Additive),
+            (json!({ "destructiveHint": false }), Additive),
+            (json!({ "readOnlyHint": "yes" }), Destructive),
+        ];
+        for (annotations, impact) in cases {
+            let page = tool_page(&json!({ "tools": [{ "name": "a", "annotations": annotations }] }));
+            assert_eq!(page.tools[0].impact, impact, "{annotations}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the facade promises to embedders and to every surface, in whatever profile it is built.
 
 #[cfg(test)]
+mod approvals;
 mod behaviour;
 #[cfg(test)]
 mod bounds;

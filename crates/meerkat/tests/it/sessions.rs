@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use meerkat::{
-    Archived, ErrorKind, NewSessionOptions, Outcome, Provider, RunControl, SessionId, SessionQuery,
+    Archived, ErrorKind, NewSessionOptions, Outcome, Pending, Provider, RunControl, SessionId, SessionQuery,
     TurnOptions,
 };
 use meerkat_core::{ToolCall, ToolOutput, Usage};
@@ -117,9 +117,12 @@ async fn a_run_waits_for_the_callers_tools_and_goes_on_with_their_results() {
     let turn = TurnOptions { tools: Some(vec![client_tool("ask", None)]), ..say("go") };
     let waiting = world.create(turn).await.unwrap();
     let call = |id: &str| ToolCall { id: id.to_owned(), name: "ask".to_owned(), args: json!({"of": id}) };
-    assert_eq!(waiting.report.outcome, Outcome::Pending(vec![call("c1"), call("c3")]));
+    assert_eq!(
+        waiting.report.outcome,
+        Outcome::Pending(Pending { calls: vec![call("c1"), call("c3")], approvals: vec![] })
+    );
     let id = waiting.session_id;
-    assert_eq!(world.sessions().pending_calls(id).await.unwrap(), [call("c1"), call("c3")]);
+    assert_eq!(world.sessions().pending_calls(id).await.unwrap().calls, [call("c1"), call("c3")]);
     assert!(!world.sessions().read(id).await.unwrap().is_active);
 
     for bad in
@@ -127,12 +130,12 @@ async fn a_run_waits_for_the_callers_tools_and_goes_on_with_their_results() {
     {
         assert_eq!(kind(world.resume(id, bad).await), ErrorKind::InvalidParams);
     }
-    assert_eq!(world.sessions().pending_calls(id).await.unwrap().len(), 2, "nothing was lost by that");
+    assert_eq!(world.sessions().pending_calls(id).await.unwrap().calls.len(), 2, "nothing was lost by that");
 
     let done = world.resume(id, answers([("c3", "three"), ("c1", "one")])).await.unwrap();
     assert_eq!((text(&done), done.report.tool_calls), ("thanks", 2));
     assert_eq!(world.model.seen()[1].lines[2], "results: c1=one, c2=seen, c3=three");
-    assert_eq!(world.sessions().pending_calls(id).await.unwrap(), []);
+    assert_eq!(world.sessions().pending_calls(id).await.unwrap(), Pending::default());
     assert_eq!(kind(world.resume(id, answers([("c1", "late")])).await), ErrorKind::InvalidParams);
 }
 

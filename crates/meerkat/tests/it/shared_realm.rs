@@ -81,7 +81,7 @@ async fn what_a_session_waits_for_and_its_settings_survive_a_restart() {
     let id = before.create(turn).await.unwrap().session_id;
     let after = before.another([Script::say("thanks")]);
     drop(before);
-    assert_eq!(after.sessions().pending_calls(id).await.unwrap()[0].id, "c1");
+    assert_eq!(after.sessions().pending_calls(id).await.unwrap().calls[0].id, "c1");
     let done = after.resume(id, answers([("c1", "42")])).await.unwrap();
     assert!(matches!(done.report.outcome, Outcome::Completed(_)));
     let seen = &after.model.seen()[0];

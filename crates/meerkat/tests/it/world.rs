@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use meerkat::ops::{Call, find};
 use meerkat::{
-    ConfigChange, Content, Error, ErrorKind, NewSessionOptions, Outcome, Realm, RunControl, RunInput,
-    RunResult, Runtime, RuntimeOptions, SessionId, SessionService, Tool, TurnOptions,
+    ConfigAccess, ConfigChange, Content, Error, ErrorKind, NewSessionOptions, Outcome, Realm, RunControl,
+    RunInput, RunResult, Runtime, RuntimeOptions, SessionId, SessionService, Tool, TurnOptions,
 };
 use meerkat_contracts::ToolHandler;
 use meerkat_core::{Clock, ToolResult};
@@ -73,6 +73,21 @@ impl World {
             models: vec![Arc::clone(&model) as _],
             sources: vec![Tools::new(tools)],
             clock,
+            ..RuntimeOptions::default()
+        };
+        let runtime = Runtime::ephemeral(options).unwrap();
+        Self { runtime, model, scratch: Arc::new(Scratch::new()) }
+    }
+
+    /// A realm in memory whose operations are called by somebody who does not own it.
+    pub(crate) fn for_client(
+        model: Arc<ScriptedModel>,
+        tools: impl IntoIterator<Item = Arc<dyn Tool>>,
+    ) -> Self {
+        let options = RuntimeOptions {
+            models: vec![Arc::clone(&model) as _],
+            sources: vec![Tools::new(tools)],
+            config_access: ConfigAccess::Client,
             ..RuntimeOptions::default()
         };
         let runtime = Runtime::ephemeral(options).unwrap();
@@ -212,7 +227,7 @@ pub(crate) fn answers<const N: usize>(results: [(&str, &str); N]) -> TurnOptions
         content: Content::text(text),
         is_error: false,
     };
-    let input = RunInput { prompt: Content::default(), results: results.map(result).to_vec() };
+    let input = RunInput { results: results.map(result).to_vec(), ..RunInput::default() };
     TurnOptions { input, ..TurnOptions::default() }
 }
 
