@@ -15,8 +15,9 @@ use crate::error::Error;
 use crate::process::{root, run};
 
 /// The test scripts, in the order they run.
-pub(crate) const SCRIPTS: [&str; 14] = [
+pub(crate) const SCRIPTS: [&str; 15] = [
     "test_python_client.py",
+    "test_approvals.py",
     "test_inspector.py",
     "test_real_servers.py",
     "test_conformance_client.py",

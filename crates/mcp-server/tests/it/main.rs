@@ -1,6 +1,8 @@
 //! The integration tests of `rkat-mcp`: one binary, one module per subject. Every test talks to a real process.
 
 #[cfg(test)]
+mod approvals;
+#[cfg(test)]
 mod bad_input;
 #[cfg(test)]
 mod batches;

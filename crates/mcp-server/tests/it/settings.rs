@@ -48,6 +48,7 @@ fn the_config_is_read_with_the_documented_envelope() {
         "limits",
         "retry",
         "tools",
+        "approvals",
         "shell",
         "skills",
         "registry",

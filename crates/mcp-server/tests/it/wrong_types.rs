@@ -156,6 +156,8 @@ fn right(name: &str, schema: &Value) -> Value {
         Value::Object(required(schema))
     } else if types.contains("array") {
         json!([])
+    } else if types.contains("boolean") {
+        json!(false)
     } else {
         assert!(types.contains("string"), "no value is known for `{name}`: {schema}");
         json!("text")

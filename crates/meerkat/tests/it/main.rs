@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod approvals;
+#[cfg(test)]
 mod behaviour;
 #[cfg(test)]
 mod bounds;

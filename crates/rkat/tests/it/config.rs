@@ -32,6 +32,11 @@ fn the_config_is_shown_with_its_defaults() {
     default_timeout = "10m"
     max_concurrent = 10
 
+    [approvals]
+    policy = "never"
+    timeout = "10m"
+    allow = []
+
     [shell]
     timeout_secs = 30
     sandbox = "workspace"

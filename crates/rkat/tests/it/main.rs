@@ -2,6 +2,8 @@
 //! documentation. Every test drives the built program in a folder of its own.
 
 #[cfg(test)]
+mod approvals;
+#[cfg(test)]
 mod blobs;
 #[cfg(test)]
 mod capabilities;

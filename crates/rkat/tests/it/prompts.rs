@@ -43,7 +43,7 @@ fn a_prompt_in_the_arguments_never_waits_for_stdin() {
 fn an_empty_prompt_is_refused() {
     assert_snapshot!(Rkat::new().args(["run", "-"]).stdin("").run(), @r"
     --- stderr
-    error: `prompt` is empty and there are no `tool_results` [INVALID_PARAMS]
+    error: `prompt` is empty and there are no `tool_results` or `approvals` [INVALID_PARAMS]
     --- exit 2
     ");
 }
