@@ -57,7 +57,7 @@ pub use meerkat_hub as hub;
 /// The MCP client.
 #[cfg(feature = "mcp")]
 pub use meerkat_mcp as mcp;
-pub use meerkat_process::supervise;
+pub use meerkat_process::{can_cover, check_confinement, supervise};
 /// The functions of the registry.
 #[cfg(feature = "registry")]
 pub use meerkat_registry as registered;

@@ -187,9 +187,14 @@ fn check_secrets(before: &Config, after: &Config) -> Result<(), Error> {
     }
 }
 
-/// Refuses a change of what shell commands may do: it is the owner's machine.
+/// Refuses a change of what shell commands may do and what tools may read: it is the owner's machine.
 fn check_shell(before: &Config, after: &Config) -> Result<(), Error> {
-    if before.shell == after.shell { Ok(()) } else { Err(Error::ConfigProtected { key: "shell".to_owned() }) }
+    let changed = [
+        (before.shell != after.shell, "shell"),
+        (before.tools.secrets != after.tools.secrets, "tools.secrets"),
+    ];
+    let protect = |(_, key): &(bool, &str)| Err(Error::ConfigProtected { key: (*key).to_owned() });
+    changed.iter().find(|(changed, _)| *changed).map_or(Ok(()), protect)
 }
 
 fn ways(config: &Config) -> Vec<(String, Way)> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use meerkat::skill::Effect;
-use meerkat::{HookRuntime, Runtime, key_variables};
+use meerkat::{Config, HookRuntime, Runtime, SandboxMode, can_cover, check_confinement, key_variables};
 use serde_json::{Value, json};
 
 use super::{open, print_json, skill};
@@ -135,7 +135,29 @@ async fn config(runtime: &Runtime) -> Vec<Finding> {
         let fix = "install it, or change `hooks.entries` with `rkat config patch`";
         findings.push(Finding::bad("hooks", Health::Fault, missing, fix));
     }
+    findings.push(sandbox(&current.config));
     findings
+}
+
+/// Says how shell commands would be run.
+fn sandbox(config: &Config) -> Finding {
+    if config.shell.sandbox == SandboxMode::Off {
+        let fix = "set `shell.sandbox` to `workspace`";
+        let message = "shell commands run without a sandbox, because `shell.sandbox` is `off`";
+        return Finding::bad("sandbox", Health::Warning, message, fix);
+    }
+    if let Err(error) = check_confinement() {
+        let health = if config.tools.shell_enabled { Health::Fault } else { Health::Warning };
+        let fix = "use Linux 6.2 or newer with Landlock and seccomp, or set `shell.sandbox` to `off`";
+        return Finding::bad("sandbox", health, format!("shell commands are refused: {error}"), fix);
+    }
+    if env::program().is_some_and(|program| can_cover(&program)) {
+        return Finding::ok("sandbox", "shell commands run in a sandbox, and secrets are covered");
+    }
+    let message = "shell commands run in a sandbox without mounts of its own: what a command makes in a folder that \
+                   holds a secret file can be read by the next command only";
+    let fix = "allow user namespaces, or say with `tools.secrets` what is no secret";
+    Finding::bad("sandbox", Health::Warning, message, fix)
 }
 
 fn is_found(command: &str) -> bool {
