@@ -44,6 +44,8 @@ pub use config::{
 };
 pub use error::{Error, SessionRef};
 pub use events::progress;
+#[cfg(feature = "mcp")]
+pub use hooks::{HookFiles, HookFilesError, LoadedHooks};
 pub use meerkat_contracts::{ImageInput, ImageReply, SkillKey};
 pub use meerkat_core::run::{Completion, LastRun, Outcome, Report, RunEnd, RunInput};
 pub use meerkat_core::{
