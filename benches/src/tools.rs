@@ -60,8 +60,10 @@ async fn shell(effort: Effort) -> Result<(), Failure> {
         ..ToolboxOptions::default()
     };
     let toolbox = toolbox(&options);
-    let with =
-        |sandbox| Wanted { images: false, shell: Some(ShellOptions { sandbox, ..ShellOptions::default() }) };
+    let with = |sandbox| Wanted {
+        shell: Some(ShellOptions { sandbox, ..ShellOptions::default() }),
+        ..Wanted::default()
+    };
     let args = json!({ "command": "ls -l /usr/bin > listing" });
     let confined = OneTool(pick(&toolbox, with(Sandbox::Workspace), "shell")?, args.clone());
     let free = OneTool(pick(&toolbox, with(Sandbox::Off), "shell")?, args);

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use clap::Parser as _;
 use meerkat::{
-    Backend, Manifest, McpServers, McpServersOptions, Notify, Programs, RealmOptions, RuntimeOptions, Skills,
-    SkillsOptions, Unnamed,
+    Backend, HookFiles, Manifest, McpServers, McpServersOptions, Notify, Programs, RealmOptions,
+    RuntimeOptions, Skills, SkillsOptions, Unnamed,
 };
 use meerkat_mcp_server::http::Listen;
 use meerkat_mcp_server::lifetime::LAST_THREADS;
@@ -46,6 +46,8 @@ fn run(args: Args) -> Result<(), Failure> {
     let tools = env::tools(project.clone(), options.state_root.clone());
     let log = Log::start();
     let (warnings, runs) = (log.clone(), log.clone());
+    let hook_files = HookFiles::of(project.as_deref(), home.clone().or_else(env::home).as_deref());
+    let hook_files = Arc::new(hook_files.telling(notify(log.clone())));
     let servers = McpServers::new(McpServersOptions {
         notify: Some(notify(log.clone())),
         programs: programs(listen.as_ref().and_then(|listen| listen.as_ref().ok())),
@@ -61,6 +63,7 @@ fn run(args: Args) -> Result<(), Failure> {
         secrets: Some(Arc::clone(&secrets)),
         servers: Some(Arc::clone(&servers)),
         tools: tools.clone(),
+        hook_files: Some(Arc::clone(&hook_files)),
         ..RuntimeOptions::default()
     };
     let host = Host::on_realm(options, runtime_options, move |warning| {

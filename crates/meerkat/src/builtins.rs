@@ -27,6 +27,7 @@ impl Shared {
         let wanted = Wanted {
             images: model.profile.image_tool_results,
             shell: shell.then(|| config.shell.options(settings.shell_timeout_secs)),
+            secrets: config.tools.secrets.clone(),
         };
         let own = self.tools.source(session, wanted);
         std::iter::once(own).chain(images::source(self, config)).collect()

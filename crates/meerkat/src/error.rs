@@ -44,6 +44,10 @@ pub enum Error {
     /// Hooks that make no sense.
     #[error("`hooks_override`: {0}")]
     Hooks(String),
+    /// Hooks of a file cannot be used.
+    #[cfg(feature = "mcp")]
+    #[error("hooks cannot be used, so nothing is run: {0}")]
+    HookFiles(#[from] crate::HookFilesError),
     /// Hooks of a run that are not the caller's to choose.
     #[error(
         "`hooks_override`: {what} is for the owner of the realm; on the command line, the owner sets \
@@ -298,7 +302,7 @@ impl Error {
             | Self::UnknownServer { .. }
             | Self::NotInFile { .. } => ErrorKind::InvalidParams,
             #[cfg(feature = "mcp")]
-            Self::ServerFiles(_) => ErrorKind::InvalidParams,
+            Self::ServerFiles(_) | Self::HookFiles(_) => ErrorKind::InvalidParams,
             #[cfg(feature = "registry")]
             Self::Registry(error) => crate::registry::kind(error),
             #[cfg(feature = "registry")]

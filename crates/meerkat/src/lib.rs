@@ -44,6 +44,8 @@ pub use config::{
 };
 pub use error::{Error, SessionRef};
 pub use events::progress;
+#[cfg(feature = "mcp")]
+pub use hooks::{HookFiles, HookFilesError, LoadedHooks};
 pub use meerkat_contracts::{ImageInput, ImageReply, SkillKey};
 pub use meerkat_core::run::{Completion, LastRun, Outcome, Pending, Report, RunEnd, RunInput};
 pub use meerkat_core::{
@@ -58,7 +60,7 @@ pub use meerkat_hub as hub;
 /// The MCP client.
 #[cfg(feature = "mcp")]
 pub use meerkat_mcp as mcp;
-pub use meerkat_process::supervise;
+pub use meerkat_process::{can_cover, check_confinement, supervise};
 /// The functions of the registry.
 #[cfg(feature = "registry")]
 pub use meerkat_registry as registered;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use meerkat_capabilities::{CapabilityStatus, Declaration};
 use meerkat_contracts::{CONTRACT_VERSION, CapabilityEntry, CapabilityReport, ImageInput, ImageReply};
 use meerkat_core::{
-    BlobId, Clock, EventEnvelope, Hook, Model, Provider, RealmId, SessionId, Timestamp, ToolSource,
+    BlobId, Clock, EventEnvelope, Hook, HookEntry, Model, Provider, RealmId, SessionId, Timestamp, ToolSource,
 };
 use meerkat_providers::OFFLINE_MODEL_ID;
 use meerkat_store::{Blob, Realm, Store};
@@ -46,6 +46,9 @@ pub struct RuntimeOptions {
     pub secrets: Option<SecretSource>,
     /// Hooks of the process itself, by the names under which the config knows them.
     pub hooks: BTreeMap<String, Arc<dyn Hook>>,
+    /// Files with hooks, which come before those of the config.
+    #[cfg(feature = "mcp")]
+    pub hook_files: Option<Arc<crate::HookFiles>>,
     /// Who calls the operation that changes the config. Unless it is the owner, it does not change where keys and
     /// tokens go.
     pub config_access: ConfigAccess,
@@ -116,6 +119,9 @@ impl Runtime {
             models: Models::new(options.models, Providers::new(Arc::clone(&secrets))),
             skills: options.skills.unwrap_or_default(),
             secrets,
+            #[cfg(feature = "mcp")]
+            hooks: HookHost::new(options.hooks).with_files(options.hook_files),
+            #[cfg(not(feature = "mcp"))]
             hooks: HookHost::new(options.hooks),
             sources: options.sources,
             #[cfg(feature = "mcp")]
@@ -274,6 +280,11 @@ impl Runtime {
         };
         let capabilities = features::declarations().into_iter().map(entry).collect();
         Ok(CapabilityReport { contract_version: CONTRACT_VERSION, capabilities })
+    }
+
+    /// Lists the hooks of every run.
+    pub(crate) fn hook_entries(&self, config: &crate::config::HooksConfig) -> Result<Vec<HookEntry>, Error> {
+        self.shared.hooks.entries(config)
     }
 
     /// Interrupts every run and waits until all have committed their end, hooks in the background have ended and the

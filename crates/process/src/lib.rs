@@ -10,6 +10,6 @@ mod confine;
 mod environment;
 mod supervise;
 
-pub use confine::{ConfineError, Confinement, Reach, check_confinement};
+pub use confine::{ConfineError, Confinement, Hiding, Reach, SecretNames, can_cover, check_confinement};
 pub use environment::{DEFAULT_PATH, harmless};
 pub use supervise::{Ending, GRACE, Input, Supervision, program_of, supervise};

@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, getppid, kill_process, wait};
 use serde::{Deserialize, Serialize};
 
-use crate::confine::{Confinement, confine};
+use crate::confine::{Confinement, TRY_COVER, confine, prepare, try_cover};
 
 /// The argument that makes an executable of ours a supervisor.
 const FLAG: &str = "__supervise";
@@ -96,8 +96,10 @@ enum Event {
 /// ```
 pub fn supervise(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut arguments = arguments.into_iter().skip(1);
-    if arguments.next()? != FLAG {
-        return None;
+    match arguments.next()? {
+        flag if flag == TRY_COVER => return Some(try_cover()),
+        flag if flag == FLAG => {}
+        _ => return None,
     }
     let options = arguments.next()?;
     let Some(supervision) = options.to_str().and_then(|text| serde_json::from_str(text).ok()) else {
@@ -144,12 +146,15 @@ fn start(mut command: Command, supervision: Supervision) -> Result<Pid, u8> {
         command.stdin(Stdio::null());
         let _ = rustix::process::setsid();
     }
+    let refused = |error| {
+        complain(&format!("the sandbox cannot be set up, so nothing was run: {error}"));
+        NOT_CONFINED
+    };
+    let found =
+        supervision.confinement.as_ref().map(prepare).transpose().map_err(refused)?.unwrap_or_default();
     let starting = std::thread::spawn(move || {
         if let Some(confinement) = &supervision.confinement {
-            confine(confinement).map_err(|error| {
-                complain(&format!("the sandbox cannot be set up, so nothing was run: {error}"));
-                NOT_CONFINED
-            })?;
+            confine(confinement, &found).map_err(refused)?;
         }
         let child = command.spawn().map_err(|error| {
             complain(&format!("cannot start {:?}: {error}", command.get_program()));

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use meerkat::mcp::ServerState;
-use meerkat::{McpServers, McpServersOptions, Programs, ServerFiles, ServerSurroundings, TokenFolder};
+use meerkat::{
+    HookFiles, McpServers, McpServersOptions, Programs, ServerFiles, ServerSurroundings, TokenFolder,
+};
 
 use crate::args::ScopeArgs;
 use crate::env;
@@ -14,6 +16,11 @@ use crate::out;
 /// Where the files of servers are.
 pub(crate) fn files(args: &ScopeArgs) -> ServerFiles {
     ServerFiles::of(project(args).as_deref(), home(args).as_deref())
+}
+
+/// Where hooks are besides the realm's config.
+pub(crate) fn hook_files(args: &ScopeArgs) -> HookFiles {
+    HookFiles::of(project(args).as_deref(), home(args).as_deref()).telling(Arc::new(out::say))
 }
 
 /// Where the tokens of logins are.

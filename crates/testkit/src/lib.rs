@@ -12,6 +12,8 @@
 
 mod clock;
 mod forks;
+#[cfg(target_os = "linux")]
+mod kernel;
 mod mcp;
 mod model;
 mod recorder;
@@ -23,6 +25,8 @@ mod tools;
 
 pub use clock::TestClock;
 pub use forks::{Forks, assert_none_carries, carrying, mark};
+#[cfg(target_os = "linux")]
+pub use kernel::{Lacking, on_lesser_kernel};
 pub use mcp::{McpClient, ToolReply};
 pub use model::{Script, ScriptedModel, SeenRequest, message_line};
 pub use recorder::Recorder;

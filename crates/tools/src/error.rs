@@ -79,7 +79,7 @@ impl Error {
     #[must_use]
     pub(crate) const fn failure(&self) -> ToolFailure {
         match self {
-            Self::Path(PathError::Outside(_)) => ToolFailure::AccessDenied,
+            Self::Path(PathError::Outside(_) | PathError::Secret(_)) => ToolFailure::AccessDenied,
             Self::Path(_) | Self::Argument { .. } | Self::BlobId(_) => ToolFailure::InvalidArguments,
             Self::Shell(error) => error.failure(),
             Self::File { .. }

@@ -10,6 +10,7 @@ mod clock;
 mod error;
 mod files;
 mod patch;
+mod secrets;
 mod shelf;
 mod shell;
 mod tasks;

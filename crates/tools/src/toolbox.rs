@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::tz::TimeZone;
 use meerkat_core::{Clock, FinishedJob, SessionId, Tool, ToolSource};
@@ -12,6 +12,7 @@ use crate::builtin::tool;
 use crate::clock::Datetime;
 use crate::files::{ListFiles, ReadFile, Root, SearchFiles, ViewImage};
 use crate::patch::ApplyPatch;
+use crate::secrets::Secrets;
 use crate::shelf::Shelf;
 use crate::shell::{Host, Jobs, Shell, ShellJobCancel, ShellJobStatus, ShellJobs, ShellOptions};
 use crate::tasks::{TaskBook, TaskCreate, TaskGet, TaskList, TaskUpdate};
@@ -57,6 +58,9 @@ pub struct Wanted {
     pub images: bool,
     /// How commands are run; not at all without it.
     pub shell: Option<ShellOptions>,
+    /// What holds secrets besides the usual: paths that begin with `~/` or `/`, or names of files in the workspace. One
+    /// with `!` before it is no secret.
+    pub secrets: Vec<String>,
 }
 
 /// The tools of a runtime.
@@ -68,8 +72,19 @@ pub struct Toolbox {
 }
 
 struct Workspace {
-    root: Arc<Root>,
+    path: PathBuf,
+    home: Option<PathBuf>,
+    private: Vec<PathBuf>,
     host: Arc<Host>,
+    /// The tools for the secrets that were wanted last.
+    kit: Mutex<Arc<Kit>>,
+}
+
+/// The tools that see files, and what they do not see.
+struct Kit {
+    secrets: Vec<String>,
+    root: Arc<Root>,
+    tools: Vec<Arc<dyn Tool>>,
     view_image: Arc<dyn Tool>,
 }
 
@@ -77,9 +92,8 @@ impl Toolbox {
     /// Makes the tools. A workspace that cannot be opened is none.
     #[must_use]
     pub fn new(options: &ToolboxOptions, shelf: Arc<dyn Shelf>, clock: Arc<dyn Clock>) -> Self {
-        let root = options.workspace.as_deref().and_then(|path| Root::open(path).ok()).map(Arc::new);
         let book = Arc::new(TaskBook::new(Arc::clone(&shelf), Arc::clone(&clock)));
-        let mut common = vec![
+        let common = vec![
             tool(Datetime { clock: Arc::clone(&clock), zone: options.zone.clone() }),
             tool(TaskCreate(Arc::clone(&book))),
             tool(TaskGet(Arc::clone(&book))),
@@ -87,14 +101,7 @@ impl Toolbox {
             tool(TaskUpdate(book)),
             tool(BlobInspect(Arc::clone(&shelf))),
         ];
-        if let Some(root) = &root {
-            common.extend(file_tools(root, &shelf));
-        }
-        let workspace = root.map(|root| Workspace {
-            host: Arc::new(Host::new(options, root.path().to_owned())),
-            view_image: tool(ViewImage(Arc::clone(&root))),
-            root,
-        });
+        let workspace = Workspace::open(options, &shelf);
         Self { common, workspace, shelf, jobs: Arc::new(Jobs::new(clock)) }
     }
 
@@ -102,21 +109,24 @@ impl Toolbox {
     #[must_use]
     pub fn source(&self, session: SessionId, wanted: Wanted) -> Arc<dyn ToolSource> {
         let mut tools = self.common.clone();
-        if let Some(workspace) = &self.workspace {
+        if let Some(workspace) = &self.workspace
+            && let Some(kit) = workspace.kit(wanted.secrets, &self.shelf)
+        {
+            tools.extend(kit.tools.iter().cloned());
             if wanted.images {
-                tools.push(Arc::clone(&workspace.view_image));
+                tools.push(Arc::clone(&kit.view_image));
             }
             if let Some(options) = wanted.shell {
-                tools.extend(self.shell_tools(workspace, options));
+                tools.extend(self.shell_tools(&workspace.host, &kit.root, options));
             }
         }
         Arc::new(Offer { session, tools, jobs: Arc::clone(&self.jobs) })
     }
 
-    fn shell_tools(&self, workspace: &Workspace, options: ShellOptions) -> [Arc<dyn Tool>; 4] {
+    fn shell_tools(&self, host: &Arc<Host>, root: &Arc<Root>, options: ShellOptions) -> [Arc<dyn Tool>; 4] {
         let shell = Shell {
-            host: Arc::clone(&workspace.host),
-            root: Arc::clone(&workspace.root),
+            host: Arc::clone(host),
+            root: Arc::clone(root),
             shelf: Arc::clone(&self.shelf),
             jobs: Arc::clone(&self.jobs),
             options,
@@ -140,16 +150,42 @@ impl Toolbox {
     }
 }
 
-fn file_tools(root: &Arc<Root>, shelf: &Arc<dyn Shelf>) -> [Arc<dyn Tool>; 6] {
-    let (root, shelf) = (|| Arc::clone(root), || Arc::clone(shelf));
-    [
-        tool(ReadFile(root())),
-        tool(ListFiles(root())),
-        tool(SearchFiles(root())),
-        tool(ApplyPatch(root())),
-        tool(BlobLoadFile { root: root(), shelf: shelf() }),
-        tool(BlobSaveFile { root: root(), shelf: shelf() }),
-    ]
+impl Workspace {
+    fn open(options: &ToolboxOptions, shelf: &Arc<dyn Shelf>) -> Option<Self> {
+        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        let home = options.home.as_ref().map(real);
+        let path = options.workspace.as_ref()?.canonicalize().ok()?;
+        let secrets = Secrets::new(&[], home.as_deref(), &options.private);
+        let kit = Kit::new(Vec::new(), Root::open(&path, secrets).ok()?, shelf);
+        let host = Arc::new(Host::new(options, path.clone()));
+        Some(Self { path, home, private: options.private.clone(), host, kit: Mutex::new(Arc::new(kit)) })
+    }
+
+    /// Returns the tools for these secrets. A workspace that is gone has none.
+    fn kit(&self, wanted: Vec<String>, shelf: &Arc<dyn Shelf>) -> Option<Arc<Kit>> {
+        let mut last = self.kit.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.secrets != wanted {
+            let secrets = Secrets::new(&wanted, self.home.as_deref(), &self.private);
+            *last = Arc::new(Kit::new(wanted, Root::open(&self.path, secrets).ok()?, shelf));
+        }
+        Some(Arc::clone(&last))
+    }
+}
+
+impl Kit {
+    fn new(secrets: Vec<String>, root: Root, shelf: &Arc<dyn Shelf>) -> Self {
+        let own = Arc::new(root);
+        let (root, shelf) = (|| Arc::clone(&own), || Arc::clone(shelf));
+        let tools = vec![
+            tool(ReadFile(root())),
+            tool(ListFiles(root())),
+            tool(SearchFiles(root())),
+            tool(ApplyPatch(root())),
+            tool(BlobLoadFile { root: root(), shelf: shelf() }),
+            tool(BlobSaveFile { root: root(), shelf: shelf() }),
+        ];
+        Self { secrets, tools, view_image: tool(ViewImage(root())), root: own }
+    }
 }
 
 struct Offer {

@@ -187,14 +187,15 @@ fn check_secrets(before: &Config, after: &Config) -> Result<(), Error> {
     }
 }
 
-/// Refuses a change of what tools may do without being asked for: it is the owner's machine.
+/// Refuses a change of what tools may do without being asked for, and of what they may read: it is the owner's machine.
 fn check_guards(before: &Config, after: &Config) -> Result<(), Error> {
-    let key = match (before.shell == after.shell, before.approvals == after.approvals) {
-        (true, true) => return Ok(()),
-        (false, _) => "shell",
-        (true, false) => "approvals",
-    };
-    Err(Error::ConfigProtected { key: key.to_owned() })
+    let changed = [
+        (before.shell != after.shell, "shell"),
+        (before.approvals != after.approvals, "approvals"),
+        (before.tools.secrets != after.tools.secrets, "tools.secrets"),
+    ];
+    let protect = |(_, key): &(bool, &str)| Err(Error::ConfigProtected { key: (*key).to_owned() });
+    changed.iter().find(|(changed, _)| *changed).map_or(Ok(()), protect)
 }
 
 fn ways(config: &Config) -> Vec<(String, Way)> {

@@ -147,6 +147,10 @@ pub struct ToolsConfig {
     pub tool_timeouts: BTreeMap<String, Span>,
     /// How many tools of one step run at once.
     pub max_concurrent: usize,
+    /// What file tools and sandboxed commands must not read besides the usual: paths that begin with `~/` or `/`, or names
+    /// of files in the workspace, in which `*` stands for any letters. One with `!` before it is no secret. Only the
+    /// owner changes it.
+    pub secrets: Vec<String>,
 }
 
 /// When long conversations are shortened.
@@ -216,6 +220,7 @@ impl Default for ToolsConfig {
             default_timeout: Span(Duration::from_secs(600)),
             tool_timeouts: BTreeMap::new(),
             max_concurrent: 10,
+            secrets: Vec::new(),
         }
     }
 }

@@ -4,6 +4,8 @@
 //! all: one that takes too long is ended with everything it started.
 
 mod command;
+#[cfg(feature = "mcp")]
+mod files;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +19,10 @@ use meerkat_core::{
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+#[cfg(feature = "mcp")]
+pub use files::{HookFiles, HookFilesError, LoadedHooks};
+
+use crate::Error;
 use crate::config::HooksConfig;
 use crate::features;
 use crate::runtime::Shared;
@@ -25,6 +31,8 @@ use crate::session::Emitter;
 /// The hooks that a process has of its own, and those that run in the background.
 #[derive(Default)]
 pub(crate) struct HookHost {
+    #[cfg(feature = "mcp")]
+    files: Option<Arc<HookFiles>>,
     registered: BTreeMap<String, Arc<dyn Hook>>,
     background: TaskTracker,
     running: Arc<AtomicUsize>,
@@ -34,6 +42,24 @@ pub(crate) struct HookHost {
 impl HookHost {
     pub(crate) fn new(registered: BTreeMap<String, Arc<dyn Hook>>) -> Self {
         Self { registered, ..Self::default() }
+    }
+
+    /// Has hooks of files before those of the config.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn with_files(mut self, files: Option<Arc<HookFiles>>) -> Self {
+        self.files = files;
+        self
+    }
+
+    /// Lists the hooks of every run: those of files, then those of the config.
+    pub(crate) fn entries(&self, config: &HooksConfig) -> Result<Vec<HookEntry>, Error> {
+        #[cfg(feature = "mcp")]
+        if let Some(files) = &self.files {
+            let mut entries = files.entries()?;
+            entries.extend(config.entries.iter().cloned());
+            return Ok(entries);
+        }
+        Ok(config.entries.clone())
     }
 
     /// Waits for what runs in the background, and ends what is left when the time is up.

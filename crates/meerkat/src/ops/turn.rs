@@ -125,7 +125,9 @@ pub(super) async fn hooks(runtime: &Runtime, wished: Option<HookOverrides>) -> R
         disable: wished.disable.unwrap_or_default(),
     };
     if runtime.config_access() == ConfigAccess::Client && wishes != HookWishes::default() {
-        check_access(&wishes, &runtime.config().get().await?.config.hooks)?;
+        let mut config = runtime.config().get().await?.config.hooks;
+        config.entries = runtime.hook_entries(&config)?;
+        check_access(&wishes, &config)?;
     }
     Ok(wishes)
 }

@@ -190,6 +190,26 @@ impl ServerFiles {
         })
     }
 
+    /// Says whether the user has trusted a file as it is.
+    pub(crate) fn trusts_file(&self, path: &Path, text: &str) -> Result<bool, ServerFilesError> {
+        Ok(self.book()?.trusts(&disk::real(path), text))
+    }
+
+    /// Trusts a file as it is, and returns its whole path.
+    pub(crate) fn trust_file(&self, path: &Path, text: &str) -> Result<String, ServerFilesError> {
+        let path = disk::real(path);
+        self.note(|book| book.trust(&path, text))?;
+        Ok(path)
+    }
+
+    /// Trusts a file no longer, and returns its path if it was trusted.
+    pub(crate) fn distrust_file(&self, path: &Path) -> Result<Option<String>, ServerFilesError> {
+        let path = disk::real(path);
+        let mut known = false;
+        self.note(|book| known = book.forget(&path))?;
+        Ok(known.then_some(path))
+    }
+
     /// Changes the book of what is trusted.
     fn note(&self, change: impl FnOnce(&mut TrustBook)) -> Result<(), ServerFilesError> {
         let place = self.book.as_deref().ok_or(ServerFilesError::NoPlace("home"))?;

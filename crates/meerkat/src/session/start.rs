@@ -159,7 +159,8 @@ impl Shared {
         wishes: HookWishes,
         emitter: &Arc<Emitter>,
     ) -> Result<Option<Arc<RunHooks>>, Error> {
-        let set = HookSet::new(&config.hooks.entries, wishes.entries, &wishes.disable)
+        let entries = self.hooks.entries(&config.hooks)?;
+        let set = HookSet::new(&entries, wishes.entries, &wishes.disable)
             .map_err(|fault| Error::Hooks(fault.to_string()))?;
         if set == HookSet::default() {
             return Ok(None);

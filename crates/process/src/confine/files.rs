@@ -1,7 +1,7 @@
 //! The rules of Landlock: which files may be used, how, and that nobody outside is signalled.
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset,
@@ -9,8 +9,8 @@ use landlock::{
 };
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 
-use super::grants::{existing, grants};
-use super::{Confinement, Reach};
+use super::grants::grants;
+use super::{Confinement, Found, Reach};
 
 /// What must be there: without it a file could be cut short that may only be read.
 const NEEDED: ABI = ABI::V3;
@@ -26,25 +26,46 @@ pub(super) fn check() -> Result<(), RulesetError> {
 }
 
 /// Restricts the calling thread.
-pub(super) fn restrict(confinement: &Confinement) -> Result<(), RulesetError> {
+///
+/// Every folder can be listed. What is hidden cannot be read, covered or not; within what can be changed, that would
+/// keep anything from being added beside it, so that a cover is enough there.
+pub(super) fn restrict(confinement: &Confinement, found: &Found) -> Result<(), RulesetError> {
     let read = make_bitflags!(AccessFs::{Execute | ReadFile | ReadDir});
     let write = AccessFs::from_all(NEEDED);
-    let mut hidden = existing(&confinement.hidden);
-    let secrets = hidden.clone();
-    // Devices are files too: a disk, the memory, a terminal.
-    hidden.push("/dev".into());
     let mut rules = ruleset(confinement.reach)?;
-    for (bases, hidden, access) in
-        [(&confinement.readable, &hidden, read), (&confinement.writable, &hidden, write)]
-    {
-        for path in bases.iter().flat_map(|base| grants(base, hidden)) {
-            rules = allow(rules, &path, access)?;
+    // Devices are files too: a disk, the memory, a terminal.
+    let mut unread: Vec<_> = found.hidden.iter().chain(&found.bare_files).cloned().collect();
+    unread.push("/dev".into());
+    for base in &confinement.readable {
+        rules = allow(rules, base, AccessFs::ReadDir.into())?;
+        rules = allow_all(rules, &grants(base, &unread), read)?;
+    }
+    for base in &confinement.writable {
+        for part in grants(base, &found.bare) {
+            if found.bare_files.iter().any(|file| file.starts_with(&part)) {
+                // What is made here can be read once it is known not to be the secret: by the next program.
+                rules = allow(rules, &part, write & !make_bitflags!(AccessFs::{Execute | ReadFile}))?;
+                rules = allow_all(rules, &grants(&part, &found.bare_files), read)?;
+            } else {
+                rules = allow(rules, &part, write)?;
+            }
         }
     }
-    for path in DEVICES.iter().flat_map(|device| grants(Path::new(device), &secrets)) {
-        rules = allow(rules, &path, write)?;
+    for device in DEVICES {
+        rules = allow_all(rules, &grants(Path::new(device), &found.bare), write)?;
     }
     rules.restrict_self().map(drop)
+}
+
+fn allow_all(
+    mut rules: RulesetCreated,
+    paths: &[PathBuf],
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    for path in paths {
+        rules = allow(rules, path, access)?;
+    }
+    Ok(rules)
 }
 
 fn ruleset(reach: Reach) -> Result<RulesetCreated, RulesetError> {

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use meerkat::skill::Effect;
-use meerkat::{HookRuntime, Runtime, key_variables};
+use meerkat::{
+    Config, HookEntry, HookRuntime, Runtime, SandboxMode, can_cover, check_confinement, key_variables,
+};
 use serde_json::{Value, json};
 
 use super::{open, print_json, skill};
@@ -55,7 +57,7 @@ pub(super) async fn doctor(scope: &ScopeArgs, json: bool) -> Result<ExitCode, Cl
     match open(scope) {
         Ok(runtime) => {
             findings.push(store(&runtime));
-            findings.extend(config(&runtime).await);
+            findings.extend(config(&runtime, scope).await);
         }
         Err(error) => {
             let fix = "repair or delete the realm (`rkat realm delete`), or choose another with `--realm`";
@@ -113,7 +115,7 @@ fn store(runtime: &Runtime) -> Finding {
     }
 }
 
-async fn config(runtime: &Runtime) -> Vec<Finding> {
+async fn config(runtime: &Runtime, scope: &ScopeArgs) -> Vec<Finding> {
     let current = match runtime.config().get().await {
         Ok(current) => current,
         Err(error) => {
@@ -122,7 +124,25 @@ async fn config(runtime: &Runtime) -> Vec<Finding> {
         }
     };
     let mut findings = vec![Finding::ok("config", format!("generation {} can be read", current.generation))];
-    for hook in current.config.hooks.entries.iter().filter(|hook| hook.enabled) {
+    findings.extend(hooks(&current.config, scope));
+    findings.push(sandbox(&current.config));
+    findings
+}
+
+/// Looks at the hooks of files and of the config.
+fn hooks(config: &Config, scope: &ScopeArgs) -> Vec<Finding> {
+    let loaded = match servers::hook_files(scope).load() {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            let fix = "mend the file; until then nothing is run";
+            return vec![Finding::bad("hooks", Health::Fault, error.to_string(), fix)];
+        }
+    };
+    let told = |notice: &String| {
+        let message = notice.split_once(": ").map_or(notice.as_str(), |(_, message)| message);
+        Finding::bad("hooks", Health::Warning, message, "see `docs/hooks.md`")
+    };
+    let missing = |hook: &HookEntry| {
         let missing = match &hook.runtime {
             HookRuntime::Command { command, .. } if !is_found(command) => {
                 format!("the program `{command}` of the hook `{}` is not there", hook.id)
@@ -130,12 +150,34 @@ async fn config(runtime: &Runtime) -> Vec<Finding> {
             HookRuntime::InProcess { name } => {
                 format!("the hook `{}` is the function `{name}`, which this program does not have", hook.id)
             }
-            HookRuntime::Command { .. } | HookRuntime::Http { .. } => continue,
+            HookRuntime::Command { .. } | HookRuntime::Http { .. } => return None,
         };
-        let fix = "install it, or change `hooks.entries` with `rkat config patch`";
-        findings.push(Finding::bad("hooks", Health::Fault, missing, fix));
+        let fix = "install it, or change the hook where it is written: `rkat config`, or `.rkat/config.toml`";
+        Some(Finding::bad("hooks", Health::Fault, missing, fix))
+    };
+    let all = loaded.entries.iter().chain(&config.hooks.entries).filter(|hook| hook.enabled);
+    loaded.notices.iter().map(told).chain(all.filter_map(missing)).collect()
+}
+
+/// Says how shell commands would be run.
+fn sandbox(config: &Config) -> Finding {
+    if config.shell.sandbox == SandboxMode::Off {
+        let fix = "set `shell.sandbox` to `workspace`";
+        let message = "shell commands run without a sandbox, because `shell.sandbox` is `off`";
+        return Finding::bad("sandbox", Health::Warning, message, fix);
     }
-    findings
+    if let Err(error) = check_confinement() {
+        let health = if config.tools.shell_enabled { Health::Fault } else { Health::Warning };
+        let fix = "use Linux 6.2 or newer with Landlock and seccomp, or set `shell.sandbox` to `off`";
+        return Finding::bad("sandbox", health, format!("shell commands are refused: {error}"), fix);
+    }
+    if env::program().is_some_and(|program| can_cover(&program)) {
+        return Finding::ok("sandbox", "shell commands run in a sandbox, and secrets are covered");
+    }
+    let message = "shell commands run in a sandbox without mounts of its own: what a command makes in a folder that \
+                   holds a secret file can be read by the next command only";
+    let fix = "allow user namespaces, or say with `tools.secrets` what is no secret";
+    Finding::bad("sandbox", Health::Warning, message, fix)
 }
 
 fn is_found(command: &str) -> bool {

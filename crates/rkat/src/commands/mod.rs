@@ -85,6 +85,7 @@ fn open_with(args: &ScopeArgs, servers: Option<Arc<McpServers>>) -> Result<Runti
         secrets: Some(secrets),
         servers,
         tools: tools(args)?,
+        hook_files: Some(Arc::new(servers::hook_files(args))),
         config_access: ConfigAccess::Owner,
         ..RuntimeOptions::default()
     };

@@ -32,12 +32,14 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
     let skills = super::skill::skills(args)?;
     let agents = skills.clone();
     let tools = super::tools(args)?;
+    let hook_files = Arc::new(servers::hook_files(args));
     let runtime_options = move || RuntimeOptions {
         skills: Some(agents.clone()),
         instance: instance.clone(),
         secrets: Some(Arc::clone(&secrets)),
         servers: Some(Arc::clone(&servers)),
         tools: tools.clone(),
+        hook_files: Some(Arc::clone(&hook_files)),
         ..RuntimeOptions::default()
     };
     let host = Host::on_realm(options, runtime_options, |warning| out::say(&format!("warning: {warning}")));

@@ -31,6 +31,7 @@ fn the_config_is_shown_with_its_defaults() {
     workgraph_enabled = false
     default_timeout = "10m"
     max_concurrent = 10
+    secrets = []
 
     [approvals]
     policy = "never"

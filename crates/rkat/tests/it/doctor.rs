@@ -14,7 +14,10 @@ fn checks(report: &Value) -> Vec<String> {
 fn a_healthy_realm_is_said_to_be_so() {
     let report = Rkat::new().args(["doctor", "--json"]).run().json();
     assert_eq!(report["healthy"], true);
-    assert_eq!(checks(&report), ["keys warning", "store ok", "config ok", "servers ok", "skills ok"]);
+    assert_eq!(
+        checks(&report),
+        ["keys warning", "store ok", "config ok", "sandbox ok", "servers ok", "skills ok"]
+    );
 }
 
 #[test]
@@ -32,9 +35,50 @@ fn what_is_wrong_is_said_with_what_to_do_and_without_secrets() {
     let report: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(
         checks(&report),
-        ["keys ok", "store ok", "config ok", "hooks fault", "servers ok", "skills ok"]
+        ["keys ok", "store ok", "config ok", "hooks fault", "sandbox ok", "servers ok", "skills ok"]
     );
     assert_eq!(report["checks"][3]["message"], "the program `no-such-program` of the hook `h` is not there");
+}
+
+/// Answers of `rkat` on kernels that can do less.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_sandbox_that_cannot_be_had_is_told_with_what_to_do() {
+    use meerkat_testkit::{Lacking, on_lesser_kernel};
+    let rkat = Rkat::new();
+    let sandbox = |lacking| {
+        let report = on_lesser_kernel(lacking, || rkat.args(["doctor", "--json"]).run().json());
+        let found = report["checks"].as_array().unwrap().iter().find(|check| check["check"] == "sandbox");
+        let found = found.unwrap();
+        format!("{}: {}\n{}", found["health"], found["message"], found["fix"])
+    };
+    let told = [Lacking::Landlock, Lacking::Seccomp, Lacking::Namespaces].map(sandbox).join("\n\n");
+    insta::assert_snapshot!(told, @r#"
+    "warning": "shell commands are refused: this kernel does not confine programs (Landlock of Linux 6.2 or newer is needed)"
+    "use Linux 6.2 or newer with Landlock and seccomp, or set `shell.sandbox` to `off`"
+
+    "warning": "shell commands are refused: this kernel does not filter system calls (it lacks seccomp)"
+    "use Linux 6.2 or newer with Landlock and seccomp, or set `shell.sandbox` to `off`"
+
+    "warning": "shell commands run in a sandbox without mounts of its own: what a command makes in a folder that holds a secret file can be read by the next command only"
+    "allow user namespaces, or say with `tools.secrets` what is no secret"
+    "#);
+    let call = r#"call shell {"command": "echo ran"}"#;
+    let run = || {
+        let args = ["run", "--tools", "workspace", call];
+        on_lesser_kernel(Lacking::Landlock, || rkat.args(args).run().stdout)
+    };
+    let refused = "commands cannot be run in a sandbox here; the owner of this realm may set `shell.sandbox` to `off`: \
+                   this kernel does not confine programs (Landlock of Linux 6.2";
+    let told = run();
+    assert!(told.contains(refused), "{told}");
+    rkat.args(["config", "patch", "--json", r#"{"shell": {"sandbox": "off"}}"#]).run();
+    let ran = run();
+    assert!(ran.contains("ran\\n") && ran.contains(r#""sandbox":"off""#), "{ran}");
+    insta::assert_snapshot!(sandbox(Lacking::Landlock), @r#"
+    "warning": "shell commands run without a sandbox, because `shell.sandbox` is `off`"
+    "set `shell.sandbox` to `workspace`"
+    "#);
 }
 
 #[test]

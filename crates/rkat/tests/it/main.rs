@@ -20,6 +20,8 @@ mod endings;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
+mod hooks;
+#[cfg(test)]
 mod logins;
 #[cfg(test)]
 mod mcp;

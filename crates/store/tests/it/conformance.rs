@@ -58,6 +58,7 @@ chapters! {
     a_forgotten_session_leaves_nothing
     what_was_remembered_is_found_by_its_words
     interrupts_name_leased_sessions_until_the_lease_ends
+    tasks_keep_their_order_and_are_replaced_by_their_ids
     config_is_compared_and_swapped
     blobs_are_kept_once
     values_of_the_state_keep_their_places
@@ -354,6 +355,33 @@ async fn what_was_remembered_is_found_by_its_words(store: Arc<dyn Store>) {
     assert_eq!(find(&[], None, 9).await, []);
     change(&*store, vec![Change::Forget(session(1))]).await.unwrap();
     assert_eq!(find(&["blue"], None, 9).await, [(session(2), "another blue key".to_owned())]);
+}
+
+async fn tasks_keep_their_order_and_are_replaced_by_their_ids(store: Arc<dyn Store>) {
+    let put = |number, id: &str, task: &str| Change::PutTask {
+        session: session(number),
+        id: id.to_owned(),
+        task: task.as_bytes().to_vec(),
+    };
+    let tasks = async |number| {
+        let found = store.tasks(session(number)).await.unwrap();
+        found.into_iter().map(|task| String::from_utf8(task).unwrap()).collect::<Vec<_>>()
+    };
+    change(&*store, vec![create(1), create(2), put(1, "b", "one"), put(2, "b", "other")]).await.unwrap();
+    assert_eq!(tasks(3).await, Vec::<String>::new());
+    change(&*store, vec![put(1, "a", "two"), put(1, "c", "three")]).await.unwrap();
+    change(&*store, vec![put(1, "b", "one again"), put(1, "B", "four"), put(1, "", "\0")]).await.unwrap();
+    assert_eq!(tasks(1).await, ["one again", "two", "three", "four", "\0"]);
+    assert_eq!(tasks(2).await, ["other"], "ids are a session's own");
+    let missing = change(&*store, vec![put(1, "a", "lost"), put(3, "a", "x")]).await;
+    assert!(matches!(missing, Err(Error::SessionNotFound(id)) if id == session(3)));
+    assert_eq!(tasks(1).await[1], "two", "all or nothing");
+    change(&*store, vec![Change::Archive { session: session(1), at: at(9) }]).await.unwrap();
+    assert_eq!(tasks(1).await.len(), 5, "an archived session keeps them");
+    change(&*store, vec![Change::Forget(session(1))]).await.unwrap();
+    assert_eq!((tasks(1).await, tasks(2).await), (Vec::new(), vec!["other".to_owned()]));
+    change(&*store, vec![create(1)]).await.unwrap();
+    assert_eq!(tasks(1).await, Vec::<String>::new(), "what was forgotten does not come back");
 }
 
 async fn interrupts_name_leased_sessions_until_the_lease_ends(store: Arc<dyn Store>) {

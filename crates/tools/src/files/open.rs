@@ -1,8 +1,8 @@
 //! Opening a file so that no step of its path leaves a folder.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
@@ -25,6 +25,11 @@ pub(super) fn open_beneath(folder: impl AsFd, path: &Path, flags: OFlags) -> Res
         }
     }
     step_by_step(folder, path, flags)
+}
+
+/// Says where an open file lies, links resolved, where the system tells.
+pub(super) fn real_path(file: &OwnedFd) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
 }
 
 /// Opens one folder after the other, and follows no link.

@@ -10,14 +10,16 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat};
 
-use super::open::open_beneath;
+use super::open::{open_beneath, real_path};
 use crate::Error;
+use crate::secrets::Secrets;
 
 /// The workspace.
 #[derive(Debug)]
 pub(crate) struct Root {
     folder: OwnedFd,
     path: PathBuf,
+    secrets: Secrets,
 }
 
 /// A path in the workspace, relative to it and without steps up.
@@ -36,15 +38,23 @@ pub(crate) enum PathError {
     /// It names the workspace itself.
     #[error("`{0}` is the workspace itself; name a file in it")]
     Whole(String),
+    /// It holds secrets.
+    #[error("`{0}` holds secrets and is not read; whoever owns this realm can allow it with `tools.secrets`")]
+    Secret(String),
 }
 
 impl Root {
     /// Opens the folder.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path, secrets: Secrets) -> io::Result<Self> {
         let path = path.canonicalize()?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(CWD, &path, flags, Mode::empty())?;
-        Ok(Self { folder, path })
+        Ok(Self { folder, path, secrets })
+    }
+
+    /// What is not read.
+    pub(crate) const fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Where the folder is.
@@ -85,9 +95,13 @@ impl Root {
         open_beneath(&self.folder, path, flags).map_err(|error| place.refused(error))
     }
 
-    /// Opens a file to read it. A pipe or a device is none.
+    /// Opens a file to read it. A pipe or a device is none, and what holds secrets is not opened.
     pub(crate) fn open_file(&self, place: &Place) -> Result<(File, u64), Error> {
         let file = self.open_at(place, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let real = real_path(&file).unwrap_or_else(|| self.path.join(&place.0));
+        if self.secrets.hold(&real, &self.path) {
+            return Err(PathError::Secret(place.shown()).into());
+        }
         let stat = fstat(&file).map_err(|error| place.refused(error))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok((File::from(file), u64::try_from(stat.st_size).unwrap_or(0))),

@@ -198,6 +198,12 @@ impl Reader<'_> {
         let mut word = Word { text: String::new(), kind: WordKind::Plain };
         let mut begun = false;
         while let Some(letter) = self.rest.peek().copied() {
+            if self.empty_braces() {
+                // They stay as they are; `find` and `xargs` put something in their place.
+                word = Word { text: word.text + "{}", kind: WordKind::Pattern };
+                begun = true;
+                continue;
+            }
             match letter {
                 ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' => break,
                 '(' | ')' => return Err(Unclear::Structure),
@@ -230,6 +236,16 @@ impl Reader<'_> {
             begun = true;
         }
         if begun { Ok(word) } else { Err(Unclear::Incomplete) }
+    }
+
+    /// Takes `{}`, which stands for nothing else.
+    fn empty_braces(&mut self) -> bool {
+        let mut ahead = self.rest.clone();
+        let found = ahead.next() == Some('{') && ahead.next() == Some('}');
+        if found {
+            self.rest = ahead;
+        }
+        found
     }
 
     fn is_first(&self) -> bool {

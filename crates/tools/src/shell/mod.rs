@@ -8,6 +8,7 @@ mod command;
 mod job_cancel;
 mod job_status;
 mod jobs;
+mod launch;
 mod list_jobs;
 mod policy;
 mod process;

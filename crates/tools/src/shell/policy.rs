@@ -1,6 +1,7 @@
 //! Which commands may be run: patterns of words, matched against every command that a line runs.
 
 use super::command::{Simple, Unclear, Word, WordKind, parse};
+use super::launch::{Launch, launch};
 
 /// Which commands may be run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,59 +28,88 @@ pub(crate) enum PolicyError {
     #[error("`{0}` is denied here")]
     Denied(String),
     /// A command in it runs others, which cannot be seen.
-    #[error("`{0}` runs other commands, and some are denied here")]
-    Launcher(String),
+    #[error(
+        "what `{0}` runs cannot be seen, and some commands are denied here; run the command itself, or ask the owner for \
+         an allow list (`shell.security_mode`)"
+    )]
+    Unseen(String),
+    /// Under an allow list, the same must be allowed by its name.
+    #[error("what `{0}` runs cannot be seen, and no pattern that is allowed here names it")]
+    Unnamed(String),
+    /// Commands are hidden in too many others.
+    #[error("a command that runs a command that runs a command, and so on, is not judged")]
+    TooDeep,
     /// It writes or reads a file by redirection.
     #[error("redirection to `{0}` is not allowed where commands are restricted")]
     Redirection(String),
 }
 
-/// Programs whose arguments or input are themselves commands.
-const LAUNCHERS: [&str; 44] = [
-    ".", "ash", "at", "awk", "bash", "batch", "builtin", "busybox", "chroot", "command", "csh", "dash",
-    "doas", "env", "eval", "exec", "expect", "find", "fish", "flock", "gawk", "ionice", "ksh", "make",
-    "mawk", "nice", "nohup", "nu", "parallel", "perl", "script", "setsid", "sh", "source", "ssh", "stdbuf",
-    "strace", "su", "sudo", "taskset", "tcsh", "timeout", "xargs", "zsh",
-];
+/// How many commands may run one another.
+const MAX_DEPTH: usize = 16;
 
 impl Policy {
     /// Says whether a line may be run.
     pub(super) fn check(&self, line: &str) -> Result<(), PolicyError> {
-        match self {
-            Self::Any => Ok(()),
-            Self::Allow(patterns) => parse(line)?.iter().try_for_each(|command| allowed(patterns, command)),
-            Self::Deny(patterns) if patterns.is_empty() => Ok(()),
-            Self::Deny(patterns) => parse(line)?.iter().try_for_each(|command| not_denied(patterns, command)),
+        let judge = match self {
+            Self::Any => return Ok(()),
+            Self::Deny(patterns) if patterns.is_empty() => return Ok(()),
+            Self::Allow(_) => allowed,
+            Self::Deny(_) => not_denied,
+        };
+        let (Self::Allow(patterns) | Self::Deny(patterns)) = self else { return Ok(()) };
+        parse(line)?.iter().try_for_each(|command| judge(patterns, command, MAX_DEPTH))
+    }
+}
+
+/// What a wrapper runs is looked at in place of the wrapper, or besides it where it does something by itself.
+fn allowed(patterns: &[String], command: &Simple, depth: usize) -> Result<(), PolicyError> {
+    if let Some(file) = command.files.first() {
+        return Err(PolicyError::Redirection(file.text.clone()));
+    }
+    let depth = depth.checked_sub(1).ok_or(PolicyError::TooDeep)?;
+    // A name must be that of a program on the search path: any file can be called like one.
+    let fits = |pattern: &&String| matches(pattern, command, glob);
+    // Without a star, the owner has spelled out what is run.
+    if patterns.iter().filter(fits).any(|pattern| !pattern.contains('*')) {
+        return Ok(());
+    }
+    let own = || {
+        let fits = patterns.iter().any(|pattern| fits(&pattern));
+        if fits { Ok(()) } else { Err(PolicyError::NotAllowed(command.shown())) }
+    };
+    let all = |inner: &[Simple]| inner.iter().try_for_each(|command| allowed(patterns, command, depth));
+    match launch(command)? {
+        Launch::Nothing => own(),
+        Launch::Only(inner) => all(&inner),
+        Launch::Also(inner) => own().and_then(|()| all(&inner)),
+        Launch::Unseen => {
+            let names = |pattern: &&String| !pattern.split_whitespace().next().unwrap_or("*").contains('*');
+            let named = patterns.iter().filter(fits).any(|pattern| names(&pattern));
+            if named { Ok(()) } else { own().and(Err(PolicyError::Unnamed(command.name()))) }
         }
     }
 }
 
-fn allowed(patterns: &[String], command: &Simple) -> Result<(), PolicyError> {
-    if let Some(file) = command.files.first() {
-        return Err(PolicyError::Redirection(file.text.clone()));
-    }
-    // A name must be that of a program on the search path: any file can be called like one.
-    let fits = |pattern: &String| matches(pattern, command, glob);
-    if patterns.iter().any(fits) { Ok(()) } else { Err(PolicyError::NotAllowed(command.shown())) }
-}
-
-fn not_denied(patterns: &[String], command: &Simple) -> Result<(), PolicyError> {
-    let name = command.words.first().map_or("", |word| base(&word.text));
+fn not_denied(patterns: &[String], command: &Simple, depth: usize) -> Result<(), PolicyError> {
+    let depth = depth.checked_sub(1).ok_or(PolicyError::TooDeep)?;
     let by_any_path = |wanted: &str, name: &str| glob(wanted, name) || glob(base(wanted), base(name));
     if patterns.iter().any(|pattern| matches(pattern, command, by_any_path)) {
         return Err(PolicyError::Denied(command.shown()));
     }
-    if LAUNCHERS.contains(&name) {
-        return Err(PolicyError::Launcher(name.to_owned()));
+    let all = |inner: &[Simple]| inner.iter().try_for_each(|command| not_denied(patterns, command, depth));
+    match launch(command)? {
+        Launch::Nothing => {}
+        Launch::Only(inner) | Launch::Also(inner) => all(&inner)?,
+        Launch::Unseen => return Err(PolicyError::Unseen(command.name())),
     }
-    match command
-        .words
-        .iter()
-        .find(|word| word.kind == WordKind::Pattern && word.text != "[" && word.text != "]")
-    {
-        Some(_) => Err(Unclear::Expansion.into()),
-        None => Ok(()),
+    // What the shell makes of a word may be what is denied, where the program is one of which something is.
+    let is_pattern = |word: &Word| word.kind == WordKind::Pattern && word.text != "[" && word.text != "]";
+    let programs = patterns.iter().filter_map(|pattern| pattern.split_whitespace().next());
+    let name = command.words.first().map_or("", |word| &word.text);
+    if command.words.iter().any(is_pattern) && programs.into_iter().any(|wanted| by_any_path(wanted, name)) {
+        return Err(Unclear::Expansion.into());
     }
+    Ok(())
 }
 
 fn base(path: &str) -> &str {
@@ -127,6 +157,10 @@ fn glob_tail(pattern: &str, text: &str) -> bool {
 }
 
 impl Simple {
+    fn name(&self) -> String {
+        self.words.first().map_or("", |word| base(&word.text)).to_owned()
+    }
+
     fn shown(&self) -> String {
         let words: Vec<_> = self.words.iter().map(|word| word.text.as_str()).collect();
         words.join(" ").chars().take(200).collect()

@@ -6,14 +6,18 @@ use std::process::Stdio;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use meerkat_process::{DEFAULT_PATH, Ending, Input, Supervision, check_confinement, harmless};
+use meerkat_process::{
+    DEFAULT_PATH, Ending, Hiding, Input, Supervision, can_cover, check_confinement, harmless,
+};
 use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::capture::Capture;
 use super::sandbox::Places;
 use super::{Policy, Sandbox, ShellError, ShellOptions};
+use crate::secrets::Secrets;
 
 /// How long a supervisor may take to end a command: it asks, waits, and kills.
 const ENDING: Duration = Duration::from_secs(8);
@@ -49,6 +53,14 @@ pub(crate) struct Host {
     supervisor: Option<PathBuf>,
     places: Places,
     confinable: OnceLock<bool>,
+    hiding: OnceCell<Hiding>,
+}
+
+/// How one command is run.
+pub(super) struct Terms<'a> {
+    pub(super) options: &'a ShellOptions,
+    pub(super) secrets: &'a Secrets,
+    pub(super) limit: Duration,
 }
 
 /// How a command ended.
@@ -76,13 +88,8 @@ impl Host {
         let temporary = options.temporary.clone().unwrap_or_else(|| "/tmp".into());
         environment.insert("TMPDIR".to_owned(), temporary.display().to_string());
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let places = Places {
-            workspace,
-            temporary: real(&temporary),
-            home: options.home.as_deref().map(real),
-            private: options.private.clone(),
-        };
-        Self { environment, supervisor: options.supervisor.clone(), places, confinable: OnceLock::new() }
+        let places = Places { workspace, temporary: real(&temporary) };
+        Self { environment, supervisor: options.supervisor.clone(), places, ..Self::default() }
     }
 
     /// Checks a command before anything is started.
@@ -97,6 +104,16 @@ impl Host {
             check_confinement().map_err(ShellError::NoSandbox)?;
         }
         Ok(shell)
+    }
+
+    /// Finds out, once, how secrets can be hidden here.
+    async fn hiding(&self) -> Hiding {
+        let find = async || {
+            let Some(supervisor) = self.supervisor.clone() else { return Hiding::Rules };
+            let tried = tokio::task::spawn_blocking(move || can_cover(&supervisor)).await;
+            if tried.unwrap_or(false) { Hiding::Mounts } else { Hiding::Rules }
+        };
+        *self.hiding.get_or_init(find).await
     }
 
     fn shell(&self, program: Option<&str>) -> Result<PathBuf, ShellError> {
@@ -118,14 +135,15 @@ impl Host {
         &self,
         line: &str,
         folder: &Path,
-        (options, limit): (&ShellOptions, Duration),
+        Terms { options, secrets, limit }: Terms<'_>,
         cancelled: impl Future<Output = ()> + Send,
     ) -> Result<Ended, ShellError> {
         let shell = self.check(line, options)?;
+        let hiding = if options.sandbox == Sandbox::Off { Hiding::Rules } else { self.hiding().await };
         let supervision = Supervision {
             input: Input::Nothing,
             ending: Ending::Prompt,
-            confinement: options.sandbox.confinement(&self.places),
+            confinement: options.sandbox.confinement(&self.places, secrets, hiding),
         };
         let started = Instant::now();
         let mut running = self.start(&shell, line, folder, &supervision)?;

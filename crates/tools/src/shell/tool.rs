@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::jobs::{Jobs, State};
-use super::process::{End, Ended, Host};
-use super::{ShellOptions, process};
+use super::process::{End, Ended, Host, Terms};
+use super::{Sandbox, ShellOptions, process};
 use crate::Error;
 use crate::builtin::{Builtin, json};
 use crate::files::Root;
@@ -51,6 +51,9 @@ struct Reply {
     duration_secs: f64,
     stdout_lossy: bool,
     stderr_lossy: bool,
+    /// Said where there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sandbox: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -78,7 +81,8 @@ impl Builtin for Shell {
             return self.begin(session, arguments.command, folder, limit);
         }
         let never = std::future::pending();
-        let ended = self.host.run(&arguments.command, &folder, (&self.options, limit), never).await?;
+        let terms = Terms { options: &self.options, secrets: self.root.secrets(), limit };
+        let ended = self.host.run(&arguments.command, &folder, terms, never).await?;
         json(&self.reply(ended).await)
     }
 }
@@ -95,6 +99,7 @@ impl Shell {
             stderr: stderr.text,
             stdout_lossy: stdout.lossy,
             stderr_lossy: stderr.lossy,
+            sandbox: (self.options.sandbox == Sandbox::Off).then_some("off"),
         }
     }
 
@@ -106,10 +111,12 @@ impl Shell {
         limit: Duration,
     ) -> Result<ToolOutput, Error> {
         let (host, shelf, options) = (Arc::clone(&self.host), Arc::clone(&self.shelf), self.options.clone());
+        let root = Arc::clone(&self.root);
         let about = (folder.display().to_string(), limit.as_secs());
         let record = self.jobs.start(session, command, about, |record| async move {
             let cancelled = record.cancel.notified();
-            let ended = host.run(&record.command, &folder, (&options, limit), cancelled).await;
+            let terms = Terms { options: &options, secrets: root.secrets(), limit };
+            let ended = host.run(&record.command, &folder, terms, cancelled).await;
             record.finish(State::of(ended, &*shelf).await);
         })?;
         json(&Begun {

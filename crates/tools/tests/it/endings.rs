@@ -1,16 +1,16 @@
 //! What a command leaves running.
 
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use meerkat_tools::{Sandbox, ShellOptions};
 use serde_json::json;
 
-use crate::support::{World, supervisor};
+use crate::support::{World, free, supervisor};
 
 fn world() -> World {
-    World::with_shell(ShellOptions { sandbox: Sandbox::Off, ..ShellOptions::default() })
+    World::with_shell(free())
 }
 
 /// A number of seconds by which a process is known.
@@ -38,11 +38,22 @@ fn none_left(marker: &str) {
 
 #[tokio::test]
 async fn a_daemon_ends_with_its_command() {
-    let (world, marker) = (world(), marker());
-    let reply = world
-        .shell(&format!("setsid sleep {marker} > /dev/null 2>&1 & (nohup sleep {marker} &) ; echo done"))
-        .await;
+    let marker = marker();
+    let command = format!("setsid sleep {marker} > /dev/null 2>&1 & (nohup sleep {marker} &) ; echo done");
+    let reply = world().shell(&command).await;
     assert_eq!(reply["exit_code"], 0, "{reply}");
+    none_left(&marker);
+}
+
+/// The same attempt where nobody supervises it, so that it is seen to leave something behind.
+#[test]
+fn a_daemon_outlives_a_command_that_nobody_supervises() {
+    let marker = marker();
+    let command = format!("setsid sleep {marker} > /dev/null 2>&1 & echo $!; kill -0 $!");
+    let done = Command::new("sh").args(["-c", &command]).output().unwrap();
+    let pid = String::from_utf8(done.stdout).unwrap();
+    assert!(done.status.success() && Path::new("/proc").join(pid.trim()).exists());
+    Command::new("kill").args(["-9", pid.trim()]).status().unwrap();
     none_left(&marker);
 }
 

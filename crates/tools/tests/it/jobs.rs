@@ -1,13 +1,12 @@
 //! Commands in the background.
 
 use meerkat_core::{FinishedJob, JobStatus};
-use meerkat_tools::{Sandbox, ShellOptions};
 use serde_json::{Value, json};
 
-use crate::support::World;
+use crate::support::{World, free};
 
 fn world() -> World {
-    World::with_shell(ShellOptions { sandbox: Sandbox::Off, ..ShellOptions::default() })
+    World::with_shell(free())
 }
 
 async fn begin(world: &World, command: &str) -> String {

@@ -13,6 +13,9 @@ mod jobs;
 #[cfg(test)]
 mod patches;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
+mod secrets;
+#[cfg(test)]
 mod shell;
 #[cfg(test)]
 mod support;

@@ -1,13 +1,9 @@
 //! What a command is given, what comes back, and which are run at all.
 
-use meerkat_tools::{Policy, Sandbox, ShellOptions};
+use meerkat_tools::{Policy, ShellOptions};
 use serde_json::json;
 
-use crate::support::World;
-
-fn free() -> ShellOptions {
-    ShellOptions { sandbox: Sandbox::Off, ..ShellOptions::default() }
-}
+use crate::support::{World, free};
 
 #[tokio::test]
 async fn a_command_gets_no_secret_of_the_environment() {
@@ -23,7 +19,7 @@ async fn an_exit_code_is_no_failure() {
         reply,
         json!({
             "exit_code": 7, "stdout": "out\n", "stderr": "err\n", "timed_out": false, "duration_secs": 0,
-            "stdout_lossy": false, "stderr_lossy": false,
+            "stdout_lossy": false, "stderr_lossy": false, "sandbox": "off",
         })
     );
 }

@@ -9,7 +9,7 @@ use meerkat_core::{
     BlobId, BoxFuture, Clock, Content, Invocation, RunId, SessionId, Timestamp, ToolCall, ToolOutput,
     ToolSource,
 };
-use meerkat_tools::{Shelf, ShelfError, ShellOptions, StoredBlob, Toolbox, ToolboxOptions, Wanted};
+use meerkat_tools::{Sandbox, Shelf, ShelfError, ShellOptions, StoredBlob, Toolbox, ToolboxOptions, Wanted};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -88,15 +88,16 @@ pub(crate) struct World {
 impl World {
     /// Tools without a shell.
     pub(crate) fn new() -> Self {
-        Self::with(Wanted { images: true, shell: None })
+        Self::with(Wanted { images: true, ..Wanted::default() })
     }
 
     /// Tools with a shell.
     pub(crate) fn with_shell(options: ShellOptions) -> Self {
-        Self::with(Wanted { images: true, shell: Some(options) })
+        Self::with(Wanted { images: true, shell: Some(options), ..Wanted::default() })
     }
 
-    fn with(wanted: Wanted) -> Self {
+    /// Tools as they are wanted.
+    pub(crate) fn with(wanted: Wanted) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let path = |name: &str| scratch.path().join(name);
         for folder in ["work", "home/.ssh", "home/other", "temp", "realms"] {
@@ -128,6 +129,14 @@ impl World {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.scratch.path().canonicalize().unwrap().join(name)
+    }
+
+    /// The same world, with other secrets.
+    pub(crate) fn again(self, secrets: &[&str]) -> Self {
+        let secrets = secrets.iter().map(|secret| (*secret).to_owned()).collect();
+        let wanted = Wanted { images: true, shell: Some(ShellOptions::default()), secrets };
+        let source = self.toolbox.source(self.session, wanted);
+        Self { source, ..self }
     }
 
     pub(crate) fn source(&self) -> &dyn ToolSource {
@@ -204,6 +213,11 @@ pub(crate) fn supervisor() -> PathBuf {
     let program = test.parent().unwrap().parent().unwrap().join("examples/shell_host");
     assert!(program.exists(), "build it first: cargo build -p meerkat-tools --examples");
     program
+}
+
+/// A shell without a sandbox.
+pub(crate) fn free() -> ShellOptions {
+    ShellOptions { sandbox: Sandbox::Off, ..ShellOptions::default() }
 }
 
 /// Says whether this machine can run the tests of the sandbox, and says so out loud when it cannot.

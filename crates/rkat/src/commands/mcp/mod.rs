@@ -39,6 +39,9 @@ pub(super) fn trust(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
     if let Some(path) = files.trust_project()? {
         out::line(&format!("{path} is trusted as it is; after a change, trust it again"));
     }
+    if let Some(path) = servers::hook_files(scope).trust_project()? {
+        out::line(&format!("{path} is trusted as it is: its hooks are used; after a change, trust it again"));
+    }
     let folder = files.trust_folder()?;
     out::line(&format!("{folder} is trusted: its skills are no longer marked"));
     Ok(ExitCode::SUCCESS)
@@ -46,7 +49,8 @@ pub(super) fn trust(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
 
 /// Takes the trust in the project back.
 pub(super) fn distrust(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
-    let forgotten = servers::files(scope).distrust()?;
+    let mut forgotten = servers::files(scope).distrust()?;
+    forgotten.extend(servers::hook_files(scope).distrust_project()?);
     for path in &forgotten {
         out::line(&format!("{path} is no longer trusted"));
     }

@@ -103,6 +103,120 @@ fn a_denied_command_cannot_be_disguised() {
     }
 }
 
+/// What a line comes to where `rm` is denied, and where only `git` and `find` with anything are allowed.
+#[test]
+fn what_runs_other_commands_is_looked_through() {
+    let table = [
+        // Wrappers.
+        ("env X=1 rm a", "denied", "`env X=1 rm a` is not allowed"),
+        ("env -i rm a", "denied", "`env -i rm a` is not allowed"),
+        ("env -S 'rm a'", "unseen env", "`env -S rm a` is not allowed"),
+        ("nice rm a", "denied", "`rm a` is not allowed"),
+        ("nice -n 5 rm a", "denied", "`rm a` is not allowed"),
+        ("nice -5 git log", "fine", "fine"),
+        ("nice --weird 5 rm a", "unseen nice", "`nice --weird 5 rm a` is not allowed"),
+        ("nohup rm a", "denied", "`rm a` is not allowed"),
+        ("timeout 5 rm a", "denied", "`rm a` is not allowed"),
+        ("timeout -k 1 5 /bin/rm a", "denied", "`/bin/rm a` is not allowed"),
+        ("timeout 5 git log", "fine", "fine"),
+        ("xargs rm", "denied", "`rm *` is not allowed"),
+        ("xargs -n 1 -I {} rm {}", "denied", "`rm {} *` is not allowed"),
+        ("xargs git log", "fine", "fine"),
+        ("find . -exec rm {} +", "denied", "`rm {}` is not allowed"),
+        ("find . -name a -exec git log {} \\; -execdir rm b \\;", "denied", "`rm b` is not allowed"),
+        ("find . -name a", "fine", "fine"),
+        ("busybox rm a", "denied", "`rm a` is not allowed"),
+        ("busybox sh -c 'rm a'", "denied", "`rm a` is not allowed"),
+        ("sudo rm a", "denied", "`sudo rm a` is not allowed"),
+        ("sudo -u ada git log", "fine", "`sudo -u ada git log` is not allowed"),
+        ("exec rm a", "denied", "`rm a` is not allowed"),
+        ("command rm a", "denied", "`rm a` is not allowed"),
+        ("command git log", "fine", "fine"),
+        ("builtin command rm a", "denied", "`rm a` is not allowed"),
+        ("eval 'git log; rm a'", "denied", "`rm a` is not allowed"),
+        ("eval eval git log", "fine", "fine"),
+        ("source x", "unseen source", "`source x` is not allowed"),
+        // Shells.
+        ("sh -c 'rm a'", "denied", "`rm a` is not allowed"),
+        ("sh -c 'git log'", "fine", "fine"),
+        ("bash -ec \"nice sh -c 'rm a'\"", "denied", "`rm a` is not allowed"),
+        ("sh -c 'git log > x'", "fine", "redirection"),
+        ("sh -c '`rm a`'", "unclear", "unclear"),
+        ("sh x.sh", "unseen sh", "`sh x.sh` is not allowed"),
+        ("echo x | sh", "unseen sh", "`echo x` is not allowed"),
+        ("sh << end\nrm a\nend", "unclear", "unclear"),
+        ("bash --rcfile x -c ls", "unseen bash", "`bash --rcfile x -c ls` is not allowed"),
+        // Interpreters.
+        ("python -c 'x'", "unseen python", "`python -c x` is not allowed"),
+        ("python3.12 -Ic 'x'", "unseen python3.12", "`python3.12 -Ic x` is not allowed"),
+        ("python3 -W ignore -c x", "unseen python3", "`python3 -W ignore -c x` is not allowed"),
+        ("echo x | python3 -", "unseen python3", "`echo x` is not allowed"),
+        ("python3", "unseen python3", "`python3` is not allowed"),
+        ("python3 x.py", "fine", "`python3 x.py` is not allowed"),
+        ("python3 --version", "fine", "`python3 --version` is not allowed"),
+        ("perl -e x", "unseen perl", "`perl -e x` is not allowed"),
+        ("perl -lane x", "unseen perl", "`perl -lane x` is not allowed"),
+        ("node -e x", "unseen node", "`node -e x` is not allowed"),
+        ("nodejs --eval=x", "unseen nodejs", "`nodejs --eval=x` is not allowed"),
+        ("ruby -e x", "unseen ruby", "`ruby -e x` is not allowed"),
+        ("awk 'BEGIN { system(\"rm a\") }'", "unseen awk", "not allowed"),
+        ("awk '{ print | \"rm a\" }'", "unseen awk", "not allowed"),
+        ("awk '{ print $1 }' x", "fine", "not allowed"),
+        ("awk -f x", "unseen awk", "`awk -f x` is not allowed"),
+        // Words that become others matter only where something is denied of the program.
+        ("ls *.rs", "fine", "`ls *.rs` is not allowed"),
+        ("rmdir *", "fine", "`rmdir *` is not allowed"),
+    ];
+    for (line, under_deny, under_allow) in table {
+        let deny = said(&Policy::Deny(vec!["rm *".to_owned()]), line);
+        let allow = said(&Policy::Allow(vec!["git *".to_owned(), "find *".to_owned()]), line);
+        assert!(deny == under_deny, "{line}: {deny} under a deny list");
+        assert!(allow.contains(under_allow), "{line}: {allow} under an allow list");
+    }
+}
+
+fn said(policy: &Policy, line: &str) -> String {
+    match policy.check(line) {
+        Ok(()) => "fine".to_owned(),
+        Err(PolicyError::Denied(_)) => "denied".to_owned(),
+        Err(PolicyError::Unseen(name)) => format!("unseen {name}"),
+        Err(PolicyError::Unnamed(name)) => format!("unnamed {name}"),
+        Err(PolicyError::NotAllowed(command)) => format!("`{command}` is not allowed"),
+        Err(PolicyError::Redirection(_)) => "redirection".to_owned(),
+        Err(PolicyError::Unclear(_)) => "unclear".to_owned(),
+        Err(PolicyError::TooDeep) => "too deep".to_owned(),
+    }
+}
+
+#[test]
+fn what_cannot_be_seen_is_allowed_by_its_name_only() {
+    let table = [
+        (["python3 *", ""], "python3 -c x", "fine"),
+        (["python3 *", ""], "nice python3 -c x", "fine"),
+        (["* *", ""], "ls", "fine"),
+        (["* *", ""], "python3 -c x", "unnamed python3"),
+        (["py* *", ""], "python3 -c x", "unnamed python3"),
+        (["sh *", ""], "sh x.sh", "fine"),
+        (["sh *", ""], "sh -c 'rm a'", "`rm a` is not allowed"),
+        (["sudo *", "git *"], "sudo git log", "fine"),
+        (["sudo *", "git *"], "sudo rm a", "`rm a` is not allowed"),
+        (["xargs *", "cat x"], "xargs cat", "`cat *` is not allowed"),
+        (["timeout 5 make", ""], "timeout 5 make", "fine"),
+        (["timeout 5 make", ""], "timeout 6 make", "`make` is not allowed"),
+    ];
+    for (patterns, line, expected) in table {
+        let policy = Policy::Allow(patterns.iter().map(|pattern| (*pattern).to_owned()).collect());
+        let told = said(&policy, line);
+        assert!(told == expected, "{line} with {patterns:?}: {told}");
+    }
+}
+
+#[test]
+fn commands_in_commands_have_an_end() {
+    let deep = "nice ".repeat(100_000) + "rm a";
+    assert_eq!(said(&Policy::Deny(vec!["rm *".to_owned()]), &deep), "too deep");
+}
+
 #[test]
 fn patterns_are_words() {
     assert!(allow(&["cargo test"], "cargo test"));

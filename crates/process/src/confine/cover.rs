@@ -1,0 +1,109 @@
+//! Covering secrets: an empty file or folder is mounted over each, in a view of the file system that only the program
+//! has. A folder that holds a secret can then be used like any other.
+//!
+//! Not every system lets a process have a view of its own. Where one does not, the rules of Landlock do what they can.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, mount_remount, unmount,
+};
+use rustix::process::{getgid, getuid};
+use rustix::thread::UnshareFlags;
+
+/// Where the empty ones are made; it is itself again when they are in their places.
+const WORKSHOP: &str = "/dev";
+
+/// Gives this process a view of the file system of its own. It must have one thread.
+pub(super) fn own_view() -> io::Result<()> {
+    if unshare(UnshareFlags::NEWNS).is_err() {
+        let (user, group) = (getuid().as_raw(), getgid().as_raw());
+        // Root that may not do this does not gain by becoming root of less.
+        if user == 0 {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
+        fs::write("/proc/self/setgroups", "deny")?;
+        fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+        fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
+    }
+    // What is mounted here is not to be seen elsewhere.
+    Ok(mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?)
+}
+
+#[expect(deprecated, reason = "its successor is about tables of open files, which stay shared here")]
+fn unshare(what: UnshareFlags) -> rustix::io::Result<()> {
+    rustix::thread::unshare(what)
+}
+
+/// Covers files and folders, and returns those that could not be.
+pub(super) fn cover(places: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
+    let targets: Vec<_> = places.iter().map(|place| (place, Target::open(place))).collect();
+    let workshop = Workshop::open()?;
+    let mut bare = Vec::new();
+    for (place, target) in targets {
+        if target.is_none_or(|target| target.cover().is_err()) {
+            bare.push(place.clone());
+        }
+    }
+    workshop.close()?;
+    Ok(bare)
+}
+
+/// What is covered, held open so that it is found whatever is mounted meanwhile.
+struct Target {
+    held: OwnedFd,
+    cover: &'static str,
+}
+
+impl Target {
+    fn open(place: &Path) -> Option<Self> {
+        // What is there is made by the kernel, and some of it cannot be covered.
+        if place.starts_with("/proc") || place.starts_with("/sys") {
+            return None;
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let held = openat(CWD, place, flags, Mode::empty()).ok()?;
+        let cover = match FileType::from_raw_mode(fstat(&held).ok()?.st_mode) {
+            FileType::Directory => "folder",
+            FileType::Symlink => return None,
+            _ => "file",
+        };
+        Some(Self { held, cover })
+    }
+
+    fn cover(&self) -> rustix::io::Result<()> {
+        let place = format!("/proc/self/fd/{}", self.held.as_raw_fd());
+        mount_bind(Path::new(WORKSHOP).join(self.cover), place)
+    }
+}
+
+/// A file and a folder with nothing in them, which nobody may use.
+struct Workshop;
+
+impl Workshop {
+    fn open() -> io::Result<Self> {
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        mount("rkat", WORKSHOP, "tmpfs", flags, c"mode=755,size=4k,nr_inodes=8")?;
+        let (file, folder) = (Path::new(WORKSHOP).join("file"), Path::new(WORKSHOP).join("folder"));
+        File::create(&file)?;
+        fs::create_dir(&folder)?;
+        for made in [&file, &folder] {
+            fs::set_permissions(made, fs::Permissions::from_mode(0o000))?;
+        }
+        mount_remount(WORKSHOP, flags | MountFlags::RDONLY, c"")?;
+        Ok(Self)
+    }
+
+    fn close(self) -> io::Result<()> {
+        Ok(unmount(WORKSHOP, UnmountFlags::DETACH)?)
+    }
+}

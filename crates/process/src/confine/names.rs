@@ -1,0 +1,124 @@
+//! Files that are secret by their name, wherever in a folder they lie.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// How many entries of folders are looked at; what lies nearer to the folder is looked at first.
+const MAX_ENTRIES: usize = 10_000;
+
+/// Folders of what was fetched or built, in which nobody keeps secrets of their own.
+const PASSED_OVER: [&str; 6] = [".git", ".venv", "__pycache__", "node_modules", "target", "venv"];
+
+/// Which names are secret. They are tried in turn, and the last that fits decides.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretNames(Vec<String>);
+
+impl SecretNames {
+    /// Makes it of patterns, in which `*` stands for any letters. One with `!` before it is no secret; one with `/` in
+    /// it is a path from the folder on, and others are names of files anywhere in it.
+    #[must_use]
+    pub fn new(patterns: Vec<String>) -> Self {
+        Self(patterns)
+    }
+
+    /// Says whether a file is secret, by its path from the folder on.
+    #[must_use]
+    pub fn hold(&self, path: &Path) -> bool {
+        let Some(path) = path.to_str() else { return false };
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let decides = |pattern: &String| {
+            let (wanted, secret) =
+                pattern.strip_prefix('!').map_or((pattern.as_str(), true), |rest| (rest, false));
+            fits(wanted, if wanted.contains('/') { path } else { name }).then_some(secret)
+        };
+        self.0.iter().rev().find_map(decides).unwrap_or(false)
+    }
+
+    /// Lists the secret files in a folder, by their real paths.
+    pub(super) fn find(&self, folder: &Path) -> Vec<PathBuf> {
+        let (mut found, mut seen) = (Vec::new(), 0);
+        if self.0.is_empty() {
+            return found;
+        }
+        let mut open = VecDeque::from([folder.to_owned()]);
+        while let Some(next) = open.pop_front() {
+            for entry in std::fs::read_dir(&next).into_iter().flatten().flatten() {
+                seen += 1;
+                if seen > MAX_ENTRIES {
+                    return found;
+                }
+                let Ok(kind) = entry.file_type() else { continue };
+                if kind.is_dir() {
+                    let passed = entry.file_name().to_str().is_some_and(|name| PASSED_OVER.contains(&name));
+                    open.extend((!passed).then(|| entry.path()));
+                } else if self.is_at(folder, &entry.path()) {
+                    found.extend(entry.path().canonicalize().ok().filter(|path| path.is_file()));
+                }
+            }
+        }
+        found
+    }
+
+    fn is_at(&self, folder: &Path, path: &Path) -> bool {
+        path.strip_prefix(folder).is_ok_and(|path| self.hold(path))
+    }
+}
+
+/// Matches a pattern; `*` stands for any letters but `/`.
+fn fits(pattern: &str, text: &str) -> bool {
+    let Some((head, tail)) = pattern.split_once('*') else { return pattern == text };
+    let Some(rest) = text.strip_prefix(head) else { return false };
+    let reach = rest.find('/').unwrap_or(rest.len());
+    let mut ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]).take_while(|at| *at <= reach);
+    ends.any(|at| fits(tail, &rest[at..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(patterns: &[&str]) -> SecretNames {
+        SecretNames::new(patterns.iter().map(|pattern| (*pattern).to_owned()).collect())
+    }
+
+    #[test]
+    fn the_last_pattern_that_fits_decides() {
+        let names = names(&[".env", ".env.*", "!.env.example", "deploy/*.key", "!a/.env"]);
+        let table = [
+            (".env", true),
+            ("web/.env", true),
+            (".env.local", true),
+            (".env.example", false),
+            ("web/.env.example", false),
+            (".environment", false),
+            ("env", false),
+            ("deploy/tls.key", true),
+            ("tls.key", false),
+            ("deploy/old/tls.key", false),
+            ("a/.env", false),
+            ("b/a/.env", true),
+        ];
+        let told: Vec<_> = table.iter().map(|(path, _)| (*path, names.hold(Path::new(path)))).collect();
+        assert_eq!(told, table);
+    }
+
+    #[test]
+    fn secrets_are_found_in_folders_and_behind_links() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().canonicalize().unwrap();
+        for folder in ["work/web/api", "work/node_modules/x", "work/old/.env", "shared"] {
+            std::fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        for file in
+            ["work/.env", "work/web/api/.env", "work/node_modules/x/.env", "work/other", "shared/real"]
+        {
+            std::fs::write(root.join(file), "x").unwrap();
+        }
+        std::os::unix::fs::symlink(root.join("shared/real"), root.join("work/web/.env")).unwrap();
+        let mut found = names(&[".env"]).find(&root.join("work"));
+        found.sort();
+        assert_eq!(found, ["shared/real", "work/.env", "work/web/api/.env"].map(|path| root.join(path)));
+    }
+}

@@ -1,0 +1,158 @@
+//! Hooks: programs in Python that do as they should and as they should not, and files that hold them.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{Output, Rkat};
+
+/// Hooks as somebody would write them: each reads what it is told.
+const GUARD: &str = r#"
+import json, os, sys, time
+told = json.load(sys.stdin)
+words = told.get("prompt", "").split()
+if "allow" in words:
+    print(json.dumps({"decision": {"decision": "allow"}}))
+elif "deny" in words:
+    print(json.dumps({"decision": {"decision": "deny", "reason_code": "policy_violation", "message": "Not today."}}))
+elif "hang" in words:
+    time.sleep(1000)
+elif "crash" in words:
+    raise RuntimeError("out of order")
+elif "garbage" in words:
+    print("<html>not an answer</html>")
+elif "flood" in words:
+    sys.stdout.write("x" * 1000000)
+elif "leave" in words:
+    os.kill(os.getpid(), 9)
+"#;
+
+fn entry(id: &str, capability: &str, args: &[&str]) -> Value {
+    json!({
+        "id": id, "point": "run_started", "capability": capability, "timeout_ms": 3000,
+        "runtime": {"type": "command", "command": "python3", "args": args},
+    })
+}
+
+/// Runs a prompt under the hook, and returns the exit code and the last line of what was said.
+fn run(rkat: &Rkat, prompt: &str) -> (Option<i32>, String) {
+    let done = rkat.args(["run", prompt]).env("PATH", "/usr/local/bin:/usr/bin:/bin").run();
+    let said = if done.code == Some(0) { &done.stdout } else { &done.stderr };
+    (
+        done.code,
+        said.lines()
+            .rfind(|line| line.contains("guard") || done.code == Some(0))
+            .unwrap_or_default()
+            .to_owned(),
+    )
+}
+
+#[test]
+fn a_program_in_python_allows_denies_hangs_crashes_and_talks_nonsense() {
+    let rkat = Rkat::new();
+    let guard = json!({"hooks": {"entries": [entry("guard", "guardrail", &["-c", GUARD])]}}).to_string();
+    rkat.args(["config", "patch", "--json", &guard]).run();
+    let table = [
+        ("say allow", Some(0), "allow"),
+        ("say nothing special", Some(0), "nothing special"),
+        ("say deny", Some(1), "Not today."),
+        ("say hang", Some(1), "it took longer than 3000 ms and was ended"),
+        ("say crash", Some(1), "RuntimeError: out of order"),
+        ("say garbage", Some(1), "its answer is not what a hook answers"),
+        ("say flood", Some(1), "it wrote more than 131072 bytes"),
+        ("say leave", Some(1), "signal: 9"),
+    ];
+    for (prompt, code, expected) in table {
+        let told = run(&rkat, prompt);
+        assert!(told.0 == code && told.1.contains(expected), "{prompt}: {told:?}");
+    }
+    // An observer that fails in the same ways keeps nothing from happening.
+    let watch = json!({"hooks": {"entries": [entry("guard", "observe", &["-c", GUARD])]}}).to_string();
+    rkat.args(["config", "patch", "--json", &watch]).run();
+    for (prompt, ..) in table {
+        assert_eq!(run(&rkat, prompt), (Some(0), prompt.trim_start_matches("say ").to_owned()), "{prompt}");
+    }
+}
+
+/// A hook that leaves a mark when it is called.
+fn marking(id: &str, mark: &Path) -> String {
+    format!(
+        "[[hooks.entries]]\nid = \"{id}\"\npoint = \"run_started\"\n[hooks.entries.runtime]\ntype = \"command\"\n\
+         command = \"sh\"\nargs = [\"-c\", \"echo {id} >> {}\"]\n",
+        mark.display()
+    )
+}
+
+fn write(folder: &Path, text: &str) {
+    std::fs::create_dir_all(folder.join(".rkat")).unwrap();
+    std::fs::write(folder.join(".rkat/config.toml"), text).unwrap();
+}
+
+fn here(rkat: &Rkat, args: &[&str]) -> Output {
+    rkat.args(args.iter().copied()).env("PATH", "/usr/local/bin:/usr/bin:/bin").run()
+}
+
+#[test]
+fn a_hostile_clone_starts_nothing() {
+    let rkat = Rkat::new();
+    let mark = rkat.home().join("mark");
+    write(&rkat.work(), &marking("hostile", &mark));
+    let inner = rkat.work().join("deep/er");
+    std::fs::create_dir_all(&inner).unwrap();
+    for args in [
+        &["run", "say hi"][..],
+        &["mcp", "list"],
+        &["skill", "list"],
+        &["session", "list"],
+        &["doctor"],
+        &["config", "get"],
+    ] {
+        let done = here(&rkat, args);
+        assert!(done.code == Some(0) && !mark.exists(), "{args:?}: {done}");
+        let done = rkat.args(args.iter().copied()).current_dir(&inner).run();
+        assert!(done.code == Some(0) && !mark.exists(), "{args:?} from within: {done}");
+    }
+    let done = here(&rkat, &["run", "say hi"]);
+    let notice = "notice: [dir]/work/.rkat/config.toml is not trusted, so its hooks are not used; look at it, then `rkat trust`";
+    assert!(rkat.redact(&done.stderr).contains(notice), "{done}");
+}
+
+#[test]
+fn hooks_of_the_user_the_project_and_the_realm_are_called_in_this_order() {
+    let rkat = Rkat::new();
+    let mark = rkat.home().join("mark");
+    write(&rkat.home(), &marking("user", &mark));
+    write(&rkat.work(), &marking("project", &mark));
+    let realm = json!({
+        "id": "realm", "point": "run_started",
+        "runtime": {"type": "command", "command": "sh", "args": ["-c", format!("echo realm >> {}", mark.display())]},
+    });
+    rkat.args(["config", "patch", "--json", &json!({"hooks": {"entries": [realm]}}).to_string()]).run();
+    let called = || {
+        let _ = std::fs::remove_file(&mark);
+        here(&rkat, &["run", "say hi"]);
+        std::fs::read_to_string(&mark).unwrap_or_default()
+    };
+    assert_eq!(called(), "user\nrealm\n");
+    let trusted = here(&rkat, &["trust"]);
+    assert!(trusted.stdout.contains("config.toml is trusted as it is: its hooks are used"), "{trusted}");
+    assert_eq!(called(), "user\nproject\nrealm\n");
+    write(&rkat.work(), &marking("changed", &mark));
+    assert_eq!(called(), "user\nrealm\n", "a change is trusted anew");
+    here(&rkat, &["trust"]);
+    assert_eq!(called(), "user\nchanged\nrealm\n");
+    here(&rkat, &["trust", "--remove"]);
+    assert_eq!(called(), "user\nrealm\n");
+}
+
+#[test]
+fn a_file_of_hooks_that_makes_no_sense_keeps_runs_from_starting() {
+    let rkat = Rkat::new();
+    write(&rkat.home(), "[[hooks.entries]]\nid = \"guard\"\npoint = \"never\"\n");
+    let done = here(&rkat, &["run", "say hi"]);
+    assert_ne!(done.code, Some(0));
+    let place = "[dir]/home/.rkat/config.toml:3: `hooks.entries[0].point`: unknown variant `never`";
+    assert!(rkat.redact(&done.stderr).contains(place), "{done}");
+    let report = here(&rkat, &["doctor"]);
+    assert!(report.code == Some(1) && rkat.redact(&report.stdout).contains(place), "{report}");
+}

@@ -1,0 +1,236 @@
+//! Commands that run other commands: which ones, as far as that can be seen before they run.
+
+use super::command::{Simple, Unclear, Word, WordKind, parse};
+
+/// What else a command runs.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Launch {
+    /// Nothing that it was told to.
+    Nothing,
+    /// These, and it does nothing by itself.
+    Only(Vec<Simple>),
+    /// These, besides what it does by itself.
+    Also(Vec<Simple>),
+    /// Something that cannot be seen.
+    Unseen,
+}
+
+/// A program that takes a command as its last arguments.
+struct Wrapper {
+    name: &'static str,
+    /// Its options that stand alone.
+    flags: &'static [&'static str],
+    /// Its options that take a value, in the same word or the next.
+    valued: &'static [&'static str],
+    /// How many arguments stand before the command.
+    operands: usize,
+    does: Does,
+}
+
+/// What a wrapper does by itself.
+#[derive(Clone, Copy)]
+enum Does {
+    Nothing,
+    Something,
+}
+
+const fn wrapper(
+    name: &'static str,
+    flags: &'static [&'static str],
+    valued: &'static [&'static str],
+    operands: usize,
+    does: Does,
+) -> Wrapper {
+    Wrapper { name, flags, valued, operands, does }
+}
+
+/// An option that is not listed makes the command unseen.
+const WRAPPERS: [Wrapper; 14] = [
+    wrapper("builtin", &["--"], &[], 0, Does::Nothing),
+    wrapper("busybox", &[], &[], 0, Does::Nothing),
+    wrapper("chroot", &["--"], &[], 1, Does::Something),
+    wrapper("command", &["-p", "--"], &[], 0, Does::Nothing),
+    wrapper("doas", &["-n", "--"], &["-u"], 0, Does::Something),
+    wrapper("exec", &["-c", "-l", "--"], &["-a"], 0, Does::Nothing),
+    wrapper("ionice", &["-t", "--"], &["-c", "-n"], 0, Does::Nothing),
+    wrapper("nice", &["--"], &["-n"], 0, Does::Nothing),
+    wrapper("nohup", &["--"], &[], 0, Does::Nothing),
+    wrapper("setsid", &["-c", "-f", "-w", "--"], &[], 0, Does::Nothing),
+    wrapper("stdbuf", &["--"], &["-i", "-o", "-e"], 0, Does::Nothing),
+    wrapper(
+        "sudo",
+        &["-A", "-b", "-E", "-H", "-k", "-n", "-S", "--"],
+        &["-u", "-g", "-p"],
+        0,
+        Does::Something,
+    ),
+    wrapper("taskset", &["-c", "-a", "--"], &[], 1, Does::Nothing),
+    wrapper("timeout", &["-v", "--foreground", "--preserve-status", "--"], &["-s", "-k"], 1, Does::Nothing),
+];
+
+/// The same for `xargs`, which adds arguments.
+const XARGS: Wrapper = wrapper(
+    "xargs",
+    &["-0", "-r", "-t", "-x", "--null", "--no-run-if-empty", "--"],
+    &["-a", "-d", "-E", "-I", "-L", "-n", "-P", "-s"],
+    0,
+    Does::Nothing,
+);
+/// And for `env`, which sets variables.
+const ENV: Wrapper = wrapper("env", &["-", "-i", "-v", "-0", "--"], &["-u", "-C"], 0, Does::Something);
+
+const SHELLS: [&str; 6] = ["ash", "bash", "dash", "ksh", "sh", "zsh"];
+
+/// Programs that run others in ways that are not looked into.
+const UNSEEN: [&str; 18] = [
+    ".", "at", "batch", "csh", "expect", "fish", "flock", "make", "nu", "parallel", "script", "source",
+    "ssh", "strace", "su", "tcsh", "watch", "tclsh",
+];
+
+/// Interpreters, and the letters of the options by which they take code. Without a file they read it.
+const INTERPRETERS: [(&str, &str); 9] = [
+    ("bun", "ep"),
+    ("deno", "e"),
+    ("lua", "ei"),
+    ("node", "epi"),
+    ("perl", "eE"),
+    ("php", "rRB"),
+    ("pypy", "ci"),
+    ("python", "ci"),
+    ("ruby", "e"),
+];
+
+/// Says what else a command runs.
+pub(super) fn launch(command: &Simple) -> Result<Launch, Unclear> {
+    let Some((first, words)) = command.words.split_first() else { return Ok(Launch::Nothing) };
+    let name = first.text.rsplit('/').next().unwrap_or_default();
+    if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
+        return Ok(wrapper.look(words));
+    }
+    Ok(match name {
+        "env" => env(words),
+        "xargs" => xargs(words),
+        "find" => find(words),
+        "eval" => Launch::Only(parse(&joined(words))?),
+        "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => awk(words),
+        _ if SHELLS.contains(&name) => return shell(words),
+        _ if UNSEEN.contains(&name) => Launch::Unseen,
+        _ => interpreter(name, words),
+    })
+}
+
+impl Wrapper {
+    fn look(&self, words: &[Word]) -> Launch {
+        match self.command(words) {
+            Some([]) => Launch::Nothing,
+            Some(inner) => self.runs(inner.to_vec()),
+            None => Launch::Unseen,
+        }
+    }
+
+    fn runs(&self, words: Vec<Word>) -> Launch {
+        let inner = vec![Simple { words, files: Vec::new() }];
+        match self.does {
+            Does::Nothing => Launch::Only(inner),
+            Does::Something => Launch::Also(inner),
+        }
+    }
+
+    /// Returns the words of the command; `None` if it is not clear which they are.
+    fn command<'a>(&self, mut words: &'a [Word]) -> Option<&'a [Word]> {
+        while let Some((first, rest)) = words.split_first() {
+            let option = first.text.as_str();
+            if !option.starts_with('-') {
+                break;
+            }
+            if self.flags.contains(&option) {
+                words = rest;
+            } else if self.valued.contains(&option) {
+                words = rest.get(1..)?;
+            } else if self.name == "nice" && option[1..].bytes().all(|byte| byte.is_ascii_digit())
+                || self.valued.iter().any(|known| option.starts_with(known))
+            {
+                words = rest;
+            } else {
+                return None;
+            }
+        }
+        words.get(self.operands.min(words.len())..)
+    }
+}
+
+fn env(words: &[Word]) -> Launch {
+    let Some(rest) = ENV.command(words) else { return Launch::Unseen };
+    let set = rest.iter().take_while(|word| word.text.contains('=')).count();
+    match &rest[set..] {
+        [] => Launch::Nothing,
+        inner => ENV.runs(inner.to_vec()),
+    }
+}
+
+fn xargs(words: &[Word]) -> Launch {
+    match XARGS.command(words) {
+        None => Launch::Unseen,
+        Some([]) => Launch::Nothing,
+        Some(inner) => {
+            let more = Word { text: "*".to_owned(), kind: WordKind::Pattern };
+            XARGS.runs(inner.iter().cloned().chain([more]).collect())
+        }
+    }
+}
+
+fn find(words: &[Word]) -> Launch {
+    const RUN: [&str; 4] = ["-exec", "-execdir", "-ok", "-okdir"];
+    let mut inner = Vec::new();
+    for (at, _) in words.iter().enumerate().filter(|(_, word)| RUN.contains(&word.text.as_str())) {
+        let ends = |word: &&Word| word.text != ";" && word.text != "+";
+        let words: Vec<_> = words[at + 1..].iter().take_while(ends).cloned().collect();
+        inner.push(Simple { words, files: Vec::new() });
+    }
+    if inner.is_empty() { Launch::Nothing } else { Launch::Also(inner) }
+}
+
+/// A shell that is given its commands with `-c`; others read them from somewhere.
+fn shell(words: &[Word]) -> Result<Launch, Unclear> {
+    let is_flags = |word: &Word| {
+        let letters = word.text.strip_prefix('-').unwrap_or_default();
+        letters.contains('c') && letters.bytes().all(|letter| b"ceuxl".contains(&letter))
+    };
+    match words {
+        [flags, line, ..] if is_flags(flags) => Ok(Launch::Only(parse(&line.text)?)),
+        [version] if version.text == "--version" => Ok(Launch::Nothing),
+        _ => Ok(Launch::Unseen),
+    }
+}
+
+/// Code that runs nothing is common and harmless.
+fn awk(words: &[Word]) -> Launch {
+    let runs = |word: &Word| {
+        let text = word.text.as_str();
+        let is_option = text.starts_with('-') && !text.starts_with("-F") && !text.starts_with("-v");
+        is_option || ["system", "|", "getline", "@"].iter().any(|part| text.contains(part))
+    };
+    if words.iter().any(runs) { Launch::Unseen } else { Launch::Nothing }
+}
+
+fn interpreter(name: &str, words: &[Word]) -> Launch {
+    let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    let bare = if bare == "nodejs" { "node" } else { bare };
+    let Some((_, letters)) = INTERPRETERS.iter().find(|(known, _)| *known == bare) else {
+        return Launch::Nothing;
+    };
+    let is_code = |word: &Word| match word.text.strip_prefix('-') {
+        Some("") => true,
+        Some(long) if long.starts_with('-') => long.starts_with("-eval") || long.starts_with("-print"),
+        Some(flags) => flags.contains(|letter| letters.contains(letter)),
+        None => word.text == "eval" || word.text == "repl",
+    };
+    let asks = |word: &Word| ["--version", "-V", "-v", "--help", "-h"].contains(&word.text.as_str());
+    let has_file = words.iter().any(|word| !word.text.starts_with('-'));
+    let is_unseen = words.iter().any(is_code) || !(has_file || words.iter().any(asks));
+    if is_unseen { Launch::Unseen } else { Launch::Nothing }
+}
+
+fn joined(words: &[Word]) -> String {
+    words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,182 @@
+//! What stays usable beside secrets, and what holds on kernels that can do less.
+
+use meerkat_testkit::{Lacking, on_lesser_kernel};
+use meerkat_tools::{ShellOptions, Wanted};
+use serde_json::{Value, json};
+
+use crate::support::{World, can_confine, free};
+
+/// A workspace with secrets in it, and beside it.
+fn world(secrets: &[&str]) -> World {
+    let secrets = secrets.iter().map(|secret| (*secret).to_owned()).collect();
+    let world = World::with(Wanted { images: true, shell: Some(ShellOptions::default()), secrets });
+    world.write(".env", "KEY=SECRET\n");
+    world.write(".env.example", "KEY=\n");
+    world.write("web/.env.local", "KEY=SECRET\n");
+    world.write("notes", "notes\n");
+    world
+}
+
+/// Runs commands, and returns their exit codes and what they wrote.
+async fn said(world: &World, commands: &[&str]) -> Vec<(Value, Value)> {
+    let mut said = Vec::new();
+    for command in commands {
+        let mut reply = world.shell(command).await;
+        said.push((reply["exit_code"].take(), reply["stdout"].take()));
+    }
+    said
+}
+
+/// Does something where no process gets a view of the file system of its own.
+fn without_mounts<T: Send>(work: impl AsyncFnOnce() -> T + Send) -> T {
+    on_lesser_kernel(Lacking::Namespaces, || {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work())
+    })
+}
+
+#[tokio::test]
+async fn the_workspace_and_temporary_files_can_be_changed() {
+    if !can_confine() {
+        return;
+    }
+    let world = world(&[]);
+    let made = "echo one > file && mkdir sub && echo two > sub/x && mv file sub/file && echo t > $TMPDIR/t && cat sub/file $TMPDIR/t";
+    assert_eq!(said(&world, &[made]).await, [(json!(0), json!("one\nt\n"))]);
+    assert_eq!(world.read("sub/file").as_deref(), Some("one\n"));
+}
+
+#[tokio::test]
+async fn what_lies_beside_a_secret_can_be_used() {
+    if !can_confine() {
+        return;
+    }
+    let listed = said(
+        &world(&[]),
+        &[
+            "ls -A",
+            "cat .env.example notes",
+            "ls -A ~",
+            "ls -A ~/.ssh",
+            "cat ~/other/notes && test -r /etc/passwd && ls /usr/bin | grep -q .",
+            "wc -c < .env || echo no",
+            "echo more > .env || echo no",
+        ],
+    )
+    .await;
+    // Root reads what nobody may; there is nothing in it.
+    let empty = if is_root() { "0\n" } else { "no\n" };
+    let expected = [
+        (0, ".env\n.env.example\nnotes\nweb\n"),
+        (0, "KEY=\nnotes\n"),
+        (0, ".ssh\nother\n"),
+        (if is_root() { 0 } else { 2 }, ""),
+        (0, "notes"),
+        (0, empty),
+        (0, "no\n"),
+    ];
+    assert_eq!(listed, expected.map(|(code, text)| (json!(code), json!(text))));
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+#[test]
+fn secrets_are_not_read_where_they_cannot_be_covered() {
+    if !can_confine() {
+        return;
+    }
+    let told = without_mounts(async || {
+        let world = world(&[]);
+        let read = [
+            "cat .env",
+            "cat web/.env.local",
+            "cat ~/.ssh/id_ed25519",
+            "mv .env web/x; cat web/x",
+            "ln web/.env.local y; cat y",
+        ];
+        for command in read {
+            let reply = world.shell(command).await;
+            assert!(reply["exit_code"] != 0 && !reply.to_string().contains("SECRET"), "{command}: {reply}");
+        }
+        let commands =
+            ["ls -A ~ ~/.ssh", "echo one > new && cat new", "cat new", "mkdir -p made && cat notes"];
+        said(&world, &commands).await
+    });
+    let home = "/.ssh:\nid_ed25519\n";
+    assert!(told[0].1.as_str().unwrap().contains(home), "names are told: {told:?}");
+    let expected = [(json!(1), json!("")), (json!(0), json!("one\n")), (json!(0), json!("notes\n"))];
+    assert_eq!(told[1..], expected);
+}
+
+#[test]
+fn a_workspace_that_holds_the_users_secrets_is_not_added_to_where_they_cannot_be_covered() {
+    if !can_confine() {
+        return;
+    }
+    let told = without_mounts(async || {
+        let world = world(&["keys", "/work/keys"]);
+        let place = world.path("work/keys").display().to_string();
+        world.write("keys/k", "SECRET");
+        world.write("sub/x", "x");
+        let world = world.again(&[place.as_str()]);
+        said(&world, &["cat keys/k", "mv notes keys/", "echo x > new", "echo y > sub/x && cat sub/x"]).await
+    });
+    let codes: Vec<_> = told.iter().map(|(code, _)| code == 0).collect();
+    assert_eq!(codes, [false, false, false, true], "{told:?}");
+}
+
+#[tokio::test]
+async fn no_file_tool_reads_a_secret() {
+    let world = world(&["deploy.json", "!.env.local"]);
+    world.write("deploy.json", "SECRET");
+    world.link("link", ".env");
+    let patch = "*** Begin Patch\n*** Update File: .env\n@@\n-KEY=SECRET\n+x\n*** End Patch";
+    for (tool, arguments, path) in [
+        ("read_file", json!({ "path": ".env" }), ".env"),
+        ("read_file", json!({ "path": "link" }), "link"),
+        ("read_file", json!({ "path": "deploy.json" }), "deploy.json"),
+        ("view_image", json!({ "path": ".env" }), ".env"),
+        ("blob_load_file", json!({ "path": ".env" }), ".env"),
+        ("apply_patch", json!({ "patch": patch }), ".env"),
+    ] {
+        let expected = format!(
+            "`{path}` holds secrets and is not read; whoever owns this realm can allow it with `tools.secrets`"
+        );
+        assert_eq!(world.failure(tool, arguments).await, ("access_denied".to_owned(), expected), "{tool}");
+    }
+    assert_eq!(world.text("read_file", json!({ "path": "web/.env.local" })).await, "KEY=SECRET\n");
+    let found = world.text("search_files", json!({ "pattern": "KEY" })).await;
+    assert_eq!(found, ".env.example:1:KEY=\nweb/.env.local:1:KEY=SECRET\n");
+}
+
+#[test]
+fn without_landlock_or_seccomp_commands_are_refused_until_the_owner_says_otherwise() {
+    let reasons = [
+        (
+            Lacking::Landlock,
+            "this kernel does not confine programs (Landlock of Linux 6.2 or newer is needed)",
+        ),
+        (Lacking::Seccomp, "this kernel does not filter system calls (it lacks seccomp)"),
+    ];
+    for (lacking, reason) in reasons {
+        let ((kind, said), free) = on_lesser_kernel(lacking, || {
+            let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            tokio.block_on(async {
+                let refused = World::with_shell(ShellOptions::default());
+                let run = World::with_shell(free());
+                (refused.failure("shell", json!({ "command": "echo x" })).await, run.shell("echo x").await)
+            })
+        });
+        let expected = format!(
+            "commands cannot be run in a sandbox here; the owner of this realm may set `shell.sandbox` to `off`: {reason}"
+        );
+        assert_eq!(kind, "tool_unavailable");
+        assert!(said.starts_with(&expected), "{said}");
+        assert_eq!(
+            (&free["exit_code"], &free["stdout"], &free["sandbox"]),
+            (&json!(0), &json!("x\n"), &json!("off"))
+        );
+    }
+}
