@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::process::{root, run};
 
 /// The test scripts, in the order they run.
-pub(crate) const SCRIPTS: [&str; 14] = [
+pub(crate) const SCRIPTS: [&str; 15] = [
     "test_python_client.py",
     "test_inspector.py",
     "test_real_servers.py",
@@ -24,6 +24,7 @@ pub(crate) const SCRIPTS: [&str; 14] = [
     "test_skills.py",
     "test_iii.py",
     "test_registry.py",
+    "test_traces.py",
     "test_conformance.py",
     "test_judge.py",
     "test_wire.py",

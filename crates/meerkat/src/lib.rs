@@ -48,8 +48,8 @@ pub use meerkat_contracts::{ImageInput, ImageReply, SkillKey};
 pub use meerkat_core::run::{Completion, LastRun, Outcome, Report, RunEnd, RunInput};
 pub use meerkat_core::{
     AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Hook, HookEntry, HookFault,
-    HookInvocation, HookReturn, HookRuntime, Message, Model, OutputSchema, Provider, RealmId, RunId,
-    SessionId, TerminalCause, Tool, ToolOutput, ToolSource, Usage, Usd,
+    HookInvocation, HookReturn, HookRuntime, Message, Model, OutputSchema, Provider, RealmId, Redactor,
+    RunId, SessionId, TerminalCause, Tool, ToolOutput, ToolSource, TraceContext, Usage, Usd,
 };
 /// The server of the iii protocol.
 #[cfg(feature = "registry")]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use meerkat_capabilities::{CapabilityStatus, Declaration};
 use meerkat_contracts::{CONTRACT_VERSION, CapabilityEntry, CapabilityReport, ImageInput, ImageReply};
 use meerkat_core::{
-    BlobId, Clock, EventEnvelope, Hook, Model, Provider, RealmId, SessionId, Timestamp, ToolSource,
+    BlobId, Clock, EventEnvelope, Hook, Model, Provider, RealmId, Redactor, SessionId, Timestamp, ToolSource,
 };
 use meerkat_providers::OFFLINE_MODEL_ID;
 use meerkat_store::{Blob, Realm, Store};
@@ -49,6 +49,8 @@ pub struct RuntimeOptions {
     /// Who calls the operation that changes the config. Unless it is the owner, it does not change where keys and
     /// tokens go.
     pub config_access: ConfigAccess,
+    /// Who knows the secrets of the process. What tools give back, errors and events go through it.
+    pub redactor: Redactor,
 }
 
 /// Runs agents in one realm.
@@ -98,6 +100,7 @@ pub(crate) struct Shared {
     pub(crate) events: EventHub,
     pub(crate) instance: Option<String>,
     pub(crate) config_access: ConfigAccess,
+    pub(crate) redactor: Redactor,
 }
 
 impl Runtime {
@@ -113,7 +116,10 @@ impl Runtime {
             config: ConfigService::new(Arc::clone(&store)),
             live: LiveRuns::new(Arc::clone(&store), Arc::clone(&clock)),
             events: EventHub::new(Arc::clone(&clock)),
-            models: Models::new(options.models, Providers::new(Arc::clone(&secrets))),
+            models: Models::new(
+                options.models,
+                Providers::new(Arc::clone(&secrets), options.redactor.clone()),
+            ),
             skills: options.skills.unwrap_or_default(),
             secrets,
             hooks: HookHost::new(options.hooks),
@@ -128,6 +134,7 @@ impl Runtime {
             registry: features::Registered,
             instance: options.instance,
             config_access: options.config_access,
+            redactor: options.redactor,
             realm,
             store,
             clock,

@@ -45,7 +45,8 @@ impl Product {
         let telling = (operation.impact == Impact::Runs)
             .then(|| Telling::new(operation, &arguments, &request, &self.log));
         let events = telling.as_ref().and_then(Telling::sink);
-        let control = RunControl { cancel: request.cancelled().clone(), events, run_id: None };
+        let control =
+            RunControl { cancel: request.cancelled().clone(), events, run_id: None, trace: request.trace() };
         let outcome = operation.call(Call { runtime, control }, arguments).await;
         if let Some(telling) = telling {
             telling.finish().await;

@@ -67,7 +67,12 @@ impl Product {
                 let _ = first.send(event);
             }
         });
-        let control = RunControl { cancel: stop.clone(), events: Some(sink), run_id: Some(run_id) };
+        let control = RunControl {
+            cancel: stop.clone(),
+            events: Some(sink),
+            run_id: Some(run_id),
+            trace: request.trace(),
+        };
         let mut run = tokio::spawn(operation.call(Call { runtime, control }, arguments));
         loop {
             tokio::select! {

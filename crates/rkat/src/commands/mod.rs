@@ -85,6 +85,7 @@ fn open_with(args: &ScopeArgs, servers: Option<Arc<McpServers>>) -> Result<Runti
         servers,
         tools: tools(args)?,
         config_access: ConfigAccess::Owner,
+        redactor: out::secrets(),
         ..RuntimeOptions::default()
     };
     Ok(Runtime::new(realm, options))
