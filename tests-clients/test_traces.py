@@ -13,20 +13,15 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from collector import collector
+from leaks import LEAKY, call_tool, environment
 from support import Failure, Place, expect, main, test
 
-LEAKY = Path(__file__).with_name("leaky_server.py")
 SECRET = "canary-of-the-collector-7731"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 CALLER = "b7ad6b7169203331"
-
-
-def environment(place: Place, **more: str) -> dict[str, str]:
-    return {"HOME": str(place.home), "PATH": os.environ["PATH"], **more}
 
 
 def rkat(place: Place, prompt: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -43,36 +38,6 @@ def leaky(place: Place) -> None:
     folder.mkdir()
     entry = f'[[servers]]\nname = "leaky"\ncommand = "{sys.executable}"\nargs = ["{LEAKY}"]\nrequired = true\n'
     (folder / "mcp.toml").write_text(entry)
-
-
-def call_tool(place: Place, name: str, arguments: dict[str, Any], meta: dict[str, str], **more: str) -> dict[str, Any]:
-    """One call of a tool of `rkat-mcp`, which ends with its input."""
-    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    messages = [
-        {"id": 1, "method": "initialize", "params": hello},
-        {"method": "notifications/initialized"},
-        {"id": 2, "method": "tools/call", "params": {"name": name, "arguments": arguments, "_meta": meta}},
-    ]
-    server = subprocess.Popen(
-        place.server(),
-        cwd=place.work,
-        env=environment(place, **more),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=place.log.open("a"),
-        text=True,
-    )
-    assert server.stdin and server.stdout
-    for message in messages:
-        server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-    server.stdin.flush()
-    for line in server.stdout:
-        message = json.loads(line)
-        if message.get("id") == 2:
-            server.stdin.close()
-            expect(server.wait(20), 0, "exit code of rkat-mcp")
-            return message["result"]
-    raise Failure("rkat-mcp did not answer")
 
 
 def attributes(span: Any, *left_out: str) -> dict[str, Any]:

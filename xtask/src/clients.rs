@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::process::{root, run};
 
 /// The test scripts, in the order they run.
-pub(crate) const SCRIPTS: [&str; 15] = [
+pub(crate) const SCRIPTS: [&str; 16] = [
     "test_python_client.py",
     "test_inspector.py",
     "test_real_servers.py",
@@ -25,6 +25,7 @@ pub(crate) const SCRIPTS: [&str; 15] = [
     "test_iii.py",
     "test_registry.py",
     "test_traces.py",
+    "test_canaries.py",
     "test_conformance.py",
     "test_judge.py",
     "test_wire.py",

@@ -113,7 +113,7 @@ impl Runtime {
         let shelf = Arc::new(StoreShelf(Arc::clone(&store)));
         let shared = Shared {
             tools: Toolbox::new(&options.tools, shelf, Arc::clone(&clock)),
-            config: ConfigService::new(Arc::clone(&store)),
+            config: ConfigService::new(Arc::clone(&store), options.redactor.clone()),
             live: LiveRuns::new(Arc::clone(&store), Arc::clone(&clock)),
             events: EventHub::new(Arc::clone(&clock)),
             models: Models::new(
