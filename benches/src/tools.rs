@@ -101,7 +101,7 @@ impl Alone for OneTool {
         let call = ToolCall { id: "c".to_owned(), name: self.0.def().name.clone(), args: self.1.clone() };
         let (session_id, run_id) =
             (SessionId::from_uuid(Uuid::from_u128(1)), RunId::from_uuid(Uuid::from_u128(2)));
-        let invocation = Invocation { session_id, run_id, call };
+        let invocation = Invocation { session_id, run_id, call, trace: None };
         Box::pin(async move {
             let output = self.0.call(invocation).await;
             if output.is_error { Err(format!("{:?}", output.content).into()) } else { Ok(()) }

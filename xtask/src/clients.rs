@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::process::{root, run};
 
 /// The test scripts, in the order they run.
-pub(crate) const SCRIPTS: [&str; 15] = [
+pub(crate) const SCRIPTS: [&str; 17] = [
     "test_python_client.py",
     "test_approvals.py",
     "test_inspector.py",
@@ -25,6 +25,8 @@ pub(crate) const SCRIPTS: [&str; 15] = [
     "test_skills.py",
     "test_iii.py",
     "test_registry.py",
+    "test_traces.py",
+    "test_canaries.py",
     "test_conformance.py",
     "test_judge.py",
     "test_wire.py",

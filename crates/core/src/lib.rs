@@ -19,10 +19,12 @@ mod image;
 mod message;
 mod model;
 mod money;
+mod redact;
 mod retry;
 pub mod run;
 mod schema;
 mod tool;
+mod trace;
 mod transcript;
 mod usage;
 
@@ -52,12 +54,14 @@ pub use model::{
     ModelRequest, Provider,
 };
 pub use money::{Price, Usd};
+pub use redact::{Redactor, percent_decoded, speaks_of_secret};
 pub use retry::{Retry, RetryDecision, RetryFailure, RetryKind, RetryPlan, RetryPolicy};
 pub use schema::{OutputSchema, SchemaCompat, SchemaError};
 pub use tool::{
     FinishedJob, Invocation, Settled, Tool, ToolCall, ToolDef, ToolFailure, ToolOutput, ToolResult,
     ToolRoute, ToolSource,
 };
+pub use trace::TraceContext;
 pub use transcript::Transcript;
 pub use usage::Usage;
 

@@ -2,6 +2,7 @@
 //!
 //! A tool that fails gives an error result, which the model reads; it never ends the run.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -10,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::event::JobStatus;
 use crate::{
-    AssistantImage, BoxFuture, Content, ContentBlock, RunId, SessionId, ToolConfigChange, ToolImpact,
+    AssistantImage, BoxFuture, Content, ContentBlock, Redactor, RunId, SessionId, ToolConfigChange,
+    ToolImpact, TraceContext,
 };
 
 /// What the model is told of a tool.
@@ -156,6 +158,24 @@ impl ToolOutput {
         Self { content: Content::from(blocks), ..self }
     }
 
+    /// Takes secrets out of its texts.
+    pub fn redact(&mut self, redactor: &Redactor) {
+        let is_clean = |block: &ContentBlock| match block {
+            ContentBlock::Text { text } => matches!(redactor.redact(text), Cow::Borrowed(_)),
+            _ => true,
+        };
+        if self.content.blocks().iter().all(is_clean) {
+            return;
+        }
+        let mut blocks = self.content.blocks().to_vec();
+        for block in &mut blocks {
+            if let ContentBlock::Text { text } = block {
+                redactor.redact_text(text);
+            }
+        }
+        self.content = Content::from(blocks);
+    }
+
     /// Makes it the answer to a call, with its pictures.
     pub fn settling(mut self, call: impl Into<String>) -> Settled {
         let images = std::mem::take(&mut self.images);
@@ -189,6 +209,8 @@ pub struct Invocation {
     pub run_id: RunId,
     /// The call.
     pub call: ToolCall,
+    /// Where it stands in a trace, if it is traced.
+    pub trace: Option<TraceContext>,
 }
 
 /// Something the model can call.

@@ -6,12 +6,14 @@
 //! - `TMPDIR`: where shell commands keep temporary files.
 //! - `TZ`: the time zone of the tool `datetime`.
 //! - `RKAT_TOKEN`: the bearer token that HTTP clients must show.
+//! - `RKAT_LOG` and the variables of OpenTelemetry: what should be seen of the program.
 
 #![expect(clippy::disallowed_methods, reason = "this is the program's one file that reads the environment")]
 
 use std::path::PathBuf;
 
-use meerkat::{ServerSurroundings, Surroundings, ToolboxOptions};
+use meerkat::{Redactor, ServerSurroundings, Surroundings, ToolboxOptions};
+use meerkat_telemetry::Settings;
 
 pub(crate) fn surroundings() -> Surroundings {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -37,7 +39,11 @@ pub(crate) fn secret(name: &str) -> Option<String> {
 }
 
 /// Where MCP servers are found, and what they are started with.
-pub(crate) fn servers(project: Option<PathBuf>, home: Option<PathBuf>) -> ServerSurroundings {
+pub(crate) fn servers(
+    project: Option<PathBuf>,
+    home: Option<PathBuf>,
+    redactor: &Redactor,
+) -> ServerSurroundings {
     ServerSurroundings {
         project,
         home: home.or_else(self::home),
@@ -45,12 +51,13 @@ pub(crate) fn servers(project: Option<PathBuf>, home: Option<PathBuf>) -> Server
             .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
             .collect(),
         program: std::env::current_exe().ok(),
+        redactor: redactor.clone(),
     }
 }
 
 /// Where the built-in tools of agents work: in the project's folder, and never in the folder of realms.
 pub(crate) fn tools(project: Option<PathBuf>, realms: PathBuf) -> ToolboxOptions {
-    let around = servers(project, None);
+    let around = servers(project, None, &Redactor::default());
     ToolboxOptions {
         workspace: around.project.or_else(|| surroundings().current_dir),
         home: around.home,
@@ -60,6 +67,19 @@ pub(crate) fn tools(project: Option<PathBuf>, realms: PathBuf) -> ToolboxOptions
         supervisor: around.program,
         zone: meerkat::TimeZone::system(),
     }
+}
+
+/// The values of the environment that are secrets.
+pub(crate) fn secrets() -> Redactor {
+    let redactor = Redactor::default();
+    let around = servers(None, None, &redactor);
+    around.environment.iter().for_each(|(name, value)| redactor.learn_named(name, value));
+    redactor
+}
+
+/// What should be seen of the program.
+pub(crate) fn telemetry(redactor: &Redactor) -> Settings {
+    Settings::read(&secret, "rkat-mcp", redactor)
 }
 
 /// The token that HTTP clients must show.

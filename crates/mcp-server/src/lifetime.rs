@@ -12,6 +12,8 @@ pub(crate) const LAST_WORDS: Duration = Duration::from_millis(100);
 pub const LAST_THREADS: Duration = Duration::from_millis(100);
 /// How long the last lines of the log may take.
 pub const LAST_LINES: Duration = Duration::from_millis(100);
+/// How long a collector of traces may take for the last of them, on top of all else; without one, it is no time.
+pub const LAST_TRACES: Duration = Duration::from_millis(500);
 /// How often is looked whether the process that started this one is still there.
 pub const PARENT_ROUND: Duration = Duration::from_millis(500);
 

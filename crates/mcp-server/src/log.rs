@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
+use meerkat::Redactor;
 use meerkat_mcp_server::lifetime::LAST_LINES;
 
 /// How many lines wait for a slow reader; what comes on top is lost.
@@ -10,7 +11,10 @@ const WAITING: usize = 4096;
 
 /// Takes lines from anywhere and writes them from a thread of its own.
 #[derive(Clone)]
-pub(crate) struct Log(SyncSender<Entry>);
+pub(crate) struct Log {
+    entries: SyncSender<Entry>,
+    redactor: Redactor,
+}
 
 enum Entry {
     Line(String),
@@ -19,7 +23,7 @@ enum Entry {
 }
 
 impl Log {
-    pub(crate) fn start() -> Self {
+    pub(crate) fn start(redactor: Redactor) -> Self {
         let (sender, entries) = sync_channel(WAITING);
         std::thread::spawn(move || {
             for entry in entries {
@@ -29,17 +33,17 @@ impl Log {
                 }
             }
         });
-        Self(sender)
+        Self { entries: sender, redactor }
     }
 
     pub(crate) fn line(&self, line: &str) {
-        let _ = self.0.try_send(Entry::Line(line.to_owned()));
+        let _ = self.entries.try_send(Entry::Line(self.redactor.redact(line).into_owned()));
     }
 
     /// Waits a moment for what was logged to be written.
     pub(crate) fn finish(&self) {
         let (mark, reached) = sync_channel(1);
-        if self.0.try_send(Entry::Mark(mark)).is_ok() {
+        if self.entries.try_send(Entry::Mark(mark)).is_ok() {
             let _ = reached.recv_timeout(LAST_LINES);
         }
     }

@@ -10,12 +10,14 @@ use std::sync::Arc;
 
 use clap::Parser as _;
 use meerkat::{
-    Backend, HookFiles, Manifest, McpServers, McpServersOptions, Notify, Programs, RealmOptions,
+    Backend, HookFiles, Manifest, McpServers, McpServersOptions, Notify, Programs, RealmOptions, Redactor,
     RuntimeOptions, Skills, SkillsOptions, Unnamed,
 };
 use meerkat_mcp_server::http::Listen;
-use meerkat_mcp_server::lifetime::LAST_THREADS;
+use meerkat_mcp_server::lifetime::{LAST_THREADS, LAST_TRACES};
 use meerkat_mcp_server::{Host, Server, Stdio, terminated};
+
+use meerkat_telemetry::{LineSink, Settings, Telemetry, TelemetryOptions};
 
 use crate::args::Args;
 use crate::log::Log;
@@ -27,33 +29,39 @@ fn main() -> ExitCode {
         return code;
     }
     let args = Args::parse();
-    match run(args) {
+    let redactor = env::secrets();
+    match run(args, &redactor) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            log::write(&format!("error: {error}"));
+            log::write(&redactor.redact(&format!("error: {error}")));
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(args: Args) -> Result<(), Failure> {
+fn run(args: Args, redactor: &Redactor) -> Result<(), Failure> {
     let listen = args.listen(env::token());
+    if let Some(Ok(Listen { token: Some(token), .. })) = &listen {
+        redactor.learn(token);
+    }
     let skill_roots = args.skill_roots(env::home())?;
     let (project, home) = args.folders();
     let scope = args.scope();
     let options = scope.options(Unnamed::Isolated, &env::surroundings(), "rkat-mcp")?;
     let greeting = greeting(&options);
     let tools = env::tools(project.clone(), options.state_root.clone());
-    let log = Log::start();
+    let log = Log::start(redactor.clone());
+    let telemetry = telemetry(&log, redactor);
     let (warnings, runs) = (log.clone(), log.clone());
     let hook_files = HookFiles::of(project.as_deref(), home.clone().or_else(env::home).as_deref());
     let hook_files = Arc::new(hook_files.telling(notify(log.clone())));
     let servers = McpServers::new(McpServersOptions {
         notify: Some(notify(log.clone())),
         programs: programs(listen.as_ref().and_then(|listen| listen.as_ref().ok())),
-        ..McpServersOptions::of(env::servers(project, home))
+        ..McpServersOptions::of(env::servers(project, home, redactor))
     });
     let instance = scope.instance;
+    let known = redactor.clone();
     let secrets: meerkat::SecretSource = Arc::new(env::secret);
     let skills = Skills::new(SkillsOptions::of(skill_roots));
     let agents = skills.clone();
@@ -64,6 +72,7 @@ fn run(args: Args) -> Result<(), Failure> {
         servers: Some(Arc::clone(&servers)),
         tools: tools.clone(),
         hook_files: Some(Arc::clone(&hook_files)),
+        redactor: known.clone(),
         ..RuntimeOptions::default()
     };
     let host = Host::on_realm(options, runtime_options, move |warning| {
@@ -83,8 +92,21 @@ fn run(args: Args) -> Result<(), Failure> {
     });
     // The reading thread may block for ever; it holds nothing that must be saved.
     runtime.shutdown_timeout(LAST_THREADS);
+    if let Some(lost) = telemetry.finish(LAST_TRACES) {
+        log.line(&format!("warning: {lost}"));
+    }
     log.finish();
     served
+}
+
+/// Starts the log and the traces, as far as the environment asks for them.
+fn telemetry(log: &Log, redactor: &Redactor) -> Telemetry {
+    let Settings { log: filter, otlp, warnings } = env::telemetry(redactor);
+    warnings.iter().for_each(|warning| log.line(&format!("warning: {warning}")));
+    let lines = log.clone();
+    let sink: LineSink = Arc::new(move |line: &str| lines.line(line));
+    let log = filter.map(|filter| (filter, sink));
+    Telemetry::start(TelemetryOptions { log, otlp, redactor: redactor.clone() })
 }
 
 /// Tells what is wrong with files of MCP servers.

@@ -225,7 +225,8 @@ fn whole(error: impl Error) -> String {
 
 async fn invoke(tool: &dyn Tool, args: Value) -> Outcome<ToolOutput> {
     let call = ToolCall { id: "c".to_owned(), name: tool.def().name.clone(), args };
-    let output = tool.call(Invocation { session_id: ID.parse()?, run_id: ID.parse()?, call }).await;
+    let output =
+        tool.call(Invocation { session_id: ID.parse()?, run_id: ID.parse()?, call, trace: None }).await;
     writeln!(io::stderr(), "{}: {:?}", tool.def().name, output.content.to_text())?;
     Ok(output)
 }

@@ -69,6 +69,7 @@ async fn invoke(set: &ServerSet, name: &str, args: &str) -> Result<Value, Box<dy
     let tools = set.tools();
     let tool = tools.iter().find(|tool| tool.def().name == name).ok_or_else(|| format!("no tool {name}"))?;
     let call = ToolCall { id: "c".to_owned(), name: name.to_owned(), args: serde_json::from_str(args)? };
-    let output = tool.call(Invocation { session_id: ID.parse()?, run_id: ID.parse()?, call }).await;
+    let output =
+        tool.call(Invocation { session_id: ID.parse()?, run_id: ID.parse()?, call, trace: None }).await;
     Ok(json!({ "text": output.content.to_text(), "is_error": output.is_error }))
 }

@@ -51,8 +51,8 @@ pub use meerkat_core::run::{Completion, LastRun, Outcome, Pending, Report, RunEn
 pub use meerkat_core::{
     AgentEvent, Approval, ApprovalPolicy, AwaitedCall, BlobId, BudgetLimits, Clock, Content, Decision,
     ErrorKind, EventEnvelope, Hook, HookEntry, HookFault, HookInvocation, HookReturn, HookRuntime, Message,
-    Model, OutputSchema, Provider, RealmId, RunId, SessionId, TerminalCause, Tool, ToolCall, ToolImpact,
-    ToolOutput, ToolSource, Usage, Usd,
+    Model, OutputSchema, Provider, RealmId, Redactor, RunId, SessionId, TerminalCause, Tool, ToolCall,
+    ToolImpact, ToolOutput, ToolSource, TraceContext, Usage, Usd,
 };
 /// The server of the iii protocol.
 #[cfg(feature = "registry")]

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat_core::{ImageModel, Model, ModelInfo, ModelProfile, Provider};
+use meerkat_core::{ImageModel, Model, ModelInfo, ModelProfile, Provider, Redactor};
 use meerkat_providers::{Catalogue, Endpoint, Secret, image_models};
 
 use crate::config::{Config, ProviderConfig, SelfHostedModel};
@@ -19,6 +19,8 @@ pub type SecretSource = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 /// Reaches the providers.
 pub(crate) struct Providers {
     secrets: SecretSource,
+    /// Learns the keys and tokens that are used.
+    redactor: Redactor,
     reach: Reach,
 }
 
@@ -68,8 +70,8 @@ pub(crate) fn is_own_variable(name: &str) -> bool {
 }
 
 impl Providers {
-    pub(crate) fn new(secrets: SecretSource) -> Self {
-        Self { secrets, reach: Reach::default() }
+    pub(crate) fn new(secrets: SecretSource, redactor: Redactor) -> Self {
+        Self { secrets, redactor, reach: Reach::default() }
     }
 
     pub(crate) fn reach(&self) -> &Reach {
@@ -197,6 +199,8 @@ impl Providers {
             })?,
             (None, None) => String::new(),
         };
+        self.redactor.learn(&token);
+        self.redactor.learn_url(&server.base_url);
         let base_url = server.base_url.trim_end_matches('/').to_owned();
         let endpoint = Endpoint { base_url, key: Secret::new(token) };
         let info = ModelInfo {
@@ -211,7 +215,9 @@ impl Providers {
 
     fn key(&self, provider: Provider) -> Option<String> {
         let keys = hosted(provider)?.keys.iter();
-        keys.map(|name| (self.secrets)(name)).find_map(|key| key.filter(|key| !key.trim().is_empty()))
+        let key =
+            keys.map(|name| (self.secrets)(name)).find_map(|key| key.filter(|key| !key.trim().is_empty()));
+        key.inspect(|key| self.redactor.learn(key))
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use meerkat_capabilities::{CapabilityStatus, Declaration};
 use meerkat_contracts::{CONTRACT_VERSION, CapabilityEntry, CapabilityReport, ImageInput, ImageReply};
 use meerkat_core::{
-    BlobId, Clock, EventEnvelope, Hook, HookEntry, Model, Provider, RealmId, SessionId, Timestamp, ToolSource,
+    BlobId, Clock, EventEnvelope, Hook, HookEntry, Model, Provider, RealmId, Redactor, SessionId, Timestamp,
+    ToolSource,
 };
 use meerkat_providers::OFFLINE_MODEL_ID;
 use meerkat_store::{Blob, Realm, Store};
@@ -52,6 +53,8 @@ pub struct RuntimeOptions {
     /// Who calls the operation that changes the config. Unless it is the owner, it does not change where keys and
     /// tokens go.
     pub config_access: ConfigAccess,
+    /// Who knows the secrets of the process. What tools give back, errors and events go through it.
+    pub redactor: Redactor,
 }
 
 /// Runs agents in one realm.
@@ -101,6 +104,7 @@ pub(crate) struct Shared {
     pub(crate) events: EventHub,
     pub(crate) instance: Option<String>,
     pub(crate) config_access: ConfigAccess,
+    pub(crate) redactor: Redactor,
 }
 
 impl Runtime {
@@ -113,10 +117,13 @@ impl Runtime {
         let shelf = Arc::new(StoreShelf(Arc::clone(&store)));
         let shared = Shared {
             tools: Toolbox::new(&options.tools, shelf, Arc::clone(&clock)),
-            config: ConfigService::new(Arc::clone(&store)),
+            config: ConfigService::new(Arc::clone(&store), options.redactor.clone()),
             live: LiveRuns::new(Arc::clone(&store), Arc::clone(&clock)),
             events: EventHub::new(Arc::clone(&clock)),
-            models: Models::new(options.models, Providers::new(Arc::clone(&secrets))),
+            models: Models::new(
+                options.models,
+                Providers::new(Arc::clone(&secrets), options.redactor.clone()),
+            ),
             skills: options.skills.unwrap_or_default(),
             secrets,
             #[cfg(feature = "mcp")]
@@ -134,6 +141,7 @@ impl Runtime {
             registry: features::Registered,
             instance: options.instance,
             config_access: options.config_access,
+            redactor: options.redactor,
             realm,
             store,
             clock,

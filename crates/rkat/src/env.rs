@@ -6,6 +6,9 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use meerkat::Surroundings;
+use meerkat_telemetry::Settings;
+
+use crate::out;
 
 /// Every environment variable, and what it is for.
 pub const VARIABLES: &[(&str, &str)] = &[
@@ -85,6 +88,16 @@ pub(crate) fn columns() -> usize {
 /// Looks a key or token up by the name of its variable.
 pub(crate) fn secret(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// What should be seen of the program, and what is wrong with how that is said.
+pub(crate) fn telemetry() -> Settings {
+    Settings::read(&secret, "rkat", &out::secrets())
+}
+
+/// Makes known which values of the environment are secrets.
+pub(crate) fn tell_secrets() {
+    all().iter().for_each(|(name, value)| out::secrets().learn_named(name, value));
 }
 
 /// The whole environment. MCP servers get the harmless part of it.

@@ -13,12 +13,19 @@ mod render;
 mod servers;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{CommandFactory as _, Parser as _};
+use meerkat_telemetry::{LineSink, Settings, Telemetry, TelemetryOptions};
 
 pub use env::VARIABLES;
+pub use meerkat_telemetry::VARIABLES as TELEMETRY_VARIABLES;
 
 use crate::args::{Cli, Command, SkillCommand};
+
+/// How long the last traces may take: a collector that is away must not keep anybody waiting.
+const LAST_TRACES: Duration = Duration::from_secs(3);
 
 /// Runs the program.
 #[must_use]
@@ -39,13 +46,27 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    env::tell_secrets();
+    let telemetry = telemetry();
     let (format, state_root) = (cli.command.error_format(), cli.scope.state_root.clone());
     let code = match runtime.block_on(commands::execute(cli)) {
         Ok(code) => code,
         Err(error) => error.report(format, state_root.as_deref()),
     };
-    runtime.shutdown_timeout(std::time::Duration::from_millis(200));
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    if let Some(lost) = telemetry.finish(LAST_TRACES) {
+        out::say(&format!("warning: {lost}"));
+    }
     code
+}
+
+/// Starts the log and the traces, as far as the environment asks for them.
+fn telemetry() -> Telemetry {
+    let Settings { log, otlp, warnings } = env::telemetry();
+    warnings.iter().for_each(|warning| out::say(&format!("warning: {warning}")));
+    let sink: LineSink = Arc::new(out::say);
+    let log = log.map(|filter| (filter, sink));
+    Telemetry::start(TelemetryOptions { log, otlp, redactor: out::secrets() })
 }
 
 /// Returns the command line's grammar, for the reference page and for completions.

@@ -2,10 +2,21 @@
 //! fault of ours.
 
 use std::io::{ErrorKind, Write as _};
+use std::sync::LazyLock;
+
+use meerkat::Redactor;
+
+/// What no text that is written here may show.
+static SECRETS: LazyLock<Redactor> = LazyLock::new(Redactor::default);
+
+/// Returns who knows the secrets of this program, and learns more.
+pub(crate) fn secrets() -> Redactor {
+    SECRETS.clone()
+}
 
 /// Writes text; ends the program quietly when nobody reads it any more.
 pub(crate) fn print(text: &str) {
-    bytes(text.as_bytes());
+    bytes(SECRETS.redact(text).as_bytes());
 }
 
 /// Writes bytes, in the sense of [`print`].
@@ -26,7 +37,7 @@ pub(crate) fn line(text: &str) {
 
 /// Writes a line to stderr, whether or not somebody reads it.
 pub(crate) fn say(text: &str) {
-    let _ = std::io::stderr().lock().write_all(format!("{text}\n").as_bytes());
+    let _ = std::io::stderr().lock().write_all(format!("{}\n", SECRETS.redact(text)).as_bytes());
 }
 
 /// Writes a question to stderr; the answer is typed behind it.
@@ -37,5 +48,5 @@ pub(crate) fn ask(text: &str) {
 /// Writes a piece of a running answer; the run goes on whether or not somebody reads it.
 pub(crate) fn stream(text: &str) {
     let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    let _ = stdout.write_all(SECRETS.redact(text).as_bytes()).and_then(|()| stdout.flush());
 }

@@ -45,6 +45,7 @@ pub(crate) fn options(args: &ScopeArgs) -> McpServersOptions {
         home: home(args),
         environment: env::all(),
         program: env::program(),
+        redactor: out::secrets(),
     };
     McpServersOptions { notify: Some(Arc::new(out::say)), ..McpServersOptions::of(around) }
 }

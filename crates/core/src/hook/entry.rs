@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::HookPoint;
+use crate::{HookPoint, Redactor};
 
 /// A hook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -139,6 +139,24 @@ pub enum HookRuntime {
         #[serde(default)]
         headers: SecretMap,
     },
+}
+
+impl HookEntry {
+    /// Tells what it is given in secret.
+    pub fn tell_secrets(&self, redactor: &Redactor) {
+        let secrets = match &self.runtime {
+            HookRuntime::InProcess { .. } => return,
+            HookRuntime::Command { args, env, .. } => {
+                redactor.learn_args(args);
+                env
+            }
+            HookRuntime::Http { url, headers, .. } => {
+                redactor.learn_url(url);
+                headers
+            }
+        };
+        secrets.expose().for_each(|(name, value)| redactor.learn_named(name, value));
+    }
 }
 
 fn post() -> String {

@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use meerkat::TraceContext;
 use rmcp::ErrorData;
 use rmcp::model::{
     ClientCapabilities, ClientResult, LoggingLevel, LoggingMessageNotification,
@@ -56,6 +57,13 @@ pub struct Request {
 impl Request {
     pub(super) fn new(context: RequestContext<RoleServer>, around: Surroundings, binding: Vec<u8>) -> Self {
         Self { context, around, binding }
+    }
+
+    /// Says where the client stands in a trace, if it does.
+    #[must_use]
+    pub fn trace(&self) -> Option<TraceContext> {
+        let meta = &self.context.meta;
+        TraceContext::parse(meta.get_traceparent()?, meta.get_tracestate())
     }
 
     /// Is cancelled when the client wants no answer any more.

@@ -53,7 +53,8 @@ impl Product {
         let telling = (operation.impact == Impact::Runs)
             .then(|| Telling::new(operation, &arguments, &request, &self.log));
         let events = telling.as_ref().and_then(Telling::sink);
-        let control = RunControl { cancel: request.cancelled().clone(), events, run_id: None };
+        let control =
+            RunControl { cancel: request.cancelled().clone(), events, run_id: None, trace: request.trace() };
         let call = Call { runtime: runtime.clone(), control: control.clone() };
         let outcome = operation.call(call, arguments.clone()).await;
         let shows_forms = shows_forms(&request.client());

@@ -70,7 +70,12 @@ impl Product {
                 let _ = first.send(event);
             }
         });
-        let control = RunControl { cancel: stop.clone(), events: Some(sink), run_id: Some(run_id) };
+        let control = RunControl {
+            cancel: stop.clone(),
+            events: Some(sink),
+            run_id: Some(run_id),
+            trace: request.trace(),
+        };
         let call = Call { runtime: runtime.clone(), control: control.clone() };
         let mut run = tokio::spawn(operation.call(call, arguments.clone()));
         let asks = shows_forms(&request.client()).then_some((runtime, control, arguments));

@@ -84,6 +84,11 @@ impl Store {
     /// Reads what is kept. What cannot be read is as good as nothing: the user logs in again.
     pub(super) async fn kept(&self) -> Result<Option<Kept>, AuthError> {
         let text = self.tokens.load(&self.key).await.map_err(|error| store_error(&error))?;
+        if let (Some(text), Some(shared)) = (&text, &self.renewed)
+            && let Ok(kept) = serde_json::from_str(text)
+        {
+            shared.redactor.learn_value(&kept);
+        }
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 

@@ -2,11 +2,29 @@
 
 use std::collections::BTreeMap;
 
+use meerkat_core::{Redactor, speaks_of_secret};
 use serde_json::{Map, Value, json};
 
 use super::{Endpoint, EraChoice, ServerConfig, TransportConfig};
 
 impl ServerConfig {
+    /// Tells what the entry has in secret: headers and variables whose names speak of one, arguments that follow
+    /// a word for one, and who asks, as addresses say it.
+    pub fn tell_secrets(&self, redactor: &Redactor) {
+        match &self.transport {
+            TransportConfig::Stdio { args, env, .. } => {
+                redactor.learn_args(args);
+                env.iter().for_each(|(name, value)| redactor.learn_named(name, value));
+            }
+            TransportConfig::Url(endpoint)
+            | TransportConfig::Http(endpoint)
+            | TransportConfig::Sse(endpoint) => {
+                redactor.learn_url(&endpoint.url);
+                endpoint.headers.iter().for_each(|(name, value)| redactor.learn_named(name, value));
+            }
+        }
+    }
+
     /// Shows the entry with the fields of a file. Values of variables and headers are masked unless they only
     /// name a variable, as are arguments that follow a word for a secret, and an address loses who asks and its
     /// query.
@@ -63,12 +81,7 @@ fn masked_value(value: &str) -> String {
 
 /// Masks what follows an option whose name speaks of a secret, and what is secret in addresses.
 fn masked_args(args: &[String]) -> Vec<String> {
-    const WORDS: [&str; 6] = ["auth", "credential", "key", "pass", "secret", "token"];
-    let is_secret = |option: &str| {
-        let name = option.trim_start_matches('-').to_ascii_lowercase();
-        option.starts_with('-')
-            && name.split(['-', '_']).any(|part| WORDS.iter().any(|word| part.starts_with(word)))
-    };
+    let is_secret = |option: &str| option.starts_with('-') && speaks_of_secret(option);
     let mut shown = Vec::with_capacity(args.len());
     let mut secret_follows = false;
     for arg in args {

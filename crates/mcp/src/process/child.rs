@@ -59,7 +59,7 @@ impl StdioChild {
         let stdin = child.stdin.take().ok_or_else(no_pipe)?;
         let stdout = child.stdout.take().ok_or_else(no_pipe)?;
         let stderr = child.stderr.take().ok_or_else(no_pipe)?;
-        tokio::spawn(keep_tail(stderr, Arc::clone(&log)));
+        tokio::spawn(keep_tail(stderr, Arc::clone(&log), command.to_owned()));
         let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         Ok(Self {
             group: Group { child, leader, supervised },
@@ -143,10 +143,27 @@ impl Transport<RoleClient> for StdioChild {
     }
 }
 
-async fn keep_tail(mut stderr: ChildStderr, log: Arc<ProcessLog>) {
+async fn keep_tail(mut stderr: ChildStderr, log: Arc<ProcessLog>, command: String) {
     let mut buffer = vec![0; 8 * 1024];
+    let mut said = Vec::new();
     while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
         log.append(&buffer[..count]);
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            said.extend(&buffer[..count]);
+            tell_lines(&mut said, &command);
+        }
+    }
+}
+
+/// Logs whole lines only: what a line has in secret is not recognised by its halves.
+fn tell_lines(said: &mut Vec<u8>, command: &str) {
+    const LONGEST: usize = 64 * 1024;
+    while let Some(end) = said.iter().position(|byte| *byte == b'\n') {
+        let line: Vec<u8> = said.drain(..=end).collect();
+        tracing::debug!(command, "stderr: {}", String::from_utf8_lossy(&line).trim_end());
+    }
+    if said.len() > LONGEST {
+        said.clear();
     }
 }
 

@@ -52,7 +52,13 @@ impl ProcessLog {
     pub(crate) fn stderr_tail(&self) -> String {
         let bytes: Vec<u8> =
             self.tail.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
-        String::from_utf8_lossy(&bytes).trim().to_owned()
+        let text = String::from_utf8_lossy(&bytes);
+        // Half a line may have half a secret, which nobody would recognise.
+        let whole = match text.split_once('\n') {
+            Some((_, rest)) if bytes.len() >= KEPT && !rest.trim().is_empty() => rest,
+            _ => &text,
+        };
+        whole.trim().to_owned()
     }
 }
 

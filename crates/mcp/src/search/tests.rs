@@ -42,7 +42,8 @@ async fn call(source: &SearchedTools, name: &str, args: Value) -> ToolOutput {
     let id = "0190b6a0-0000-7000-8000-000000000000";
     let call = ToolCall { id: "c".to_owned(), name: name.to_owned(), args };
     let tool = source.tools().into_iter().find(|tool| tool.def().name == name).unwrap();
-    tool.call(Invocation { session_id: id.parse().unwrap(), run_id: id.parse().unwrap(), call }).await
+    tool.call(Invocation { session_id: id.parse().unwrap(), run_id: id.parse().unwrap(), call, trace: None })
+        .await
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use meerkat_core::Redactor;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -126,6 +127,7 @@ pub(crate) struct Shared {
     calls: watch::Sender<usize>,
     /// Told of every change, for those who wait.
     changed: watch::Sender<()>,
+    pub(crate) redactor: Redactor,
 }
 
 /// Counts a call for as long as it lives.
@@ -139,7 +141,7 @@ impl Drop for CallGuard<'_> {
 }
 
 impl Shared {
-    pub(crate) fn new(config: ServerConfig, changed: watch::Sender<()>) -> Self {
+    pub(crate) fn new(config: ServerConfig, changed: watch::Sender<()>, redactor: Redactor) -> Self {
         let state = if config.enabled { ServerState::Pending } else { ServerState::Disabled };
         let facts = Facts {
             state,
@@ -158,6 +160,7 @@ impl Shared {
             facts: Mutex::new(facts),
             calls: watch::Sender::new(0),
             changed,
+            redactor,
         }
     }
 
@@ -178,6 +181,7 @@ impl Shared {
     }
 
     pub(crate) fn restarted(&self) {
+        tracing::debug!(server = self.config.name.as_str(), "the MCP server is connected again");
         self.facts().restarts += 1;
     }
 
@@ -189,11 +193,13 @@ impl Shared {
     pub(crate) fn wants_login(&self, challenge: &str) {
         let mut facts = self.facts();
         facts.login = LoginState::NeedsReauth;
-        facts.challenge = Some(challenge.to_owned());
+        facts.challenge = Some(self.redactor.redact(challenge).into_owned());
     }
 
     /// The connection is there and its tools are known.
     pub(crate) fn ready(&self, link: Link, era: Era, tools: Vec<ToolEntry>, warnings: Vec<String>) {
+        let server = self.config.name.as_str();
+        tracing::info!(server, tools = tools.len(), ?era, "the MCP server is ready");
         let mut facts = self.facts();
         facts.state = ServerState::Ready;
         facts.era = Some(era);
@@ -205,7 +211,11 @@ impl Shared {
     }
 
     /// The connection is not there.
-    pub(crate) fn lost(&self, state: ServerState) {
+    pub(crate) fn lost(&self, mut state: ServerState) {
+        if let ServerState::Failed { reason } | ServerState::NeedsReauth { reason } = &mut state {
+            self.redactor.redact_text(reason);
+            tracing::warn!(server = self.config.name.as_str(), reason, "the MCP server is not there");
+        }
         let mut facts = self.facts();
         if let ServerState::Failed { reason } | ServerState::NeedsReauth { reason } = &state {
             facts.last_error = Some(reason.clone());
@@ -220,7 +230,9 @@ impl Shared {
         self.changed.send_replace(());
     }
 
-    pub(crate) fn note_error(&self, error: String) {
+    pub(crate) fn note_error(&self, mut error: String) {
+        self.redactor.redact_text(&mut error);
+        tracing::debug!(server = self.config.name.as_str(), error, "the MCP server had a failure");
         self.facts().last_error = Some(error);
     }
 
@@ -237,7 +249,8 @@ impl Shared {
 
     pub(crate) fn stderr_tail(&self) -> String {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.as_ref().map(|log| log.stderr_tail()).unwrap_or_default()
+        let tail = log.as_ref().map(|log| log.stderr_tail()).unwrap_or_default();
+        self.redactor.redact(&tail).into_owned()
     }
 
     pub(crate) fn ending(&self) -> Option<String> {

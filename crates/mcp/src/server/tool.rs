@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolImpact, ToolOutput};
+use meerkat_core::{BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolImpact, ToolOutput, TraceContext};
 use serde_json::{Map, Value, json};
 
 use super::{CallError, ServerState, Shared, ToolEntry};
@@ -27,7 +27,7 @@ impl McpTool {
         Self { server, tool: entry.listed.name.clone(), def, impact: entry.listed.impact }
     }
 
-    async fn run(&self, arguments: Value) -> ToolOutput {
+    async fn run(&self, arguments: Value, trace: Option<TraceContext>) -> ToolOutput {
         let arguments = match arguments {
             Value::Object(_) => arguments,
             Value::Null => json!({}),
@@ -37,8 +37,12 @@ impl McpTool {
         };
         let Some(link) = self.server.link() else { return unavailable(&self.server) };
         let _call = self.server.begin_call();
-        let params =
+        let mut params =
             Map::from_iter([("name".to_owned(), json!(self.tool)), ("arguments".to_owned(), arguments)]);
+        if let Some(trace) = trace {
+            params.insert("_meta".to_owned(), meta(&trace));
+        }
+        tracing::debug!(server = self.server.config.name.as_str(), tool = self.tool, "an MCP tool is called");
         match link.converse("tools/call", params, self.server.config.tool_timeout).await {
             Ok(result) => decode::tool_output(&result),
             Err(error) => failure(&self.server, &error),
@@ -56,8 +60,17 @@ impl Tool for McpTool {
     }
 
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {
-        Box::pin(self.run(invocation.call.args))
+        Box::pin(self.run(invocation.call.args, invocation.trace))
     }
+}
+
+/// Says where a call stands in a trace.
+fn meta(trace: &TraceContext) -> Value {
+    let mut meta = json!({ "traceparent": trace.parent() });
+    if let Some(state) = &trace.state {
+        meta["tracestate"] = json!(state);
+    }
+    meta
 }
 
 /// What the model is told when a server is not there.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use meerkat_core::{Tool, ToolConfigChange, ToolSource};
+use meerkat_core::{Redactor, Tool, ToolConfigChange, ToolSource};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -36,6 +36,8 @@ pub struct SetOptions {
     pub host: Option<Arc<dyn Host>>,
     /// Where the user's tokens are.
     pub tokens: Option<Arc<dyn Tokens>>,
+    /// Learns what servers are given in secret, and takes it out of what they write and say of failures.
+    pub redactor: Redactor,
 }
 
 /// A required server that is not there.
@@ -62,6 +64,7 @@ pub struct ServerSet {
     launcher: Arc<Launcher>,
     host: Option<Arc<dyn Host>>,
     tokens: Option<Arc<dyn Tokens>>,
+    redactor: Redactor,
     eras: Arc<EraCache>,
     servers: Mutex<BTreeMap<String, Server>>,
     staged: Mutex<Vec<Change>>,
@@ -77,6 +80,7 @@ impl ServerSet {
             launcher: Arc::new(options.launcher),
             host: options.host,
             tokens: options.tokens,
+            redactor: options.redactor,
             eras: Arc::default(),
             servers: Mutex::default(),
             staged: Mutex::default(),
@@ -91,6 +95,7 @@ impl ServerSet {
             launcher: Arc::clone(&self.launcher),
             host: self.host.clone(),
             tokens: self.tokens.clone(),
+            redactor: self.redactor.clone(),
             eras: Arc::default(),
             servers: Mutex::default(),
             staged: Mutex::default(),
@@ -105,7 +110,8 @@ impl ServerSet {
     pub fn add(&self, config: ServerConfig) {
         let name = config.name.clone();
         let enabled = config.enabled;
-        let shared = Arc::new(Shared::new(config, self.changed.clone()));
+        config.tell_secrets(&self.redactor);
+        let shared = Arc::new(Shared::new(config, self.changed.clone(), self.redactor.clone()));
         let stop = CancellationToken::new();
         let (orders, inbox) = mpsc::channel(4);
         let with = ActorTools {

@@ -70,7 +70,7 @@ pub(crate) async fn run(tool: &dyn Tool, args: Value) -> ToolOutput {
     let call = ToolCall { id: "c1".to_owned(), name: tool.def().name.clone(), args };
     let session_id: SessionId = id.parse().unwrap();
     let run_id: RunId = id.parse().unwrap();
-    tool.call(Invocation { session_id, run_id, call }).await
+    tool.call(Invocation { session_id, run_id, call, trace: None }).await
 }
 
 /// Waits until something is so.

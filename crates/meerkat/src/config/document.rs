@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use meerkat_core::{BudgetLimits, Price, RetryPolicy, Usd};
+use meerkat_core::{BudgetLimits, Price, Redactor, RetryPolicy, Usd};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
@@ -271,6 +271,15 @@ impl ToolsConfig {
 }
 
 impl Config {
+    /// Tells what the document has in secret.
+    pub(crate) fn tell_secrets(&self, redactor: &Redactor) {
+        for server in self.self_hosted.servers.values() {
+            server.bearer_token.iter().for_each(|token| redactor.learn(token));
+            redactor.learn_url(&server.base_url);
+        }
+        self.hooks.entries.iter().for_each(|entry| entry.tell_secrets(redactor));
+    }
+
     /// Says whether a capability's gate is open.
     #[must_use]
     pub fn gate(&self, key: &str) -> bool {

@@ -17,7 +17,7 @@ mod span;
 
 use std::sync::Arc;
 
-use meerkat_core::{HookSet, OutputSchema};
+use meerkat_core::{HookSet, OutputSchema, Redactor};
 use meerkat_store::{Change, ConfigRow, Guard, Store, Transaction};
 use serde_json::{Map, Value};
 
@@ -72,11 +72,13 @@ pub enum ConfigAccess {
 #[derive(Clone)]
 pub struct ConfigService {
     store: Arc<dyn Store>,
+    /// Learns what a config has in secret, as soon as it is read.
+    redactor: Redactor,
 }
 
 impl ConfigService {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store }
+    pub(crate) fn new(store: Arc<dyn Store>, redactor: Redactor) -> Self {
+        Self { store, redactor }
     }
 
     /// Reads the config.
@@ -88,6 +90,7 @@ impl ConfigService {
             None => Ok(CurrentConfig { config: Config::default(), generation: 0 }),
             Some(row) => {
                 let config = parse(&decode(&row)?)?;
+                config.tell_secrets(&self.redactor);
                 Ok(CurrentConfig { config, generation: row.generation })
             }
         }

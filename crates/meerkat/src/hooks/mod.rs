@@ -206,9 +206,14 @@ impl Shared {
     ) -> Result<HookReturn, HookFault> {
         let limit = entry.timeout(config.default_timeout_ms);
         let call = self.reach_hook(entry, invocation, payload, config.payload_max_bytes);
-        tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
+        let answer = tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
             let message = format!("it took longer than {} ms and was ended", limit.as_millis());
             Err(HookFault { reason: HookReason::Timeout, message })
+        });
+        tracing::debug!(hook = entry.id, ok = answer.is_ok(), "a hook was called");
+        answer.map_err(|mut fault| {
+            self.redactor.redact_text(&mut fault.message);
+            fault
         })
     }
 
@@ -219,6 +224,7 @@ impl Shared {
         payload: &Payload,
         limit: usize,
     ) -> Result<HookReturn, HookFault> {
+        entry.tell_secrets(&self.redactor);
         let output = match &entry.runtime {
             HookRuntime::InProcess { name } => {
                 let unknown = || HookFault::broken(format!("no function is registered as `{name}`"));
@@ -236,7 +242,7 @@ impl Shared {
                 features::deliver(reach, (method, url), &headers, &body, limit).await?
             }
         };
-        answer(&output)
+        answer(self.redactor.redact(&String::from_utf8_lossy(&output)).as_bytes())
     }
 }
 

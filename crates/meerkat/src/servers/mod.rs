@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use meerkat_core::{SessionId, Tool, ToolConfigChange, ToolSource};
+use meerkat_core::{Redactor, SessionId, Tool, ToolConfigChange, ToolSource};
 use meerkat_mcp::config::ServerConfig;
 use meerkat_mcp::{
     Launcher, LoadedTools, RequiredError, SearchedTools, ServerSet, SessionServers, SetOptions, Tokens,
@@ -74,13 +74,15 @@ pub struct ServerSurroundings {
     pub environment: BTreeMap<String, String>,
     /// The program itself, which must call [`supervise`](meerkat_mcp::supervise) first thing.
     pub program: Option<PathBuf>,
+    /// Who knows the secrets of the program, and learns those of the servers; the runtime should have the same.
+    pub redactor: Redactor,
 }
 
 impl McpServersOptions {
     /// Says what a program's servers are made from.
     #[must_use]
     pub fn of(around: ServerSurroundings) -> Self {
-        let ServerSurroundings { project, home, environment, program } = around;
+        let ServerSurroundings { project, home, environment, program, redactor } = around;
         let tokens = home.as_deref().map(|home| Arc::new(TokenFolder::of(home)) as Arc<dyn Tokens>);
         let variables = environment.clone();
         Self {
@@ -88,6 +90,7 @@ impl McpServersOptions {
             set: SetOptions {
                 launcher: Launcher { environment, folder: project, supervisor: program },
                 tokens,
+                redactor,
                 ..SetOptions::default()
             },
             variables: Some(Arc::new(move |name: &str| variables.get(name).cloned())),

@@ -22,6 +22,7 @@ use super::flight::{Audience, Flight, Media, ModelCall};
 use super::live::{LEASE, LiveRun, later};
 use super::options::ToolOverlay;
 use super::record::encode;
+use super::spans::RunTrace;
 use super::stops::Stops;
 use crate::Error;
 use crate::config::{CallTimeout, Config};
@@ -63,6 +64,8 @@ pub(super) struct Driver {
     pub(super) admission: Option<Transaction>,
     /// What ended in the background before this step, as the model is told.
     pub(super) endings: Vec<String>,
+    /// The run's span.
+    pub(super) trace: RunTrace,
 }
 
 /// How a driven run ended.
@@ -108,7 +111,9 @@ impl Driver {
                     Input::Tools(Arc::new(self.table(&tools)))
                 }
                 Effect::Ask(ask) => {
-                    flight.ask(self.model_call(ask, &run));
+                    let call = self.model_call(ask, &run);
+                    let span = self.trace.chat(&call);
+                    flight.ask(call, span);
                     continue;
                 }
                 Effect::Start(calls) => {
@@ -384,8 +389,9 @@ impl Driver {
         for call in calls {
             let tool = tools.get(&call.name).cloned();
             let timeout = self.config.tools.timeout(&call.name);
-            let invocation = Invocation { session_id: self.session, run_id: self.run_id, call };
-            flight.start(tool, invocation, timeout, self.hooks.clone());
+            let (span, trace) = self.trace.tool(&call);
+            let invocation = Invocation { session_id: self.session, run_id: self.run_id, call, trace };
+            flight.start((tool, span), invocation, timeout, self.hooks.clone());
         }
     }
 }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use meerkat_core::{AgentEvent, EventEnvelope, FinishedJob};
+use meerkat_core::{AgentEvent, EventEnvelope, FinishedJob, Redactor};
 
 use crate::events::RunChannel;
 
@@ -17,11 +17,17 @@ pub(crate) struct Emitter {
     sink: Option<EventSink>,
     /// Set when the sink panicked: a listener must not hurt the run it listens to.
     broken: AtomicBool,
+    redactor: Redactor,
 }
 
 impl Emitter {
-    pub(crate) fn new(channel: RunChannel, sink: Option<EventSink>) -> Self {
-        Self { channel, sink, broken: AtomicBool::new(false) }
+    pub(crate) fn new(channel: RunChannel, sink: Option<EventSink>, redactor: Redactor) -> Self {
+        Self { channel, sink, broken: AtomicBool::new(false), redactor }
+    }
+
+    /// Returns who knows what no event may say.
+    pub(crate) fn redactor(&self) -> &Redactor {
+        &self.redactor
     }
 
     /// Tells that a job ended, and returns what the model is told of it.

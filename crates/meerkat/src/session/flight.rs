@@ -15,9 +15,11 @@ use meerkat_store::Store;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinSet};
+use tracing::{Instrument as _, Span};
 
 use super::events::Emitter;
 use super::media::{shown, stored_output};
+use super::spans;
 use crate::hooks::RunHooks;
 use crate::structured::OutputJudge;
 
@@ -77,9 +79,16 @@ impl Flight {
     }
 
     /// Starts a model call.
-    pub(super) fn ask(&mut self, call: ModelCall) {
+    pub(super) fn ask(&mut self, call: ModelCall, span: Span) {
         let (emitter, store) = (Arc::clone(&self.emitter), Arc::clone(&self.store));
-        self.ask = Some(Box::pin(async move { call.make(&emitter, &*store).await }));
+        self.ask = Some(Box::pin(async move {
+            let mut input = call.make(&emitter, &*store).instrument(span.clone()).await;
+            if let Input::Failed(error) = &mut input {
+                emitter.redactor().redact_text(&mut error.message);
+            }
+            spans::answered(&span, &input);
+            input
+        }));
     }
 
     /// Starts a pause.
@@ -95,7 +104,7 @@ impl Flight {
     /// Starts a tool; it waits for a free slot. Hooks are told what comes of it before anybody else is.
     pub(super) fn start(
         &mut self,
-        tool: Option<Arc<dyn Tool>>,
+        (tool, span): (Option<Arc<dyn Tool>>, Span),
         invocation: Invocation,
         timeout: Duration,
         hooks: Option<Arc<RunHooks>>,
@@ -103,7 +112,8 @@ impl Flight {
         let slots = Arc::clone(&self.slots);
         let (emitter, store) = (Arc::clone(&self.emitter), Arc::clone(&self.store));
         let id = invocation.call.id.clone();
-        let handle = self.tools.spawn(async move {
+        let ended = span.clone();
+        let work = async move {
             let (id, name) = (invocation.call.id.clone(), invocation.call.name.clone());
             let Some(tool) = tool else {
                 return (id, ToolOutput::failure(ToolFailure::Unavailable, "the tool went away"));
@@ -111,7 +121,10 @@ impl Flight {
             let _slot = slots.acquire().await;
             let told = hooks.map(|hooks| (hooks, invocation.session_id, invocation.call.clone()));
             match tokio::time::timeout(timeout, tool.call(invocation)).await {
-                Ok(output) => (id, stored_output(&*store, allowed(told, output).await).await),
+                Ok(mut output) => {
+                    output.redact(emitter.redactor());
+                    (id, stored_output(&*store, allowed(told, output).await).await)
+                }
                 Err(_) => {
                     let timeout_ms = timeout.as_millis() as u64;
                     let message = format!("`{name}` took longer than {timeout_ms} ms and was stopped");
@@ -119,7 +132,15 @@ impl Flight {
                     (id, ToolOutput::failure(ToolFailure::Timeout, &message))
                 }
             }
-        });
+        };
+        let handle = self.tools.spawn(
+            async move {
+                let (id, output) = work.await;
+                spans::done(&ended, &output);
+                (id, output)
+            }
+            .instrument(span),
+        );
         self.calls.insert(handle.id(), (id, Instant::now()));
     }
 

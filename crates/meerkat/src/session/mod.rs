@@ -9,6 +9,7 @@ mod media;
 mod options;
 mod record;
 mod service;
+mod spans;
 mod start;
 mod stops;
 mod streams;

@@ -6,6 +6,7 @@ use meerkat_contracts::{SkillKey, ToolHandler};
 use meerkat_core::run::{Report, RunInput};
 use meerkat_core::{
     ApprovalPolicy, BudgetLimits, HookEntry, OutputSchema, Provider, RunId, SchemaWarning, SessionId,
+    TraceContext,
 };
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -101,6 +102,8 @@ pub struct RunControl {
     pub events: Option<EventSink>,
     /// What the run is called; a name is made up if none is given.
     pub run_id: Option<RunId>,
+    /// Where the caller stands in a trace; the run's span belongs there.
+    pub trace: Option<TraceContext>,
 }
 
 /// How a run ended.

@@ -13,6 +13,7 @@ use meerkat_store::{Change, Guard, Transaction};
 use serde_json::Value;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::driver::{Driven, Driver};
@@ -20,6 +21,7 @@ use super::events::Emitter;
 use super::found::Found;
 use super::options::{HookWishes, RunControl, RunResult, TurnOptions};
 use super::record::SessionSettings;
+use super::spans::RunTrace;
 use super::teach::Taught;
 use crate::config::{Config, ConfigAccess};
 use crate::error::SessionRef;
@@ -122,7 +124,9 @@ impl Shared {
     /// Drives a run. One that breaks off, because a model or a listener panics, lets its session go at once.
     async fn supervise(self: Arc<Self>, driver: Driver, run: Run) -> Result<Driven, JoinError> {
         let (session, run_id) = (driver.session, driver.run_id);
-        let driven = tokio::spawn(Box::pin(driver.drive(run))).await;
+        let trace = driver.trace.clone();
+        let driven = tokio::spawn(Box::pin(driver.drive(run).instrument(trace.span.clone()))).await;
+        trace.end(&driven);
         if driven.is_err() {
             self.let_go(session, run_id).await;
         }
@@ -194,7 +198,8 @@ impl Shared {
         let judge = turn.output_schema.map(OutputJudge::new).transpose()?;
         let retries = settings.structured_output_retries.unwrap_or(config.agent.structured_output_retries);
         let budget = config.limits.cap(turn.budget.or(config.budget.limits()));
-        let emitter = Arc::new(Emitter::new(self.events.run(id, past), control.events));
+        let emitter =
+            Arc::new(Emitter::new(self.events.run(id, past), control.events, self.redactor.clone()));
         let hooks = self.run_hooks(&config, turn.hooks, &emitter)?;
         let run_settings = RunSettings {
             session_id: id,
@@ -215,6 +220,7 @@ impl Shared {
         };
         let now = self.clock.now();
         let memory = RunMemory::of(&config, &self.store, &progress);
+        let trace = RunTrace::begin(id, run_id, model.info(), progress.usage, control.trace);
         let run = Run::new(run_settings, transcript, progress, opening, now);
         let driver = Driver {
             shared: Arc::clone(self),
@@ -241,6 +247,7 @@ impl Shared {
             interrupt: control.cancel,
             admission: Some(admission),
             endings: Vec::new(),
+            trace,
         };
         Ok((driver, run))
     }

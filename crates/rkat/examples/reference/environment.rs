@@ -4,11 +4,12 @@ use crate::table;
 
 pub(crate) fn page() -> String {
     let row = |(name, meaning): &(&str, &str)| vec![format!("`{name}`"), (*meaning).to_owned()];
-    let rows: Vec<_> = rkat::VARIABLES.iter().map(row).collect();
+    let rows: Vec<_> = rkat::VARIABLES.iter().chain(rkat::TELEMETRY_VARIABLES).map(row).collect();
     format!(
         "# Environment variables\n\n\
          `rkat` reads these variables. An empty variable counts as not set. `rkat-mcp` reads those \
-         that say where realms are kept, the keys, and `RKAT_TOKEN`.\n\n{}",
+         that say where realms are kept, the keys, `RKAT_TOKEN`, `RKAT_LOG` and those \
+         of OpenTelemetry.\n\n{}",
         table(&["Variable", "Meaning"], &rows)
     )
 }

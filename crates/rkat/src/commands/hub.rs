@@ -29,6 +29,7 @@ pub(super) async fn hub(scope: &ScopeArgs, args: HubArgs) -> Result<ExitCode, Cl
 
 async fn serve(scope: &ScopeArgs, args: HubListen) -> Result<ExitCode, CliError> {
     let access = Access { token: token(args.token_file.as_deref())?, rbac: None };
+    access.token.iter().for_each(|token| out::secrets().learn(token));
     let listener = bind(&args.listen, &access).map_err(refused)?;
     let guarded = match (&args.guarded, &args.rbac) {
         (Some(address), Some(file)) => {

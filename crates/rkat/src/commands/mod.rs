@@ -87,6 +87,7 @@ fn open_with(args: &ScopeArgs, servers: Option<Arc<McpServers>>) -> Result<Runti
         tools: tools(args)?,
         hook_files: Some(Arc::new(servers::hook_files(args))),
         config_access: ConfigAccess::Owner,
+        redactor: out::secrets(),
         ..RuntimeOptions::default()
     };
     Ok(Runtime::new(realm, options))

@@ -48,7 +48,8 @@ pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, Cli
     };
     turn.skills = skill_keys(&runtime, &args.skills).await?;
     let screen = Screen::new(&args);
-    let control = RunControl { cancel: interrupt_on_ctrl_c(), events: screen.sink(&servers), run_id: None };
+    let control =
+        RunControl { cancel: interrupt_on_ctrl_c(), events: screen.sink(&servers), ..RunControl::default() };
     let named = turn.model.is_some();
     let further = TurnOptions { skills: Vec::new(), ..turn.clone() };
     let first = match &locator {
@@ -206,20 +207,35 @@ fn schema(text: &str) -> Result<OutputSchema, CliError> {
     Ok(OutputSchema::parse(value).map_err(meerkat::Error::from)?)
 }
 
-/// Interrupts the run at the first Ctrl-C; a second one ends the program.
+/// Interrupts the run at the first Ctrl-C, or when the program is asked to end in another way; the second time
+/// ends it at once.
 fn interrupt_on_ctrl_c() -> CancellationToken {
     let cancel = CancellationToken::new();
     let token = cancel.clone();
     tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            note("interrupting; press Ctrl-C again to leave at once");
-            token.cancel();
-            if tokio::signal::ctrl_c().await.is_ok() {
-                std::process::exit(130);
-            }
-        }
+        asked_to_end().await;
+        note("interrupting; press Ctrl-C again to leave at once");
+        token.cancel();
+        asked_to_end().await;
+        std::process::exit(130);
     });
     cancel
+}
+
+/// Waits for Ctrl-C, or for whoever ends processes. A terminal that goes away is the user's business.
+async fn asked_to_end() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut ended) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = ended.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
 }
 
 /// What is said beside the answer.

@@ -40,6 +40,7 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
         servers: Some(Arc::clone(&servers)),
         tools: tools.clone(),
         hook_files: Some(Arc::clone(&hook_files)),
+        redactor: out::secrets(),
         ..RuntimeOptions::default()
     };
     let host = Host::on_realm(options, runtime_options, |warning| out::say(&format!("warning: {warning}")));
@@ -52,6 +53,7 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
     if let Some(path) = &serve.token_file {
         listen = listen.with_token_file(path).map_err(CliError::Listen)?;
     }
+    listen.token.iter().for_each(|token| out::secrets().learn(token));
     let announce = |address| out::say(&format!("rkat: realm `{realm}`, listening on http://{address}/mcp"));
     let hub = match serve.no_hub {
         true => None,

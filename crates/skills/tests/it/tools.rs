@@ -13,7 +13,7 @@ async fn call(tools: &AgentTools, name: &str, args: Value) -> ToolOutput {
     let id = "01936f8a-7b2c-7000-8000-000000000001";
     let (session_id, run_id): (SessionId, RunId) = (id.parse().unwrap(), id.parse().unwrap());
     let call = ToolCall { id: "1".to_owned(), name: name.to_owned(), args };
-    tool.call(Invocation { session_id, run_id, call }).await
+    tool.call(Invocation { session_id, run_id, call, trace: None }).await
 }
 
 async fn answer(tools: &AgentTools, name: &str, args: Value) -> Value {

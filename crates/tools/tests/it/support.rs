@@ -169,7 +169,7 @@ impl World {
         let tool = tool.unwrap_or_else(|| panic!("there is no tool {name}"));
         let call = ToolCall { id: "1".to_owned(), name: name.to_owned(), args };
         let run_id = RunId::from_uuid(Uuid::now_v7());
-        tool.call(Invocation { session_id: self.session, run_id, call }).await
+        tool.call(Invocation { session_id: self.session, run_id, call, trace: None }).await
     }
 
     /// Calls a tool that succeeds, and returns its text.

@@ -1,0 +1,334 @@
+//! The spans of a run, named as the conventions of OpenTelemetry for generative AI have it: `invoke_agent` around
+//! the run, and in it a `chat` for each model call and an `execute_tool` for each tool.
+//!
+//! Without a listener they cost next to nothing. What was said is put into them only where a listener asks for it.
+
+use meerkat_core::run::{Input, Outcome};
+use meerkat_core::{
+    AssistantBlock, Message, ModelInfo, ModelRequest, Provider, RunId, SessionId, StopReason, ToolCall,
+    ToolOutput, TraceContext, Usage,
+};
+use serde_json::{Value, json};
+use tokio::task::JoinError;
+use tracing::field::Empty;
+use tracing::{Level, Span};
+use uuid::Uuid;
+
+use super::driver::Driven;
+use super::flight::{Media, ModelCall};
+
+/// The name of every agent that has none of its own.
+const AGENT: &str = "meerkat";
+
+/// Says whether a listener wants what was said.
+fn wants_content() -> bool {
+    tracing::enabled!(target: "meerkat::content", Level::TRACE)
+}
+
+fn new_id() -> u64 {
+    Uuid::new_v4().as_u64_pair().1
+}
+
+/// A run's span, and where it stands in a trace.
+#[derive(Clone)]
+pub(super) struct RunTrace {
+    pub(super) span: Span,
+    session: SessionId,
+    /// Where the run stands; where nobody records it, where its caller stands.
+    context: Option<TraceContext>,
+    /// What the session had used before.
+    used: Usage,
+}
+
+impl RunTrace {
+    pub(super) fn begin(
+        session: SessionId,
+        run: RunId,
+        model: &ModelInfo,
+        used: Usage,
+        caller: Option<TraceContext>,
+    ) -> Self {
+        let span = tracing::info_span!(
+            "invoke_agent",
+            otel.name = "invoke_agent meerkat",
+            otel.kind = "internal",
+            otel.trace_id = Empty,
+            otel.span_id = Empty,
+            otel.parent_id = Empty,
+            otel.sampled = Empty,
+            otel.state = Empty,
+            otel.failure = Empty,
+            gen_ai.operation.name = "invoke_agent",
+            gen_ai.agent.name = AGENT,
+            gen_ai.provider.name = provider(model.provider),
+            gen_ai.request.model = model.id,
+            gen_ai.conversation.id = %session,
+            gen_ai.usage.input_tokens = Empty,
+            gen_ai.usage.output_tokens = Empty,
+            gen_ai.usage.cache_read.input_tokens = Empty,
+            gen_ai.usage.cache_creation.input_tokens = Empty,
+            error.type = Empty,
+            meerkat.run.id = %run,
+            meerkat.run.end = Empty,
+            meerkat.run.steps = Empty,
+            meerkat.run.tool_calls = Empty,
+            meerkat.session.cost_usd = Empty,
+        );
+        let is_traced = tracing::enabled!(target: "meerkat::traced", Level::INFO);
+        let context = if is_traced { Some(placed(&span, caller)) } else { caller };
+        Self { span, session, context, used }
+    }
+
+    /// Begins the span of a tool's call; what the tool calls in turn belongs to the place that is returned.
+    pub(super) fn tool(&self, call: &ToolCall) -> (Span, Option<TraceContext>) {
+        let span = tracing::info_span!(
+            parent: &self.span,
+            "execute_tool",
+            otel.name = format!("execute_tool {}", call.name),
+            otel.kind = "internal",
+            otel.span_id = Empty,
+            otel.failure = Empty,
+            gen_ai.operation.name = "execute_tool",
+            gen_ai.tool.name = call.name,
+            gen_ai.tool.call.id = call.id,
+            gen_ai.tool.type = "function",
+            gen_ai.tool.call.arguments = Empty,
+            gen_ai.tool.call.result = Empty,
+            gen_ai.conversation.id = %self.session,
+            error.type = Empty,
+        );
+        if wants_content() {
+            span.record("gen_ai.tool.call.arguments", call.args.to_string());
+        }
+        let is_traced = tracing::enabled!(target: "meerkat::traced", Level::INFO);
+        let context = self.context.as_ref().map(|run| match is_traced {
+            true => {
+                let own = run.child(new_id());
+                span.record("otel.span_id", own.span_id);
+                own
+            }
+            false => run.clone(),
+        });
+        (span, context)
+    }
+
+    /// Begins the span of a model call.
+    pub(super) fn chat(&self, call: &ModelCall) -> Span {
+        let (info, request) = (call.model.info(), &call.request);
+        let purpose = match (&call.judge, call.media) {
+            (Some(_), _) => "extract",
+            (None, Media::Named) => "summarise",
+            (None, Media::Shown) => "step",
+        };
+        let span = tracing::info_span!(
+            parent: &self.span,
+            "chat",
+            otel.name = format!("chat {}", info.id),
+            otel.kind = "client",
+            otel.failure = Empty,
+            gen_ai.operation.name = "chat",
+            gen_ai.provider.name = provider(info.provider),
+            gen_ai.request.model = info.id,
+            gen_ai.request.max_tokens = request.max_tokens,
+            gen_ai.request.temperature = request.temperature.map(f64::from),
+            gen_ai.conversation.id = %self.session,
+            gen_ai.response.finish_reasons = Empty,
+            gen_ai.usage.input_tokens = Empty,
+            gen_ai.usage.output_tokens = Empty,
+            gen_ai.usage.cache_read.input_tokens = Empty,
+            gen_ai.usage.cache_creation.input_tokens = Empty,
+            gen_ai.system_instructions = Empty,
+            gen_ai.input.messages = Empty,
+            gen_ai.output.messages = Empty,
+            error.type = Empty,
+            meerkat.chat.purpose = purpose,
+        );
+        span.in_scope(|| tracing::debug!(purpose, model = info.id, "the model is asked"));
+        if wants_content() {
+            let instructions = json!([{ "type": "text", "content": request.system }]);
+            span.record("gen_ai.system_instructions", instructions.to_string());
+            span.record("gen_ai.input.messages", input_messages(request).to_string());
+        }
+        span
+    }
+
+    /// Says how the run ended.
+    pub(super) fn end(&self, driven: &Result<Driven, JoinError>) {
+        let report = match driven {
+            Ok(Driven::Ended(report)) => report,
+            Ok(Driven::Refused(error) | Driven::Unstored(error)) => {
+                return self.failed("refused", word(&error.kind()), &error.to_string());
+            }
+            Err(_) => return self.failed("broken_off", "panic", "the run broke off"),
+        };
+        let (now, before) = (report.usage, self.used);
+        let less = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
+        record_usage(
+            &self.span,
+            Usage {
+                input_tokens: now.input_tokens.saturating_sub(before.input_tokens),
+                output_tokens: now.output_tokens.saturating_sub(before.output_tokens),
+                cache_creation_tokens: less(now.cache_creation_tokens, before.cache_creation_tokens),
+                cache_read_tokens: less(now.cache_read_tokens, before.cache_read_tokens),
+            },
+        );
+        self.span.record("meerkat.run.steps", report.steps);
+        self.span.record("meerkat.run.tool_calls", report.tool_calls);
+        if let Some(cost) = report.cost {
+            self.span.record("meerkat.session.cost_usd", cost.micros() as f64 / 1e6);
+        }
+        match &report.outcome {
+            Outcome::Completed(_) => self.ended("completed"),
+            Outcome::Pending(_) => self.ended("pending"),
+            Outcome::Cancelled => self.failed("cancelled", "cancelled", "the run was interrupted"),
+            Outcome::Failed(failure) => self.failed("failed", word(&failure.class), &failure.message),
+        }
+    }
+
+    fn ended(&self, end: &str) {
+        self.span.record("meerkat.run.end", end);
+        self.span.in_scope(|| tracing::info!(end, "the run ended"));
+    }
+
+    fn failed(&self, end: &str, sort: impl AsRef<str>, message: &str) {
+        self.span.record("error.type", sort.as_ref());
+        self.span.record("otel.failure", message);
+        self.ended(end);
+    }
+}
+
+/// Gives a run's span its place in a trace: that of its caller, or a new one.
+fn placed(span: &Span, caller: Option<TraceContext>) -> TraceContext {
+    let parent = caller.as_ref().map_or(0, |caller| caller.span_id);
+    let place = match caller {
+        Some(caller) => caller.child(new_id()),
+        None => TraceContext {
+            trace_id: Uuid::new_v4().as_u128(),
+            span_id: new_id(),
+            flags: TraceContext::SAMPLED,
+            state: None,
+        },
+    };
+    span.record("otel.trace_id", place.trace_id).record("otel.span_id", place.span_id);
+    span.record("otel.parent_id", parent).record("otel.sampled", place.is_sampled());
+    if let Some(state) = &place.state {
+        span.record("otel.state", state.as_str());
+    }
+    place
+}
+
+/// Says how a model call ended.
+pub(super) fn answered(span: &Span, input: &Input) {
+    match input {
+        Input::Answered(answer) => {
+            record_usage(span, answer.usage);
+            span.record("gen_ai.response.finish_reasons", finish_reason(answer.stop_reason));
+            if wants_content() {
+                let output = json!([{
+                    "role": "assistant",
+                    "parts": answer.blocks.iter().map(part).collect::<Vec<_>>(),
+                    "finish_reason": finish_reason(answer.stop_reason),
+                }]);
+                span.record("gen_ai.output.messages", output.to_string());
+            }
+        }
+        Input::Extracted { text, usage, .. } => {
+            record_usage(span, *usage);
+            if wants_content() {
+                let parts = json!([{ "type": "text", "content": text }]);
+                let output = json!([{ "role": "assistant", "parts": parts, "finish_reason": "stop" }]);
+                span.record("gen_ai.output.messages", output.to_string());
+            }
+        }
+        Input::Failed(error) => {
+            span.record("error.type", word(&error.kind)).record("otel.failure", error.message.as_str());
+            span.in_scope(|| tracing::debug!(error = error.message, "the model call failed"));
+        }
+        _ => {}
+    }
+}
+
+/// Says what came of a tool's call.
+pub(super) fn done(span: &Span, output: &ToolOutput) {
+    if output.is_error && !span.is_disabled() {
+        let text = output.content.to_text();
+        let told: Option<Value> = serde_json::from_str(&text).ok();
+        let code = told.as_ref().and_then(|told| told.get("error")?.as_str());
+        let code =
+            code.filter(|code| code.len() <= 40 && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+        span.record("error.type", code.unwrap_or("tool_error"));
+        // What a tool says of its failure may be content.
+        span.record("otel.failure", "the tool failed");
+    }
+    if wants_content() {
+        span.record("gen_ai.tool.call.result", output.content.to_text());
+    }
+    span.in_scope(|| tracing::debug!(is_error = output.is_error, "the tool was called"));
+}
+
+fn record_usage(span: &Span, usage: Usage) {
+    span.record("gen_ai.usage.input_tokens", usage.input_tokens);
+    span.record("gen_ai.usage.output_tokens", usage.output_tokens);
+    if let Some(tokens) = usage.cache_read_tokens {
+        span.record("gen_ai.usage.cache_read.input_tokens", tokens);
+    }
+    if let Some(tokens) = usage.cache_creation_tokens {
+        span.record("gen_ai.usage.cache_creation.input_tokens", tokens);
+    }
+}
+
+/// The name that the conventions have for a provider.
+const fn provider(provider: Provider) -> &'static str {
+    match provider {
+        Provider::Gemini => "gcp.gemini",
+        other => other.as_str(),
+    }
+}
+
+const fn finish_reason(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::EndTurn | StopReason::StopSequence => "stop",
+        StopReason::ToolUse => "tool_calls",
+        StopReason::MaxTokens => "length",
+        StopReason::ContentFilter => "content_filter",
+        StopReason::Cancelled => "cancelled",
+    }
+}
+
+/// The word that stands for a variant everywhere.
+fn word(variant: &impl serde::Serialize) -> String {
+    serde_json::to_value(variant).ok().and_then(|word| Some(word.as_str()?.to_owned())).unwrap_or_default()
+}
+
+fn input_messages(request: &ModelRequest) -> Value {
+    let text =
+        |role: &str, text: String| json!({ "role": role, "parts": [{ "type": "text", "content": text }] });
+    let message = |message: &Message| match message {
+        Message::User { content, .. } => text("user", content.to_text()),
+        Message::SystemNotice { body: content, .. } | Message::System { content, .. } => {
+            text("system", content.clone())
+        }
+        Message::Assistant { blocks, .. } => {
+            json!({ "role": "assistant", "parts": blocks.iter().map(part).collect::<Vec<_>>() })
+        }
+        Message::ToolResults { results, .. } => {
+            let parts = results.iter().map(|result| {
+                json!({ "type": "tool_call_response", "id": result.tool_use_id, "response": result.content.to_text() })
+            });
+            json!({ "role": "tool", "parts": parts.collect::<Vec<_>>() })
+        }
+    };
+    request.messages.iter().map(|one| message(one)).collect()
+}
+
+fn part(block: &AssistantBlock) -> Value {
+    match block {
+        AssistantBlock::Text { text, .. } => json!({ "type": "text", "content": text }),
+        AssistantBlock::Reasoning { text, .. } => json!({ "type": "reasoning", "content": text }),
+        AssistantBlock::ToolUse { id, name, args, .. } => {
+            json!({ "type": "tool_call", "id": id, "name": name, "arguments": args })
+        }
+        AssistantBlock::ServerToolContent { name, .. } => json!({ "type": "server_tool", "name": name }),
+        AssistantBlock::Image(_) => json!({ "type": "image" }),
+    }
+}

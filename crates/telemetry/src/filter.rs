@@ -1,0 +1,94 @@
+//! Which log lines are written: `debug`, or `info,rmcp=debug`.
+
+use std::str::FromStr;
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+
+/// What libraries say of the content of conversations goes to a collector that asked for it, and into no log.
+pub(crate) const CONTENT: &str = "meerkat::content";
+/// By this, libraries know whether there is a collector at all.
+pub(crate) const TRACED: &str = "meerkat::traced";
+
+/// The names that our own crates begin with.
+const OWN: [&str; 3] = ["meerkat", "rkat", "skills"];
+
+/// Which log lines are written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogFilter(Vec<(String, LevelFilter)>);
+
+/// A filter that makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilterError(String);
+
+impl std::fmt::Display for FilterError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "`{}` is no level of a log; it is one of `error`, `warn`, `info`, `debug`, `trace` and `off`, for \
+             Meerkat itself or as `name=level` for a library",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+impl FromStr for LogFilter {
+    type Err = FilterError;
+
+    fn from_str(text: &str) -> Result<Self, FilterError> {
+        let mut levels = Vec::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (names, level) = match part.split_once('=') {
+                Some((name, level)) => (vec![name.trim()], level.trim()),
+                None => (OWN.to_vec(), part),
+            };
+            // Numbers are levels to the parser, and mean nothing to people.
+            let named = level.bytes().all(|byte| byte.is_ascii_alphabetic());
+            let level = level.parse().ok().filter(|_| named).ok_or_else(|| FilterError(part.to_owned()))?;
+            levels.extend(names.into_iter().map(|name| (name.to_owned(), level)));
+        }
+        Ok(Self(levels))
+    }
+}
+
+impl LogFilter {
+    pub(crate) fn targets(&self) -> Targets {
+        let own = Targets::new().with_targets(self.0.iter().cloned());
+        own.with_target(CONTENT, LevelFilter::OFF).with_target(TRACED, LevelFilter::OFF)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::LogFilter;
+
+    #[test]
+    fn a_level_is_for_us_and_a_name_for_a_library() {
+        let targets = "debug, rmcp=trace,meerkat_mcp=warn".parse::<LogFilter>().unwrap().targets();
+        let cases = [
+            ("meerkat::session", Level::DEBUG, true),
+            ("meerkat::session", Level::TRACE, false),
+            ("meerkat_mcp::server", Level::INFO, false),
+            ("rmcp::service", Level::TRACE, true),
+            ("hyper", Level::ERROR, false),
+            ("meerkat::content", Level::ERROR, false),
+        ];
+        for (target, level, expected) in cases {
+            assert_eq!(targets.would_enable(target, &level), expected, "{target} {level}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_level_is_named() {
+        for text in ["loud", "rmcp=loud", "debug,7"] {
+            let wrong = text.rsplit(',').next().unwrap();
+            let error = text.parse::<LogFilter>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("`{wrong}` is no level of a log")), "{error}");
+        }
+        assert!("".parse::<LogFilter>().is_ok());
+    }
+}

@@ -1,0 +1,168 @@
+//! The variables by which a program is told what should be seen of it, as OpenTelemetry names them.
+//!
+//! They come as values: a lookup is given, and the environment is read by nobody here.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use meerkat_core::Redactor;
+
+use crate::LogFilter;
+
+/// Every variable, and what it is for.
+pub const VARIABLES: &[(&str, &str)] = &[
+    (
+        "RKAT_LOG",
+        "What is logged on stderr: `error`, `warn`, `info`, `debug` or `trace`, and `name=level` for a library, such as `debug,rmcp=info`. Nothing is if it is not set.",
+    ),
+    (
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "The address of an OpenTelemetry collector. It alone turns traces on; they go to `/v1/traces` below it, as `http/protobuf`.",
+    ),
+    ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "The whole address for traces; it comes before the one above."),
+    (
+        "OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+        "Headers for the collector, as `name=value,name=value`.",
+    ),
+    (
+        "OTEL_EXPORTER_OTLP_PROTOCOL, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+        "Only `http/protobuf` is spoken; anything else turns traces off, with a warning.",
+    ),
+    (
+        "OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+        "How long the collector may take for one batch, in milliseconds; 10000 if it is not set.",
+    ),
+    ("OTEL_SERVICE_NAME", "The name of this program in traces; `rkat` or `rkat-mcp` if it is not set."),
+    ("OTEL_RESOURCE_ATTRIBUTES", "What else is said of this program in traces, as `key=value,key=value`."),
+    ("OTEL_SDK_DISABLED", "`true` turns traces off."),
+    ("OTEL_TRACES_EXPORTER", "`none` turns traces off; `otlp` is the only other."),
+    (
+        "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT",
+        "`true` puts prompts, answers, arguments and results of tools into traces, without known secrets. They stay out if it is not set.",
+    ),
+];
+
+/// Whether traces have the content of conversations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Content {
+    /// They do not.
+    #[default]
+    LeftOut,
+    /// They do, as far as it is not secret.
+    Captured,
+}
+
+/// Where traces go, and what is said with them.
+#[derive(Clone, PartialEq)]
+pub struct OtlpOptions {
+    /// The whole address.
+    pub url: String,
+    /// Headers of every request.
+    pub headers: Vec<(String, String)>,
+    /// How long one request may take.
+    pub timeout: Duration,
+    /// Who sends them, `service.name` included.
+    pub resource: BTreeMap<String, String>,
+    /// Whether they have the content of conversations.
+    pub content: Content,
+}
+
+/// What the variables say.
+#[derive(Default)]
+pub struct Settings {
+    /// Which log lines are written.
+    pub log: Option<LogFilter>,
+    /// Where traces are sent.
+    pub otlp: Option<OtlpOptions>,
+    /// What is wrong with the variables.
+    pub warnings: Vec<String>,
+}
+
+impl Settings {
+    /// Reads the variables of a program. What it keeps secret with them, the redactor learns.
+    #[must_use]
+    pub fn read(lookup: &dyn Fn(&str) -> Option<String>, service: &str, redactor: &Redactor) -> Self {
+        let set = |name: &str| lookup(name).map(|value| value.trim().to_owned()).filter(|v| !v.is_empty());
+        let mut warnings = Vec::new();
+        let log = set("RKAT_LOG").and_then(|text| {
+            let filter = text.parse().map_err(|error| warnings.push(format!("RKAT_LOG: {error}")));
+            filter.ok()
+        });
+        let otlp = otlp(&set, service, &mut warnings);
+        if let Some(otlp) = &otlp {
+            redactor.learn_url(&otlp.url);
+            otlp.headers.iter().for_each(|(_, value)| redactor.learn(value));
+        }
+        Self { log, otlp, warnings }
+    }
+}
+
+fn otlp(
+    set: &dyn Fn(&str) -> Option<String>,
+    service: &str,
+    warnings: &mut Vec<String>,
+) -> Option<OtlpOptions> {
+    let of_traces = |name: &str| {
+        let own = set(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"));
+        own.or_else(|| set(&format!("OTEL_EXPORTER_OTLP_{name}")))
+    };
+    let is = |name: &str, wanted: &str| set(name).is_some_and(|value| value.eq_ignore_ascii_case(wanted));
+    let below = |base: String| format!("{}/v1/traces", base.trim_end_matches('/'));
+    let url = set("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+        .or_else(|| set("OTEL_EXPORTER_OTLP_ENDPOINT").map(below))?;
+    if is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none") {
+        return None;
+    }
+    if cfg!(not(feature = "otel")) {
+        warnings
+            .push("this build cannot send traces, so OTEL_EXPORTER_OTLP_ENDPOINT has no effect".to_owned());
+        return None;
+    }
+    if let Some(other) = set("OTEL_TRACES_EXPORTER").filter(|exporter| !exporter.eq_ignore_ascii_case("otlp"))
+    {
+        warnings.push(format!(
+            "OTEL_TRACES_EXPORTER: `{other}` is not known, so no traces are sent; it is `otlp` or `none`"
+        ));
+        return None;
+    }
+    if let Some(other) = of_traces("PROTOCOL").filter(|protocol| protocol != "http/protobuf") {
+        warnings.push(format!(
+            "OTEL_EXPORTER_OTLP_PROTOCOL: `{other}` is not spoken, so no traces are sent; set it to `http/protobuf`, which collectors take on port 4318"
+        ));
+        return None;
+    }
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        warnings.push(
+            "OTEL_EXPORTER_OTLP_ENDPOINT must begin with `http://` or `https://`; no traces are sent"
+                .to_owned(),
+        );
+        return None;
+    }
+    let timeout = of_traces("TIMEOUT").map_or(Ok(10_000), |text| text.parse()).unwrap_or_else(|_| {
+        warnings.push(
+            "OTEL_EXPORTER_OTLP_TIMEOUT must be a number of milliseconds; it is taken for 10000".to_owned(),
+        );
+        10_000
+    });
+    let mut resource = BTreeMap::from([("service.name".to_owned(), service.to_owned())]);
+    resource.insert("service.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    resource.extend(pairs(set("OTEL_RESOURCE_ATTRIBUTES")));
+    resource.extend(set("OTEL_SERVICE_NAME").map(|name| ("service.name".to_owned(), name)));
+    let content = match is("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true") {
+        true => Content::Captured,
+        false => Content::LeftOut,
+    };
+    let headers = pairs(of_traces("HEADERS")).collect();
+    Some(OtlpOptions { url, headers, timeout: Duration::from_millis(timeout), resource, content })
+}
+
+/// Reads `key=value,key=value`, whose values may be percent-encoded.
+fn pairs(text: Option<String>) -> impl Iterator<Item = (String, String)> {
+    let text = text.unwrap_or_default();
+    let pair = |pair: &str| {
+        let (name, value) = pair.split_once('=')?;
+        let name = name.trim();
+        (!name.is_empty()).then(|| (name.to_owned(), meerkat_core::percent_decoded(value.trim())))
+    };
+    text.split(',').filter_map(pair).collect::<Vec<_>>().into_iter()
+}
