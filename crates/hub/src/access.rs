@@ -17,9 +17,9 @@ pub struct Access {
     pub rbac: Option<Rbac>,
 }
 
-/// Rules for the connections of a listener.
+/// Rules for the connections of a listener. A key that is not known is refused: it may be a rule that was meant.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Rbac {
     /// The function that is asked about each connection. If it fails, the connection is refused.
     pub auth_function_id: Option<String>,

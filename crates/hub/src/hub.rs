@@ -4,13 +4,13 @@
 //! across an await. So what is sent to a worker has the order in which it was decided.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use meerkat_store::Store;
 use serde_json::{Value, json};
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::sync::{broadcast, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -20,7 +20,9 @@ use crate::error::{CallError, HubError};
 use crate::limits::Limits;
 use crate::local::{FunctionInfo, Handler, Invocation, LocalFunction, LocalTriggerType, TriggerHost};
 use crate::queue::Queues;
+use crate::socket::{Outbox, Waiting};
 use crate::state::{CHANGED, Changed, State};
+use crate::wire::decode;
 
 /// How many events a subscriber in this process may be behind.
 const BACKLOG: usize = 1024;
@@ -89,16 +91,14 @@ struct Inner {
 
 /// The way to a connected worker.
 struct Outgoing {
-    messages: mpsc::UnboundedSender<String>,
-    queued: Arc<AtomicUsize>,
+    messages: Outbox,
     ended: CancellationToken,
 }
 
 /// What a connection's task has of the hub.
 pub(crate) struct Link {
     pub(crate) peer: Peer,
-    pub(crate) messages: mpsc::UnboundedReceiver<String>,
-    pub(crate) queued: Arc<AtomicUsize>,
+    pub(crate) waiting: Waiting,
     pub(crate) ended: CancellationToken,
 }
 
@@ -272,14 +272,12 @@ impl Shared {
 
     fn send(&self, inner: &mut Inner, peer: Peer, message: String) {
         let Some(outgoing) = inner.peers.get(&peer) else { return };
-        let queued = outgoing.queued.fetch_add(message.len(), Ordering::Relaxed) + message.len();
+        // A task that has ended tells the core itself.
+        let queued = outgoing.messages.push(message).unwrap_or_default();
         if queued > self.limits.queued_bytes {
             self.note("a worker that does not read was dropped");
             outgoing.ended.cancel();
-            return;
         }
-        // A task that has ended tells the core itself.
-        let _ = outgoing.messages.send(message);
     }
 
     /// Runs a function of this process in a task of its own.
@@ -378,14 +376,19 @@ impl Shared {
 
     /// A worker connected.
     pub(crate) fn connect(&self, arrival: Arrival) -> Link {
-        let (sender, messages) = mpsc::unbounded_channel();
-        let (queued, ended) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
+        let (messages, waiting) = Outbox::new();
+        let ended = CancellationToken::new();
         let mut inner = self.lock();
         let peer = inner.core.connect(arrival);
-        let outgoing = Outgoing { messages: sender, queued: Arc::clone(&queued), ended: ended.clone() };
-        inner.peers.insert(peer, outgoing);
+        inner.peers.insert(peer, Outgoing { messages, ended: ended.clone() });
         self.decide(&mut inner, |_| ());
-        Link { peer, messages, queued, ended }
+        Link { peer, waiting, ended }
+    }
+
+    /// A worker said something, in this order. It is read before everybody else has to wait.
+    pub(crate) fn hear<'a>(&self, peer: Peer, texts: impl IntoIterator<Item = &'a str>) {
+        let heard: Vec<_> = texts.into_iter().map(decode).collect();
+        self.act(|core| heard.into_iter().for_each(|message| core.hear(peer, message)));
     }
 
     /// A worker is gone.

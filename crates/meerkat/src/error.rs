@@ -76,6 +76,14 @@ pub enum Error {
         /// The key of the config that would switch it on.
         key: &'static str,
     },
+    /// Another process has the realm's hub.
+    #[error("the realm has a hub already, at `{url}` (process {pid}); end that one, or choose another realm")]
+    HubRunning {
+        /// Where it is.
+        url: String,
+        /// The process that runs it.
+        pid: u32,
+    },
     /// A skill cannot be had.
     #[error("{source}")]
     Skill {
@@ -313,6 +321,7 @@ impl Error {
             Self::OfSession { source, .. } => source.kind(),
             Self::Skill { kind, .. } => *kind,
             Self::Disabled { .. }
+            | Self::HubRunning { .. }
             | Self::NotCompiled { .. }
             | Self::TooManyStreams { .. }
             | Self::TooManySessions { .. }

@@ -32,6 +32,22 @@ pub trait Bus: Send + Sync {
     fn revision<'a>(&'a self, _scope: &'a str) -> BoxFuture<'a, Option<u64>> {
         Box::pin(async { None })
     }
+
+    /// Reads what changed in a scope after a revision, if that is known; after revision 0, all there is.
+    fn changes<'a>(&'a self, _scope: &'a str, _since: u64) -> Reply<'a, Option<Changes>> {
+        Box::pin(async { Ok(None) })
+    }
+}
+
+/// What changed in a scope after some revision.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Changes {
+    /// How often the scope was changed by now.
+    pub revision: u64,
+    /// The values that were put since and are still there, with their keys.
+    pub put: Vec<(String, Value)>,
+    /// All keys that there are now, if some were removed since.
+    pub keys: Option<Vec<String>>,
 }
 
 /// Why a bus could not do something.

@@ -16,7 +16,7 @@ mod subscribers;
 mod uri;
 mod validate;
 
-pub use bus::{Bus, BusError, Reply, listed_values};
+pub use bus::{Bus, BusError, Changes, Reply, listed_values};
 pub use descriptor::{
     Descriptor, PROMPTS_ON_CHANGE, SKILLS_ON_CHANGE, TriggerType, functions, trigger_types,
 };

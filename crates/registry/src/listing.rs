@@ -1,12 +1,12 @@
-//! What is registered, read once for each revision and kept in the order of ids.
+//! What is registered, kept in the order of ids. Of what changed since it was read, only that is read again.
 
-use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::{BusError, StoredPrompt, StoredSkill, markdown};
+use crate::{BusError, Changes, StoredPrompt, StoredSkill, markdown};
 
 const HEAD: &str =
     "# Skills\n\nRead each skill's resource for orientation on when and why to call its functions.\n\n";
@@ -28,31 +28,35 @@ pub struct SkillSummary {
 
 /// All skills, by their ids.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Skills(pub Vec<SkillSummary>);
+pub struct Skills(pub Vec<Arc<SkillSummary>>);
 
 /// All prompts, by their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prompts(pub Vec<StoredPrompt>);
 
-impl Skills {
-    /// Makes the listing; what is no skill is left out.
-    pub(crate) fn new(values: &[Value]) -> Self {
-        let mut skills: Vec<_> = values.iter().filter_map(|value| summary(value).ok()).collect();
-        skills.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+impl From<Vec<Arc<SkillSummary>>> for Skills {
+    fn from(skills: Vec<Arc<SkillSummary>>) -> Self {
         Self(skills)
     }
+}
 
+impl From<Vec<Arc<StoredPrompt>>> for Prompts {
+    fn from(prompts: Vec<Arc<StoredPrompt>>) -> Self {
+        Self(prompts.into_iter().map(Arc::unwrap_or_clone).collect())
+    }
+}
+
+impl Skills {
     /// Writes the index.
     pub(crate) fn index(&self) -> String {
         let mut text = HEAD.to_owned();
         if self.0.is_empty() {
             text.push_str("_No skills are currently registered._\n");
         }
-        for SkillSummary { id, title, description, .. } in &self.0 {
-            // Writing to a text cannot fail.
-            let _ = write!(text, "- [`{id}`](iii://{id}) — {title}");
-            if let Some(description) = description {
-                let _ = write!(text, " — {description}");
+        for skill in &self.0 {
+            text.extend(["- [`", &skill.id, "`](iii://", &skill.id, ") — ", &skill.title]);
+            if let Some(description) = &skill.description {
+                text.extend([" — ", description]);
             }
             text.push('\n');
         }
@@ -76,37 +80,103 @@ fn summary(value: &Value) -> Result<SkillSummary, serde_json::Error> {
     })
 }
 
-impl Prompts {
-    /// Makes the listing; what is no prompt is left out.
-    pub(crate) fn new(values: &[Value]) -> Self {
-        let mut prompts: Vec<_> =
-            values.iter().filter_map(|value| StoredPrompt::deserialize(value).ok()).collect();
-        prompts.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-        Self(prompts)
+/// What a listing has an entry of for each value.
+pub(crate) trait Entry: Sized {
+    /// All entries, in their order.
+    type List: Default + From<Vec<Arc<Self>>>;
+
+    /// Reads a value; `None` if it is something else.
+    fn read(value: &Value) -> Option<Self>;
+
+    /// What the order is by.
+    fn name(&self) -> &str;
+}
+
+impl Entry for SkillSummary {
+    type List = Skills;
+
+    fn read(value: &Value) -> Option<Self> {
+        summary(value).ok()
+    }
+
+    fn name(&self) -> &str {
+        &self.id
     }
 }
 
-/// A listing and the revision at which it was read.
-pub(crate) struct Cache<T>(Mutex<Option<(u64, Arc<T>)>>);
+impl Entry for StoredPrompt {
+    type List = Prompts;
 
-impl<T> Default for Cache<T> {
+    fn read(value: &Value) -> Option<Self> {
+        Self::deserialize(value).ok()
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Makes a listing; what is nothing of the kind is left out.
+pub(crate) fn listed<E: Entry>(values: &[Value]) -> E::List {
+    ordered(values.iter().filter_map(E::read).map(Arc::new).collect())
+}
+
+fn ordered<E: Entry>(mut entries: Vec<Arc<E>>) -> E::List {
+    entries.sort_by(|one, other| one.name().cmp(other.name()));
+    entries.into()
+}
+
+/// A listing that is kept up with what is stored, at the cost of what changed.
+pub(crate) struct Kept<E: Entry>(Mutex<Known<E>>);
+
+struct Known<E: Entry> {
+    revision: u64,
+    /// By the keys of the values, which need not be the names in them.
+    entries: BTreeMap<String, Arc<E>>,
+    list: Arc<E::List>,
+}
+
+impl<E: Entry> Default for Kept<E> {
     fn default() -> Self {
-        Self(Mutex::new(None))
+        Self(Mutex::new(Known { revision: 0, entries: BTreeMap::new(), list: Arc::default() }))
     }
 }
 
-impl<T> Cache<T> {
-    pub(crate) fn get(&self, revision: Option<u64>) -> Option<Arc<T>> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.as_ref().filter(|(at, _)| Some(*at) == revision).map(|(_, listing)| Arc::clone(listing))
+impl<E: Entry> Kept<E> {
+    /// The revision that the listing is of.
+    pub(crate) fn revision(&self) -> u64 {
+        self.known().revision
     }
 
-    pub(crate) fn put(&self, revision: Option<u64>, listing: &Arc<T>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Takes in what changed since a revision that the listing had.
+    pub(crate) fn update(&self, changes: Changes) -> Arc<E::List> {
+        let mut known = self.known();
         // A reader that was slower than others must not bring back what they have replaced.
-        let is_newer = |at: u64| kept.as_ref().is_none_or(|(known, _)| at > *known);
-        if let Some(revision) = revision.filter(|at| is_newer(*at)) {
-            *kept = Some((revision, Arc::clone(listing)));
+        if changes.revision > known.revision {
+            known.apply(changes);
         }
+        Arc::clone(&known.list)
+    }
+
+    /// It is whole whatever panicked while it was locked.
+    fn known(&self) -> MutexGuard<'_, Known<E>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<E: Entry> Known<E> {
+    fn apply(&mut self, changes: Changes) {
+        if let Some(keys) = changes.keys {
+            let left: HashSet<String> = keys.into_iter().collect();
+            self.entries.retain(|key, _| left.contains(key));
+        }
+        for (key, value) in changes.put {
+            match E::read(&value) {
+                Some(entry) => self.entries.insert(key, Arc::new(entry)),
+                None => self.entries.remove(&key),
+            };
+        }
+        self.list = Arc::new(ordered(self.entries.values().cloned().collect()));
+        self.revision = changes.revision;
     }
 }

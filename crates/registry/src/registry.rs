@@ -11,9 +11,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::listing::{Cache, Prompts, Skills};
+use crate::listing::{Entry, Kept, listed};
 use crate::subscribers::Subscribers;
-use crate::{Bus, BusError, Error};
+use crate::{Bus, BusError, Error, SkillSummary, StoredPrompt};
 
 /// Where the registered content is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,8 +56,8 @@ struct Shared {
     clock: Arc<dyn Clock>,
     options: Options,
     subscribers: Subscribers,
-    skills: Cache<Skills>,
-    prompts: Cache<Prompts>,
+    skills: Kept<SkillSummary>,
+    prompts: Kept<StoredPrompt>,
     changes: watch::Sender<u64>,
 }
 
@@ -70,8 +70,8 @@ impl Registry {
             clock,
             options,
             subscribers: Subscribers::default(),
-            skills: Cache::default(),
-            prompts: Cache::default(),
+            skills: Kept::default(),
+            prompts: Kept::default(),
             changes: watch::channel(0).0,
         };
         Self { shared: Arc::new(shared) }
@@ -147,6 +147,15 @@ impl Registry {
     /// Waits for what keeps values, but not for ever.
     async fn timely<T>(&self, asked: impl Future<Output = Result<T, BusError>>) -> Result<T, BusError> {
         tokio::time::timeout(self.shared.options.timeout, asked).await.unwrap_or(Err(BusError::Timeout))
+    }
+
+    /// Lists what is in a scope: what changed since it was last listed, or everything on a bus that cannot tell.
+    async fn listing<E: Entry>(&self, scope: &str, kept: &Kept<E>) -> Result<Arc<E::List>, BusError> {
+        if let Some(changes) = self.timely(self.bus_ref().changes(scope, kept.revision())).await? {
+            return Ok(kept.update(changes));
+        }
+        let values = self.timely(self.bus_ref().list(scope)).await?;
+        Ok(Arc::new(listed::<E>(&values)))
     }
 
     /// Calls the function behind a section or a prompt.

@@ -39,7 +39,7 @@ pub use realm::{
 };
 pub use rows::{
     Archived, Blob, CallRow, ConfigRow, LeaseRow, MemoryQuery, MemoryRow, MessageRow, SessionQuery,
-    SessionRow, StateQuery, StateRow,
+    SessionRow, StateChanges, StateQuery, StateRow,
 };
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteOptions, SqliteStore, check};
@@ -94,4 +94,7 @@ pub trait Store: Send + Sync {
 
     /// Says how often values of a scope were put or removed, so that who watches it need not read it.
     fn revision(&self, scope: String) -> Reply<'_, u64>;
+
+    /// Reads what changed in a scope after a revision; all of it after revision 0.
+    fn state_changes(&self, scope: String, since: u64) -> Reply<'_, StateChanges>;
 }

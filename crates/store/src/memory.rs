@@ -15,7 +15,7 @@ use meerkat_core::{BlobId, RunId, SessionId, Timestamp};
 
 use crate::{
     Archived, Blob, CallRow, Committed, ConfigRow, Error, LeaseRow, MemoryQuery, MemoryRow, MessageRow,
-    Reply, SessionQuery, SessionRow, StateQuery, StateRow, Store, Transaction,
+    Reply, SessionQuery, SessionRow, StateChanges, StateQuery, StateRow, Store, Transaction,
 };
 
 /// A store that keeps everything in memory and has one owner, itself.
@@ -137,6 +137,10 @@ impl Store for MemoryStore {
 
     fn revision(&self, scope: String) -> Reply<'_, u64> {
         self.read(move |state| state.scopes.get(&scope).map_or(0, state::Scope::revision))
+    }
+
+    fn state_changes(&self, scope: String, since: u64) -> Reply<'_, StateChanges> {
+        self.read(move |state| state.scopes.get(&scope).map(|scope| scope.changes(since)).unwrap_or_default())
     }
 }
 

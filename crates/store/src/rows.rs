@@ -123,6 +123,17 @@ pub struct StateRow {
     pub value: Vec<u8>,
 }
 
+/// What changed in a scope of the state after some revision.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StateChanges {
+    /// How often the scope was changed by now.
+    pub revision: u64,
+    /// The values that were put since and are still there, in the order in which their keys were new.
+    pub put: Vec<StateRow>,
+    /// All keys that there are now, in no order, if some were removed since.
+    pub keys: Option<Vec<String>>,
+}
+
 /// What to look for in what was remembered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryQuery {

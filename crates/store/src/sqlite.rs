@@ -26,7 +26,7 @@ use self::reader::Reader;
 use self::writer::{Commit, Writer};
 use crate::{
     Blob, CallRow, Committed, ConfigRow, Error, MemoryQuery, MemoryRow, MessageRow, Owner, Reply,
-    SessionQuery, SessionRow, StateQuery, StateRow, Store, Transaction,
+    SessionQuery, SessionRow, StateChanges, StateQuery, StateRow, Store, Transaction,
 };
 
 pub use self::open::check;
@@ -149,6 +149,10 @@ impl Store for SqliteStore {
 
     fn revision(&self, scope: String) -> Reply<'_, u64> {
         self.read(move |reader| Ok(state::revision(&reader.connection, &scope)?))
+    }
+
+    fn state_changes(&self, scope: String, since: u64) -> Reply<'_, StateChanges> {
+        self.read(move |reader| Ok(state::changes(&reader.connection, &scope, since)?))
     }
 }
 

@@ -1,14 +1,16 @@
 //! What a client registered, what it waits for, and how it is said to the hub.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::error::CallError;
-use crate::local::{Invocation, LocalFunction, LocalTriggerType};
+use crate::local::{Handler, Invocation, LocalFunction, LocalTriggerType};
+use crate::socket::{Outbox, Waiting};
 use crate::wire::{Object, quoted};
 
 /// A function that is to be called when something happens.
@@ -27,12 +29,12 @@ pub(super) struct Book {
     /// The triggers of others for the types of this client.
     pub(super) subscribers: BTreeMap<String, Subscription>,
     pub(super) calls: HashMap<Uuid, oneshot::Sender<Result<Value, CallError>>>,
-    link: Option<mpsc::UnboundedSender<String>>,
+    link: Option<Arc<Outbox>>,
 }
 
 /// A message of the hub, as far as a client cares.
 #[derive(Deserialize)]
-struct Heard {
+pub(super) struct Heard {
     #[serde(rename = "type")]
     kind: String,
     id: Option<String>,
@@ -51,21 +53,21 @@ struct Heard {
 /// A call of a function of this client.
 pub(super) struct Asked {
     pub(super) id: Uuid,
-    pub(super) function: LocalFunction,
+    pub(super) handler: Handler,
     pub(super) invocation: Invocation,
-    pub(super) answers: mpsc::UnboundedSender<String>,
+    pub(super) answers: Arc<Outbox>,
 }
 
 impl Book {
     /// Says a message; whether there is somebody to say it to.
     pub(super) fn send(&self, message: String) -> bool {
-        self.link.as_ref().is_some_and(|link| link.send(message).is_ok())
+        self.link.as_ref().is_some_and(|link| link.push(message).is_some())
     }
 
     /// A connection is there: everything is said again, in the order in which the hub needs it.
-    pub(super) fn begin(&mut self, name: &str) -> mpsc::UnboundedReceiver<String> {
-        let (sender, messages) = mpsc::unbounded_channel();
-        self.link = Some(sender);
+    pub(super) fn begin(&mut self, name: &str) -> Waiting {
+        let (outbox, messages) = Outbox::new();
+        self.link = Some(Arc::new(outbox));
         // The hub tells all subscriptions that there are.
         self.subscribers.clear();
         for kind in self.types.values() {
@@ -93,8 +95,7 @@ impl Book {
     }
 
     /// Takes a message of the hub; gives a call that is to be run, if it is one.
-    pub(super) fn hear(&mut self, text: &str) -> Option<Asked> {
-        let heard: Heard = serde_json::from_str(text).ok()?;
+    pub(super) fn hear(&mut self, heard: Heard) -> Option<Asked> {
         match heard.kind.as_str() {
             "invokefunction" => return self.asked(heard),
             "invocationresult" => {
@@ -137,16 +138,17 @@ impl Book {
 
     fn asked(&self, heard: Heard) -> Option<Asked> {
         let (id, function_id) = (heard.invocation_id?, heard.function_id?);
-        let Some(function) = self.functions.get(&function_id).cloned() else {
+        let Some(function) = self.functions.get(&function_id) else {
             let error = CallError::new("function_not_found", "Function not found");
             self.send(answer(id, &function_id, Err(error)));
             return None;
         };
+        let handler = Arc::clone(&function.handler);
         let mut data = heard.data;
         let caller = data.as_object_mut().and_then(|map| map.shift_remove("_caller_worker_id"));
         let caller = caller.and_then(|caller| caller.as_str().map(str::to_owned));
         let invocation = Invocation { function_id, data, caller };
-        Some(Asked { id, function, invocation, answers: self.link.clone()? })
+        Some(Asked { id, handler, invocation, answers: self.link.clone()? })
     }
 }
 
@@ -184,9 +186,8 @@ pub(super) fn trigger_type(kind: &LocalTriggerType) -> String {
 }
 
 pub(super) fn answer(id: Uuid, function_id: &str, outcome: Result<Value, CallError>) -> String {
-    let message = Object::message("invocationresult")
-        .text("invocation_id", &id.to_string())
-        .text("function_id", function_id);
+    let message =
+        Object::message("invocationresult").id("invocation_id", id).text("function_id", function_id);
     match outcome {
         Ok(value) => message.raw("result", &value.to_string()).end(),
         Err(error) => {

@@ -3,30 +3,24 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
 use tokio_tungstenite::client_async_with_config;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::error::UrlError;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
+use tokio_tungstenite::tungstenite::{Error, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
 
-use super::book::{Asked, Book, answer};
+use super::book::{Asked, Book, Heard, answer};
 use super::{ClientOptions, lock};
 use crate::error::HubError;
-use crate::socket::Socket;
+use crate::socket::{Ears, Pump, Socket, Waiting, config};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long a lost connection rests, at first and at most.
 const REST: Duration = Duration::from_millis(100);
 const LONGEST_REST: Duration = Duration::from_secs(5);
-/// How often the hub is asked for a sign of life, and when it counts as gone without one.
-const PING: Duration = Duration::from_secs(20);
-const SILENCE: Duration = Duration::from_secs(60);
 
 /// Connects once.
 pub(super) async fn open(options: &ClientOptions) -> Result<Socket, HubError> {
@@ -42,8 +36,7 @@ pub(super) async fn open(options: &ClientOptions) -> Result<Socket, HubError> {
     let connect = async {
         let stream = TcpStream::connect(place).await?;
         stream.set_nodelay(true)?;
-        let size = crate::Limits::default().message_bytes;
-        let config = WebSocketConfig::default().max_message_size(Some(size)).max_frame_size(Some(size));
+        let config = config(&crate::Limits::default());
         let (socket, _) = client_async_with_config(request, stream, Some(config)).await?;
         Ok::<Socket, Error>(socket)
     };
@@ -58,7 +51,7 @@ pub(super) async fn keep(
     options: ClientOptions,
     book: Arc<Mutex<Book>>,
     socket: Socket,
-    messages: mpsc::UnboundedReceiver<String>,
+    messages: Waiting,
     ended: CancellationToken,
 ) {
     let mut next = Some((socket, messages));
@@ -68,7 +61,8 @@ pub(super) async fn keep(
             match next.take() {
                 Some((socket, messages)) => {
                     // However it ended, it is made again.
-                    let _ = serve(socket, messages, &book).await;
+                    let mut pump = Pump::new(socket, messages, Listener(&book), u32::MAX);
+                    let _ = std::future::poll_fn(|context| pump.poll(context)).await;
                     lock(&book).end();
                     rest = REST;
                 }
@@ -89,54 +83,29 @@ pub(super) async fn keep(
     }
 }
 
-async fn serve(
-    mut socket: Socket,
-    mut messages: mpsc::UnboundedReceiver<String>,
-    book: &Mutex<Book>,
-) -> Result<(), Error> {
-    let mut ping = tokio::time::interval(PING);
-    let mut heard = tokio::time::Instant::now();
-    loop {
-        tokio::select! {
-            message = messages.recv() => {
-                let Some(message) = message else { return Ok(()) };
-                socket.feed(Message::text(message)).await?;
-                // What waits is written in one go.
-                while let Ok(message) = messages.try_recv() {
-                    socket.feed(Message::text(message)).await?;
-                }
-                socket.flush().await?;
-            }
-            message = socket.next() => {
-                heard = tokio::time::Instant::now();
-                match message {
-                    None | Some(Ok(Message::Close(_))) => return Ok(()),
-                    Some(Err(error)) => return Err(error),
-                    Some(Ok(Message::Text(text))) => {
-                        let asked = lock(book).hear(&text);
-                        if let Some(asked) = asked {
-                            tokio::spawn(run(asked));
-                        }
-                    }
-                    Some(Ok(Message::Ping(_))) => socket.flush().await?,
-                    Some(Ok(_)) => {}
-                }
-            }
-            _ = ping.tick() => {
-                if heard.elapsed() > SILENCE {
-                    return Ok(());
-                }
-                socket.send(Message::Ping(Bytes::new())).await?;
-            }
+/// Hears what the hub says.
+struct Listener<'a>(&'a Mutex<Book>);
+
+impl Ears for Listener<'_> {
+    fn hear(&mut self, messages: &[Utf8Bytes]) {
+        let heard: Vec<Heard> = messages.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+        let asked: Vec<Asked> = {
+            let mut book = lock(self.0);
+            heard.into_iter().filter_map(|message| book.hear(message)).collect()
+        };
+        for call in asked {
+            tokio::spawn(run(call));
         }
     }
+
+    fn garbled(&mut self) {}
 }
 
 /// Runs a function of this client; the answer goes where the call came from.
 async fn run(asked: Asked) {
-    let Asked { id, function, invocation, answers } = asked;
+    let Asked { id, handler, invocation, answers } = asked;
     let name = invocation.function_id.clone();
-    let outcome = (function.handler)(invocation).await;
+    let outcome = handler(invocation).await;
     // A lost connection takes its calls with it.
-    let _ = answers.send(answer(id, &name, outcome));
+    let _ = answers.push(answer(id, &name, outcome));
 }

@@ -6,6 +6,7 @@
 mod book;
 mod link;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ pub struct ClientOptions {
 #[derive(Clone)]
 pub struct Client {
     book: Arc<Mutex<Book>>,
+    ids: Arc<Ids>,
     _alive: Arc<DropGuard>,
 }
 
@@ -52,15 +54,15 @@ impl Client {
         // Connected from the start: who calls next must not find the link missing.
         let messages = lock(&book).begin(&options.name);
         tokio::spawn(link::keep(options, Arc::clone(&book), socket, messages, ended.clone()));
-        Ok(Self { book, _alive: Arc::new(ended.drop_guard()) })
+        Ok(Self { book, ids: Arc::default(), _alive: Arc::new(ended.drop_guard()) })
     }
 
     /// Calls a function.
     pub async fn call(&self, function_id: &str, data: &Value, timeout: Duration) -> Result<Value, CallError> {
-        let id = Uuid::new_v4();
+        let id = self.ids.next();
         let (sender, answer) = oneshot::channel();
         let message = Object::message("invokefunction")
-            .text("invocation_id", &id.to_string())
+            .id("invocation_id", id)
             .text("function_id", function_id)
             .raw("data", &data.to_string());
         {
@@ -137,6 +139,25 @@ impl Client {
         for subscriber in concerned {
             book.send(book::void(&subscriber.function_id, payload));
         }
+    }
+}
+
+/// The ids of calls. Nobody has to be kept from guessing one: only who was called can answer.
+struct Ids {
+    first: Uuid,
+    given: AtomicU64,
+}
+
+impl Default for Ids {
+    fn default() -> Self {
+        Self { first: Uuid::new_v4(), given: AtomicU64::new(0) }
+    }
+}
+
+impl Ids {
+    fn next(&self) -> Uuid {
+        let (high, low) = self.first.as_u64_pair();
+        Uuid::from_u64_pair(high, low ^ self.given.fetch_add(1, Ordering::Relaxed))
     }
 }
 

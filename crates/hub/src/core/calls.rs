@@ -61,7 +61,7 @@ impl Core {
     pub(super) fn invoke(&mut self, from: Peer, invoke: Invoke<'_>) {
         let caller = match (&invoke.action, &invoke.id) {
             (Action::Void, _) | (_, None) => Caller::Nobody,
-            (_, Some((_, text))) => Caller::Worker(from, text.clone()),
+            (_, Some((_, text))) => Caller::Worker(from, text.clone().into_owned()),
         };
         let id = invoke.id.as_ref().map(|(id, _)| *id).filter(|_| caller != Caller::Nobody);
         let mut request = Request {
@@ -176,7 +176,7 @@ impl Core {
             None => Cow::Borrowed(&*request.data),
         };
         let message = Object::message("invokefunction")
-            .text("invocation_id", &id.to_string())
+            .id("invocation_id", id)
             .text("function_id", name.unwrap_or(request.function_id))
             .raw("data", &data)
             .maybe_text("traceparent", request.trace.parent.as_deref())
@@ -273,14 +273,14 @@ impl Core {
 
     fn enqueue(&mut self, request: &Request<'_>, queue: String) {
         let message_id = (self.ids)();
-        let receipt = Object::new().text("messageReceiptId", &message_id.to_string()).end();
+        let receipt = Object::new().id("messageReceiptId", message_id).end();
         let (function_id, data) = (request.function_id.to_owned(), request.data.clone().into_owned());
         if self.owner_of(PROVIDER).is_some() {
             let handed = Object::new()
                 .text("queue", &queue)
                 .text("function_id", &function_id)
                 .raw("data", &data)
-                .text("messageReceiptId", &message_id.to_string())
+                .id("messageReceiptId", message_id)
                 .maybe_text("traceparent", request.trace.parent.as_deref())
                 .maybe_text("baggage", request.trace.baggage.as_deref());
             self.call(Caller::Nobody, PROVIDER, handed.end());

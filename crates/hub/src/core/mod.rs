@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use crate::error::CallError;
 use crate::limits::Limits;
-use crate::wire::{Inbound, Object, decode};
+use crate::wire::{Inbound, NotUnderstood, Object};
 
 pub(crate) use builtin::BUILTINS;
 use calls::{Call, CallKey};
@@ -197,8 +197,8 @@ impl Core {
             longest: self.limits.message_bytes,
         };
         self.workers.insert(peer, worker);
-        let hello = Object::message("workerregistered").text("worker_id", &id.to_string());
-        self.send(peer, hello.text("reattach_token", &token.to_string()).end());
+        let hello = Object::message("workerregistered").id("worker_id", id);
+        self.send(peer, hello.id("reattach_token", token).end());
         self.effects.push(Effect::WorkerChanged { event: "worker_connected", worker_id: id });
         peer
     }
@@ -220,11 +220,11 @@ impl Core {
     }
 
     /// A worker said something. What is not understood is passed over: there is nobody to tell.
-    pub(crate) fn receive(&mut self, peer: Peer, text: &str) {
-        if text.trim().is_empty() || !self.workers.contains_key(&peer) {
+    pub(crate) fn hear(&mut self, peer: Peer, message: Result<Inbound<'_>, NotUnderstood>) {
+        if !self.workers.contains_key(&peer) {
             return;
         }
-        match decode(text) {
+        match message {
             Ok(message) => self.handle(peer, message),
             Err(error) => self.note(peer, &format!("a message was passed over: {error}")),
         }

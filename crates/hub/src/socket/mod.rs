@@ -2,6 +2,7 @@
 
 mod channel;
 mod knock;
+mod pump;
 mod worker;
 
 use std::future::Future;
@@ -21,6 +22,8 @@ use crate::access::Access;
 use crate::hub::{Hub, Shared};
 use crate::limits::Limits;
 use knock::{Knock, Route};
+
+pub(crate) use pump::{Ears, Outbox, Pump, Waiting};
 
 pub(crate) type Socket = WebSocketStream<TcpStream>;
 
@@ -117,7 +120,8 @@ impl Gate {
     }
 }
 
-fn config(limits: &Limits) -> WebSocketConfig {
+/// How both sides of the protocol read and write.
+pub(crate) fn config(limits: &Limits) -> WebSocketConfig {
     WebSocketConfig::default()
         .read_buffer_size(32 * 1024)
         .max_message_size(Some(limits.message_bytes))

@@ -1,33 +1,21 @@
 //! The connection of a worker.
-//!
-//! One task reads and writes, each as far as it can, so that a worker that does not read for a while can
-//! still be heard. What waits is written in one go.
 
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use futures_util::{Sink as _, SinkExt as _, Stream as _};
+use futures_util::SinkExt as _;
 use serde_json::{Value, json};
-use tokio::time::{Instant, Interval, MissedTickBehavior, Sleep, interval, sleep_until};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::Socket;
+use super::pump::{Ears, Pump};
 use crate::access::Access;
-use crate::core::{Arrival, Grant};
+use crate::core::{Arrival, Grant, Peer};
 use crate::hub::{Link, Shared};
-use crate::wire::{Inbound, Object, decode, holds_telemetry};
-
-/// How often a silent worker is asked for a sign of life, and when it counts as dead without one.
-const PING: Duration = Duration::from_secs(20);
-const SILENCE: Duration = Duration::from_secs(60);
-/// How many messages are read before others get their turn.
-const TURN: usize = 64;
+use crate::wire::{Inbound, Object, decode};
 
 /// Serves a worker until it is gone.
 pub(super) async fn serve(
@@ -51,10 +39,11 @@ pub(super) async fn serve(
         }
     };
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let link = shared.connect(Arrival { address: Some(address.ip()), at, grant: grant.clone() });
-    let _guest = Guest { shared: Arc::clone(shared), peer: link.peer };
-    let ended = link.ended.clone();
-    let mut pump = Pump::new(Arc::clone(shared), socket, link, grant);
+    let arrival = Arrival { address: Some(address.ip()), at, grant: grant.clone() };
+    let Link { peer, waiting, ended } = shared.connect(arrival);
+    let _guest = Guest { shared: Arc::clone(shared), peer };
+    let voice = Voice { shared: Arc::clone(shared), peer, grant };
+    let mut pump = Pump::new(socket, waiting, voice, shared.limits.messages_per_second);
     let end = tokio::select! {
         end = std::future::poll_fn(|context| pump.poll(context)) => end,
         () = ended.cancelled() => Ok(()),
@@ -71,7 +60,7 @@ pub(super) async fn serve(
 /// Tells the core when the connection ends, however that comes about.
 struct Guest {
     shared: Arc<Shared>,
-    peer: crate::core::Peer,
+    peer: Peer,
 }
 
 impl Drop for Guest {
@@ -93,120 +82,40 @@ async fn granted(shared: &Shared, access: &Access, request: &Value) -> Result<Op
     Ok(Some(Arc::new(rbac.grant(&answer))))
 }
 
-struct Pump {
+/// A worker that says something to the core.
+struct Voice {
     shared: Arc<Shared>,
-    socket: Socket,
-    link: Link,
+    peer: Peer,
     grant: Option<Arc<Grant>>,
-    unflushed: bool,
-    heard: Instant,
-    ping: Interval,
-    pace: Pace,
 }
 
-impl Pump {
-    fn new(shared: Arc<Shared>, socket: Socket, link: Link, grant: Option<Arc<Grant>>) -> Self {
-        let mut ping = interval(PING);
-        ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let pace = Pace::new(shared.limits.messages_per_second);
-        Self { shared, socket, link, grant, unflushed: false, heard: Instant::now(), ping, pace }
+impl Ears for Voice {
+    fn hear(&mut self, messages: &[Utf8Bytes]) {
+        match &self.grant {
+            None => self.shared.hear(self.peer, messages.iter().map(Utf8Bytes::as_str)),
+            Some(grant) => messages.iter().for_each(|text| self.take(grant, text)),
+        }
     }
 
-    /// Returns when the connection is over.
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if let Poll::Ready(end) = self.read(context) {
-            return Poll::Ready(end);
-        }
-        while self.ping.poll_tick(context).is_ready() {
-            if self.heard.elapsed() > SILENCE {
-                return Poll::Ready(Ok(()));
-            }
-            Pin::new(&mut self.socket).start_send(Message::Ping(Bytes::new()))?;
-            self.unflushed = true;
-        }
-        self.write(context)
+    fn garbled(&mut self) {
+        self.shared.note("a binary message that is not text was passed over");
     }
+}
 
-    fn read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        for _ in 0..TURN {
-            if self.pace.poll(context).is_pending() {
-                return Poll::Pending;
-            }
-            match Pin::new(&mut self.socket).poll_next(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(None) => return Poll::Ready(Ok(())),
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
-                Poll::Ready(Some(Ok(message))) => {
-                    self.pace.count();
-                    self.heard = Instant::now();
-                    if self.hear(&message).is_break() {
-                        return Poll::Ready(Ok(()));
-                    }
-                }
-            }
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    }
-
-    fn hear(&mut self, message: &Message) -> std::ops::ControlFlow<()> {
-        match message {
-            Message::Text(text) => self.take(text),
-            Message::Binary(bytes) if holds_telemetry(bytes) => {}
-            Message::Binary(bytes) => match str::from_utf8(bytes) {
-                Ok(text) => self.take(text),
-                Err(_) => self.shared.note("a binary message that is not text was passed over"),
-            },
-            // The answer to a ping is queued by the library.
-            Message::Ping(_) => self.unflushed = true,
-            Message::Pong(_) | Message::Frame(_) => {}
-            Message::Close(_) => return std::ops::ControlFlow::Break(()),
-        }
-        std::ops::ControlFlow::Continue(())
-    }
-
+impl Voice {
     /// Gives a message to the core, unless somebody is to be asked first.
-    fn take(&self, text: &str) {
-        let peer = self.link.peer;
-        match self.grant.as_deref().and_then(|grant| asked(grant, text)) {
-            None => self.shared.act(|core| core.receive(peer, text)),
-            Some((function, question)) => {
-                let (shared, text) = (Arc::clone(&self.shared), text.to_owned());
-                tokio::spawn(async move {
-                    match shared.call(&function, &question, super::HANDSHAKE).await {
-                        Ok(_) => shared.act(|core| core.receive(peer, &text)),
-                        Err(error) => shared.note(&format!("`{function}` refused a registration: {error}")),
-                    }
-                });
+    fn take(&self, grant: &Grant, text: &str) {
+        let peer = self.peer;
+        let Some((function, question)) = asked(grant, text) else {
+            return self.shared.hear(peer, [text]);
+        };
+        let (shared, text) = (Arc::clone(&self.shared), text.to_owned());
+        tokio::spawn(async move {
+            match shared.call(&function, &question, super::HANDSHAKE).await {
+                Ok(_) => shared.hear(peer, [text.as_str()]),
+                Err(error) => shared.note(&format!("`{function}` refused a registration: {error}")),
             }
-        }
-    }
-
-    fn write(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        loop {
-            match Pin::new(&mut self.socket).poll_ready(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Ready(Ok(())) => {}
-            }
-            match self.link.messages.poll_recv(context) {
-                Poll::Ready(Some(text)) => {
-                    self.link.queued.fetch_sub(text.len(), Ordering::Relaxed);
-                    Pin::new(&mut self.socket).start_send(Message::text(text))?;
-                    self.unflushed = true;
-                }
-                Poll::Ready(None) => return Poll::Ready(Ok(())),
-                Poll::Pending => break,
-            }
-        }
-        if self.unflushed {
-            match Pin::new(&mut self.socket).poll_flush(context) {
-                Poll::Ready(Ok(())) => self.unflushed = false,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => {}
-            }
-        }
-        Poll::Pending
+        });
     }
 }
 
@@ -221,39 +130,4 @@ fn asked(grant: &Grant, text: &str) -> Option<(String, Value)> {
     let mut question: Value = serde_json::from_str(text).ok()?;
     question["context"] = grant.context.clone();
     Some((hook, question))
-}
-
-/// Keeps a worker from saying more in a second than it may; what it says later is read later.
-struct Pace {
-    per_second: u32,
-    said: u32,
-    since: Instant,
-    wait: Option<Pin<Box<Sleep>>>,
-}
-
-impl Pace {
-    fn new(per_second: u32) -> Self {
-        Self { per_second: per_second.max(1), said: 0, since: Instant::now(), wait: None }
-    }
-
-    fn count(&mut self) {
-        self.said += 1;
-        if self.said < self.per_second {
-            return;
-        }
-        let next = self.since + Duration::from_secs(1);
-        (self.said, self.since) = (0, next.max(Instant::now()));
-        self.wait = (next > Instant::now()).then(|| Box::pin(sleep_until(next)));
-    }
-
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        match &mut self.wait {
-            None => Poll::Ready(()),
-            Some(wait) => {
-                std::task::ready!(wait.as_mut().poll(context));
-                self.wait = None;
-                Poll::Ready(())
-            }
-        }
-    }
 }

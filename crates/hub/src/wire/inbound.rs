@@ -1,5 +1,7 @@
 //! Reading a message of a worker.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -66,8 +68,8 @@ pub(crate) struct RegisterTrigger<'a> {
 #[derive(Debug)]
 pub(crate) struct Invoke<'a> {
     /// As the caller wrote it, because the answer repeats it.
-    pub(crate) id: Option<(Uuid, String)>,
-    pub(crate) function_id: String,
+    pub(crate) id: Option<(Uuid, Cow<'a, str>)>,
+    pub(crate) function_id: Cow<'a, str>,
     pub(crate) data: &'a str,
     pub(crate) action: Action,
     pub(crate) trace: Trace,
@@ -113,11 +115,13 @@ pub(crate) enum NotUnderstood {
 /// All fields of all messages, so that a message is read once, whatever it turns out to be.
 #[derive(Deserialize)]
 struct Envelope<'a> {
-    #[serde(rename = "type")]
-    kind: String,
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
     id: Option<String>,
-    function_id: Option<String>,
-    invocation_id: Option<String>,
+    #[serde(borrow)]
+    function_id: Option<Text<'a>>,
+    #[serde(borrow)]
+    invocation_id: Option<Text<'a>>,
     trigger_type: Option<String>,
     description: Option<String>,
     #[serde(borrow, default, deserialize_with = "verbatim")]
@@ -149,6 +153,10 @@ struct Envelope<'a> {
     reattach_token: Option<String>,
 }
 
+/// A text that is borrowed where it has no escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
 #[derive(Deserialize)]
 struct ActionField {
     #[serde(rename = "type")]
@@ -163,8 +171,11 @@ fn verbatim<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 
 /// Reads one message.
 pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, NotUnderstood> {
+    if text.trim_start().is_empty() {
+        return Ok(Inbound::Nothing);
+    }
     let envelope: Envelope<'_> = serde_json::from_str(text)?;
-    match envelope.kind.as_str() {
+    match &*envelope.kind {
         "invokefunction" => invoke(envelope),
         "invocationresult" => outcome(envelope),
         "registerfunction" => Ok(Inbound::RegisterFunction(RegisterFunction {
@@ -190,7 +201,7 @@ pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, NotUnderstood> {
         "registertrigger" => Ok(Inbound::RegisterTrigger(RegisterTrigger {
             id: named(envelope.id, "id")?,
             trigger_type: named(envelope.trigger_type, "trigger_type")?,
-            function_id: named(envelope.function_id, "function_id")?,
+            function_id: called(envelope.function_id)?.into_owned(),
             config: envelope.config,
             metadata: envelope.metadata,
         })),
@@ -204,7 +215,7 @@ pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, NotUnderstood> {
         }),
         "ping" => Ok(Inbound::Ping),
         "pong" | "registerservice" => Ok(Inbound::Nothing),
-        _ => Err(NotUnderstood::Type(envelope.kind)),
+        _ => Err(NotUnderstood::Type(envelope.kind.into_owned())),
     }
 }
 
@@ -218,12 +229,12 @@ fn invoke(envelope: Envelope<'_>) -> Result<Inbound<'_>, NotUnderstood> {
         Some(action) => return Err(NotUnderstood::Action(action.kind)),
     };
     let id = match envelope.invocation_id {
-        Some(text) => Some((identified(&text)?, text)),
+        Some(Text(text)) => Some((identified(&text)?, text)),
         None => None,
     };
     Ok(Inbound::Invoke(Invoke {
         id,
-        function_id: named(envelope.function_id, "function_id")?,
+        function_id: called(envelope.function_id)?,
         data: envelope.data.map_or("null", RawValue::get),
         action,
         trace: Trace { parent: envelope.traceparent, baggage: envelope.baggage },
@@ -232,7 +243,7 @@ fn invoke(envelope: Envelope<'_>) -> Result<Inbound<'_>, NotUnderstood> {
 }
 
 fn outcome(envelope: Envelope<'_>) -> Result<Inbound<'_>, NotUnderstood> {
-    let id = envelope.invocation_id.ok_or(NotUnderstood::Missing("invocation_id"))?;
+    let Text(id) = envelope.invocation_id.ok_or(NotUnderstood::Missing("invocation_id"))?;
     Ok(Inbound::InvocationResult(Outcome {
         id: identified(&id)?,
         result: envelope.result,
@@ -246,6 +257,11 @@ fn identified(text: &str) -> Result<Uuid, NotUnderstood> {
 
 fn named(field: Option<String>, name: &'static str) -> Result<String, NotUnderstood> {
     field.filter(|text| !text.trim().is_empty()).ok_or(NotUnderstood::Missing(name))
+}
+
+fn called(field: Option<Text<'_>>) -> Result<Cow<'_, str>, NotUnderstood> {
+    let found = field.filter(|Text(text)| !text.trim().is_empty());
+    found.map(|Text(text)| text).ok_or(NotUnderstood::Missing("function_id"))
 }
 
 /// Whether a binary message is telemetry, which nobody here reads.

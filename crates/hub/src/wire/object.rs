@@ -22,9 +22,19 @@ impl Object {
     }
 
     /// Adds a string.
-    pub(crate) fn text(self, name: &str, value: &str) -> Self {
-        let quoted = quoted(value);
-        self.raw(name, &quoted)
+    pub(crate) fn text(mut self, name: &str, value: &str) -> Self {
+        self.name(name);
+        if value.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+            self.0.push_str(&quoted(value));
+        } else {
+            self.0.extend(["\"", value, "\""]);
+        }
+        self
+    }
+
+    /// Adds an id.
+    pub(crate) fn id(self, name: &str, id: Uuid) -> Self {
+        self.text(name, id.hyphenated().encode_lower(&mut Uuid::encode_buffer()))
     }
 
     /// Adds a string, if there is one.
@@ -37,14 +47,16 @@ impl Object {
 
     /// Adds JSON. Names are ours and need no escape.
     pub(crate) fn raw(mut self, name: &str, json: &str) -> Self {
+        self.name(name);
+        self.0.push_str(json);
+        self
+    }
+
+    fn name(&mut self, name: &str) {
         if self.0.len() > 1 {
             self.0.push(',');
         }
-        self.0.push('"');
-        self.0.push_str(name);
-        self.0.push_str("\":");
-        self.0.push_str(json);
-        self
+        self.0.extend(["\"", name, "\":"]);
     }
 
     /// Adds JSON, if there is any.

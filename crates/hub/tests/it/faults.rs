@@ -9,7 +9,7 @@ use meerkat_store::MemoryStore;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
 use crate::support::{PATIENCE, Raw, serve, serve_with};
@@ -48,6 +48,44 @@ async fn a_message_that_is_too_long_ends_its_connection_and_no_other() {
     let _ = long.0.send(Message::text("x".repeat(2 * 1024 * 1024))).await;
     while let Some(Ok(_)) = long.0.next().await {}
     assert_eq!(other.ask("state::list_groups", json!({})).await["result"], json!({ "groups": ["s"] }));
+}
+
+#[tokio::test]
+async fn a_message_may_have_64_mebibytes_and_not_a_byte_more() {
+    let served = serve();
+    let (mut long, mut other) = (served.raw().await, served.raw().await);
+    let frame = r#"{"type":"ping","x":""}"#;
+    let limit = Limits::default().message_bytes;
+    let most = frame.replace(r#""""#, &format!("\"{}\"", "x".repeat(limit - frame.len())));
+    assert_eq!(most.len(), 64 * 1024 * 1024);
+    long.0.send(Message::text(most)).await.unwrap();
+    assert_eq!(long.hear().await, json!({ "type": "pong" }));
+    // The head of a frame says how long it is: nothing else has to be sent.
+    let mut head = vec![0x81, 0xff];
+    head.extend_from_slice(&(limit as u64 + 1).to_be_bytes());
+    head.extend_from_slice(&[0; 4]);
+    long.0.get_mut().write_all(&head).await.unwrap();
+    let Some(Ok(Message::Close(Some(closed)))) = long.0.next().await else { panic!("a reason") };
+    assert_eq!((closed.code, closed.reason.as_str()), (CloseCode::Size, "message too long"));
+    assert_eq!(other.ask("state::list_groups", json!({})).await["result"], json!({ "groups": [] }));
+}
+
+#[tokio::test]
+async fn a_worker_that_says_too_much_is_read_later_and_others_do_not_wait() {
+    let limits = Limits { messages_per_second: 50, ..Limits::default() };
+    let served = serve_with(Arc::new(MemoryStore::new()), limits, Access::default(), "127.0.0.1:0");
+    let (mut loud, mut other) = (served.raw().await, served.raw().await);
+    let start = std::time::Instant::now();
+    for _ in 0..60 {
+        loud.0.feed(Message::text(r#"{"type":"ping"}"#)).await.unwrap();
+    }
+    loud.0.flush().await.unwrap();
+    assert_eq!(other.ask("engine::health::check", json!({})).await["result"]["status"], "healthy");
+    for _ in 0..60 {
+        assert_eq!(loud.hear().await, json!({ "type": "pong" }));
+    }
+    // However slow the machine is, the last ones were not read in the first second.
+    assert!(start.elapsed() >= Duration::from_secs(1));
 }
 
 #[tokio::test]

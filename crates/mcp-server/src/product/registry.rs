@@ -95,7 +95,7 @@ impl RegistryViews {
         let index = Resource::new(INDEX, "skills")
             .with_description("Index of every registered skill")
             .with_mime_type(MARKDOWN);
-        let resource = |skill: &meerkat::registered::SkillSummary| {
+        let resource = |skill: &Arc<meerkat::registered::SkillSummary>| {
             Resource::new(format!("{SCHEME}{}", skill.id), skill.title.clone()).with_mime_type(MARKDOWN)
         };
         let all = [index].into_iter().chain(skills.iter().map(resource)).take(count);

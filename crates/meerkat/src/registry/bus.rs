@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_core::BoxFuture;
-use meerkat_registry::{Bus, BusError, Reply};
-use meerkat_store::{Change, StateQuery, Store, Transaction};
+use meerkat_registry::{Bus, BusError, Changes, Reply};
+use meerkat_store::{Change, StateQuery, StateRow, Store, Transaction};
 use serde_json::Value;
 
 use super::Link;
@@ -67,6 +67,16 @@ impl Bus for RealmBus {
 
     fn revision<'a>(&'a self, scope: &'a str) -> BoxFuture<'a, Option<u64>> {
         Box::pin(async { self.store.revision(scope.to_owned()).await.ok() })
+    }
+
+    fn changes<'a>(&'a self, scope: &'a str, since: u64) -> Reply<'a, Option<Changes>> {
+        Box::pin(async move {
+            let found = self.store.state_changes(scope.to_owned(), since).await.map_err(fault)?;
+            // What is no JSON takes the place of what was there, and is listed by nobody.
+            let read = |row: StateRow| (row.key, serde_json::from_slice(&row.value).unwrap_or_default());
+            let put = found.put.into_iter().map(read).collect();
+            Ok(Some(Changes { revision: found.revision, put, keys: found.keys }))
+        })
     }
 }
 

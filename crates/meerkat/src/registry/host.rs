@@ -6,7 +6,7 @@ use meerkat_hub::{CallError, Hub, HubOptions, LocalFunction, LocalTriggerType, T
 use meerkat_registry::{Registry, functions, trigger_types};
 use meerkat_store::Beacon;
 
-use super::link::{HubAt, Lent};
+use super::link::{self, HubAt, Lent};
 use crate::{Error, Runtime};
 
 /// A hub of this process. As long as it lives, calls of the realm's registry go through it.
@@ -27,9 +27,13 @@ impl HostedHub {
     /// others.
     ///
     /// # Errors
-    /// Fails when that cannot be written.
+    /// Fails when another process has said so of its own hub, or when it cannot be written.
     pub fn announce(&self, url: String, token: Option<String>) -> Result<Option<Beacon>, Error> {
         let Some(file) = &self.file else { return Ok(None) };
+        // Programs at the other one would no longer be found.
+        if let Some(HubAt { url, pid, .. }) = link::living(file) {
+            return Err(Error::HubRunning { url, pid });
+        }
         let at = HubAt { url, pid: std::process::id(), token };
         let text = serde_json::to_vec(&at).map_err(Error::Encode)?;
         Ok(Some(Beacon::raise(file, text)?))

@@ -1,6 +1,6 @@
 //! The way to the realm's hub: in this process, or in another one that says so in a file of the realm.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +23,11 @@ pub struct HubAt {
     /// What whoever connects has to show. Only the owner of the realm can read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+}
+
+/// Reads where the hub of a living process is.
+pub(super) fn living(file: &Path) -> Option<HubAt> {
+    serde_json::from_slice(&Beacon::read(file)?).ok()
 }
 
 /// There is no hub to call functions through.
@@ -69,7 +74,7 @@ impl Link {
 
     /// Says where a hub of another process is.
     pub(super) fn hub(&self) -> Option<HubAt> {
-        serde_json::from_slice(&Beacon::read(self.file.as_ref()?)?).ok()
+        living(self.file.as_ref()?)
     }
 
     /// Returns the hub of another process, if this one has none and that one can be reached.

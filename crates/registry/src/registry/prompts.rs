@@ -104,15 +104,6 @@ impl Registry {
     /// # Errors
     /// Fails when what keeps them does.
     pub async fn prompts(&self) -> Result<Arc<Prompts>, BusError> {
-        let scope = &self.options().scopes.prompts;
-        // It is asked for first: what changes in between makes the listing newer than it says, never older.
-        let revision = self.bus_ref().revision(scope).await;
-        if let Some(known) = self.shared.prompts.get(revision) {
-            return Ok(known);
-        }
-        let values = self.timely(self.bus_ref().list(scope)).await?;
-        let prompts = Arc::new(Prompts::new(&values));
-        self.shared.prompts.put(revision, &prompts);
-        Ok(prompts)
+        self.listing(&self.options().scopes.prompts, &self.shared.prompts).await
     }
 }

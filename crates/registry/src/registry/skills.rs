@@ -39,7 +39,7 @@ impl Registry {
 
     pub(super) async fn list_skills(&self, _: ListSkillsInput) -> Result<Value, Error> {
         let skills = self.skills().await?;
-        let entry = |skill: &crate::SkillSummary| json!({ "id": skill.id, "bytes": skill.bytes, "registered_at": skill.registered_at });
+        let entry = |skill: &Arc<crate::SkillSummary>| json!({ "id": skill.id, "bytes": skill.bytes, "registered_at": skill.registered_at });
         Ok(json!({ "skills": skills.0.iter().map(entry).collect::<Vec<_>>() }))
     }
 
@@ -52,7 +52,7 @@ impl Registry {
         });
         // Who lists resources is better served with the index, which says what is wrong, than with an error.
         let skills = self.skills().await.unwrap_or_default();
-        let resource = |skill: &crate::SkillSummary| json!({ "uri": format!("iii://{}", skill.id), "name": skill.title, "mimeType": MARKDOWN });
+        let resource = |skill: &Arc<crate::SkillSummary>| json!({ "uri": format!("iii://{}", skill.id), "name": skill.title, "mimeType": MARKDOWN });
         let resources: Vec<_> = [index].into_iter().chain(skills.0.iter().map(resource)).collect();
         Ok(json!({ "resources": resources }))
     }
@@ -128,16 +128,7 @@ impl Registry {
     /// # Errors
     /// Fails when what keeps them does.
     pub async fn skills(&self) -> Result<Arc<Skills>, BusError> {
-        let scope = &self.options().scopes.skills;
-        // It is asked for first: what changes in between makes the listing newer than it says, never older.
-        let revision = self.bus_ref().revision(scope).await;
-        if let Some(known) = self.shared.skills.get(revision) {
-            return Ok(known);
-        }
-        let values = self.timely(self.bus_ref().list(scope)).await?;
-        let skills = Arc::new(Skills::new(&values));
-        self.shared.skills.put(revision, &skills);
-        Ok(skills)
+        self.listing(&self.options().scopes.skills, &self.shared.skills).await
     }
 
     /// Reads all skills with their texts, in no order; what is no skill is left out.

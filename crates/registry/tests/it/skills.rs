@@ -1,6 +1,6 @@
 //! Skills: what may be registered, how it is listed and read.
 
-use meerkat_registry::Kind;
+use meerkat_registry::{Changes, Kind};
 use serde_json::{Value, json};
 
 use crate::support::{Answer, NOW, refusal, registry};
@@ -212,19 +212,23 @@ async fn a_section_is_what_its_function_answers() {
 }
 
 #[tokio::test]
-async fn a_listing_is_read_once_for_each_revision() {
+async fn of_a_listing_only_what_changed_is_read_again() {
     let (registry, bus) = registry();
-    bus.put("skills", "a", json!({ "id": "a", "skill": "x", "registered_at": NOW }));
-    for _ in 0..3 {
-        registry.index().await;
-    }
-    assert_eq!(*bus.lists.lock().unwrap(), 3);
-    *bus.revisions.lock().unwrap() = Some(1);
-    for _ in 0..3 {
-        registry.index().await;
-    }
-    assert_eq!(*bus.lists.lock().unwrap(), 4);
-    bus.put("skills", "b", json!({ "id": "b", "skill": "x", "registered_at": NOW }));
-    *bus.revisions.lock().unwrap() = Some(2);
-    assert_eq!(registry.skills().await.unwrap().0.len(), 2);
+    let skill = |id: &str| json!({ "id": id, "skill": "x", "registered_at": NOW });
+    let listed = async |revision: u64, put: Vec<(&str, Value)>, keys: Option<&[&str]>| {
+        let put = put.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        let keys = keys.map(|keys| keys.iter().map(|key| (*key).to_owned()).collect());
+        *bus.changes.lock().unwrap() = Some(Changes { revision, put, keys });
+        let skills = registry.skills().await.unwrap();
+        skills.0.iter().map(|skill| skill.id.clone()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(listed(2, vec![("b", skill("b")), ("no", json!(3))], None).await, "b");
+    // The order is that of ids, which need not be the keys.
+    assert_eq!(listed(3, vec![("c", skill("a"))], None).await, "a b");
+    assert_eq!(listed(3, vec![], None).await, "a b");
+    // An answer that took longer than a newer one changes nothing.
+    assert_eq!(listed(2, vec![("late", skill("late"))], None).await, "a b");
+    assert_eq!(listed(6, vec![("d", skill("d"))], Some(&["c", "d"])).await, "a d");
+    assert_eq!(listed(7, vec![("d", json!(null))], None).await, "a");
+    assert_eq!(*bus.asked.lock().unwrap(), [0, 2, 3, 3, 3, 6]);
 }

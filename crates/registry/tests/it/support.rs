@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use meerkat_core::{BoxFuture, Clock, Timestamp};
-use meerkat_registry::{Bus, BusError, Options, Registry, Reply};
+use meerkat_registry::{Bus, BusError, Changes, Options, Registry, Reply};
 use serde_json::Value;
 
 /// When everything happens.
@@ -25,8 +25,9 @@ pub(crate) struct MemoryBus {
     pub(crate) calls: Mutex<Vec<(String, Value)>>,
     pub(crate) sent: Mutex<Vec<(String, Value)>>,
     pub(crate) broken: Mutex<Option<&'static str>>,
-    pub(crate) revisions: Mutex<Option<u64>>,
-    pub(crate) lists: Mutex<u32>,
+    /// What it says when it is asked for changes, and since when it was asked.
+    pub(crate) changes: Mutex<Option<Changes>>,
+    pub(crate) asked: Mutex<Vec<u64>>,
 }
 
 impl MemoryBus {
@@ -85,7 +86,6 @@ impl Bus for MemoryBus {
     }
 
     fn list<'a>(&'a self, scope: &'a str) -> Reply<'a, Vec<Value>> {
-        *self.lists.lock().unwrap() += 1;
         self.state(|| {
             let values = self.values.lock().unwrap();
             // Not in the order of keys: nobody may rely on one.
@@ -93,8 +93,9 @@ impl Bus for MemoryBus {
         })
     }
 
-    fn revision<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<u64>> {
-        Box::pin(async { *self.revisions.lock().unwrap() })
+    fn changes<'a>(&'a self, _: &'a str, since: u64) -> Reply<'a, Option<Changes>> {
+        self.asked.lock().unwrap().push(since);
+        self.state(|| self.changes.lock().unwrap().clone())
     }
 }
 

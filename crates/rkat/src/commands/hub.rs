@@ -7,7 +7,7 @@ use std::time::Duration;
 use meerkat::hub::{Access, Client, ClientOptions, HubError, Rbac, bind};
 use meerkat::{HostedHub, Runtime};
 use meerkat_mcp_server::terminated;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 
 use super::{open, print_json};
@@ -117,7 +117,10 @@ fn rules(file: &Path) -> Result<Rbac, CliError> {
     let name = file.display();
     let text = std::fs::read(file)
         .map_err(|error| CliError::Io(format!("cannot read the rules in `{name}`"), error))?;
-    serde_json::from_slice(&text).map_err(|error| CliError::Usage(format!("`{name}` has no rules: {error}")))
+    // Read as an object first: an empty array would pass for rules that are all absent.
+    let object = serde_json::from_slice::<Map<String, Value>>(&text);
+    let rules = object.and_then(|object| serde_json::from_value(Value::Object(object)));
+    rules.map_err(|error| CliError::Usage(format!("`{name}` has no rules: {error}")))
 }
 
 /// An address that cannot be taken, with its reason.
@@ -153,7 +156,7 @@ async fn status(scope: &ScopeArgs, url: Option<String>, json: bool) -> Result<Ex
     let ask = async |function: &str, rows: &str| -> Result<Vec<Value>, CliError> {
         let answer = client.call(function, &json!({}), PATIENCE).await;
         let mut answer =
-            answer.map_err(|error| CliError::Usage(format!("`{url}` does not answer: {error}")))?;
+            answer.map_err(|error| CliError::Usage(format!("the hub at `{url}` does not tell: {error}")))?;
         Ok(answer[rows].as_array_mut().map(std::mem::take).unwrap_or_default())
     };
     let mut workers = ask("engine::workers::list", "workers").await?;

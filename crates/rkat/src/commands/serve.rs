@@ -76,7 +76,7 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// The hub beside the server, where its address is free.
+/// The hub beside the server, where its address is free and the realm has none.
 async fn hub(
     host: &Host,
     address: &str,
@@ -84,7 +84,14 @@ async fn hub(
 ) -> Result<Option<(Hosted, TcpListener, Access)>, CliError> {
     let access = Access { token: token.map(|token| token.trim().to_owned()), rbac: None };
     let Some(listener) = beside(address, &access)? else { return Ok(None) };
-    let hosted = Hosted::new(host.runtime().await?, &listener, &access).await?;
+    let hosted = match Hosted::new(host.runtime().await?, &listener, &access).await {
+        Err(CliError::Meerkat(meerkat::Error::HubRunning { url, pid })) => {
+            let instead = "programs connect there";
+            out::say(&format!("warning: no hub here: the realm's is at {url} (process {pid}); {instead}"));
+            return Ok(None);
+        }
+        hosted => hosted?,
+    };
     out::say(&format!("rkat: hub for programs on {}", hosted.url()));
     Ok(Some((hosted, listener, access)))
 }

@@ -85,6 +85,58 @@ fn what_cannot_be_done_says_why() {
 }
 
 #[test]
+fn a_second_hub_does_not_take_the_place_of_the_first() {
+    let rkat = Rkat::new();
+    let mut hub = rkat.args(["hub", "--listen", "127.0.0.1:0"]).start();
+    let url = address(&hub.wait_for("hub listening on "));
+    let second = rkat.args(["hub", "--listen", "127.0.0.1:0"]).run();
+    let expected = format!("error: the realm has a hub already, at `{url}` (process ");
+    assert_eq!(second.code, Some(1));
+    assert!(second.stderr.starts_with(&expected), "{}", second.stderr);
+    let mut server = rkat.args(["serve", "--listen", "127.0.0.1:0", "--hub", "127.0.0.1:0"]).start();
+    server.wait_for(&format!("warning: no hub here: the realm's is at {url} (process "));
+    server.wait_for("listening on http://");
+    assert_eq!(rkat.args(["hub", "status", "--json"]).run().json()["url"], json!(url));
+    for running in [server, hub] {
+        running.signal("TERM");
+        running.finish();
+    }
+    let mut next = rkat.args(["hub", "--listen", "127.0.0.1:0"]).start();
+    next.wait_for("hub listening on ");
+    next.signal("TERM");
+    assert_eq!(next.finish().code, Some(0));
+}
+
+#[test]
+fn at_the_guarded_address_programs_may_do_what_the_rules_say() {
+    let rkat = Rkat::new();
+    let guarded = ["hub", "--listen", "127.0.0.1:0", "--guarded", "127.0.0.1:0", "--rbac", "rules.json"];
+    for wrong in ["[]", "{", r#"{"expose_function": []}"#] {
+        std::fs::write(rkat.work().join("rules.json"), wrong).unwrap();
+        let refused = rkat.args(guarded).run();
+        assert!(refused.stderr.contains("`rules.json` has no rules"), "{}", refused.stderr);
+    }
+    let rules = json!({ "expose_functions": ["engine::workers::*"] });
+    std::fs::write(rkat.work().join("rules.json"), rules.to_string()).unwrap();
+    let mut hub = rkat.args(guarded).start();
+    let open = address(&hub.wait_for("hub listening on "));
+    let closed = address(&hub.wait_for("hub under rules on "));
+    assert_eq!(rkat.args(["hub", "status", "--url", &open]).run().code, Some(0));
+    let refused = rkat.args(["hub", "status", "--url", &closed]).run();
+    let expected = format!(
+        "error: the hub at `{closed}` does not tell: remote error (FORBIDDEN): \
+         function 'engine::functions::list' not allowed (add to rbac.expose_functions) [INVALID_PARAMS]\n"
+    );
+    assert_eq!(refused.stderr, expected);
+    hub.signal("TERM");
+    hub.finish();
+}
+
+fn address(line: &str) -> String {
+    line.rsplit_once(' ').unwrap().1.to_owned()
+}
+
+#[test]
 fn a_running_hub_is_found_and_takes_the_calls() {
     let rkat = Rkat::new();
     let mut hub = rkat.args(["hub", "--listen", "127.0.0.1:0"]).start();

@@ -1,9 +1,9 @@
 //! Values that programs keep under a scope and a key.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 
 use super::value::{get_u64, int};
-use crate::{StateQuery, StateRow};
+use crate::{StateChanges, StateQuery, StateRow};
 
 /// Keeps a value and returns the one it replaced.
 pub(super) fn put(
@@ -14,8 +14,8 @@ pub(super) fn put(
 ) -> rusqlite::Result<Option<Vec<u8>>> {
     let replaced = self::value(connection, scope, key)?;
     let place = advance(connection, scope)?;
-    let put = "INSERT INTO state (scope, key, place, value) VALUES (?1, ?2, ?3, ?4) \
-               ON CONFLICT (scope, key) DO UPDATE SET value = excluded.value";
+    let put = "INSERT INTO state (scope, key, place, value, changed) VALUES (?1, ?2, ?3, ?4, ?3) \
+               ON CONFLICT (scope, key) DO UPDATE SET value = excluded.value, changed = excluded.changed";
     connection.prepare_cached(put)?.execute(params![scope, key, int(place), value])?;
     Ok(replaced)
 }
@@ -26,7 +26,9 @@ pub(super) fn delete(connection: &Connection, scope: &str, key: &str) -> rusqlit
         connection.prepare_cached("DELETE FROM state WHERE scope = ?1 AND key = ?2 RETURNING value")?;
     let removed = delete.query_row([scope, key], |row| row.get(0)).optional()?;
     if removed.is_some() {
-        advance(connection, scope)?;
+        let revision = advance(connection, scope)?;
+        let mut note = connection.prepare_cached("UPDATE scopes SET removed = ?2 WHERE scope = ?1")?;
+        note.execute(params![scope, int(revision)])?;
     }
     Ok(removed)
 }
@@ -45,12 +47,33 @@ pub(super) fn read(connection: &Connection, query: &StateQuery) -> rusqlite::Res
             Ok(found.map(|value| StateRow { key: key.clone(), value }).into_iter().collect())
         }
         StateQuery::Scope(scope) => {
-            let mut statement =
-                connection.prepare_cached("SELECT key, value FROM state WHERE scope = ?1 ORDER BY place")?;
-            let row = |row: &Row<'_>| Ok(StateRow { key: row.get(0)?, value: row.get(1)? });
-            statement.query_map([scope], row)?.collect()
+            rows(connection, "SELECT key, value FROM state WHERE scope = ?1 ORDER BY place", [scope])
         }
     }
+}
+
+fn rows(connection: &Connection, select: &str, params: impl Params) -> rusqlite::Result<Vec<StateRow>> {
+    let row = |row: &Row<'_>| Ok(StateRow { key: row.get(0)?, value: row.get(1)? });
+    connection.prepare_cached(select)?.query_map(params, row)?.collect()
+}
+
+/// Reads what changed in a scope after a revision.
+pub(super) fn changes(connection: &Connection, scope: &str, since: u64) -> rusqlite::Result<StateChanges> {
+    let mut statement = connection.prepare_cached("SELECT revision, removed FROM scopes WHERE scope = ?1")?;
+    let found = statement.query_row([scope], |row| Ok((get_u64(row, 0)?, get_u64(row, 1)?))).optional()?;
+    let (revision, removed) = found.unwrap_or_default();
+    if revision <= since {
+        return Ok(StateChanges { revision, ..StateChanges::default() });
+    }
+    let select = "SELECT key, value FROM state WHERE scope = ?1 AND changed > ?2 ORDER BY place";
+    let put = rows(connection, select, params![scope, int(since)])?;
+    let keys = if removed > since {
+        let mut statement = connection.prepare_cached("SELECT key FROM state WHERE scope = ?1")?;
+        Some(statement.query_map([scope], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    } else {
+        None
+    };
+    Ok(StateChanges { revision, put, keys })
 }
 
 /// Lists the scopes that have values.

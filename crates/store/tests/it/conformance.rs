@@ -62,6 +62,7 @@ chapters! {
     config_is_compared_and_swapped
     blobs_are_kept_once
     values_of_the_state_keep_their_places
+    only_what_changed_in_a_scope_is_read_again
     a_value_of_the_state_is_compared_and_swapped
     a_scope_says_when_it_changed
     a_failing_guard_leaves_nothing
@@ -452,6 +453,32 @@ async fn values_of_the_state_keep_their_places(store: Arc<dyn Store>) {
     assert_eq!(replaced(delete_state("t", "b")).await, Some(b"3".to_vec()));
     assert_eq!(store.scopes().await.unwrap(), ["s"]);
     assert_eq!(values(&*store, "t").await, []);
+}
+
+async fn only_what_changed_in_a_scope_is_read_again(store: Arc<dyn Store>) {
+    let changes = async |since: u64| {
+        let found = store.state_changes("s".to_owned(), since).await.unwrap();
+        let put: Vec<_> = found.put.into_iter().map(|row| (row.key, row.value)).collect();
+        let mut keys = found.keys;
+        keys.iter_mut().for_each(|keys| keys.sort_unstable());
+        (found.revision, put, keys)
+    };
+    let pair = |key: &str, value: &[u8]| (key.to_owned(), value.to_vec());
+    assert_eq!(changes(0).await, (0, vec![], None));
+    for (key, value) in [("b", b"1"), ("a", b"2"), ("c", b"3")] {
+        change(&*store, vec![put_state("s", key, value)]).await.unwrap();
+    }
+    change(&*store, vec![put_state("t", "b", b"9")]).await.unwrap();
+    assert_eq!(changes(0).await, (3, vec![pair("b", b"1"), pair("a", b"2"), pair("c", b"3")], None));
+    assert_eq!(changes(3).await, (3, vec![], None));
+
+    change(&*store, vec![put_state("s", "b", b"4")]).await.unwrap();
+    assert_eq!(changes(3).await, (4, vec![pair("b", b"4")], None));
+    change(&*store, vec![delete_state("s", "a"), put_state("s", "d", b"5")]).await.unwrap();
+    let keys = Some(["b", "c", "d"].map(str::to_owned).to_vec());
+    assert_eq!(changes(3).await, (6, vec![pair("b", b"4"), pair("d", b"5")], keys.clone()));
+    assert_eq!(changes(4).await, (6, vec![pair("d", b"5")], keys));
+    assert_eq!(changes(5).await, (6, vec![pair("d", b"5")], None));
 }
 
 async fn a_value_of_the_state_is_compared_and_swapped(store: Arc<dyn Store>) {

@@ -1,6 +1,6 @@
 //! Messages that SDKs of all generations really sent, one by one.
 
-use super::{Effect, Table};
+use super::{Effect, Table, decode};
 use serde_json::{Value, json};
 
 /// Recorded from Rust 0.11.3, 0.11.5 and 0.26, Node 0.9, 0.11.6 and 0.22.1, Python 0.11.3 and 0.25, and a probe.
@@ -19,7 +19,7 @@ fn every_message_of_an_sdk_is_understood_and_nonsense_is_passed_over() {
         let mut table = Table::new();
         let worker = table.worker();
         let text = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
-        table.core.receive(worker, &text);
+        table.core.hear(worker, decode(&text));
         let sent = table.sent();
         let noted = table
             .others
@@ -71,7 +71,7 @@ fn blank_and_broken_messages_change_nothing() {
         "{\"type\":\"registertrigger\",\"id\":\"t\"}",
     ];
     for message in messages {
-        table.core.receive(worker, message);
+        table.core.hear(worker, decode(message));
         assert_eq!(table.sent(), [], "{message}");
     }
     assert_eq!(table.says(worker, json!({ "type": "ping" })), [(worker, json!({ "type": "pong" }))]);

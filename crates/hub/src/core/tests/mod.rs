@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::{Arrival, Core, Effect, Grant, Peer};
 use crate::limits::Limits;
+use crate::wire::decode;
 
 /// A core and the workers at it.
 struct Table {
@@ -48,7 +49,7 @@ impl Table {
 
     /// A worker says something; gives what is said to workers because of it.
     fn says(&mut self, peer: Peer, message: Value) -> Vec<(Peer, Value)> {
-        self.core.receive(peer, &message.to_string());
+        self.core.hear(peer, decode(&message.to_string()));
         self.sent()
     }
 
