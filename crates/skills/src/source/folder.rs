@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::stamp::{Base, Stamp};
+use super::stamp::{Base, Stamp, Way, way};
 use super::visit::{Below, Entry, Visit, skill_folder, visit};
 use super::{Found, Source};
 use crate::parallel;
@@ -68,7 +68,7 @@ struct Memo {
     listed: Vec<(PathBuf, Option<Stamp>)>,
     entries: Vec<Entry>,
     /// Every file and folder that was looked at, by its way from the base, and what it was like.
-    probes: Vec<(PathBuf, Option<Stamp>)>,
+    probes: Arc<[(Way, Option<Stamp>)]>,
     found: Option<Arc<Found>>,
 }
 
@@ -141,21 +141,16 @@ impl Memo {
         let (Some(_), Ok(base)) = (&self.base, Base::open(&root.path)) else {
             return self.base == root.path.canonicalize().ok();
         };
-        parallel::map(&self.probes, |(way, stamp)| base.stamp(way) == *stamp).into_iter().all(|same| same)
+        parallel::all(&self.probes, move |(way, stamp)| base.stamp(way) == *stamp)
     }
 
     /// Notes what to look at the next time.
     fn probe(&mut self) {
         let Some(base) = &self.base else { return };
-        let way = |path: &Path| match path.strip_prefix(base) {
-            Ok(way) if way.as_os_str().is_empty() => PathBuf::from("."),
-            Ok(way) => way.to_owned(),
-            // A link led out of the base.
-            Err(_) => path.to_owned(),
-        };
-        let listed = self.listed.iter().map(|(path, stamp)| (way(path), *stamp));
-        let entries = self.entries.iter().map(|entry| (way(&entry.file), entry.stamp));
-        self.probes = listed.chain(entries).collect();
+        let listed = self.listed.iter().map(|(path, stamp)| (path, *stamp));
+        let entries = self.entries.iter().map(|entry| (&entry.file, entry.stamp));
+        let probes = listed.chain(entries);
+        self.probes = probes.filter_map(|(path, stamp)| Some((way(base, path)?, stamp))).collect();
     }
 }
 

@@ -52,6 +52,29 @@ impl Stamp {
     }
 }
 
+/// The way from a base, as the system takes it.
+#[cfg(target_os = "linux")]
+pub(super) type Way = std::ffi::CString;
+
+/// The way from a base.
+#[cfg(not(target_os = "linux"))]
+pub(super) type Way = PathBuf;
+
+/// Notes the way from a base to a path; a path that lies elsewhere is its own way. There is none to a path that no file
+/// can have.
+pub(super) fn way(base: &Path, path: &Path) -> Option<Way> {
+    let way = match path.strip_prefix(base) {
+        Ok(way) if way.as_os_str().is_empty() => Path::new("."),
+        Ok(way) => way,
+        // A link led out of the base.
+        Err(_) => path,
+    };
+    #[cfg(target_os = "linux")]
+    return Way::new(way.as_os_str().as_encoded_bytes()).ok();
+    #[cfg(not(target_os = "linux"))]
+    return Some(way.to_owned());
+}
+
 /// A folder to look from, which spares the way to it.
 #[cfg(target_os = "linux")]
 pub(super) struct Base(std::os::fd::OwnedFd);
@@ -65,8 +88,8 @@ impl Base {
     }
 
     /// Looks at what lies at the end of a way from here; nothing there is an answer too.
-    pub(super) fn stamp(&self, way: &Path) -> Option<Stamp> {
-        let stat = rustix::fs::statat(&self.0, way, rustix::fs::AtFlags::empty());
+    pub(super) fn stamp(&self, way: &Way) -> Option<Stamp> {
+        let stat = rustix::fs::statat(&self.0, way.as_c_str(), rustix::fs::AtFlags::empty());
         stat.ok().map(|stat| Stamp::of_stat(&stat))
     }
 }
@@ -82,7 +105,7 @@ impl Base {
     }
 
     /// Looks at what lies at the end of a way from here; nothing there is an answer too.
-    pub(super) fn stamp(&self, way: &Path) -> Option<Stamp> {
+    pub(super) fn stamp(&self, way: &Way) -> Option<Stamp> {
         Stamp::at(&self.0.join(way))
     }
 }

@@ -7,6 +7,8 @@ mod documents;
 #[cfg(test)]
 mod install;
 #[cfg(test)]
+mod looking;
+#[cfg(test)]
 mod reads;
 #[cfg(test)]
 mod remote;
