@@ -166,6 +166,9 @@ pub struct ApprovalInput {
     pub tool_use_id: String,
     /// Whether it may be run.
     pub approve: bool,
+    /// When the question expires, from `pending_approvals`; if given, only that question is answered.
+    #[schemars(with = "Option<String>")]
+    pub expires_at: Option<Timestamp>,
     /// Why not, for the agent.
     pub reason: Option<String>,
 }

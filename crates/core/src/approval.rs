@@ -47,6 +47,8 @@ impl ApprovalPolicy {
 pub struct Approval {
     /// The call's id.
     pub call: String,
+    /// When the question expires that this answers, if that is known: ids of calls may come again.
+    pub expires_at: Option<Timestamp>,
     /// What is to become of it.
     pub decision: Decision,
 }

@@ -21,6 +21,7 @@ mod memory;
 mod models;
 pub mod ops;
 mod params;
+mod pattern;
 mod prompt;
 mod providers;
 #[cfg(feature = "registry")]

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use super::effect::{CallChange, Effect};
+use super::effect::{CallChange, Effect, Intent};
 use super::machine::{Next, Run, State};
 use super::outcome::{Outcome, Pending};
 use super::prompt::NO_BUDGET;
 use super::work::Work;
 use crate::{
-    AgentEvent, AssistantBlock, BudgetType, Message, Settled, StopReason, Timestamp, ToolFailure, ToolOutput,
+    AgentEvent, AssistantBlock, AwaitedCall, BudgetType, Message, Settled, StopReason, Timestamp,
+    ToolFailure, ToolOutput, ToolRoute,
 };
 
 impl Run {
     /// Says when calls that wait for an approval from now on count as denied.
-    pub(super) fn approvals_end(&self) -> Timestamp {
+    fn approvals_end(&self) -> Timestamp {
         self.now.checked_add(self.settings.approval_timeout).unwrap_or(Timestamp::MAX)
     }
 
@@ -83,12 +84,18 @@ impl Run {
 
     /// Every call the runtime runs has its result.
     pub(super) fn close(&mut self, mut work: Work) {
-        let pending = work.pending();
+        let pending = work.pending(self.approvals_end());
         if pending == Pending::default() {
             return self.record(&work, Next::Step);
         }
-        let kept = work.take_unkept();
-        self.commit(Vec::new(), CallChange::Settle(kept), Next::Finish(Outcome::Pending(pending)));
+        let awaited = |awaited: &AwaitedCall| Intent {
+            id: awaited.call.id.clone(),
+            route: ToolRoute::Approval,
+            expires_at: Some(awaited.expires_at),
+        };
+        let calls = pending.approvals.iter().map(awaited).collect();
+        let change = CallChange::Update { calls, results: work.take_unkept() };
+        self.commit(Vec::new(), change, Next::Finish(Outcome::Pending(pending)));
     }
 
     /// Puts the results of a step into the transcript.

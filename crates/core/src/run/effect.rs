@@ -143,12 +143,12 @@ pub enum CallChange {
     Open(Vec<Intent>),
     /// These are in; they are kept until all are.
     Settle(Vec<Settled>),
-    /// Some that waited for an approval begin, and others are in.
-    Release {
-        /// Those that begin.
-        started: Vec<Intent>,
+    /// Some begin to wait for an approval, or begin after one, and others are in.
+    Update {
+        /// Those that begin to wait, or begin.
+        calls: Vec<Intent>,
         /// Those that are in.
-        settled: Vec<Settled>,
+        results: Vec<Settled>,
     },
     /// All results are in the messages.
     Close,
@@ -161,7 +161,8 @@ pub struct Intent {
     pub id: String,
     /// Who runs it.
     pub route: ToolRoute,
-    /// When it counts as denied, if it waits for an approval.
+    /// When it counts as denied, if somebody is asked for an approval. Before that it is not known whether it needs one:
+    /// hooks may refuse it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }
@@ -210,4 +211,10 @@ pub struct Spent {
     /// Money, as far as prices are known.
     #[serde(default, skip_serializing_if = "Usd::is_zero")]
     pub cost: Usd,
+    /// Time at work, in milliseconds.
+    #[serde(default)]
+    pub elapsed_ms: u64,
+    /// Whether it asked for more tool calls than it may make.
+    #[serde(default)]
+    pub refused: bool,
 }

@@ -187,10 +187,10 @@ impl Run {
             overflowed: false,
             left_out: LeftOut::default(),
             squeezed: 0,
-            refused: false,
+            refused: before.refused,
             pauses: Pauses::default(),
             last_failure: None,
-            began_at: now,
+            began_at: now.checked_sub(Duration::from_millis(before.elapsed_ms)).unwrap_or(now),
             asked_at: now,
             concluded: false,
             admitted: false,
@@ -484,7 +484,7 @@ impl Run {
         self.pauses = Pauses::default();
         let allowed = if self.is_spent() { 0 } else { self.tool_calls_left() };
         self.refused = calls.len() > allowed as usize;
-        let work = Work::plan(calls, &self.tools, allowed, self.approvals_end());
+        let work = Work::plan(calls, &self.tools, allowed);
         let open = CallChange::Open(work.intents());
         self.commit(vec![message], open, Next::Dispatch(work));
     }

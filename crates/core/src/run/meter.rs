@@ -28,7 +28,15 @@ impl Run {
 
     /// Sums up what the run has used so far.
     pub(super) fn used(&self) -> Spent {
-        Spent { steps: self.steps, tool_calls: self.tool_calls, tokens: self.spent, cost: self.spent_money }
+        let elapsed = self.now.duration_since(self.began_at).as_millis();
+        Spent {
+            steps: self.steps,
+            tool_calls: self.tool_calls,
+            tokens: self.spent,
+            cost: self.spent_money,
+            elapsed_ms: u64::try_from(elapsed).unwrap_or(0),
+            refused: self.refused,
+        }
     }
 
     pub(super) fn tool_calls_left(&self) -> u32 {

@@ -6,15 +6,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::calls::answering;
-use super::prompt::{DENIED, INTERRUPTED, SUPERSEDED, TOO_LATE};
+use super::prompt::{DENIED, INTERRUPTED, NOT_STARTED, SUPERSEDED, TOO_LATE};
 use super::work::{Answered, Work};
 use super::{CallChange, Intent};
 use crate::{
     Approval, Content, Decision, Message, Settled, Timestamp, ToolCall, ToolFailure, ToolOutput, ToolResult,
     ToolRoute, Transcript,
 };
+
+/// How long an answer may be on its way after the user was last able to give it.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// What the caller brings.
 #[derive(Debug, Clone, Default)]
@@ -128,7 +132,7 @@ pub fn open(
         let mut work = Work::taken_up(fates);
         let begin = |call: ToolCall| Intent { id: call.id, route: ToolRoute::Local, expires_at: None };
         let started = work.local().into_iter().map(begin).collect();
-        (CallChange::Release { started, settled: work.take_unkept() }, Some(work))
+        (CallChange::Update { calls: started, results: work.take_unkept() }, Some(work))
     } else {
         let settled = fates.into_iter().filter_map(|(_, answered)| Some(answered?.settled)).collect();
         messages.extend(answering(settled, now));
@@ -151,8 +155,13 @@ impl Left<'_> {
         self.stored.get(id).is_some_and(|call| call.intent.route == route && call.result.is_none())
     }
 
+    /// Says whether somebody was asked to approve a call.
     fn awaits(&self, id: &str) -> bool {
-        self.waits(id, ToolRoute::Approval)
+        self.waits(id, ToolRoute::Approval) && self.expires_at(id).is_some()
+    }
+
+    fn expires_at(&self, id: &str) -> Option<Timestamp> {
+        self.stored.get(id).and_then(|call| call.intent.expires_at)
     }
 
     /// Says what becomes of a call: its result, or none if it is to be run now.
@@ -172,6 +181,8 @@ impl Left<'_> {
             }
         } else if self.waits(&call.id, ToolRoute::Callback) {
             failure(ToolFailure::Superseded, SUPERSEDED)
+        } else if self.waits(&call.id, ToolRoute::Approval) {
+            failure(ToolFailure::Interrupted, NOT_STARTED)
         } else {
             let kept = self.stored.get(call.id.as_str()).and_then(|call| call.result.clone());
             let kept = kept.map(|settled| Answered { settled, kept: true });
@@ -181,8 +192,8 @@ impl Left<'_> {
     }
 
     fn is_too_late(&self, id: &str) -> bool {
-        let expires_at = self.stored.get(id).and_then(|call| call.intent.expires_at);
-        expires_at.is_some_and(|expires_at| self.now > expires_at)
+        let end = self.expires_at(id).and_then(|end| end.checked_add(GRACE).ok());
+        end.is_some_and(|end| self.now > end)
     }
 }
 
@@ -206,13 +217,12 @@ impl Said {
         if prompt_is_blank && input.results.is_empty() && input.approvals.is_empty() {
             return Err(OpeningError::Empty);
         }
-        let waiting = |route: ToolRoute| -> Vec<String> {
-            calls.iter().map(|call| call.id.clone()).filter(|id| left.waits(id, route)).collect()
-        };
-        let (pending, awaited) = (waiting(ToolRoute::Callback), waiting(ToolRoute::Approval));
+        let ids = || calls.iter().map(|call| call.id.clone());
+        let pending: Vec<_> = ids().filter(|id| left.waits(id, ToolRoute::Callback)).collect();
+        let awaited: Vec<_> = ids().filter(|id| left.awaits(id)).collect();
         let said = Self {
             results: results(&pending, &input.results)?,
-            decisions: decisions(&awaited, &input.approvals)?,
+            decisions: decisions(&awaited, left, &input.approvals)?,
         };
         let missing = |ids: Vec<String>, given: &dyn Fn(&String) -> bool| -> Vec<String> {
             ids.into_iter().filter(|id| prompt_is_blank && !given(id)).collect()
@@ -244,10 +254,15 @@ fn results(pending: &[String], given: &[ToolResult]) -> Result<BTreeMap<String, 
     Ok(brought)
 }
 
-fn decisions(awaited: &[String], given: &[Approval]) -> Result<BTreeMap<String, Decision>, OpeningError> {
+fn decisions(
+    awaited: &[String],
+    left: &Left<'_>,
+    given: &[Approval],
+) -> Result<BTreeMap<String, Decision>, OpeningError> {
     let mut decisions = BTreeMap::new();
-    for Approval { call, decision } in given {
-        if !awaited.contains(call) {
+    for Approval { call, expires_at, decision } in given {
+        let is_other = expires_at.is_some_and(|asked| left.expires_at(call) != Some(asked));
+        if is_other || !awaited.contains(call) {
             return Err(OpeningError::UnknownApproval { id: call.clone(), pending: awaited.to_vec() });
         }
         if decisions.insert(call.clone(), decision.clone()).is_some() {

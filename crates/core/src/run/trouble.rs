@@ -81,7 +81,8 @@ impl Run {
     }
 
     /// Returns how long the run may still take; `None` where there is no limit.
-    fn time_left(&self) -> Option<Duration> {
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
         let limit = self.settings.budget.max_duration()?;
         Some(limit.saturating_sub(since(self.began_at, self.now).unwrap_or_default()))
     }

@@ -28,21 +28,15 @@ enum Fate {
     Local,
     /// The caller will run it.
     Callback,
-    /// The runtime will run it, if somebody approves it in time.
-    Awaited { expires_at: Timestamp },
+    /// The runtime will run it, if somebody approves it.
+    Awaited,
     /// It has its result.
     Done { settled: Settled, kept: bool },
 }
 
 impl Work {
-    /// Plans the calls of an answer. At most `allowed` of them are run at all, and those that need an approval wait for
-    /// it until `expires_at`.
-    pub(super) fn plan(
-        calls: Vec<(ToolCall, Option<String>)>,
-        tools: &ToolTable,
-        allowed: u32,
-        expires_at: Timestamp,
-    ) -> Self {
+    /// Plans the calls of an answer. At most `allowed` of them are run at all.
+    pub(super) fn plan(calls: Vec<(ToolCall, Option<String>)>, tools: &ToolTable, allowed: u32) -> Self {
         let mut left = allowed;
         let plan = |(call, unreadable): (ToolCall, Option<String>)| {
             let refusal = match (tools.get(&call.name), unreadable) {
@@ -57,7 +51,7 @@ impl Work {
                     left -= 1;
                     match route {
                         Some(ToolRoute::Callback) => Fate::Callback,
-                        Some(ToolRoute::Approval) => Fate::Awaited { expires_at },
+                        Some(ToolRoute::Approval) => Fate::Awaited,
                         Some(ToolRoute::Local) | None => Fate::Local,
                     }
                 }
@@ -82,12 +76,12 @@ impl Work {
     /// Returns what to store before any of them is run.
     pub(super) fn intents(&self) -> Vec<Intent> {
         let intent = |planned: &Planned| {
-            let (route, expires_at) = match &planned.fate {
-                Fate::Callback => (ToolRoute::Callback, None),
-                Fate::Awaited { expires_at } => (ToolRoute::Approval, Some(*expires_at)),
-                Fate::Local | Fate::Done { .. } => (ToolRoute::Local, None),
+            let route = match &planned.fate {
+                Fate::Callback => ToolRoute::Callback,
+                Fate::Awaited => ToolRoute::Approval,
+                Fate::Local | Fate::Done { .. } => ToolRoute::Local,
             };
-            Intent { id: planned.call.id.clone(), route, expires_at }
+            Intent { id: planned.call.id.clone(), route, expires_at: None }
         };
         self.calls.iter().map(intent).collect()
     }
@@ -97,15 +91,13 @@ impl Work {
         self.calls.iter().filter(|p| matches!(p.fate, Fate::Local)).map(|p| p.call.clone()).collect()
     }
 
-    /// Returns the calls that wait for the caller.
-    pub(super) fn pending(&self) -> Pending {
+    /// Returns the calls that wait for the caller; approvals are waited for until `expires_at`.
+    pub(super) fn pending(&self, expires_at: Timestamp) -> Pending {
         let mut pending = Pending::default();
         for Planned { call, fate } in &self.calls {
             match fate {
                 Fate::Callback => pending.calls.push(call.clone()),
-                Fate::Awaited { expires_at } => {
-                    pending.approvals.push(AwaitedCall { call: call.clone(), expires_at: *expires_at });
-                }
+                Fate::Awaited => pending.approvals.push(AwaitedCall { call: call.clone(), expires_at }),
                 Fate::Local | Fate::Done { .. } => {}
             }
         }
@@ -155,7 +147,7 @@ impl Work {
         for planned in &mut self.calls {
             let why = match planned.fate {
                 Fate::Done { .. } => continue,
-                Fate::Callback | Fate::Awaited { .. } => NOT_STARTED,
+                Fate::Callback | Fate::Awaited => NOT_STARTED,
                 Fate::Local => why,
             };
             let settled = ToolOutput::failure(ToolFailure::Interrupted, why).settling(&planned.call.id);
@@ -167,7 +159,7 @@ impl Work {
     pub(super) fn results(&self) -> Vec<(ToolCall, Settled)> {
         let pair = |planned: &Planned| match &planned.fate {
             Fate::Done { settled, .. } => Some((planned.call.clone(), settled.clone())),
-            Fate::Local | Fate::Callback | Fate::Awaited { .. } => None,
+            Fate::Local | Fate::Callback | Fate::Awaited => None,
         };
         self.calls.iter().filter_map(pair).collect()
     }

@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-/// How long a client has to answer.
-const TTL: Duration = Duration::from_secs(600);
+/// How long a client has to answer; what is asked may have a shorter time of its own.
+const TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// Seals and opens with a key of this process.
 pub(super) struct Seal(RequestStateCodec);

@@ -166,7 +166,26 @@ impl TaskWork {
             entry.asked.insert(key.to_owned(), (request, waiting));
             entry.touch();
         }
+        // Whoever waits no longer asks no longer.
+        let _asked = Asking { tasks: &self.tasks, id: &self.id, key };
         answer.await.map_err(|_| TaskEnd::Cancelled)
+    }
+}
+
+/// A question of a task, which is taken back when nobody waits for its answer.
+struct Asking<'a> {
+    tasks: &'a Tasks,
+    id: &'a str,
+    key: &'a str,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.tasks.entries().get_mut(self.id)
+            && entry.asked.remove(self.key).is_some()
+        {
+            entry.touch();
+        }
     }
 }
 

@@ -58,7 +58,7 @@ struct Asked {
 #[derive(Debug, Serialize, Deserialize)]
 struct Round {
     session: Value,
-    calls: Vec<String>,
+    calls: Vec<(String, Value)>,
 }
 
 /// Says whether a client can show its user a form.
@@ -74,15 +74,17 @@ impl Waiting {
         if reply.get("status")? != PendingReply::APPROVAL_STATUS || !is_only {
             return None;
         }
-        let calls = reply.get("pending_approvals")?.as_array()?.iter().filter_map(Asked::read).collect();
-        Some(Self { session: reply.get("session_id")?.clone(), calls })
+        let session = reply.get("session_id")?.clone();
+        let asked = |approval| Asked::read(approval, session.as_str()?);
+        let calls = reply.get("pending_approvals")?.as_array()?.iter().filter_map(asked).collect();
+        Some(Self { session, calls })
     }
 
     /// Asks the user about every call; `None` if the user cannot be asked.
     async fn ask(&self, asker: &Asker<'_>) -> Option<Vec<Value>> {
         let mut approvals = Vec::new();
         for call in &self.calls {
-            approvals.push(decided(&call.id, &call.ask(asker).await?));
+            approvals.push(decided((&call.id, &json!(call.expires_at)), &call.ask(asker).await?));
         }
         Some(approvals)
     }
@@ -94,14 +96,14 @@ impl Waiting {
             let question: InputRequest = read(call.question.clone())?;
             questions.insert(key(index), question);
         }
-        let calls = self.calls.iter().map(|call| call.id.clone()).collect();
+        let calls = self.calls.iter().map(|call| (call.id.clone(), json!(call.expires_at))).collect();
         let state = request.seal(&Round { session: self.session.clone(), calls })?;
         Ok(InputRequiredResult::new(Some(questions), Some(state)))
     }
 }
 
 impl Asked {
-    fn read(approval: &Value) -> Option<Self> {
+    fn read(approval: &Value, session: &str) -> Option<Self> {
         let (tool, arguments) = (approval.get("tool_name")?.as_str()?, approval.get("args")?);
         let mut shown = serde_json::to_string_pretty(arguments).unwrap_or_default();
         if shown.len() > SHOWN {
@@ -111,7 +113,9 @@ impl Asked {
         let expires_at = approval.get("expires_at").and_then(Value::as_str);
         Some(Self {
             id: approval.get("tool_use_id")?.as_str()?.to_owned(),
-            question: question(&format!("The agent wants to call `{tool}` with:\n{shown}\n\nMay it?")),
+            question: question(&format!(
+                "The agent of session {session} wants to call `{tool}` with:\n{shown}\n\nMay it?"
+            )),
             expires_at: expires_at.and_then(|text| text.parse().ok()),
         })
     }
@@ -131,7 +135,9 @@ impl Asked {
                 }
                 Asker::Task(work) => {
                     let question: InputRequest = read(self.question.clone()).ok()?;
-                    work.ask(&self.id, question).await.ok()
+                    // An id may come again in a later step, and a key may not.
+                    let key = format!("{} {}", self.id, self.expires_at.unwrap_or_default());
+                    work.ask(&key, question).await.ok()
                 }
             }
         });
@@ -164,7 +170,8 @@ pub(super) fn next_round(
     let Round { session, calls } = request.open(sealed)?;
     let nothing = Value::Null;
     let answer = |index: usize| answers.and_then(|answers| answers.get(&key(index))).unwrap_or(&nothing);
-    let approvals = calls.iter().enumerate().map(|(index, id)| decided(id, answer(index))).collect();
+    let approvals = calls.iter().enumerate();
+    let approvals = approvals.map(|(index, (id, end))| decided((id, end), answer(index))).collect();
     Ok(going_on(arguments, session, approvals))
 }
 
@@ -182,9 +189,10 @@ fn going_on(arguments: &Value, session: Value, approvals: Vec<Value>) -> Value {
 }
 
 /// Takes nothing but a clear yes for one.
-fn decided(id: &str, answer: &Value) -> Value {
+fn decided((id, expires_at): (&str, &Value), answer: &Value) -> Value {
     let approve = answer["action"] == "accept" && answer["content"]["approve"] == true;
-    json!({ "tool_use_id": id, "approve": approve, "reason": answer["content"]["reason"].as_str() })
+    let reason = answer["content"]["reason"].as_str();
+    json!({ "tool_use_id": id, "approve": approve, "expires_at": expires_at, "reason": reason })
 }
 
 fn key(index: usize) -> String {

@@ -221,7 +221,9 @@ impl Running {
             Err(error) if stop.is_cancelled() && error.kind() == ErrorKind::RequestCancelled => {
                 Err(TaskEnd::Cancelled)
             }
-            Ok(_) if stop.is_cancelled() && Waiting::of(&outcome).is_some() => Err(TaskEnd::Cancelled),
+            Ok(_) if work.cancelled().is_cancelled() && Waiting::of(&outcome).is_some() => {
+                Err(TaskEnd::Cancelled)
+            }
             _ => Ok(result(outcome)),
         }
     }

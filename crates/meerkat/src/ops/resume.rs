@@ -42,7 +42,7 @@ fn overlay(input: ToolOverlayInput) -> ToolOverlay {
 
 fn approval(input: ApprovalInput) -> Approval {
     let decision = if input.approve { Decision::Approve } else { Decision::Deny(input.reason) };
-    Approval { call: input.tool_use_id, decision }
+    Approval { call: input.tool_use_id, expires_at: input.expires_at, decision }
 }
 
 fn result(input: ToolResultInput) -> ToolResult {

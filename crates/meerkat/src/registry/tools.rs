@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Link, RealmRegistry};
 use crate::config::RegistryConfig;
+use crate::pattern::matches;
 
 /// The longest name of a tool that all providers take.
 const LONGEST: usize = 64;
@@ -36,33 +37,7 @@ pub(super) fn id_of(function: &Value) -> Option<&str> {
 fn is_allowed(id: &str, patterns: &[String]) -> bool {
     !is_reserved(id)
         && !id.contains(char::is_whitespace)
-        && patterns.iter().any(|pattern| matches(pattern.as_bytes(), id.as_bytes()))
-}
-
-/// Says whether a text fits a pattern in which `*` stands for anything.
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut at, mut from) = (0, 0);
-    // Where to go on if the text after the last `*` does not fit.
-    let mut star: Option<(usize, usize)> = None;
-    while from < text.len() {
-        match (pattern.get(at), star) {
-            (Some(b'*'), _) => {
-                star = Some((at, from));
-                at += 1;
-            }
-            (Some(letter), _) if *letter == text[from] => {
-                at += 1;
-                from += 1;
-            }
-            (_, Some((star_at, star_from))) => {
-                star = Some((star_at, star_from + 1));
-                at = star_at + 1;
-                from = star_from + 1;
-            }
-            (_, None) => return false,
-        }
-    }
-    pattern[at..].iter().all(|letter| *letter == b'*')
+        && patterns.iter().any(|pattern| matches(pattern, id))
 }
 
 fn definition(id: &str, function: &Value) -> ToolDef {

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use meerkat_core::run::{
-    Ask, CallChange, Commit, Effect, Failure, Input, Intent, Outcome, Report, Run, ToolTable,
+    Ask, CallChange, Commit, Effect, Failure, Input, Intent, Outcome, Report, Run, Stop, ToolTable,
 };
 use meerkat_core::{
     AgentEvent, ApprovalPolicy, BudgetLimits, ErrorClass, ErrorReport, HookError, HookInvocation, HookPoint,
@@ -64,6 +64,8 @@ pub(super) struct Driver {
     pub(super) admission: Option<Transaction>,
     /// What ended in the background before this step, as the model is told.
     pub(super) endings: Vec<String>,
+    /// Whether the step that is settled began with approved calls, before any model was asked.
+    pub(super) has_taken_up: bool,
     /// The run's span.
     pub(super) trace: RunTrace,
 }
@@ -91,7 +93,7 @@ impl Driver {
         let mut lease: Option<Lease> = None;
         let mut trouble: Option<Error> = None;
         let clock = Arc::clone(&self.shared.clock);
-        let mut stops = Stops::new(self.interrupt.clone(), self.budget.max_duration(), &clock);
+        let mut stops = Stops::new(self.interrupt.clone(), run.time_left(), &clock);
         loop {
             let input = match run.next() {
                 Effect::Emit(event) => {
@@ -107,7 +109,11 @@ impl Driver {
                     Input::Committed(stored.map_err(|error| trouble.insert(error).to_string()))
                 }
                 Effect::Boundary(wanted) => {
-                    tools = self.gather_with(&wanted).await;
+                    let stop;
+                    (tools, stop) = self.gather_with(&wanted, &mut stops).await;
+                    if let Some(stop) = stop {
+                        run.feed(clock.now(), Input::Stop(stop));
+                    }
                     Input::Tools(Arc::new(self.table(&tools)))
                 }
                 Effect::Ask(ask) => {
@@ -219,7 +225,7 @@ impl Driver {
             self.emitter.emit(AgentEvent::ToolConfigChanged { payload: change });
         }
         let finished: Vec<_> = self.sources().flat_map(|source| source.finished()).collect();
-        self.endings = finished.into_iter().map(|job| self.emitter.tell_ending(job)).collect();
+        self.endings.extend(finished.into_iter().map(|job| self.emitter.tell_ending(job)));
     }
 
     /// What the model reads in a step: the conversation, and which tools are still to come. The notices hold for
@@ -255,20 +261,30 @@ impl Driver {
     }
 
     /// Settles which tools the next step has, and waits for a while for those that are wanted and still to come.
-    async fn gather_with(&mut self, wanted: &[String]) -> BTreeMap<String, Arc<dyn Tool>> {
-        let start = Instant::now();
-        let mut endings = Vec::new();
+    async fn gather_with(
+        &mut self,
+        wanted: &[String],
+        stops: &mut Stops,
+    ) -> (BTreeMap<String, Arc<dyn Tool>>, Option<Stop>) {
+        let clock = Arc::clone(&self.shared.clock);
+        let end = later(clock.now(), TOOL_PATIENCE);
+        // What ended before a step that asks no model is told in the next one that does.
+        if !self.has_taken_up {
+            self.endings.clear();
+        }
+        self.has_taken_up = !wanted.is_empty();
         loop {
             self.settle_sources();
-            endings.append(&mut self.endings);
             let tools = self.gather();
             let is_missing = wanted.iter().any(|name| !tools.contains_key(name));
             let is_coming = self.sources().any(|source| source.notice().is_some());
-            if !is_missing || !is_coming || self.interrupt.is_cancelled() || start.elapsed() > TOOL_PATIENCE {
-                self.endings = endings;
-                return tools;
+            if !is_missing || !is_coming || clock.now() > end {
+                return (tools, None);
             }
-            tokio::time::sleep(TOOL_PAUSE).await;
+            tokio::select! {
+                stop = stops.next() => return (tools, Some(stop)),
+                () = clock.sleep(TOOL_PAUSE) => {}
+            }
         }
     }
 
@@ -404,10 +420,10 @@ fn call_changes(session: SessionId, calls: &CallChange) -> Result<Vec<Change>, E
             vec![Change::OpenCalls { session, calls }]
         }
         CallChange::Settle(results) => settle_calls(session, results)?,
-        CallChange::Release { started, settled } => {
+        CallChange::Update { calls, results } => {
             let put = |intent| Ok(Change::PutCall { session, call: new_call(intent)? });
-            let mut changes = started.iter().map(put).collect::<Result<Vec<_>, Error>>()?;
-            changes.append(&mut settle_calls(session, settled)?);
+            let mut changes = calls.iter().map(put).collect::<Result<Vec<_>, Error>>()?;
+            changes.append(&mut settle_calls(session, results)?);
             changes
         }
         CallChange::Close => vec![Change::CloseCalls(session)],

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::media::stored_input;
 use super::options::{NewSessionOptions, TurnOptions};
 use super::record::{self, SessionSettings, encode};
-use crate::config::{Config, CurrentConfig};
+use crate::config::{Config, ConfigAccess, CurrentConfig};
 use crate::providers::Served;
 use crate::runtime::Shared;
 use crate::{Error, features};
@@ -101,7 +101,11 @@ impl Shared {
             (model, provider) => (model.as_deref(), provider),
         };
         let served = self.models.resolve(asked, provider, config)?;
+        let strictest = settings.approvals;
         settings.change(turn, &*served.model);
+        if self.config_access == ConfigAccess::Client {
+            settings.approvals = settings.approvals.max(strictest);
+        }
         let progress = record::progress(&row)?;
         let transcript = self.transcript(&row, &progress).await?;
         let calls = self.store.calls(id).await?;

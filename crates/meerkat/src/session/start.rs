@@ -247,6 +247,7 @@ impl Shared {
             interrupt: control.cancel,
             admission: Some(admission),
             endings: Vec::new(),
+            has_taken_up: false,
             trace,
         };
         Ok((driver, run))

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use meerkat::{
     Approval, ApprovalPolicy, Decision, ErrorKind, Outcome, Pending, RunInput, RunResult, TurnOptions,
 };
-use meerkat_core::{Tool, ToolOutput};
-use meerkat_testkit::{FnTool, Script, ScriptedModel};
+use meerkat_core::{Tool, ToolOutput, ToolSource};
+use meerkat_testkit::{FnTool, Script, ScriptedModel, TestClock};
 use serde_json::json;
 
 use crate::world::{World, call, fits, kind, say, text, then};
@@ -30,6 +31,7 @@ fn calls(ids: &[&str]) -> Script {
 fn deciding(decisions: &[(&str, Decision)]) -> TurnOptions {
     let said = |(call, decision): &(&str, Decision)| Approval {
         call: (*call).to_owned(),
+        expires_at: None,
         decision: decision.clone(),
     };
     let input = RunInput { approvals: decisions.iter().map(said).collect(), ..RunInput::default() };
@@ -97,15 +99,14 @@ async fn new_input_supersedes_what_waits_for_an_approval() {
     assert!(world.model.seen()[1].lines[2].contains("superseded"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_approval_after_the_deadline_runs_nothing() {
-    let (world, runs) = asking([calls(&["a"]), Script::say("too bad")]).await;
-    world.configure(json!({ "approvals": { "policy": "always", "timeout": "1ms" } })).await;
-    let id = world.create(say("go")).await.unwrap().session_id;
-    let end = world.sessions().pending_calls(id).await.unwrap().approvals[0].expires_at;
-    while meerkat_core::Timestamp::now() <= end {
-        tokio::task::yield_now().await;
-    }
+    let (tool, runs) = erase();
+    let script = [calls(&["a"]), Script::say("too bad")];
+    let world = World::in_memory(script, [tool], Some(Arc::new(TestClock::start())));
+    let asking = TurnOptions { approvals: Some(ApprovalPolicy::Always), ..say("go") };
+    let id = world.create(asking).await.unwrap().session_id;
+    tokio::time::advance(Duration::from_secs(11 * 60)).await;
     let done = world.resume(id, deciding(&[("a", Decision::Approve)])).await.unwrap();
     assert_eq!((text(&done), runs.load(Ordering::Relaxed)), ("too bad", 0));
     assert!(world.model.seen()[1].lines[2].contains("nobody approved it in time"));
@@ -146,6 +147,49 @@ async fn a_session_keeps_its_policy() {
     let strict = TurnOptions { approvals: Some(ApprovalPolicy::Always), ..say("hello") };
     let id = world.create(strict).await.unwrap().session_id;
     assert_eq!(awaited(&world.resume(id, then("go")).await.unwrap()), ["a"]);
+}
+
+#[tokio::test]
+async fn a_client_cannot_lift_what_a_session_was_begun_with() {
+    let (tool, _) = erase();
+    let world = World::for_client(ScriptedModel::new([Script::say("hi"), calls(&["a"])]), [tool]);
+    let strict = TurnOptions { approvals: Some(ApprovalPolicy::Always), ..say("hello") };
+    let id = world.create(strict).await.unwrap().session_id;
+    let lax = TurnOptions { approvals: Some(ApprovalPolicy::Never), ..then("go") };
+    assert_eq!(awaited(&world.resume(id, lax).await.unwrap()), ["a"]);
+}
+
+#[tokio::test]
+async fn an_approved_call_waits_for_the_server_that_has_its_tool() {
+    let (tool, runs) = erase();
+    let source = Arc::new(Late { tool, looks: AtomicU32::new(0) });
+    let world = World::with_source([calls(&["a"]), Script::say("done")], Arc::clone(&source) as _);
+    let asking = TurnOptions { approvals: Some(ApprovalPolicy::Always), ..say("go") };
+    let id = world.create(asking).await.unwrap().session_id;
+    source.looks.store(3, Ordering::Relaxed);
+    let done = world.resume(id, deciding(&[("a", Decision::Approve)])).await.unwrap();
+    assert_eq!((text(&done), runs.load(Ordering::Relaxed)), ("done", 1));
+}
+
+/// A source whose tool is there when it was asked for often enough.
+struct Late {
+    tool: Arc<dyn Tool>,
+    looks: AtomicU32,
+}
+
+impl ToolSource for Late {
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        let looks = self.looks.load(Ordering::Relaxed);
+        if looks < 2 {
+            return vec![Arc::clone(&self.tool)];
+        }
+        self.looks.store(looks - 1, Ordering::Relaxed);
+        Vec::new()
+    }
+
+    fn notice(&self) -> Option<String> {
+        (self.looks.load(Ordering::Relaxed) > 0).then(|| "one is to come".to_owned())
+    }
 }
 
 #[tokio::test]

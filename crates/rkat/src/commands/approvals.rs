@@ -8,11 +8,11 @@ use meerkat::{
     SystemClock,
 };
 use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::RunArgs;
 use crate::error::CliError;
-use crate::render::clip;
 use crate::{env, out};
 
 /// What stands for every call that waits.
@@ -47,7 +47,7 @@ pub(super) async fn decided(
         return Err(CliError::Usage(message));
     }
     let mut approvals = Vec::new();
-    for AwaitedCall { call, .. } in waiting {
+    for AwaitedCall { call, expires_at } in waiting {
         // What names the call comes before what stands for all, and a denial before an approval.
         let decision = match (names(&args.deny, &call.id), names(&args.approve, &call.id)) {
             (true, _) => Decision::Deny(None),
@@ -56,7 +56,7 @@ pub(super) async fn decided(
             _ if said(&args.approve, &call.id) => Decision::Approve,
             _ => continue,
         };
-        approvals.push(Approval { call: call.id, decision });
+        approvals.push(Approval { call: call.id, expires_at: Some(expires_at), decision });
     }
     Ok(approvals)
 }
@@ -66,13 +66,15 @@ pub(super) struct Asker {
     /// Tools whose calls the person has approved for the rest of the run.
     allowed: BTreeSet<String>,
     cancel: CancellationToken,
+    /// What is typed, line by line, once anything was asked.
+    typed: Option<UnboundedReceiver<String>>,
 }
 
 impl Asker {
     /// Returns one, if there is a terminal to ask at.
     pub(super) fn at_terminal(cancel: CancellationToken) -> Option<Self> {
         let is_terminal = env::stdin_is_terminal() && env::stderr_is_terminal();
-        is_terminal.then(|| Self { allowed: BTreeSet::new(), cancel })
+        is_terminal.then(|| Self { allowed: BTreeSet::new(), cancel, typed: None })
     }
 
     /// Asks about the calls of a run that waits for nothing else; `None` if nobody answers for all of them.
@@ -84,7 +86,8 @@ impl Asker {
         let mut said = Vec::new();
         for awaited in approvals {
             let decision = self.decide(awaited).await?;
-            said.push(Approval { call: awaited.call.id.clone(), decision });
+            let expires_at = Some(awaited.expires_at);
+            said.push(Approval { call: awaited.call.id.clone(), expires_at, decision });
         }
         Some(RunInput { approvals: said, ..RunInput::default() })
     }
@@ -93,12 +96,15 @@ impl Asker {
         if self.allowed.contains(&call.name) {
             return Some(Decision::Approve);
         }
-        out::say(&format!("the agent wants to call {} {}", call.name, clip(&call.args.to_string(), 1000)));
+        let typed = self.typed.get_or_insert_with(lines);
+        // What was typed before the question is no answer to it.
+        while typed.try_recv().is_ok() {}
+        out::say(&format!("the agent wants to call {} {}", call.name, readable(&call.args.to_string())));
         out::ask("run it? [y]es, [n]o, [a]lways in this run, or no with what to do instead: ");
         let left = Duration::try_from(expires_at.duration_since(SystemClock.now())).unwrap_or_default();
         let answer = tokio::select! {
             () = self.cancel.cancelled() => return None,
-            answer = tokio::time::timeout(left, line()) => answer,
+            answer = tokio::time::timeout(left, typed.recv()) => answer,
         };
         let Ok(answer) = answer else {
             out::say("\nnobody answered in time");
@@ -116,15 +122,33 @@ impl Asker {
     }
 }
 
-/// Reads a line from stdin in a thread of its own, which nobody waits for when the program ends.
-async fn line() -> Option<String> {
-    let (send, line) = tokio::sync::oneshot::channel();
+/// Reads lines from stdin in a thread of its own, which nobody waits for when the program ends.
+fn lines() -> UnboundedReceiver<String> {
+    let (send, lines) = unbounded_channel();
     std::thread::spawn(move || {
-        let mut text = String::new();
-        let read = std::io::stdin().read_line(&mut text);
-        let _ = send.send(read.ok().filter(|length| *length > 0).map(|_| text));
+        for line in std::io::stdin().lines() {
+            if line.ok().and_then(|line| send.send(line).ok()).is_none() {
+                return;
+            }
+        }
     });
-    line.await.ok().flatten()
+    lines
+}
+
+/// The longest arguments that are shown.
+const SHOWN: usize = 4000;
+
+/// Shows a text as it is: nothing in it moves the cursor or turns the direction of writing around.
+fn readable(text: &str) -> String {
+    let length = text.chars().count();
+    let is_odd = |letter: char| {
+        letter.is_control()
+            || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
+    };
+    let show =
+        |letter: char| if is_odd(letter) { letter.escape_unicode().to_string() } else { letter.to_string() };
+    let shown: String = text.chars().take(SHOWN).map(show).collect();
+    if length > SHOWN { format!("{shown}… ({} characters more)", length - SHOWN) } else { shown }
 }
 
 /// Shows a call that waits for an approval.
@@ -135,6 +159,19 @@ pub(super) fn shown(AwaitedCall { call, expires_at }: &AwaitedCall) -> Value {
 /// Says how the calls of a session are decided.
 pub(super) fn advice(session: SessionId) -> String {
     format!(
-        "these calls wait for an approval: `rkat run --resume={session} --approve all` runs them, `--deny all` does not"
+        "these calls wait for an approval: `rkat run --resume={session} --approve all` runs them, `--deny all` does not; \
+         limits, a schema and tools that were given for the run alone are to be given again"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SHOWN, readable};
+
+    #[test]
+    fn what_is_approved_is_what_is_shown() {
+        assert_eq!(readable("rm \u{202e}x\u{9b}2J"), "rm \\u{202e}x\\u{9b}2J");
+        let long = "a".repeat(SHOWN + 7);
+        assert!(readable(&long).ends_with("a… (7 characters more)"));
+    }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use meerkat::{
     AgentEvent, BudgetLimits, Completion, Content, EventEnvelope, EventSink, McpServers, NewSessionOptions,
-    Outcome, OutputSchema, Pending, Programs, RunControl, RunInput, RunResult, Runtime, SessionId, SkillKey,
-    TerminalCause, ToolCall, ToolOverlay, TurnOptions,
+    Outcome, OutputSchema, Pending, Programs, RunControl, RunInput, RunResult, Runtime, SessionId,
+    SessionRef, SkillKey, TerminalCause, ToolCall, ToolOverlay, TurnOptions,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -100,7 +100,17 @@ async fn through_approvals(
         let next = TurnOptions { input, ..turn.clone() };
         done = runtime.sessions().start_turn(result.session_id, next, control.clone()).await;
     }
-    done
+    match done {
+        // Who interrupts a question interrupts the run.
+        Ok(result)
+            if control.cancel.is_cancelled() && matches!(result.report.outcome, Outcome::Pending(_)) =>
+        {
+            let reference = runtime.reference(result.session_id);
+            let session = SessionRef { id: result.session_id, reference, created: false, resumable: true };
+            Err(meerkat::Error::Cancelled { session })
+        }
+        done => done,
+    }
 }
 
 /// Starts the MCP servers, and waits for them if that is wanted.

@@ -22,7 +22,7 @@ fn a_run_that_needs_an_approval_says_how_to_give_it() {
     {"tool_use_id":"call_1","tool_name":"datetime","args":{},"expires_at":"[time]"}
     --- stderr
     no API key is configured: the offline model answers
-    these calls wait for an approval: `rkat run --resume=[uuid] --approve all` runs them, `--deny all` does not
+    these calls wait for an approval: `rkat run --resume=[uuid] --approve all` runs them, `--deny all` does not; limits, a schema and tools that were given for the run alone are to be given again
     session [uuid] · 1 step · 0 tool calls · 434 tokens · offline
     --- exit 1
     "#);

@@ -24,6 +24,7 @@ fn awaited(id: &str) -> AwaitedCall {
 fn approvals(decisions: &[(&str, Decision)]) -> RunInput {
     let said = |(call, decision): &(&str, Decision)| Approval {
         call: (*call).to_owned(),
+        expires_at: None,
         decision: decision.clone(),
     };
     RunInput { approvals: decisions.iter().map(said).collect(), ..RunInput::default() }
@@ -121,11 +122,38 @@ fn an_approval_that_comes_too_late_is_a_denial() {
         bench.feed(answer(vec![call("b", "erase")]));
         bench.durable
     };
-    let late = deadline() + Duration::from_secs(1);
+    let late = deadline() + Duration::from_secs(31);
     let said = approvals(&[("b", Decision::Approve)]);
     let opening = crate::run::open(&durable.transcript(), &durable.calls, said, late).unwrap();
     let Message::ToolResults { results, .. } = &*opening.messages[0] else { panic!("results") };
     assert!(results[0].content.to_text().contains("nobody approved it in time"));
+}
+
+#[test]
+fn an_approval_of_an_earlier_question_is_none_of_this_one() {
+    let said = |expires_at| {
+        let approval = Approval { call: "b".to_owned(), expires_at, decision: Decision::Approve };
+        RunInput { approvals: vec![approval], ..RunInput::default() }
+    };
+    let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
+    bench.go();
+    bench.feed(answer(vec![call("b", "erase")]));
+    let other = Some(deadline() + Duration::from_secs(1));
+    assert!(matches!(bench.durable.open(said(other)), Err(OpeningError::UnknownApproval { .. })));
+    assert!(bench.durable.open(said(Some(deadline()))).is_ok());
+}
+
+#[test]
+fn a_crash_before_anybody_was_asked_leaves_nothing_to_approve() {
+    let hooks = [HookPoint::PreToolExecution].into_iter().collect();
+    let mut bench = Bench::new(RunSettings { hooks, ..settings() }, Durable::default(), prompt("go"));
+    bench.go();
+    assert_eq!(bench.feed(answer(vec![call("b", "erase")])), Waiting::Vetting(vec!["b".to_owned()]));
+    let approved = bench.durable.open(approvals(&[("b", Decision::Approve)]));
+    assert!(matches!(approved, Err(OpeningError::UnknownApproval { .. })), "a hook may have refused it");
+    let mut bench = Bench::new(settings(), bench.durable, prompt("and?"));
+    bench.go();
+    assert!(results(&bench)[0].1.contains("it had no effect"));
 }
 
 #[test]
@@ -179,7 +207,7 @@ fn a_run_that_goes_on_has_used_what_it_used_before() {
     bench.feed(answer(vec![call("a", "alpha"), call("b", "erase")]));
     bench.feed(done("a", "1"));
     let spent = bench.durable.progress.last_run.unwrap().spent;
-    let used = Spent { steps: 1, tool_calls: 1, tokens: 15, cost: crate::Usd::default() };
+    let used = Spent { steps: 1, tool_calls: 1, tokens: 15, ..Spent::default() };
     assert_eq!(spent, Some(used));
     let mut bench = Bench::new(limited(), bench.durable, approvals(&[("b", Decision::Approve)]));
     assert_eq!(bench.go(), Waiting::Tools(vec!["b".to_owned()]));

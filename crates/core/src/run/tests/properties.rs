@@ -235,7 +235,7 @@ impl Session {
         };
         let mut decide = |awaited: &AwaitedCall| {
             let decision = if self.tape.pick(4) == 3 { Decision::Deny(None) } else { Decision::Approve };
-            Approval { call: awaited.call.id.clone(), decision }
+            Approval { call: awaited.call.id.clone(), expires_at: Some(awaited.expires_at), decision }
         };
         RunInput {
             prompt: Content::default(),

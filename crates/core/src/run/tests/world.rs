@@ -38,14 +38,20 @@ impl Durable {
                     .collect();
             }
             CallChange::Settle(results) => self.settle(results),
-            CallChange::Release { started, settled } => {
-                for intent in started {
+            CallChange::Update { calls, results } => {
+                for intent in calls {
                     let call = self.calls.iter_mut().find(|call| call.intent.id == intent.id);
-                    let call = call.expect("a call that begins is open");
+                    let call = call.expect("a call that changes is open");
                     assert_eq!((call.intent.route, &call.result), (ToolRoute::Approval, &None));
+                    let begins = intent.route == ToolRoute::Local;
+                    assert_eq!(
+                        call.intent.expires_at.is_some(),
+                        begins,
+                        "a call begins after it was asked for"
+                    );
                     call.intent = intent.clone();
                 }
-                self.settle(settled);
+                self.settle(results);
             }
             CallChange::Close => self.calls.clear(),
         }

@@ -1,0 +1,41 @@
+//! Names with stars, as config keys have them.
+
+/// Says whether a text fits a pattern in which `*` stands for anything.
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+    let (mut at, mut from) = (0, 0);
+    // Where to go on if the text after the last `*` does not fit.
+    let mut star: Option<(usize, usize)> = None;
+    while from < text.len() {
+        match (pattern.get(at), star) {
+            (Some(b'*'), _) => {
+                star = Some((at, from));
+                at += 1;
+            }
+            (Some(letter), _) if *letter == text[from] => {
+                at += 1;
+                from += 1;
+            }
+            (_, Some((star_at, star_from))) => {
+                star = Some((star_at, star_from + 1));
+                at = star_at + 1;
+                from = star_from + 1;
+            }
+            (_, None) => return false,
+        }
+    }
+    pattern[at..].iter().all(|letter| *letter == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn a_pattern_is_a_name_with_stars() {
+        let cases =
+            [("shell", true), ("shell*", true), ("*", true), ("s*ll", true), ("shel", false), ("", false)];
+        assert_eq!(cases.map(|(pattern, _)| matches(pattern, "shell")), cases.map(|(_, fits)| fits));
+        assert!(matches("git*_*s", "github__list_issues") && !matches("git*_*s", "github__list_issue"));
+    }
+}
