@@ -51,6 +51,7 @@ impl Shared {
             preload_skills: Vec::new(),
             tools: Vec::new(),
             builtins: None,
+            memory: None,
             shell: None,
             shell_timeout_secs: None,
             instance_id: self.instance.clone(),
@@ -165,6 +166,7 @@ impl SessionSettings {
             self.structured_output_retries = turn.structured_output_retries;
         }
         self.builtins = turn.builtins.or(self.builtins);
+        self.memory = turn.memory.or(self.memory);
         self.shell = turn.shell.or(self.shell);
         self.shell_timeout_secs = turn.shell_timeout_secs.or(self.shell_timeout_secs);
         if let Some(tools) = turn.tools.as_ref().filter(|tools| !tools.is_empty()) {

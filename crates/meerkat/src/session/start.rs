@@ -203,7 +203,7 @@ impl Shared {
             hooks: hooks.as_ref().map(|hooks| hooks.points()).unwrap_or_default(),
         };
         let now = self.clock.now();
-        let memory = RunMemory::of(&config, &self.store, &progress);
+        let memory = RunMemory::of(&config, &settings, &self.store, &progress);
         let run = Run::new(run_settings, transcript, progress, opening, now);
         let driver = Driver {
             shared: Arc::clone(self),

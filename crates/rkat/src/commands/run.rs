@@ -136,6 +136,7 @@ fn turn(args: &RunArgs, prompt: String) -> Result<TurnOptions, CliError> {
         max_tokens: args.max_tokens,
         provider_params: params(args)?,
         builtins: args.tools.map(ToolPreset::builtins),
+        memory: args.tools.and_then(ToolPreset::memory),
         shell: args.tools.map(ToolPreset::shell),
         output_schema: args.schema.as_deref().map(schema).transpose()?,
         overlay: ToolOverlay {
