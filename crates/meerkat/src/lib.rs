@@ -49,9 +49,9 @@ pub use hooks::{HookFiles, HookFilesError, LoadedHooks};
 pub use meerkat_contracts::{ImageInput, ImageReply, SkillKey};
 pub use meerkat_core::run::{Completion, LastRun, Outcome, Report, RunEnd, RunInput};
 pub use meerkat_core::{
-    AgentEvent, BlobId, BudgetLimits, Clock, Content, ErrorKind, EventEnvelope, Hook, HookEntry, HookFault,
-    HookInvocation, HookReturn, HookRuntime, Message, Model, OutputSchema, Provider, RealmId, RunId,
-    SessionId, TerminalCause, Tool, ToolOutput, ToolSource, Usage, Usd,
+    AgentEvent, BlobId, BudgetLimits, BudgetType, Clock, Content, ErrorKind, EventEnvelope, Hook, HookEntry,
+    HookFault, HookInvocation, HookReturn, HookRuntime, Message, Model, OutputSchema, Provider, RealmId,
+    RunId, SessionId, TerminalCause, Tool, ToolOutput, ToolSource, Usage, Usd,
 };
 /// The server of the iii protocol.
 #[cfg(feature = "registry")]

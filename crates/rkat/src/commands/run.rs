@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use meerkat::{
-    AgentEvent, BudgetLimits, Completion, Content, EventEnvelope, EventSink, McpServers, NewSessionOptions,
-    Outcome, OutputSchema, Programs, RunControl, RunInput, RunResult, Runtime, SkillKey, TerminalCause,
-    ToolOverlay, TurnOptions,
+    AgentEvent, BudgetLimits, BudgetType, Completion, Content, EventEnvelope, EventSink, McpServers,
+    NewSessionOptions, Outcome, OutputSchema, Programs, RunControl, RunInput, RunResult, Runtime, SkillKey,
+    TerminalCause, ToolOverlay, TurnOptions,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -257,6 +257,16 @@ impl Screen {
                         let place = servers::place_of_tool(&servers, tool);
                         out::say(&format!("warning: the tool `{tool}` is {status}{place}"));
                     }
+                    AgentEvent::BudgetWarning { budget_type, percent, .. } if warns && percent < 1.0 => {
+                        close_line(&open_line);
+                        let what = match budget_type {
+                            BudgetType::Tokens => "tokens",
+                            BudgetType::Time => "time",
+                            BudgetType::ToolCalls => "tool calls",
+                            BudgetType::Cost => "money",
+                        };
+                        out::say(&format!("warning: {:.0} % of the run's {what} is used", percent * 100.0));
+                    }
                     AgentEvent::Retrying { error, delay_ms, .. } if progress => {
                         close_line(&open_line);
                         note(&format!("trying again in {} s: {error}", delay_ms.div_ceil(1000)));
@@ -373,8 +383,9 @@ fn as_json(runtime: &Runtime, result: &RunResult) -> Value {
 fn summary(result: &RunResult) {
     let report = &result.report;
     let count = |number: u32, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+    let cost = report.cost.map(|cost| format!(" · {cost}")).unwrap_or_default();
     note(&format!(
-        "session {} · {} · {} · {} tokens · {}",
+        "session {} · {} · {} · {} tokens{cost} · {}",
         result.session_id,
         count(report.steps, "step"),
         count(report.tool_calls, "tool call"),
