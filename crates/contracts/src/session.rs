@@ -40,6 +40,8 @@ pub struct RunRequest {
     pub tools: Option<Vec<ToolHandler>>,
     /// Built-in tools on or off; the config decides if left out.
     pub enable_builtins: Option<bool>,
+    /// Memory of what compaction leaves out on or off; the config decides if left out.
+    pub enable_memory: Option<bool>,
     /// Settings of the built-in tools.
     pub builtin_config: Option<BuiltinConfig>,
     /// Keep the session alive for messages of other agents; needs `comms_name`.
@@ -110,6 +112,8 @@ pub struct ResumeRequest {
     pub verbose: Option<bool>,
     /// Built-in tools on or off; as before if left out.
     pub enable_builtins: Option<bool>,
+    /// Memory of what compaction leaves out on or off; as before if left out.
+    pub enable_memory: Option<bool>,
     /// Settings of the built-in tools; as before if left out.
     pub builtin_config: Option<BuiltinConfig>,
     /// Keep the session alive for messages of other agents; as before if left out.

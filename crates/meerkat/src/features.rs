@@ -16,6 +16,9 @@ pub(crate) const COMPACTION: bool = cfg!(feature = "session-compaction");
 /// Whether sessions can survive the process.
 pub(crate) const SESSION_STORE: bool = cfg!(feature = "session-store");
 
+/// Whether agents find what compaction left out.
+pub(crate) const MEMORY: bool = cfg!(feature = "memory-store-session");
+
 /// Declares every capability, in the order of reports.
 pub(crate) fn declarations() -> Vec<Declaration> {
     let built = |yes: bool, feature| {
@@ -29,9 +32,7 @@ pub(crate) fn declarations() -> Vec<Declaration> {
         CapabilityId::Builtins => Presence::Gated("tools.builtins_enabled"),
         CapabilityId::Shell => Presence::Gated("tools.shell_enabled"),
         CapabilityId::Comms => Presence::Absent("comms"),
-        CapabilityId::MemoryStore if cfg!(feature = "memory-store-session") => {
-            Presence::Gated("memory.enabled")
-        }
+        CapabilityId::MemoryStore if MEMORY => Presence::Gated("memory.enabled"),
         CapabilityId::MemoryStore => Presence::Absent("memory-store-session"),
         CapabilityId::Schedule => Presence::Absent("schedule"),
         CapabilityId::WorkGraph => Presence::Absent("workgraph"),
@@ -110,6 +111,7 @@ pub(crate) struct RunMemory;
 impl RunMemory {
     pub(crate) fn of(
         _: &Config,
+        _: &crate::session::SessionSettings,
         _: &Arc<dyn meerkat_store::Store>,
         _: &meerkat_core::run::Progress,
     ) -> Option<Self> {

@@ -8,18 +8,25 @@ use meerkat_memory::{Memory, Scope, memories};
 use meerkat_store::{Change, Store};
 
 use crate::config::{Config, MemoryScope};
+use crate::session::SessionSettings;
 
 /// The memory of one run.
 pub(crate) struct RunMemory(Arc<Memory>);
 
 impl RunMemory {
-    /// Makes it, if the config wants it.
-    pub(crate) fn of(config: &Config, store: &Arc<dyn Store>, progress: &Progress) -> Option<Self> {
+    /// Makes it, if the session, or else the config, wants it.
+    pub(crate) fn of(
+        config: &Config,
+        settings: &SessionSettings,
+        store: &Arc<dyn Store>,
+        progress: &Progress,
+    ) -> Option<Self> {
         let scope = match config.memory.scope {
             MemoryScope::Session => Scope::Session,
             MemoryScope::Realm => Scope::Realm,
         };
-        let memory = config.memory.enabled.then(|| Memory::new(Arc::clone(store), scope))?;
+        let wanted = settings.memory.unwrap_or(config.memory.enabled);
+        let memory = wanted.then(|| Memory::new(Arc::clone(store), scope))?;
         if progress.compaction.is_some() {
             memory.awaken();
         }

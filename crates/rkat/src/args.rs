@@ -129,7 +129,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Mcp(McpCommand),
     /// Trust this folder: its skills are no longer marked as foreign, and runs start the MCP servers of its
-    /// .rkat/mcp.toml as it is now.
+    /// .rkat/mcp.toml, and use the hooks of its .rkat/config.toml, as they are now.
     Trust {
         /// Take the trust back.
         #[arg(long)]
@@ -330,6 +330,15 @@ impl ToolPreset {
     /// Says whether there are built-in tools.
     pub(crate) fn builtins(self) -> bool {
         self != Self::None
+    }
+
+    /// Says whether there is memory; otherwise the config does.
+    pub(crate) fn memory(self) -> Option<bool> {
+        match self {
+            Self::None => Some(false),
+            Self::Safe | Self::Workspace => None,
+            Self::Full => Some(true),
+        }
     }
 
     /// Says whether there is a shell.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use meerkat_process::SecretNames;
 
 /// Where secrets are, in the user's own folder.
-const SECRETS: [&str; 36] = [
+const SECRETS: [&str; 37] = [
     ".ssh",
     ".aws",
     ".gnupg",
@@ -39,6 +39,7 @@ const SECRETS: [&str; 36] = [
     ".claude/.credentials.json",
     ".codex/auth.json",
     ".gemini/oauth_creds.json",
+    ".rkat/config.toml",
     ".rkat/mcp-tokens",
     ".rkat/mcp.toml",
     ".rkat/trust.json",
@@ -107,7 +108,12 @@ impl Secrets {
     /// Says whether a file holds secrets, by its real path.
     pub(crate) fn hold(&self, file: &Path, workspace: &Path) -> bool {
         let is_named = file.strip_prefix(workspace).is_ok_and(|path| self.names.hold(path));
-        is_named || self.places.iter().any(|place| file.starts_with(place))
+        is_named || self.lie_at(file)
+    }
+
+    /// Says whether a path is one of the places of secrets or in one. Nothing is written there either.
+    pub(crate) fn lie_at(&self, path: &Path) -> bool {
+        self.places.iter().any(|place| path.starts_with(place))
     }
 }
 

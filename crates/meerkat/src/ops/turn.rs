@@ -12,7 +12,7 @@ use crate::bound::Bounds;
 use crate::config::{ConfigAccess, HooksConfig, at_path};
 use crate::session::{HookWishes, RunResult};
 use crate::structured::OutputJudge;
-use crate::{Error, Runtime, skills};
+use crate::{Error, Runtime, features, skills};
 
 /// Makes the options of a run from a request; both requests have the same names for the same things.
 macro_rules! turn_options {
@@ -27,6 +27,7 @@ macro_rules! turn_options {
             provider_params: $request.provider_params,
             tools: $request.tools,
             builtins: $request.enable_builtins,
+            memory: $request.enable_memory,
             shell: $request.builtin_config.as_ref().and_then(|config| config.enable_shell),
             shell_timeout_secs: $request.builtin_config.as_ref().and_then(|config| config.shell_timeout_secs),
             output_schema: $schema,
@@ -54,6 +55,7 @@ macro_rules! wishes {
             instructions: $request.additional_instructions.as_deref().unwrap_or_default(),
             tools: $request.tools.as_deref().unwrap_or_default(),
             builtin_config: $request.builtin_config.as_ref(),
+            memory: $request.enable_memory,
         }
     };
 }
@@ -71,6 +73,7 @@ pub(super) struct Wishes<'a> {
     pub(super) instructions: &'a [String],
     pub(super) tools: &'a [ToolHandler],
     pub(super) builtin_config: Option<&'a BuiltinConfig>,
+    pub(super) memory: Option<bool>,
 }
 
 impl Wishes<'_> {
@@ -109,6 +112,9 @@ impl Wishes<'_> {
     }
 
     fn check_built(&self) -> Result<(), Error> {
+        if self.memory == Some(true) && !features::MEMORY {
+            return Err(Error::NotCompiled { what: "memory", feature: "memory-store-session" });
+        }
         if self.builtin_config.is_some_and(|config| config.shell_timeout_secs == Some(0)) {
             let message = "`builtin_config.shell_timeout_secs` must be greater than 0";
             return Err(Error::Arguments(message.to_owned()));

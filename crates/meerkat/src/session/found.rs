@@ -51,6 +51,7 @@ impl Shared {
             preload_skills: Vec::new(),
             tools: Vec::new(),
             builtins: None,
+            memory: None,
             shell: None,
             shell_timeout_secs: None,
             approvals: None,
@@ -170,6 +171,7 @@ impl SessionSettings {
             self.structured_output_retries = turn.structured_output_retries;
         }
         self.builtins = turn.builtins.or(self.builtins);
+        self.memory = turn.memory.or(self.memory);
         self.shell = turn.shell.or(self.shell);
         self.shell_timeout_secs = turn.shell_timeout_secs.or(self.shell_timeout_secs);
         self.approvals = turn.approvals.or(self.approvals);

@@ -41,6 +41,8 @@ pub struct TurnOptions {
     pub tools: Option<Vec<ToolHandler>>,
     /// Built-in tools on or off from now on; the config decides where nobody ever said.
     pub builtins: Option<bool>,
+    /// Memory of what compaction leaves out on or off from now on; the config decides where nobody ever said.
+    pub memory: Option<bool>,
     /// Shell tools on or off from now on; the config decides where nobody ever said. They come with built-in tools only.
     pub shell: Option<bool>,
     /// How long shell commands may take from now on, in seconds.

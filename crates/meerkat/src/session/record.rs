@@ -41,6 +41,9 @@ pub(crate) struct SessionSettings {
     /// Whether it has built-in tools; the config decides if not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) builtins: Option<bool>,
+    /// Whether it remembers what compaction leaves out; the config decides if not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) memory: Option<bool>,
     /// Whether it has shell tools; the config decides if not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) shell: Option<bool>,

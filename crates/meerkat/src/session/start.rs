@@ -219,7 +219,7 @@ impl Shared {
             approval_timeout: config.approvals.timeout.0,
         };
         let now = self.clock.now();
-        let memory = RunMemory::of(&config, &self.store, &progress);
+        let memory = RunMemory::of(&config, &settings, &self.store, &progress);
         let trace = RunTrace::begin(id, run_id, model.info(), progress.usage, control.trace);
         let run = Run::new(run_settings, transcript, progress, opening, now);
         let driver = Driver {

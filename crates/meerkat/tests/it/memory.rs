@@ -3,7 +3,7 @@
 use meerkat_testkit::{Script, ScriptedModel};
 use serde_json::{Value, json};
 
-use crate::world::{World, then};
+use crate::world::{World, call, then};
 
 /// A session that said something, forgot it, and searches for it in its last run.
 async fn search(world: &World, query: Value) -> Vec<Value> {
@@ -58,4 +58,34 @@ async fn who_does_not_want_it_does_not_have_it() {
     world.resume(id, then(&"padding ".repeat(200))).await.unwrap();
     world.resume(id, then("three")).await.unwrap();
     assert!(world.model.seen().iter().all(|seen| seen.tools.is_empty()));
+}
+
+/// Who creates or resumes a session says whether it remembers; it stays so, whatever the config says.
+#[tokio::test]
+async fn a_session_decides_for_itself_and_keeps_to_it() {
+    for (wanted, enabled) in [(Some(true), false), (Some(false), true), (None, true), (None, false)] {
+        let world = compacting().await;
+        world.configure(json!({"memory": {"enabled": enabled}})).await;
+        let mut request = json!({"prompt": "the key is under the blue stone", "model": ScriptedModel::ID});
+        if let Some(wanted) = wanted {
+            request["enable_memory"] = json!(wanted);
+        }
+        let begun = call(&world, "meerkat_run", request).await.unwrap();
+        let id = begun["session_id"].clone();
+        let resume = async |world: &World, prompt: &str, more: Value| {
+            let mut request = json!({"session_id": id, "prompt": prompt});
+            request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            call(world, "meerkat_resume", request).await.unwrap();
+        };
+        resume(&world, &"padding ".repeat(200), json!({})).await;
+        let tools = async |more: Value| {
+            let later = world.another([Script::say("x")]);
+            resume(&later, "where is it?", more).await;
+            later.model.seen()[0].tools.clone()
+        };
+        let expected: &[&str] = if wanted.unwrap_or(enabled) { &["memory_search"] } else { &[] };
+        assert_eq!(tools(json!({})).await, expected, "{wanted:?} where the config says {enabled}");
+        assert_eq!(tools(json!({"enable_memory": false})).await, [""; 0]);
+        assert_eq!(tools(json!({})).await, [""; 0], "as before");
+    }
 }

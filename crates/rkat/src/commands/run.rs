@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use meerkat::{
-    AgentEvent, BudgetLimits, Completion, Content, EventEnvelope, EventSink, McpServers, NewSessionOptions,
-    Outcome, OutputSchema, Pending, Programs, RunControl, RunInput, RunResult, Runtime, SessionId,
-    SessionRef, SkillKey, TerminalCause, ToolCall, ToolOverlay, TurnOptions,
+    AgentEvent, BudgetLimits, BudgetType, Completion, Content, EventEnvelope, EventSink, McpServers, NewSessionOptions, Outcome, OutputSchema, Pending, Programs, RunControl, RunInput, RunResult, Runtime, SessionId, SessionRef, SkillKey, TerminalCause, ToolCall, ToolOverlay, TurnOptions,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -171,6 +169,7 @@ fn turn(args: &RunArgs, prompt: String) -> Result<TurnOptions, CliError> {
         max_tokens: args.max_tokens,
         provider_params: params(args)?,
         builtins: args.tools.map(ToolPreset::builtins),
+        memory: args.tools.and_then(ToolPreset::memory),
         shell: args.tools.map(ToolPreset::shell),
         approvals: args.approvals,
         output_schema: args.schema.as_deref().map(schema).transpose()?,
@@ -307,6 +306,16 @@ impl Screen {
                         let place = servers::place_of_tool(&servers, tool);
                         out::say(&format!("warning: the tool `{tool}` is {status}{place}"));
                     }
+                    AgentEvent::BudgetWarning { budget_type, percent, .. } if warns && percent < 1.0 => {
+                        close_line(&open_line);
+                        let what = match budget_type {
+                            BudgetType::Tokens => "tokens",
+                            BudgetType::Time => "time",
+                            BudgetType::ToolCalls => "tool calls",
+                            BudgetType::Cost => "money",
+                        };
+                        out::say(&format!("warning: {:.0} % of the run's {what} is used", percent * 100.0));
+                    }
                     AgentEvent::Retrying { error, delay_ms, .. } if progress => {
                         close_line(&open_line);
                         note(&format!("trying again in {} s: {error}", delay_ms.div_ceil(1000)));
@@ -434,8 +443,9 @@ fn as_json(runtime: &Runtime, result: &RunResult) -> Value {
 fn summary(result: &RunResult) {
     let report = &result.report;
     let count = |number: u32, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+    let cost = report.cost.map(|cost| format!(" · {cost}")).unwrap_or_default();
     note(&format!(
-        "session {} · {} · {} · {} tokens · {}",
+        "session {} · {} · {} · {} tokens{cost} · {}",
         result.session_id,
         count(report.steps, "step"),
         count(report.tool_calls, "tool call"),

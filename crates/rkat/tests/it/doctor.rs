@@ -98,3 +98,15 @@ fn usage_is_summed_up_by_model_day_and_session() {
         assert!(sessions == 2 && cost > first["cost_usd"].as_f64().unwrap(), "{report}");
     }
 }
+
+#[test]
+fn a_budget_that_is_nearly_used_up_is_told_and_so_is_what_a_run_cost() {
+    let rkat = Rkat::new();
+    let prices = json!({"prices": {"offline": {"input": 1000.0, "output": 1000.0}}}).to_string();
+    rkat.args(["config", "patch", "--json", &prices]).run();
+    let cost = rkat.args(["run", "--json", "say hello"]).run().json()["cost_usd"].as_f64().unwrap();
+    let limit = (cost / 0.9).to_string();
+    let done = rkat.args(["run", "--max-cost", &limit, "say hello"]).run();
+    assert!(done.stderr.contains("warning: 90 % of the run's money is used"), "{done}");
+    assert!(done.stderr.contains(&format!("tokens · ${cost:.4} · offline")), "{done}");
+}

@@ -39,7 +39,9 @@ pub(crate) enum PathError {
     #[error("`{0}` is the workspace itself; name a file in it")]
     Whole(String),
     /// It holds secrets.
-    #[error("`{0}` holds secrets and is not read; whoever owns this realm can allow it with `tools.secrets`")]
+    #[error(
+        "`{0}` holds secrets and is not touched; whoever owns this realm can allow it with `tools.secrets`"
+    )]
     Secret(String),
 }
 

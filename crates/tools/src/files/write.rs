@@ -11,7 +11,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use uuid::Uuid;
 
-use super::root::{Place, Root};
+use super::open::real_path;
+use super::root::{PathError, Place, Root};
 use crate::Error;
 
 /// What to do about a file that is there already.
@@ -57,6 +58,10 @@ impl Root {
     /// Writes a file beside its place. The folder must be there.
     pub(crate) fn stage(&self, place: &Place, data: &[u8], mode: Option<u32>) -> Result<Staged, Error> {
         let (folder, name) = self.parent(place)?;
+        let real = real_path(&folder).unwrap_or_else(|| self.path().to_owned()).join(&name);
+        if self.secrets().lie_at(&real) {
+            return Err(PathError::Secret(place.shown()).into());
+        }
         let written: OsString = format!(".rkat-{}", Uuid::new_v4().simple()).into();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&folder, &written, flags, Mode::from_raw_mode(0o666))

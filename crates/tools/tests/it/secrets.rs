@@ -142,13 +142,29 @@ async fn no_file_tool_reads_a_secret() {
         ("apply_patch", json!({ "patch": patch }), ".env"),
     ] {
         let expected = format!(
-            "`{path}` holds secrets and is not read; whoever owns this realm can allow it with `tools.secrets`"
+            "`{path}` holds secrets and is not touched; whoever owns this realm can allow it with `tools.secrets`"
         );
         assert_eq!(world.failure(tool, arguments).await, ("access_denied".to_owned(), expected), "{tool}");
     }
     assert_eq!(world.text("read_file", json!({ "path": "web/.env.local" })).await, "KEY=SECRET\n");
     let found = world.text("search_files", json!({ "pattern": "KEY" })).await;
     assert_eq!(found, ".env.example:1:KEY=\nweb/.env.local:1:KEY=SECRET\n");
+}
+
+/// Where a workspace holds places of secrets, nothing is put there; a file of the workspace with a secret's name is.
+#[tokio::test]
+async fn no_file_tool_writes_where_secrets_are() {
+    let world = world(&[]);
+    let place = world.path("work/vault").display().to_string();
+    let world = world.again(&[place.as_str()]);
+    let add =
+        |path: &str| json!({ "patch": format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch") });
+    for path in ["vault", "vault/key"] {
+        let (kind, said) = world.failure("apply_patch", add(path)).await;
+        assert!(kind == "access_denied" && said.contains("holds secrets"), "{path}: {said}");
+    }
+    world.json("apply_patch", add("web/.env")).await;
+    assert_eq!((world.read("web/.env").as_deref(), world.read("vault/key")), (Some("x\n"), None));
 }
 
 #[test]
