@@ -7,7 +7,7 @@ mod inbound;
 mod object;
 
 pub(crate) use inbound::{
-    Action, Formats, Inbound, Invoke, NotUnderstood, Outcome, RegisterFunction, RegisterTrigger, Trace,
-    decode, holds_telemetry,
+    Action, Formats, Inbound, Invoke, NotUnderstood, Observe, Outcome, RegisterFunction, RegisterTrigger,
+    Source, Trace, decode, holds_telemetry,
 };
 pub(crate) use object::{Object, quoted, with_caller};
