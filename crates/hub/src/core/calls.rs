@@ -10,7 +10,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::observers::{Activation, Ended, Seen};
+use super::observed::{Ended, Seen};
+use super::observers::Activation;
 use super::{Core, Effect, Grant, Peer};
 use crate::error::CallError;
 use crate::wire::{Action, Invoke, Object, Outcome, Trace, with_caller};
@@ -260,8 +261,9 @@ impl Core {
     fn over(&mut self, key: CallKey, call: Call, outcome: Result<&str, &str>) {
         let Call { function_id, trace, seen, .. } = call;
         if let Some(seen) = seen {
-            let (function_id, trace) = (function_id.as_str(), &trace);
-            self.tell_observers(&Ended { function_id, id: key.1, seen: *seen, trace, outcome });
+            let (function_id, trace, id) = (function_id.as_str(), &trace, key.1);
+            let (began, took) = (self.born + seen.at, self.now.saturating_sub(seen.at));
+            self.tell_observers(&Ended { function_id, id, seen: *seen, trace, began, took, outcome });
         }
     }
 
@@ -346,70 +348,10 @@ impl Core {
         }
         self.succeed(&request.caller, request.function_id, &request.trace, Some(&receipt));
     }
-
-    pub(super) fn succeed(
-        &mut self,
-        caller: &Caller,
-        function_id: &str,
-        trace: &Trace,
-        result: Option<&str>,
-    ) {
-        match caller {
-            Caller::Nobody => {}
-            Caller::Local(call) => {
-                let outcome = Ok(result.unwrap_or("null").to_owned());
-                self.effects.push(Effect::Answer { call: *call, outcome });
-            }
-            Caller::Worker(peer, id) => {
-                let message = answer(id, function_id, trace).maybe_raw("result", result).end();
-                let longest = self.workers.get(peer).map_or(usize::MAX, |worker| worker.longest);
-                if message.len() > longest {
-                    let error = CallError::too_large(message.len(), longest);
-                    return self.fail(caller, function_id, trace, &error);
-                }
-                self.send(*peer, message);
-            }
-        }
-    }
-
-    pub(super) fn fail(&mut self, caller: &Caller, function_id: &str, trace: &Trace, error: &CallError) {
-        match caller {
-            Caller::Nobody => {}
-            Caller::Local(call) => {
-                self.effects.push(Effect::Answer { call: *call, outcome: Err(error.clone()) });
-            }
-            Caller::Worker(..) => {
-                self.answer_error(caller, function_id, trace, &error.json());
-            }
-        }
-    }
-
-    /// Passes an error on as its author wrote it.
-    fn answer_error(&mut self, caller: &Caller, function_id: &str, trace: &Trace, error: &str) {
-        match caller {
-            Caller::Nobody => {}
-            Caller::Local(call) => {
-                let outcome = Err(CallError::decode(error));
-                self.effects.push(Effect::Answer { call: *call, outcome });
-            }
-            Caller::Worker(peer, id) => {
-                let message = answer(id, function_id, trace).raw("error", error).end();
-                self.send(*peer, message);
-            }
-        }
-    }
 }
 
 /// The function of a worker that keeps queues.
 const PROVIDER: &str = "engine::queue::enqueue";
-
-fn answer(id: &str, function_id: &str, trace: &Trace) -> Object {
-    Object::message("invocationresult")
-        .text("invocation_id", id)
-        .text("function_id", function_id)
-        .maybe_text("traceparent", trace.parent.as_deref())
-        .maybe_text("baggage", trace.baggage.as_deref())
-}
 
 /// The baggage that the callee gets: a traced call also says which function it is of.
 fn baggage(trace: &Trace, function_id: &str) -> Option<String> {

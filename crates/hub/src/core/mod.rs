@@ -5,12 +5,14 @@
 //! waited for is never lost: a trigger whose type nobody offers waits for a provider, and is told to every
 //! provider that comes.
 
+mod answers;
 mod builtin;
 mod calls;
 mod filter;
 mod functions;
 mod grant;
 mod listing;
+mod observed;
 mod observers;
 #[cfg(test)]
 mod tests;

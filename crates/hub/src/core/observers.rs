@@ -7,19 +7,17 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::calls::Request;
 use super::filter::Filter;
+use super::observed::Ended;
 use super::{Caller, Core, Peer};
-use crate::wire::{Object, Observe, Source, Trace, quoted};
+use crate::wire::{Object, Observe, Source};
 
 /// How many observers may have led to a call before nobody is told of it: more is a circle.
 const DEEPEST: u32 = 16;
-/// What is told of a call unless the observer says what it wants.
-const CAPTURED: [&str; 3] = ["input", "output", "caller"];
-
 /// Whether an observer works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
@@ -45,32 +43,12 @@ pub(super) struct Observer {
     running: u32,
 }
 
-/// What is kept of a call that somebody observes.
-#[derive(Debug)]
-pub(super) struct Seen {
-    pub(super) input: String,
-    pub(super) metadata: Option<String>,
-    pub(super) caller: Option<Uuid>,
-    pub(super) at: Duration,
-    pub(super) depth: u32,
-}
-
 /// The activation of an observer, on a call of its target.
 #[derive(Debug, Clone)]
 pub(super) struct Activation {
     pub(super) observer: String,
     pub(super) id: Uuid,
     pub(super) depth: u32,
-}
-
-/// An observed call that has ended.
-pub(super) struct Ended<'a> {
-    pub(super) function_id: &'a str,
-    pub(super) id: Uuid,
-    pub(super) seen: Seen,
-    pub(super) trace: &'a Trace,
-    /// The result or the error, as JSON.
-    pub(super) outcome: Result<&'a str, &'a str>,
 }
 
 type Refusal = (&'static str, String);
@@ -127,8 +105,7 @@ impl Core {
                 format!("function '{id}' not allowed (add to rbac.expose_functions)"),
             ));
         }
-        if observe.source.args.as_ref().is_some_and(|args| !args.is_null() && *args != serde_json::json!({}))
-        {
+        if observe.source.args.as_ref().is_some_and(|args| !args.is_null() && *args != json!({})) {
             return Some(("INVALID_ARGS", format!("'{source}' takes no args; use filters")));
         }
         // The same observer from a new connection is a worker that came back.
@@ -236,27 +213,6 @@ impl Core {
         }
     }
 
-    /// What is known of a call: what filters read and what targets are told.
-    fn event(&self, ended: &Ended<'_>) -> Value {
-        let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-        let mut event = serde_json::json!({ "input": json(&ended.seen.input) });
-        match ended.outcome {
-            Ok(result) => event["output"] = json(result),
-            Err(error) => {
-                let error = json(error);
-                event["error"] = serde_json::json!({ "code": error["code"], "message": error["message"] });
-            }
-        }
-        let worker = self.workers.values().find(|worker| Some(worker.id) == ended.seen.caller);
-        if let Some(worker) = worker {
-            event["caller"] = serde_json::json!({ "worker_id": worker.id, "worker_name": worker.name() });
-        }
-        if let Some(metadata) = &ended.seen.metadata {
-            event["metadata"] = json(metadata);
-        }
-        event
-    }
-
     fn activate(&mut self, id: &str, ended: &Ended<'_>, event: &Value) {
         let activation_id = (self.ids)();
         let Some(observer) = self.observers.get_mut(id) else { return };
@@ -266,13 +222,13 @@ impl Core {
         observer.fires += 1;
         let spent = observer.most.is_some_and(|most| observer.fires >= most);
         let (target, metadata) = (observer.target.clone(), observer.metadata.clone());
+        let activation =
+            Activation { observer: id.to_owned(), id: activation_id, depth: ended.seen.depth + 1 };
         let data = match observer.source.deliver.as_deref() {
             Some("input") => event["input"].to_string(),
             Some("output") => event["output"].to_string(),
-            _ => observer.envelope(id, activation_id, ended, event, (self.born, self.now)),
+            _ => ended.envelope(&observer.source, &activation, event),
         };
-        let activation =
-            Activation { observer: id.to_owned(), id: activation_id, depth: ended.seen.depth + 1 };
         self.dispatch(Request {
             caller: Caller::Nobody,
             from: Peer::HUB,
@@ -304,39 +260,6 @@ impl Core {
     }
 }
 
-impl Observer {
-    fn envelope(
-        &self,
-        id: &str,
-        activation: Uuid,
-        ended: &Ended<'_>,
-        event: &Value,
-        (born, now): (Duration, Duration),
-    ) -> String {
-        let mut envelope = Object::new()
-            .text("observer_id", id)
-            .id("activation_id", activation)
-            .text("function_id", ended.function_id)
-            .text("namespace", "default")
-            .id("invocation_id", ended.id)
-            .text("status", if ended.outcome.is_ok() { "success" } else { "error" });
-        for name in ["input", "output", "error", "caller", "metadata"] {
-            let wanted = match &self.source.capture {
-                Some(capture) => capture.iter().any(|wanted| wanted == name),
-                None => CAPTURED.contains(&name),
-            };
-            if let Some(value) = event.get(name).filter(|_| wanted) {
-                envelope = envelope.raw(name, &value.to_string());
-            }
-        }
-        let took = now.saturating_sub(ended.seen.at);
-        envelope
-            .raw("started_at_ms", &(born + ended.seen.at).as_millis().to_string())
-            .raw("duration_ms", &format!("{:.3}", took.as_secs_f64() * 1000.0))
-            .end()
-    }
-}
-
 impl State {
     fn name(self) -> &'static str {
         match self {
@@ -350,7 +273,6 @@ impl State {
 impl Activation {
     /// As the target's worker is told of it.
     pub(super) fn json(&self) -> String {
-        let observer = quoted(&self.observer);
-        Object::new().raw("observer_id", &observer).id("activation_id", self.id).end()
+        Object::new().text("observer_id", &self.observer).id("activation_id", self.id).end()
     }
 }
