@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::wire::Object;
+
 /// Why a call failed, in the words of the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallError {
@@ -79,6 +81,15 @@ impl CallError {
 
     pub(crate) fn too_large(bytes: usize, limit: usize) -> Self {
         Self::new("payload_too_large", format!("the message has {bytes} bytes; the receiver takes {limit}"))
+    }
+
+    /// The error as it is sent.
+    pub(crate) fn json(&self) -> String {
+        Object::new()
+            .text("code", &self.code)
+            .text("message", &self.message)
+            .maybe_text("stacktrace", self.stacktrace.as_deref())
+            .end()
     }
 
     /// An error as a worker wrote it.

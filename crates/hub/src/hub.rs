@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use meerkat_store::Store;
 use serde_json::{Value, json};
@@ -106,7 +106,8 @@ impl Hub {
     /// Makes a hub that nobody reaches yet. Its tasks end when the last clone is dropped.
     #[must_use]
     pub fn new(options: HubOptions) -> Self {
-        let mut core = Core::new(options.limits.clone(), Box::new(Uuid::new_v4));
+        let born = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut core = Core::new(options.limits.clone(), Box::new(Uuid::new_v4)).born(born);
         core.provide_type(CHANGED, "Fires when a value of the state changes.");
         let inner = Inner {
             core,

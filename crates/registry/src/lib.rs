@@ -24,6 +24,6 @@ pub use error::{Error, Kind};
 pub use input::{PromptArgument, StoredPrompt, StoredSkill};
 pub use listing::{Prompts, SkillSummary, Skills};
 pub use markdown::{description, title};
-pub use registry::{Options, Registry, Scopes};
+pub use registry::{Options, Registry, Scopes, check};
 pub use uri::{INDEX, Resource, UriError, is_reserved, parse};
 pub use validate::{Invalid, MAX_ID_BYTES, MAX_SKILL_BYTES};

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_core::Clock;
+use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::input::{RegisterPromptInput, RegisterSkillInput, UnregisterPromptInput, UnregisterSkillInput};
 use crate::listing::{Entry, Kept, listed};
 use crate::subscribers::Subscribers;
-use crate::{Bus, BusError, Error, SkillSummary, StoredPrompt};
+use crate::{Bus, BusError, Error, SkillSummary, StoredPrompt, validate};
 
 /// Where the registered content is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,6 +165,27 @@ impl Registry {
         let called = self.shared.bus.call(function, data, self.shared.options.timeout);
         self.timely(called).await.map_err(|source| Error::Trigger { function: function.to_owned(), source })
     }
+}
+
+/// Checks what a change is given, before it is sent to a registry elsewhere. Other functions are not checked.
+///
+/// # Errors
+/// Says what the function would say.
+pub fn check(function: &str, data: &Value) -> Result<(), Error> {
+    match function {
+        "skills::register" => validate::skill(&RegisterSkillInput::deserialize(data).map_err(Error::Input)?)?,
+        "prompts::register" => {
+            validate::prompt(&RegisterPromptInput::deserialize(data).map_err(Error::Input)?)?;
+        }
+        "skills::unregister" => {
+            validate::name("id", &UnregisterSkillInput::deserialize(data).map_err(Error::Input)?.id)?;
+        }
+        "prompts::unregister" => {
+            validate::name("name", &UnregisterPromptInput::deserialize(data).map_err(Error::Input)?.name)?;
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Reads the input of a function.

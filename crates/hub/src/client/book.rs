@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::error::CallError;
 use crate::local::{Handler, Invocation, LocalFunction, LocalTriggerType};
 use crate::socket::{Outbox, Waiting};
-use crate::wire::{Object, quoted};
+use crate::wire::Object;
 
 /// A function that is to be called when something happens.
 #[derive(Debug, Clone)]
@@ -190,12 +190,6 @@ pub(super) fn answer(id: Uuid, function_id: &str, outcome: Result<Value, CallErr
         Object::message("invocationresult").id("invocation_id", id).text("function_id", function_id);
     match outcome {
         Ok(value) => message.raw("result", &value.to_string()).end(),
-        Err(error) => {
-            let error = Object::new()
-                .text("code", &error.code)
-                .raw("message", &quoted(&error.message))
-                .maybe_text("stacktrace", error.stacktrace.as_deref());
-            message.raw("error", &error.end()).end()
-        }
+        Err(error) => message.raw("error", &error.json()).end(),
     }
 }

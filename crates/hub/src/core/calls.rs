@@ -10,9 +10,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use super::observed::{Ended, Seen};
+use super::observers::Activation;
 use super::{Core, Effect, Grant, Peer};
 use crate::error::CallError;
-use crate::wire::{Action, Invoke, Object, Outcome, Trace, quoted, with_caller};
+use crate::wire::{Action, Invoke, Object, Outcome, Trace, with_caller};
 
 /// Who runs a call, and its id there.
 pub(super) type CallKey = (Peer, Uuid);
@@ -34,6 +36,10 @@ pub(super) struct Call {
     function_id: String,
     trace: Trace,
     deadline: Duration,
+    /// What observers are told of it.
+    seen: Option<Box<Seen>>,
+    /// The observer that made it.
+    activation: Option<Activation>,
 }
 
 /// A function of this process that is to run.
@@ -46,15 +52,19 @@ pub(crate) struct Run {
 }
 
 /// A call before it is known where it goes.
-struct Request<'a> {
-    caller: Caller,
+pub(super) struct Request<'a> {
+    pub(super) caller: Caller,
     /// The connection it came from.
-    from: Peer,
-    id: Option<Uuid>,
-    function_id: &'a str,
-    data: Cow<'a, str>,
-    trace: Trace,
-    metadata: Option<&'a RawValue>,
+    pub(super) from: Peer,
+    pub(super) id: Option<Uuid>,
+    pub(super) function_id: &'a str,
+    pub(super) data: Cow<'a, str>,
+    pub(super) trace: Trace,
+    pub(super) metadata: Option<&'a str>,
+    /// How many observers led to it.
+    pub(super) depth: u32,
+    /// The observer that makes it.
+    pub(super) activation: Option<Activation>,
 }
 
 impl Core {
@@ -71,7 +81,9 @@ impl Core {
             function_id: &invoke.function_id,
             data: Cow::Borrowed(invoke.data),
             trace: invoke.trace,
-            metadata: invoke.metadata,
+            metadata: invoke.metadata.map(RawValue::get),
+            depth: invoke.depth,
+            activation: None,
         };
         if let Err(error) = self.check(&request) {
             return self.fail(&request.caller, request.function_id, &request.trace, &error);
@@ -101,7 +113,9 @@ impl Core {
     /// Somebody in this process calls a function.
     pub(crate) fn call(&mut self, caller: Caller, function_id: &str, data: String) {
         let (trace, from, data) = (Trace::default(), Peer::HUB, Cow::Owned(data));
-        self.dispatch(Request { caller, from, id: None, function_id, data, trace, metadata: None });
+        let (id, metadata, activation) = (None, None, None);
+        let request = Request { caller, from, id, function_id, data, trace, metadata, depth: 0, activation };
+        self.dispatch(request);
     }
 
     /// A caller in this process no longer waits.
@@ -127,7 +141,7 @@ impl Core {
         Ok(())
     }
 
-    fn dispatch(&mut self, request: Request<'_>) {
+    pub(super) fn dispatch(&mut self, request: Request<'_>) {
         if self.answer_builtin(
             &request.caller,
             request.from,
@@ -175,13 +189,16 @@ impl Core {
             Some(caller) => with_caller(&request.data, caller),
             None => Cow::Borrowed(&*request.data),
         };
+        let depth = (request.depth > 0).then(|| request.depth.to_string());
         let message = Object::message("invokefunction")
             .id("invocation_id", id)
             .text("function_id", name.unwrap_or(request.function_id))
             .raw("data", &data)
             .maybe_text("traceparent", request.trace.parent.as_deref())
             .maybe_text("baggage", baggage(&request.trace, request.function_id).as_deref())
-            .maybe_raw("metadata", request.metadata.map(RawValue::get))
+            .maybe_raw("metadata", request.metadata)
+            .maybe_raw("observe_depth", depth.as_deref())
+            .maybe_raw("activation", request.activation.as_ref().map(Activation::json).as_deref())
             .end();
         if message.len() > callee.longest {
             let error = CallError::too_large(message.len(), callee.longest);
@@ -200,7 +217,21 @@ impl Core {
         if let Some(worker) = self.workers.get_mut(&key.0) {
             worker.running += 1;
         }
+        if let Some(activation) = &request.activation {
+            self.activation_begun(activation);
+        }
+        let seen = self.is_observed(request.function_id).then(|| {
+            Box::new(Seen {
+                input: request.data.clone().into_owned(),
+                metadata: request.metadata.map(str::to_owned),
+                caller: self.workers.get(&request.from).map(|worker| worker.id),
+                at: self.now,
+                depth: request.depth,
+            })
+        });
         let call = Call {
+            seen,
+            activation: request.activation,
             caller: request.caller,
             function_id: request.function_id.to_owned(),
             trace: request.trace,
@@ -220,27 +251,55 @@ impl Core {
         if let Some(worker) = self.workers.get_mut(&key.0) {
             worker.running = worker.running.saturating_sub(1);
         }
+        if let Some(activation) = &call.activation {
+            self.activation_over(activation);
+        }
         Some(call)
+    }
+
+    /// Tells those who observe a call how it ended.
+    fn over(&mut self, key: CallKey, call: Call, outcome: Result<&str, &str>) {
+        let Call { function_id, trace, seen, .. } = call;
+        if let Some(seen) = seen {
+            let (function_id, trace, id) = (function_id.as_str(), &trace, key.1);
+            let (began, took) = (self.born + seen.at, self.now.saturating_sub(seen.at));
+            self.tell_observers(&Ended { function_id, id, seen: *seen, trace, began, took, outcome });
+        }
+    }
+
+    /// A call ends with an error of the hub.
+    fn break_off(&mut self, key: CallKey, call: Call, error: &CallError) {
+        self.fail(&call.caller, &call.function_id, &call.trace, error);
+        self.over(key, call, Err(&error.json()));
     }
 
     /// A worker answers. An answer to a call that it was not given changes nothing.
     pub(super) fn outcome(&mut self, peer: Peer, outcome: &Outcome<'_>) {
-        let Some(call) = self.end((peer, outcome.id)) else { return };
+        let key = (peer, outcome.id);
+        let Some(call) = self.end(key) else { return };
         match outcome.error {
-            Some(error) => self.answer_error(&call.caller, &call.function_id, &call.trace, error.get()),
+            Some(error) => {
+                self.answer_error(&call.caller, &call.function_id, &call.trace, error.get());
+                self.over(key, call, Err(error.get()));
+            }
             None => {
                 let result = outcome.result.map(RawValue::get);
                 self.succeed(&call.caller, &call.function_id, &call.trace, result);
+                self.over(key, call, Ok(result.unwrap_or("null")));
             }
         }
     }
 
     /// A function of this process has ended.
     pub(crate) fn finish(&mut self, id: Uuid, outcome: Result<Option<String>, CallError>) {
-        let Some(call) = self.end((Peer::HUB, id)) else { return };
+        let key = (Peer::HUB, id);
+        let Some(call) = self.end(key) else { return };
         match outcome {
-            Ok(result) => self.succeed(&call.caller, &call.function_id, &call.trace, result.as_deref()),
-            Err(error) => self.fail(&call.caller, &call.function_id, &call.trace, &error),
+            Ok(result) => {
+                self.succeed(&call.caller, &call.function_id, &call.trace, result.as_deref());
+                self.over(key, call, Ok(result.as_deref().unwrap_or("null")));
+            }
+            Err(error) => self.break_off(key, call, &error),
         }
     }
 
@@ -250,10 +309,10 @@ impl Core {
         let keys: Vec<CallKey> = late.map(|(key, _)| *key).collect();
         for key in keys {
             if let Some(call) = self.end(key) {
-                let error = CallError::timeout(self.limits.call_time);
-                self.fail(&call.caller, &call.function_id, &call.trace, &error);
+                self.break_off(key, call, &CallError::timeout(self.limits.call_time));
             }
         }
+        self.expire_observers();
     }
 
     /// The calls that a connection was running are stopped; those it made have nobody to answer to.
@@ -261,7 +320,7 @@ impl Core {
         let running: Vec<CallKey> = self.calls.keys().filter(|key| key.0 == peer).copied().collect();
         for key in running {
             if let Some(call) = self.end(key) {
-                self.fail(&call.caller, &call.function_id, &call.trace, &CallError::stopped());
+                self.break_off(key, call, &CallError::stopped());
             }
         }
         for call in self.calls.values_mut() {
@@ -289,74 +348,10 @@ impl Core {
         }
         self.succeed(&request.caller, request.function_id, &request.trace, Some(&receipt));
     }
-
-    pub(super) fn succeed(
-        &mut self,
-        caller: &Caller,
-        function_id: &str,
-        trace: &Trace,
-        result: Option<&str>,
-    ) {
-        match caller {
-            Caller::Nobody => {}
-            Caller::Local(call) => {
-                let outcome = Ok(result.unwrap_or("null").to_owned());
-                self.effects.push(Effect::Answer { call: *call, outcome });
-            }
-            Caller::Worker(peer, id) => {
-                let message = answer(id, function_id, trace).maybe_raw("result", result).end();
-                let longest = self.workers.get(peer).map_or(usize::MAX, |worker| worker.longest);
-                if message.len() > longest {
-                    let error = CallError::too_large(message.len(), longest);
-                    return self.fail(caller, function_id, trace, &error);
-                }
-                self.send(*peer, message);
-            }
-        }
-    }
-
-    pub(super) fn fail(&mut self, caller: &Caller, function_id: &str, trace: &Trace, error: &CallError) {
-        match caller {
-            Caller::Nobody => {}
-            Caller::Local(call) => {
-                self.effects.push(Effect::Answer { call: *call, outcome: Err(error.clone()) });
-            }
-            Caller::Worker(..) => {
-                let error = Object::new()
-                    .text("code", &error.code)
-                    .raw("message", &quoted(&error.message))
-                    .maybe_text("stacktrace", error.stacktrace.as_deref());
-                self.answer_error(caller, function_id, trace, &error.end());
-            }
-        }
-    }
-
-    /// Passes an error on as its author wrote it.
-    fn answer_error(&mut self, caller: &Caller, function_id: &str, trace: &Trace, error: &str) {
-        match caller {
-            Caller::Nobody => {}
-            Caller::Local(call) => {
-                let outcome = Err(CallError::decode(error));
-                self.effects.push(Effect::Answer { call: *call, outcome });
-            }
-            Caller::Worker(peer, id) => {
-                let message = answer(id, function_id, trace).raw("error", error).end();
-                self.send(*peer, message);
-            }
-        }
-    }
 }
 
 /// The function of a worker that keeps queues.
 const PROVIDER: &str = "engine::queue::enqueue";
-
-fn answer(id: &str, function_id: &str, trace: &Trace) -> Object {
-    Object::message("invocationresult")
-        .text("invocation_id", id)
-        .text("function_id", function_id)
-        .maybe_text("traceparent", trace.parent.as_deref())
-        .maybe_text("baggage", trace.baggage.as_deref())
-}
 
 /// The baggage that the callee gets: a traced call also says which function it is of.
 fn baggage(trace: &Trace, function_id: &str) -> Option<String> {

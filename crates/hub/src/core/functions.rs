@@ -37,6 +37,7 @@ impl Core {
     /// This process provides a function.
     pub(crate) fn provide(&mut self, id: &str, spec: FunctionSpec) {
         self.functions.insert(id.to_owned(), Function { registrations: vec![(Peer::HUB, spec)] });
+        self.refresh_observers(id);
         self.effects.push(Effect::FunctionsChanged);
     }
 
@@ -84,6 +85,7 @@ impl Core {
         if contested {
             self.refresh_function(id);
         }
+        self.refresh_observers(id);
         self.effects.push(Effect::FunctionsChanged);
     }
 
@@ -102,6 +104,7 @@ impl Core {
         function.registrations.retain(|(owner, _)| *owner != peer);
         if function.registrations.is_empty() {
             self.functions.remove(id);
+            self.refresh_observers(id);
         } else {
             self.refresh_function(id);
         }

@@ -5,11 +5,15 @@
 //! waited for is never lost: a trigger whose type nobody offers waits for a provider, and is told to every
 //! provider that comes.
 
+mod answers;
 mod builtin;
 mod calls;
+mod filter;
 mod functions;
 mod grant;
 mod listing;
+mod observed;
+mod observers;
 #[cfg(test)]
 mod tests;
 mod triggers;
@@ -32,6 +36,7 @@ pub(crate) use calls::{Caller, Run};
 use functions::Function;
 pub(crate) use functions::FunctionSpec;
 pub(crate) use grant::{Exposed, Grant, Hooks};
+use observers::Observer;
 use triggers::{Trigger, TriggerType};
 
 /// One connection; [`Peer::HUB`] is what runs in this process.
@@ -136,12 +141,14 @@ pub(crate) struct Core {
     ids: Ids,
     /// The hub's own id, where a worker's is expected.
     own: Uuid,
-    /// Time since the hub began.
+    /// When the hub began, since 1970, and the time since then.
+    born: Duration,
     now: Duration,
     workers: BTreeMap<Peer, Worker>,
     functions: BTreeMap<String, Function>,
     types: BTreeMap<String, TriggerType>,
     triggers: BTreeMap<String, Trigger>,
+    observers: BTreeMap<String, Observer>,
     calls: HashMap<CallKey, Call>,
     last_peer: u64,
     effects: Vec<Effect>,
@@ -154,17 +161,25 @@ impl Core {
             limits,
             ids,
             own,
+            born: Duration::ZERO,
             now: Duration::ZERO,
             workers: BTreeMap::new(),
             functions: BTreeMap::new(),
             types: BTreeMap::new(),
             triggers: BTreeMap::new(),
+            observers: BTreeMap::new(),
             calls: HashMap::new(),
             last_peer: 0,
             effects: Vec::new(),
         };
         core.provide_builtins();
         core
+    }
+
+    /// Says when the hub began, since 1970.
+    pub(crate) fn born(mut self, at: Duration) -> Self {
+        self.born = at;
+        self
     }
 
     /// Says what time it is, before something happens.
@@ -198,7 +213,8 @@ impl Core {
         };
         self.workers.insert(peer, worker);
         let hello = Object::message("workerregistered").id("worker_id", id);
-        self.send(peer, hello.id("reattach_token", token).end());
+        let hello = hello.id("reattach_token", token).raw("features", r#"["observe.v1"]"#);
+        self.send(peer, hello.end());
         self.effects.push(Effect::WorkerChanged { event: "worker_connected", worker_id: id });
         peer
     }
@@ -208,6 +224,7 @@ impl Core {
         let Some(worker) = self.workers.remove(&peer) else { return };
         self.drop_triggers(peer);
         self.drop_types(peer);
+        self.drop_observers(peer);
         let lost = !worker.functions.is_empty();
         for id in &worker.functions {
             self.drop_function(peer, id);
@@ -243,6 +260,8 @@ impl Core {
             Inbound::RegisterTrigger(trigger) => self.register_trigger(peer, trigger),
             Inbound::UnregisterTrigger { id } => self.unregister_trigger(peer, &id),
             Inbound::TriggerRegistrationResult { id, error } => self.trigger_result(peer, &id, error),
+            Inbound::Observe(observe) => self.observe(peer, observe),
+            Inbound::Unobserve { id } => self.unobserve(peer, &id),
             Inbound::Reattach { previous, token } => self.reattach(peer, &previous, token.as_deref()),
             Inbound::Ping => self.send(peer, Object::message("pong").end()),
             Inbound::Nothing => {}

@@ -6,6 +6,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use super::observe::{Observe, Source, Target};
+
 /// What a worker can say. Everything else is not understood, and passed over.
 #[derive(Debug)]
 pub(crate) enum Inbound<'a> {
@@ -31,6 +33,10 @@ pub(crate) enum Inbound<'a> {
     },
     Invoke(Invoke<'a>),
     InvocationResult(Outcome<'a>),
+    Observe(Observe<'a>),
+    Unobserve {
+        id: String,
+    },
     Reattach {
         previous: String,
         token: Option<String>,
@@ -74,6 +80,8 @@ pub(crate) struct Invoke<'a> {
     pub(crate) action: Action,
     pub(crate) trace: Trace,
     pub(crate) metadata: Option<&'a RawValue>,
+    /// How many observers led to the call.
+    pub(crate) depth: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,6 +157,12 @@ struct Envelope<'a> {
     action: Option<ActionField>,
     traceparent: Option<String>,
     baggage: Option<String>,
+    source: Option<Source>,
+    target: Option<Target>,
+    max_fires: Option<u64>,
+    max_in_flight: Option<u32>,
+    expires_in_ms: Option<u64>,
+    observe_depth: Option<u32>,
     previous_worker_id: Option<String>,
     reattach_token: Option<String>,
 }
@@ -213,8 +227,21 @@ pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, NotUnderstood> {
             previous: named(envelope.previous_worker_id, "previous_worker_id")?,
             token: envelope.reattach_token,
         }),
+        "observe" => Ok(Inbound::Observe(Observe {
+            id: named(envelope.id, "id")?,
+            source: envelope.source.ok_or(NotUnderstood::Missing("source"))?,
+            target: envelope.target.ok_or(NotUnderstood::Missing("target"))?,
+            metadata: envelope.metadata,
+            max_fires: envelope.max_fires,
+            max_in_flight: envelope.max_in_flight,
+            expires_in_ms: envelope.expires_in_ms,
+        })),
+        "unobserve" => Ok(Inbound::Unobserve { id: named(envelope.id, "id")? }),
         "ping" => Ok(Inbound::Ping),
-        "pong" | "registerservice" => Ok(Inbound::Nothing),
+        // Observers are not told to those who have the functions, who then have nothing to report.
+        "pong" | "registerservice" | "observerack" | "invocationsobserved" | "localinvocationstats" => {
+            Ok(Inbound::Nothing)
+        }
         _ => Err(NotUnderstood::Type(envelope.kind.into_owned())),
     }
 }
@@ -239,6 +266,7 @@ fn invoke(envelope: Envelope<'_>) -> Result<Inbound<'_>, NotUnderstood> {
         action,
         trace: Trace { parent: envelope.traceparent, baggage: envelope.baggage },
         metadata: envelope.metadata,
+        depth: envelope.observe_depth.unwrap_or_default(),
     }))
 }
 

@@ -5,9 +5,11 @@
 
 mod inbound;
 mod object;
+mod observe;
 
 pub(crate) use inbound::{
     Action, Formats, Inbound, Invoke, NotUnderstood, Outcome, RegisterFunction, RegisterTrigger, Trace,
     decode, holds_telemetry,
 };
-pub(crate) use object::{Object, quoted, with_caller};
+pub(crate) use object::{Object, with_caller};
+pub(crate) use observe::{Observe, Source};

@@ -75,7 +75,7 @@ impl Object {
 }
 
 /// A string as JSON.
-pub(crate) fn quoted(text: &str) -> String {
+fn quoted(text: &str) -> String {
     serde_json::Value::String(text.to_owned()).to_string()
 }
 

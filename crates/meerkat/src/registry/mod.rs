@@ -129,6 +129,7 @@ impl RealmRegistry {
         if ours && elsewhere.is_none() {
             return Ok(self.registry.call(function, data).await?);
         }
+        meerkat_registry::check(function, &data)?;
         let called = match elsewhere {
             Some(peer) => peer.call(function, data, self.timeout()).await,
             None => self.link.call(function, data, self.timeout()).await,

@@ -180,7 +180,8 @@ async fn place(scope: &ScopeArgs) -> Result<(String, Option<String>), CliError> 
 }
 
 fn show(url: &str, workers: &[Value], functions: &[Value]) {
-    out::line(&format!("{url}: {} workers, {} functions", workers.len(), functions.len()));
+    let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+    out::line(&format!("{url}: {}, {}", count(workers.len(), "worker"), count(functions.len(), "function")));
     let text = |row: &Value, name: &str| row[name].as_str().unwrap_or("-").to_owned();
     if !workers.is_empty() {
         let rows = workers.iter().map(|worker| {

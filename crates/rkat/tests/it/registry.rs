@@ -148,7 +148,9 @@ fn a_running_hub_is_found_and_takes_the_calls() {
     let missing = rkat.args(["registry", "call", "demo::guide"]).run();
     assert!(missing.stderr.contains("remote error (function_not_found)"), "{}", missing.stderr);
     let wrong = rkat.args(["registry", "register", "skill", "Bad", "-"]).stdin("# Demo").run();
-    assert!(wrong.stderr.contains("id may only contain lowercase ASCII letters"), "{}", wrong.stderr);
+    let expected =
+        "error: id may only contain lowercase ASCII letters, digits, '-' and '_': \"Bad\" [INVALID_PARAMS]\n";
+    assert_eq!(wrong.stderr, expected);
     hub.signal("TERM");
     hub.finish();
     let over = rkat.args(["registry", "call", "demo::guide"]).run();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use meerkat_core::ErrorKind;
-use meerkat_store::{Change, Error, Realm, Store, check};
+use meerkat_store::{Change, Error, Realm, StateRow, Store, check};
 use rusqlite::Connection;
 
 use crate::support::{
@@ -40,7 +40,7 @@ fn a_newer_schema_is_refused_and_left_alone() {
     Connection::open(&path).unwrap().execute_batch("UPDATE schema_version SET version = 99").unwrap();
     let before = fs::read(&path).unwrap();
     let error = scratch.open(2).unwrap_err();
-    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 5, .. }), "{error:?}");
+    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 6, .. }), "{error:?}");
     assert_eq!(error.kind(), ErrorKind::StoreError);
     assert_eq!(fs::read(&path).unwrap(), before);
 }
@@ -78,6 +78,27 @@ async fn a_database_of_the_first_version_keeps_all_it_had() {
     assert_eq!(change(&*store, vec![take(1, 10)]).await.unwrap().fence, Some(5));
     change(&*store, vec![put_state("s", "k", b"v")]).await.unwrap();
     assert_eq!(store.revision("s".to_owned()).await.unwrap(), 1);
+}
+
+/// Makes a database of the fifth version of one of ours.
+const FIFTH_VERSION: &str = "DROP INDEX state_changed; ALTER TABLE state DROP COLUMN changed; \
+    ALTER TABLE scopes DROP COLUMN removed; UPDATE schema_version SET version = 5";
+
+#[tokio::test]
+async fn values_of_a_database_of_the_fifth_version_are_among_its_changes() {
+    let scratch = Scratch::new();
+    let store = scratch.open(1).unwrap().store();
+    change(&*store, vec![put_state("s", "a", b"1"), put_state("s", "b", b"2")]).await.unwrap();
+    let before = store.state_changes("s".to_owned(), 0).await.unwrap();
+    assert_eq!(before.put.len(), 2);
+    drop(store);
+    Connection::open(scratch.paths().database).unwrap().execute_batch(FIFTH_VERSION).unwrap();
+
+    let store = scratch.open(2).unwrap().store();
+    assert_eq!(store.state_changes("s".to_owned(), 0).await.unwrap(), before);
+    change(&*store, vec![put_state("s", "a", b"3")]).await.unwrap();
+    let after = store.state_changes("s".to_owned(), before.revision).await.unwrap();
+    assert_eq!(after.put, [StateRow { key: "a".to_owned(), value: b"3".to_vec() }]);
 }
 
 /// Makes a database of the second version of one of ours.

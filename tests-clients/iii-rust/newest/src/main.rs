@@ -1,7 +1,7 @@
-//! A worker that registers a skill, a section of it and a slash-command, then serves them until it is stopped.
+//! A worker that registers a skill, a section of it and a slash-command, observes changes, then serves until it is stopped.
 //! `iii-newest URL`; says `ready` when all is registered.
 
-use iii_sdk::{register_worker, CallRequest, Error, InitOptions, RegisterFunction};
+use iii_sdk::{register_worker, CallRequest, Error, InitOptions, Observed, RegisterFunction};
 use serde_json::{json, Value};
 
 #[tokio::main]
@@ -21,6 +21,14 @@ async fn main() -> anyhow::Result<()> {
             Ok::<_, Error>(json!({ "content": format!("Greet {name} warmly.") }))
         }),
     );
+    iii.register_function(
+        "demo::on_change",
+        RegisterFunction::new(|event: Observed| {
+            println!("changed {}", event.input.unwrap_or_default()["id"]);
+            Ok::<_, Error>(json!(null))
+        }),
+    );
+    let changes = iii.observe("skills::register", "demo::on_change");
     let calls = [
         (
             "skills::register",
@@ -36,6 +44,7 @@ async fn main() -> anyhow::Result<()> {
         let request = CallRequest { function_id: function_id.into(), payload, action: None, timeout_ms: Some(5_000) };
         iii.call(request).await?;
     }
+    changes.ready().await?;
     println!("ready");
     tokio::signal::ctrl_c().await?;
     Ok(())

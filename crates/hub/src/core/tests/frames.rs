@@ -47,7 +47,8 @@ fn what_a_newcomer_hears_has_the_recorded_shape() {
     let hello = table.sent().remove(0).1;
     assert_eq!(
         hello,
-        json!({ "type": "workerregistered", "worker_id": super::id(2), "reattach_token": super::id(3) })
+        json!({ "type": "workerregistered", "worker_id": super::id(2), "reattach_token": super::id(3),
+            "features": ["observe.v1"] })
     );
 }
 

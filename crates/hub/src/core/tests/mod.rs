@@ -2,6 +2,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "messages are written where they are said")]
 
 mod frames;
+mod observers;
 mod ownership;
 mod property;
 mod routing;

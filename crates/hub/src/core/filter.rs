@@ -1,0 +1,158 @@
+//! Which calls an observer wants to know of: paths into a call, and what must be there.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+/// What a filter can read.
+const ROOTS: [&str; 5] = ["input", "output", "error", "caller", "metadata"];
+
+/// Conditions that must all hold; none is every call.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Filter(Vec<Condition>);
+
+#[derive(Debug, PartialEq)]
+struct Condition {
+    path: Vec<String>,
+    operator: Operator,
+    operand: Value,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Equal,
+    Different,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+    In,
+    NotIn,
+    Exists,
+}
+
+type Refusal = (&'static str, String);
+
+impl Filter {
+    /// Reads `{"input.amount": {"$gte": 500}}`.
+    pub(super) fn new(filters: Option<&Value>) -> Result<Self, Refusal> {
+        let filters = match filters {
+            None | Some(Value::Null) => return Ok(Self::default()),
+            Some(Value::Object(filters)) => filters,
+            Some(_) => return Err(("INVALID_FILTER", "a filter is an object of paths".to_owned())),
+        };
+        let mut conditions = Vec::new();
+        for (path, wanted) in filters {
+            let names: Vec<String> = path.split('.').map(str::to_owned).collect();
+            if !ROOTS.contains(&names[0].as_str()) {
+                let text = format!("`{path}` does not begin with one of {}", ROOTS.join(", "));
+                return Err(("INVALID_FILTER_PATH", text));
+            }
+            let Value::Object(wanted) = wanted else {
+                let text = format!("`{path}` needs an operator, as in {{\"$eq\": …}}");
+                return Err(("INVALID_FILTER", text));
+            };
+            for (name, operand) in wanted {
+                let operator = Operator::named(name, operand);
+                let operator = operator
+                    .ok_or_else(|| ("INVALID_FILTER", format!("`{name}` of `{path}` is not understood")))?;
+                conditions.push(Condition { path: names.clone(), operator, operand: operand.clone() });
+            }
+        }
+        Ok(Self(conditions))
+    }
+
+    pub(super) fn fits(&self, event: &Value) -> bool {
+        self.0.iter().all(|condition| condition.holds(event))
+    }
+}
+
+impl Operator {
+    fn named(name: &str, operand: &Value) -> Option<Self> {
+        match name {
+            "$eq" => Some(Self::Equal),
+            "$ne" => Some(Self::Different),
+            "$gt" => Some(Self::Greater),
+            "$gte" => Some(Self::GreaterOrEqual),
+            "$lt" => Some(Self::Less),
+            "$lte" => Some(Self::LessOrEqual),
+            "$in" if operand.is_array() => Some(Self::In),
+            "$nin" if operand.is_array() => Some(Self::NotIn),
+            "$exists" if operand.is_boolean() => Some(Self::Exists),
+            _ => None,
+        }
+    }
+}
+
+impl Condition {
+    fn holds(&self, event: &Value) -> bool {
+        let found = self.path.iter().try_fold(event, |value, name| match value {
+            Value::Array(items) => items.get(name.parse::<usize>().ok()?),
+            value => value.get(name),
+        });
+        let among =
+            || self.operand.as_array().is_some_and(|list| found.is_some_and(|one| list.contains(one)));
+        let order = || compare(found?, &self.operand);
+        match self.operator {
+            Operator::Equal => found == Some(&self.operand),
+            Operator::Different => found != Some(&self.operand),
+            Operator::Greater => order().is_some_and(Ordering::is_gt),
+            Operator::GreaterOrEqual => order().is_some_and(Ordering::is_ge),
+            Operator::Less => order().is_some_and(Ordering::is_lt),
+            Operator::LessOrEqual => order().is_some_and(Ordering::is_le),
+            Operator::In => among(),
+            Operator::NotIn => !among(),
+            Operator::Exists => self.operand == Value::Bool(found.is_some()),
+        }
+    }
+}
+
+/// Numbers and texts have an order, and nothing else.
+fn compare(one: &Value, other: &Value) -> Option<Ordering> {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one.as_f64()?.partial_cmp(&other.as_f64()?),
+        (Value::String(one), Value::String(other)) => Some(one.cmp(other)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_fits_when_every_condition_holds() {
+        let event = json!({ "input": { "n": 5, "tags": ["a"], "who": "Ada" }, "output": null });
+        for (filter, expected) in [
+            (json!({}), true),
+            (json!({ "input.n": { "$gte": 5, "$lt": 6 } }), true),
+            (json!({ "input.n": { "$gt": 5 } }), false),
+            (json!({ "input.n": { "$lte": "5" } }), false),
+            (json!({ "input.who": { "$gte": "A" }, "input.tags.0": { "$eq": "a" } }), true),
+            (json!({ "input.who": { "$in": ["Ada", "Bob"] } }), true),
+            (json!({ "input.who": { "$nin": ["Ada"] } }), false),
+            (json!({ "input.x": { "$ne": 1 } }), true),
+            (json!({ "input.x": { "$exists": true } }), false),
+            (json!({ "output": { "$eq": null } }), true),
+            (json!({ "error": { "$exists": false } }), true),
+        ] {
+            assert_eq!(Filter::new(Some(&filter)).unwrap().fits(&event), expected, "{filter}");
+        }
+        assert!(Filter::new(None).unwrap().fits(&event));
+    }
+
+    #[test]
+    fn a_filter_that_is_not_understood_is_refused() {
+        for (filter, code) in [
+            (json!([]), "INVALID_FILTER"),
+            (json!({ "input.n": 5 }), "INVALID_FILTER"),
+            (json!({ "input.n": { "$like": "x" } }), "INVALID_FILTER"),
+            (json!({ "input.n": { "$in": 3 } }), "INVALID_FILTER"),
+            (json!({ "n": { "$eq": 5 } }), "INVALID_FILTER_PATH"),
+        ] {
+            assert_eq!(Filter::new(Some(&filter)).unwrap_err().0, code, "{filter}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What observers are told of a call.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::Core;
+use super::observers::Activation;
+use crate::wire::{Object, Source, Trace};
+
+/// What is told of a call unless the observer says what it wants.
+const CAPTURED: [&str; 3] = ["input", "output", "caller"];
+
+/// What is kept of a call that somebody observes.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) input: String,
+    pub(super) metadata: Option<String>,
+    pub(super) caller: Option<Uuid>,
+    pub(super) at: Duration,
+    pub(super) depth: u32,
+}
+
+/// An observed call that has ended.
+pub(super) struct Ended<'a> {
+    pub(super) function_id: &'a str,
+    pub(super) id: Uuid,
+    pub(super) seen: Seen,
+    pub(super) trace: &'a Trace,
+    /// When it began, since 1970, and how long it took.
+    pub(super) began: Duration,
+    pub(super) took: Duration,
+    /// The result or the error, as JSON.
+    pub(super) outcome: Result<&'a str, &'a str>,
+}
+
+impl Core {
+    /// What is known of a call: what filters read and what targets are told.
+    pub(super) fn event(&self, ended: &Ended<'_>) -> Value {
+        let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+        let mut event = json!({ "input": json(&ended.seen.input) });
+        match ended.outcome {
+            Ok(result) => event["output"] = json(result),
+            Err(error) => {
+                let error = json(error);
+                event["error"] = json!({ "code": error["code"], "message": error["message"] });
+            }
+        }
+        let worker = self.workers.values().find(|worker| Some(worker.id) == ended.seen.caller);
+        if let Some(worker) = worker {
+            event["caller"] = json!({ "worker_id": worker.id, "worker_name": worker.name() });
+        }
+        if let Some(metadata) = &ended.seen.metadata {
+            event["metadata"] = json(metadata);
+        }
+        event
+    }
+}
+
+impl Ended<'_> {
+    /// What a target is told: as much as the source captures.
+    pub(super) fn envelope(&self, source: &Source, activation: &Activation, event: &Value) -> String {
+        let mut envelope = Object::new()
+            .text("observer_id", &activation.observer)
+            .id("activation_id", activation.id)
+            .text("function_id", self.function_id)
+            .text("namespace", "default")
+            .id("invocation_id", self.id)
+            .text("status", if self.outcome.is_ok() { "success" } else { "error" });
+        for name in ["input", "output", "error", "caller", "metadata"] {
+            let wanted = match &source.capture {
+                Some(capture) => capture.iter().any(|wanted| wanted == name),
+                None => CAPTURED.contains(&name),
+            };
+            if let Some(value) = event.get(name).filter(|_| wanted) {
+                envelope = envelope.raw(name, &value.to_string());
+            }
+        }
+        envelope
+            .raw("started_at_ms", &self.began.as_millis().to_string())
+            .raw("duration_ms", &format!("{:.3}", self.took.as_secs_f64() * 1000.0))
+            .end()
+    }
+}
