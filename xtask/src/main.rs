@@ -13,6 +13,7 @@ mod error;
 #[cfg(test)]
 mod forgotten;
 mod fuzz;
+mod order;
 mod process;
 mod profile;
 mod tally;
@@ -30,7 +31,8 @@ usage: cargo xtask COMMAND
   docs [--check]  write docs/reference from the code, or only compare it
   bench [NAME]    benchmarks, all or the named one; --smoke for a short run
   fuzz [TARGET]   broken input, for all targets or the named one; --seconds N, --seed N, --input FILE
-  ci              everything above, as continuous integration runs it";
+  order           write which functions the server of skills runs, for the linker
+  ci              everything above but `order`, as continuous integration runs it";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         ["docs", "--check"] => docs::compare(),
         ["bench", rest @ ..] => bench::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
+        ["order"] => order::run(),
         ["ci"] => ci::run(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
