@@ -52,6 +52,7 @@ pub(super) async fn serve(
     };
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let link = shared.connect(Arrival { address: Some(address.ip()), at, grant: grant.clone() });
+    tracing::debug!(%address, "a worker came");
     let _guest = Guest { shared: Arc::clone(shared), peer: link.peer };
     let ended = link.ended.clone();
     let mut pump = Pump::new(Arc::clone(shared), socket, link, grant);
@@ -59,6 +60,7 @@ pub(super) async fn serve(
         end = std::future::poll_fn(|context| pump.poll(context)) => end,
         () = ended.cancelled() => Ok(()),
     };
+    tracing::debug!(%address, "a worker went");
     if let Err(Error::Capacity(_)) = end {
         shared.note(&format!("{address} sent a message that is too long, and was dropped"));
         let reason = "message too long".into();
