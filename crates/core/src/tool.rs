@@ -210,7 +210,7 @@ pub struct Invocation {
     /// The call.
     pub call: ToolCall,
     /// Where it stands in a trace, if it is traced.
-    pub trace: Option<TraceContext>,
+    pub trace: Option<Arc<TraceContext>>,
 }
 
 /// Something the model can call.

@@ -50,7 +50,10 @@ pub use hooks::{HookFiles, HookFilesError, LoadedHooks};
 pub use meerkat_contracts::{ImageInput, ImageReply, SkillKey};
 pub use meerkat_core::run::{Completion, LastRun, Outcome, Pending, Report, RunEnd, RunInput};
 pub use meerkat_core::{
-    AgentEvent, Approval, ApprovalPolicy, AwaitedCall, BlobId, BudgetLimits, BudgetType, Clock, Content, Decision, ErrorKind, EventEnvelope, Hook, HookEntry, HookFault, HookInvocation, HookReturn, HookRuntime, Message, Model, OutputSchema, Provider, RealmId, Redactor, RunId, SessionId, TerminalCause, Tool, ToolCall, ToolImpact, ToolOutput, ToolSource, TraceContext, Usage, Usd,
+    AgentEvent, Approval, ApprovalPolicy, AwaitedCall, BlobId, BudgetLimits, BudgetType, Clock, Content,
+    Decision, ErrorKind, EventEnvelope, Hook, HookEntry, HookFault, HookInvocation, HookReturn, HookRuntime,
+    Message, Model, OutputSchema, Provider, RealmId, Redactor, RunId, SessionId, TerminalCause, Tool,
+    ToolCall, ToolImpact, ToolOutput, ToolSource, TraceContext, Usage, Usd,
 };
 /// The server of the iii protocol.
 #[cfg(feature = "registry")]

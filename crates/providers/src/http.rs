@@ -66,6 +66,7 @@ impl Http {
         let body = serde_json::to_vec(post.body).unwrap_or_default();
         let response = call.body(body).send().await;
         let response = response.map_err(|failure| broken(provider, post.endpoint, &failure))?;
+        tracing::debug!(%provider, status = response.status().as_u16(), "a provider answered");
         if response.status().is_redirection() {
             return Err(redirected(provider, &response, post.endpoint));
         }

@@ -102,6 +102,7 @@ impl Catalogue {
         let snapshot = Snapshot::new(generation, &found, sources, &state.policy);
         state.found = found;
         state.stale = false;
+        tracing::debug!(generation, "the skills have changed");
         let new = Arc::new(snapshot);
         let old = self.shared.snapshot.send_replace(Arc::clone(&new));
         drop(state);

@@ -139,6 +139,7 @@ impl Realm {
         let paths = RealmPaths::new(&options.state_root, &options.realm);
         let manifest = if paths.exists()? { Manifest::find(&paths, &options.realm)? } else { None };
         let wanted = manifest.map_or(options.backend_hint.unwrap_or(Backend::Sqlite), |found| found.backend);
+        tracing::debug!(realm = %options.realm, backend = %wanted, "a realm is opened");
         match wanted {
             Backend::Memory => {
                 let mut realm = Self::ephemeral(options.realm);

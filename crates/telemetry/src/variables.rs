@@ -166,3 +166,85 @@ fn pairs(text: Option<String>) -> impl Iterator<Item = (String, String)> {
     };
     text.split(',').filter_map(pair).collect::<Vec<_>>().into_iter()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use meerkat_core::Redactor;
+
+    use super::{Content, Settings};
+
+    fn read(variables: &[(&str, &str)]) -> Settings {
+        let lookup = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        Settings::read(&lookup, "rkat", &Redactor::default())
+    }
+
+    #[test]
+    fn nothing_is_wanted_where_nothing_is_said() {
+        for variables in [&[][..], &[("RKAT_LOG", " "), ("OTEL_EXPORTER_OTLP_ENDPOINT", "")]] {
+            let settings = read(variables);
+            assert!(settings.log.is_none() && settings.otlp.is_none() && settings.warnings.is_empty());
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "otel")]
+    fn the_variables_of_traces_come_before_those_of_everything() {
+        let otlp = read(&[
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://one/base/"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "a=one"),
+            ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", " b = two%20words ,broken,c="),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "250"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "service.name=other,team=a%2Cb"),
+            ("OTEL_SERVICE_NAME", "mine"),
+            ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "True"),
+        ])
+        .otlp
+        .unwrap();
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(otlp.url, "http://one/base/v1/traces");
+        assert_eq!(otlp.headers, [header("b", "two words"), header("c", "")]);
+        assert_eq!((otlp.timeout, otlp.content), (Duration::from_millis(250), Content::Captured));
+        let resource: Vec<_> = otlp.resource.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let version = format!("service.version={}", env!("CARGO_PKG_VERSION"));
+        assert_eq!(resource, ["service.name=mine", &version, "team=a,b"]);
+        let whole = [("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://two/x")];
+        assert_eq!(read(&whole).otlp.unwrap().url, "https://two/x");
+    }
+
+    #[test]
+    #[cfg(feature = "otel")]
+    fn what_turns_traces_off_says_so_only_where_it_is_a_mistake() {
+        let cases = [
+            ("OTEL_SDK_DISABLED", "TRUE", 0),
+            ("OTEL_TRACES_EXPORTER", "none", 0),
+            ("OTEL_TRACES_EXPORTER", "zipkin", 1),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", 1),
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector:4318", 1),
+        ];
+        for (name, value, warnings) in cases {
+            let settings = read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://one"), (name, value)]);
+            assert_eq!(
+                (settings.otlp.is_none(), settings.warnings.len()),
+                (true, warnings),
+                "{name}={value}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_secret_for_a_collector_is_learned() {
+        let redactor = Redactor::default();
+        let lookup = |name: &str| match name {
+            "OTEL_EXPORTER_OTLP_ENDPOINT" => Some("http://me:password-1@one".to_owned()),
+            "OTEL_EXPORTER_OTLP_HEADERS" => Some("authorization=Bearer%20bearer-1234".to_owned()),
+            _ => None,
+        };
+        let _ = Settings::read(&lookup, "rkat", &redactor);
+        let text = redactor.redact("password-1 bearer-1234").into_owned();
+        assert_eq!(text, if cfg!(feature = "otel") { "*** ***" } else { "password-1 bearer-1234" });
+    }
+}

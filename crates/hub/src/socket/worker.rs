@@ -41,6 +41,7 @@ pub(super) async fn serve(
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let arrival = Arrival { address: Some(address.ip()), at, grant: grant.clone() };
     let Link { peer, waiting, ended } = shared.connect(arrival);
+    tracing::debug!(%address, "a worker came");
     let _guest = Guest { shared: Arc::clone(shared), peer };
     let voice = Voice { shared: Arc::clone(shared), peer, grant };
     let mut pump = Pump::new(socket, waiting, voice, shared.limits.messages_per_second);
@@ -48,6 +49,7 @@ pub(super) async fn serve(
         end = std::future::poll_fn(|context| pump.poll(context)) => end,
         () = ended.cancelled() => Ok(()),
     };
+    tracing::debug!(%address, "a worker went");
     if let Err(Error::Capacity(_)) = end {
         shared.note(&format!("{address} sent a message that is too long, and was dropped"));
         let reason = "message too long".into();

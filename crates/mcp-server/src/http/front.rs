@@ -167,6 +167,7 @@ async fn admit<S: Service>(
 ) -> Response<Body> {
     let (uri, headers) = (request.uri(), request.headers());
     if let Err(refusal) = front.access.check_source(uri, headers) {
+        tracing::debug!("a request was refused for where it comes from");
         return refused(refusal);
     }
     if let Some(answer) = cors::preflight(request.method(), headers) {
@@ -174,10 +175,12 @@ async fn admit<S: Service>(
     }
     let origin = headers.get(header::ORIGIN).cloned();
     let token = if uri.path() == "/" { Ok(()) } else { front.access.check_token(headers) };
+    let path = uri.path().to_owned();
     let mut response = match token {
         Ok(()) => next.run(request).await,
         Err(refusal) => refused(refusal),
     };
+    tracing::debug!(path, status = response.status().as_u16(), "a request was answered");
     cors::allow(&mut response, origin);
     response
 }

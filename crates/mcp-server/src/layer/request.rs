@@ -61,9 +61,9 @@ impl Request {
 
     /// Says where the client stands in a trace, if it does.
     #[must_use]
-    pub fn trace(&self) -> Option<TraceContext> {
+    pub fn trace(&self) -> Option<Arc<TraceContext>> {
         let meta = &self.context.meta;
-        TraceContext::parse(meta.get_traceparent()?, meta.get_tracestate())
+        TraceContext::parse(meta.get_traceparent()?, meta.get_tracestate()).map(Arc::new)
     }
 
     /// Is cancelled when the client wants no answer any more.

@@ -74,4 +74,11 @@ mod tests {
         let tail = log.stderr_tail();
         assert_eq!((tail.len(), tail.ends_with("athe end")), (KEPT - 1, true));
     }
+
+    #[test]
+    fn a_line_whose_beginning_is_lost_is_lost() {
+        let log = ProcessLog::default();
+        log.append(format!("{}half a secret\nthe end\n", "a".repeat(KEPT)).as_bytes());
+        assert_eq!(log.stderr_tail(), "the end");
+    }
 }

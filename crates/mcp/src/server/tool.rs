@@ -27,7 +27,7 @@ impl McpTool {
         Self { server, tool: entry.listed.name.clone(), def, impact: entry.listed.impact }
     }
 
-    async fn run(&self, arguments: Value, trace: Option<TraceContext>) -> ToolOutput {
+    async fn run(&self, arguments: Value, trace: Option<Arc<TraceContext>>) -> ToolOutput {
         let arguments = match arguments {
             Value::Object(_) => arguments,
             Value::Null => json!({}),

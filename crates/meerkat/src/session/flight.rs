@@ -112,7 +112,6 @@ impl Flight {
         let slots = Arc::clone(&self.slots);
         let (emitter, store) = (Arc::clone(&self.emitter), Arc::clone(&self.store));
         let id = invocation.call.id.clone();
-        let ended = span.clone();
         let work = async move {
             let (id, name) = (invocation.call.id.clone(), invocation.call.name.clone());
             let Some(tool) = tool else {
@@ -120,27 +119,22 @@ impl Flight {
             };
             let _slot = slots.acquire().await;
             let told = hooks.map(|hooks| (hooks, invocation.session_id, invocation.call.clone()));
-            match tokio::time::timeout(timeout, tool.call(invocation)).await {
+            let output = match tokio::time::timeout(timeout, tool.call(invocation)).await {
                 Ok(mut output) => {
                     output.redact(emitter.redactor());
-                    (id, stored_output(&*store, allowed(told, output).await).await)
+                    stored_output(&*store, allowed(told, output).await).await
                 }
                 Err(_) => {
                     let timeout_ms = timeout.as_millis() as u64;
                     let message = format!("`{name}` took longer than {timeout_ms} ms and was stopped");
                     emitter.emit(AgentEvent::ToolExecutionTimedOut { id: id.clone(), name, timeout_ms });
-                    (id, ToolOutput::failure(ToolFailure::Timeout, &message))
+                    ToolOutput::failure(ToolFailure::Timeout, &message)
                 }
-            }
+            };
+            spans::done(&Span::current(), &output);
+            (id, output)
         };
-        let handle = self.tools.spawn(
-            async move {
-                let (id, output) = work.await;
-                spans::done(&ended, &output);
-                (id, output)
-            }
-            .instrument(span),
-        );
+        let handle = self.tools.spawn(work.instrument(span));
         self.calls.insert(handle.id(), (id, Instant::now()));
     }
 

@@ -1,6 +1,7 @@
 //! What can be asked of a run, how it is watched, and what comes of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use meerkat_contracts::{SkillKey, ToolHandler};
 use meerkat_core::run::{Report, RunInput};
@@ -105,7 +106,7 @@ pub struct RunControl {
     /// What the run is called; a name is made up if none is given.
     pub run_id: Option<RunId>,
     /// Where the caller stands in a trace; the run's span belongs there.
-    pub trace: Option<TraceContext>,
+    pub trace: Option<Arc<TraceContext>>,
 }
 
 /// How a run ended.

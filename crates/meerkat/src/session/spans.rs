@@ -3,6 +3,8 @@
 //!
 //! Without a listener they cost next to nothing. What was said is put into them only where a listener asks for it.
 
+use std::sync::Arc;
+
 use meerkat_core::run::{Input, Outcome};
 use meerkat_core::{
     AssistantBlock, Message, ModelInfo, ModelRequest, Provider, RunId, SessionId, StopReason, ToolCall,
@@ -30,12 +32,16 @@ fn new_id() -> u64 {
 }
 
 /// A run's span, and where it stands in a trace.
+///
+/// It is small, for it is part of every run that waits.
 #[derive(Clone)]
-pub(super) struct RunTrace {
-    pub(super) span: Span,
+pub(super) struct RunTrace(Arc<Traced>);
+
+struct Traced {
+    span: Span,
     session: SessionId,
     /// Where the run stands; where nobody records it, where its caller stands.
-    context: Option<TraceContext>,
+    context: Option<Arc<TraceContext>>,
     /// What the session had used before.
     used: Usage,
 }
@@ -46,7 +52,7 @@ impl RunTrace {
         run: RunId,
         model: &ModelInfo,
         used: Usage,
-        caller: Option<TraceContext>,
+        caller: Option<Arc<TraceContext>>,
     ) -> Self {
         let span = tracing::info_span!(
             "invoke_agent",
@@ -75,14 +81,19 @@ impl RunTrace {
             meerkat.session.cost_usd = Empty,
         );
         let is_traced = tracing::enabled!(target: "meerkat::traced", Level::INFO);
-        let context = if is_traced { Some(placed(&span, caller)) } else { caller };
-        Self { span, session, context, used }
+        let context = if is_traced { Some(Arc::new(placed(&span, caller.as_deref()))) } else { caller };
+        Self(Arc::new(Traced { span, session, context, used }))
+    }
+
+    /// Returns the run's span.
+    pub(super) fn span(&self) -> Span {
+        self.0.span.clone()
     }
 
     /// Begins the span of a tool's call; what the tool calls in turn belongs to the place that is returned.
-    pub(super) fn tool(&self, call: &ToolCall) -> (Span, Option<TraceContext>) {
+    pub(super) fn tool(&self, call: &ToolCall) -> (Span, Option<Arc<TraceContext>>) {
         let span = tracing::info_span!(
-            parent: &self.span,
+            parent: &self.0.span,
             "execute_tool",
             otel.name = format!("execute_tool {}", call.name),
             otel.kind = "internal",
@@ -94,20 +105,20 @@ impl RunTrace {
             gen_ai.tool.type = "function",
             gen_ai.tool.call.arguments = Empty,
             gen_ai.tool.call.result = Empty,
-            gen_ai.conversation.id = %self.session,
+            gen_ai.conversation.id = %self.0.session,
             error.type = Empty,
         );
         if wants_content() {
             span.record("gen_ai.tool.call.arguments", call.args.to_string());
         }
         let is_traced = tracing::enabled!(target: "meerkat::traced", Level::INFO);
-        let context = self.context.as_ref().map(|run| match is_traced {
+        let context = self.0.context.as_ref().map(|run| match is_traced {
             true => {
                 let own = run.child(new_id());
                 span.record("otel.span_id", own.span_id);
-                own
+                Arc::new(own)
             }
-            false => run.clone(),
+            false => Arc::clone(run),
         });
         (span, context)
     }
@@ -121,7 +132,7 @@ impl RunTrace {
             (None, Media::Shown) => "step",
         };
         let span = tracing::info_span!(
-            parent: &self.span,
+            parent: &self.0.span,
             "chat",
             otel.name = format!("chat {}", info.id),
             otel.kind = "client",
@@ -131,7 +142,7 @@ impl RunTrace {
             gen_ai.request.model = info.id,
             gen_ai.request.max_tokens = request.max_tokens,
             gen_ai.request.temperature = request.temperature.map(f64::from),
-            gen_ai.conversation.id = %self.session,
+            gen_ai.conversation.id = %self.0.session,
             gen_ai.response.finish_reasons = Empty,
             gen_ai.usage.input_tokens = Empty,
             gen_ai.usage.output_tokens = Empty,
@@ -161,10 +172,10 @@ impl RunTrace {
             }
             Err(_) => return self.failed("broken_off", "panic", "the run broke off"),
         };
-        let (now, before) = (report.usage, self.used);
+        let (now, before) = (report.usage, self.0.used);
         let less = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
         record_usage(
-            &self.span,
+            &self.0.span,
             Usage {
                 input_tokens: now.input_tokens.saturating_sub(before.input_tokens),
                 output_tokens: now.output_tokens.saturating_sub(before.output_tokens),
@@ -172,10 +183,10 @@ impl RunTrace {
                 cache_read_tokens: less(now.cache_read_tokens, before.cache_read_tokens),
             },
         );
-        self.span.record("meerkat.run.steps", report.steps);
-        self.span.record("meerkat.run.tool_calls", report.tool_calls);
+        self.0.span.record("meerkat.run.steps", report.steps);
+        self.0.span.record("meerkat.run.tool_calls", report.tool_calls);
         if let Some(cost) = report.cost {
-            self.span.record("meerkat.session.cost_usd", cost.micros() as f64 / 1e6);
+            self.0.span.record("meerkat.session.cost_usd", cost.micros() as f64 / 1e6);
         }
         match &report.outcome {
             Outcome::Completed(_) => self.ended("completed"),
@@ -186,20 +197,20 @@ impl RunTrace {
     }
 
     fn ended(&self, end: &str) {
-        self.span.record("meerkat.run.end", end);
-        self.span.in_scope(|| tracing::info!(end, "the run ended"));
+        self.0.span.record("meerkat.run.end", end);
+        self.0.span.in_scope(|| tracing::info!(end, "the run ended"));
     }
 
     fn failed(&self, end: &str, sort: impl AsRef<str>, message: &str) {
-        self.span.record("error.type", sort.as_ref());
-        self.span.record("otel.failure", message);
+        self.0.span.record("error.type", sort.as_ref());
+        self.0.span.record("otel.failure", message);
         self.ended(end);
     }
 }
 
 /// Gives a run's span its place in a trace: that of its caller, or a new one.
-fn placed(span: &Span, caller: Option<TraceContext>) -> TraceContext {
-    let parent = caller.as_ref().map_or(0, |caller| caller.span_id);
+fn placed(span: &Span, caller: Option<&TraceContext>) -> TraceContext {
+    let parent = caller.map_or(0, |caller| caller.span_id);
     let place = match caller {
         Some(caller) => caller.child(new_id()),
         None => TraceContext {

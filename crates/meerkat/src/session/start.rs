@@ -125,7 +125,7 @@ impl Shared {
     async fn supervise(self: Arc<Self>, driver: Driver, run: Run) -> Result<Driven, JoinError> {
         let (session, run_id) = (driver.session, driver.run_id);
         let trace = driver.trace.clone();
-        let driven = tokio::spawn(Box::pin(driver.drive(run).instrument(trace.span.clone()))).await;
+        let driven = tokio::spawn(Box::pin(driver.drive(run).instrument(trace.span()))).await;
         trace.end(&driven);
         if driven.is_err() {
             self.let_go(session, run_id).await;

@@ -46,6 +46,8 @@ mod registry;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]
+mod secrets;
+#[cfg(test)]
 #[cfg(feature = "mcp")]
 mod servers;
 #[cfg(test)]

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use meerkat::{
-    AgentEvent, BudgetLimits, BudgetType, Completion, Content, EventEnvelope, EventSink, McpServers, NewSessionOptions, Outcome, OutputSchema, Pending, Programs, RunControl, RunInput, RunResult, Runtime, SessionId, SessionRef, SkillKey, TerminalCause, ToolCall, ToolOverlay, TurnOptions,
+    AgentEvent, BudgetLimits, BudgetType, Completion, Content, EventEnvelope, EventSink, McpServers,
+    NewSessionOptions, Outcome, OutputSchema, Pending, Programs, RunControl, RunInput, RunResult, Runtime,
+    SessionId, SessionRef, SkillKey, TerminalCause, ToolCall, ToolOverlay, TurnOptions,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;

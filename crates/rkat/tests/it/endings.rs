@@ -59,7 +59,7 @@ fn an_interrupted_run_leaves_nothing() {
 
 #[test]
 fn a_terminated_run_leaves_nothing() {
-    ends_by("TERM", None);
+    ends_by("TERM", Some(130));
 }
 
 #[test]
