@@ -10,7 +10,7 @@ use meerkat_core::run::{
     Ask, CallChange, Commit, Effect, Failure, Input, Intent, Outcome, Report, Run, Stop, ToolTable,
 };
 use meerkat_core::{
-    AgentEvent, ApprovalPolicy, BudgetLimits, ErrorClass, ErrorReport, HookError, HookInvocation, HookPoint,
+    AgentEvent, ApprovalPolicy, ErrorClass, ErrorReport, HookError, HookInvocation, HookPoint,
     HookRequest, Invocation, Message, Model, ModelRequest, NoticeKind, RunId, SessionId, Settled,
     TerminalCause, Tool, ToolCall, ToolDef, ToolRoute, ToolSource,
 };
@@ -53,7 +53,6 @@ pub(super) struct Driver {
     pub(super) overlay: ToolOverlay,
     /// Which calls need an approval.
     pub(super) approvals: ApprovalPolicy,
-    pub(super) budget: BudgetLimits,
     pub(super) emitter: Arc<Emitter>,
     /// What the run remembers, if it does.
     pub(super) memory: Option<RunMemory>,

@@ -240,7 +240,6 @@ impl Shared {
             model,
             judge,
             overlay: turn.overlay,
-            budget,
             emitter,
             memory,
             hooks,
