@@ -81,14 +81,15 @@ impl Flight {
     /// Starts a model call.
     pub(super) fn ask(&mut self, call: ModelCall, span: Span) {
         let (emitter, store) = (Arc::clone(&self.emitter), Arc::clone(&self.store));
-        self.ask = Some(Box::pin(async move {
-            let mut input = call.make(&emitter, &*store).instrument(span.clone()).await;
+        let asked = async move {
+            let mut input = call.make(&emitter, &*store).await;
             if let Input::Failed(error) = &mut input {
                 emitter.redactor().redact_text(&mut error.message);
             }
-            spans::answered(&span, &input);
+            spans::answered(&Span::current(), &input);
             input
-        }));
+        };
+        self.ask = Some(Box::pin(asked.instrument(span)));
     }
 
     /// Starts a pause.

@@ -33,7 +33,8 @@ fn new_id() -> u64 {
 
 /// A run's span, and where it stands in a trace.
 ///
-/// It is small, for it is part of every run that waits.
+/// It is small, for it is part of every run that waits, and the spans in it name it as their parent: to enter it
+/// would cost every run more.
 #[derive(Clone)]
 pub(super) struct RunTrace(Arc<Traced>);
 
@@ -83,11 +84,6 @@ impl RunTrace {
         let is_traced = tracing::enabled!(target: "meerkat::traced", Level::INFO);
         let context = if is_traced { Some(Arc::new(placed(&span, caller.as_deref()))) } else { caller };
         Self(Arc::new(Traced { span, session, context, used }))
-    }
-
-    /// Returns the run's span.
-    pub(super) fn span(&self) -> Span {
-        self.0.span.clone()
     }
 
     /// Begins the span of a tool's call; what the tool calls in turn belongs to the place that is returned.

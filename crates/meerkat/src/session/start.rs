@@ -13,7 +13,6 @@ use meerkat_store::{Change, Guard, Transaction};
 use serde_json::Value;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::driver::{Driven, Driver};
@@ -125,7 +124,7 @@ impl Shared {
     async fn supervise(self: Arc<Self>, driver: Driver, run: Run) -> Result<Driven, JoinError> {
         let (session, run_id) = (driver.session, driver.run_id);
         let trace = driver.trace.clone();
-        let driven = tokio::spawn(Box::pin(driver.drive(run).instrument(trace.span()))).await;
+        let driven = tokio::spawn(Box::pin(driver.drive(run))).await;
         trace.end(&driven);
         if driven.is_err() {
             self.let_go(session, run_id).await;
