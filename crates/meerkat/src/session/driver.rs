@@ -10,9 +10,9 @@ use meerkat_core::run::{
     Ask, CallChange, Commit, Effect, Failure, Input, Intent, Outcome, Report, Run, Stop, ToolTable,
 };
 use meerkat_core::{
-    AgentEvent, ApprovalPolicy, ErrorClass, ErrorReport, HookError, HookInvocation, HookPoint,
-    HookRequest, Invocation, Message, Model, ModelRequest, NoticeKind, RunId, SessionId, Settled,
-    TerminalCause, Tool, ToolCall, ToolDef, ToolRoute, ToolSource,
+    AgentEvent, ApprovalPolicy, ErrorClass, ErrorReport, HookError, HookInvocation, HookPoint, HookRequest,
+    Invocation, Message, Model, ModelRequest, NoticeKind, RunId, SessionId, Settled, TerminalCause, Tool,
+    ToolCall, ToolDef, ToolRoute, ToolSource,
 };
 use meerkat_store::{Change, Guard, NewCall, Transaction};
 use tokio_util::sync::CancellationToken;
