@@ -66,6 +66,7 @@ const NAMES: [&str; 7] =
 /// What tools must not read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Secrets {
+    home: Option<PathBuf>,
     places: Vec<PathBuf>,
     names: SecretNames,
 }
@@ -91,13 +92,24 @@ impl Secrets {
         places.extend(real);
         places.sort();
         places.dedup();
-        Self { places, names: SecretNames::new(names) }
+        let home = home.and_then(|home| home.canonicalize().ok());
+        Self { home, places, names: SecretNames::new(names) }
     }
 
     /// The places of secrets that are there. What nobody could read anyway needs no rule.
-    pub(crate) fn places(&self) -> Vec<PathBuf> {
-        let readable = |place: &&PathBuf| std::fs::File::open(place).is_ok();
-        self.places.iter().filter(readable).cloned().collect()
+    pub(crate) fn places(&self, workspace: &Path) -> Vec<PathBuf> {
+        let own = self.own_folder(workspace);
+        let is_own = |place: &Path| own.as_ref().is_some_and(|own| place.starts_with(own));
+        let readable = |place: &&PathBuf| !is_own(place) && std::fs::File::open(place).is_ok();
+        self.places.iter().filter(readable).cloned().chain(own.clone()).collect()
+    }
+
+    /// The folder in which the user says what programs to start, where commands could write to it. It is made if it is
+    /// not there: else a command would make it, and the next run would start what it says.
+    fn own_folder(&self, workspace: &Path) -> Option<PathBuf> {
+        let own = self.home.as_ref().filter(|home| home.starts_with(workspace))?.join(".rkat");
+        let _ = std::fs::create_dir(&own);
+        own.is_dir().then_some(own)
     }
 
     /// The names of files in the workspace.

@@ -41,7 +41,7 @@ impl Sandbox {
         Some(Confinement {
             readable: vec![PathBuf::from("/")],
             writable: vec![places.workspace.clone(), places.temporary.clone()],
-            hidden: secrets.places(),
+            hidden: secrets.places(&places.workspace),
             secret: (places.workspace.clone(), secrets.names().clone()),
             hiding,
             reach,

@@ -196,3 +196,27 @@ fn without_landlock_or_seccomp_commands_are_refused_until_the_owner_says_otherwi
         );
     }
 }
+
+#[tokio::test]
+async fn a_command_in_the_users_own_folder_cannot_say_what_is_started_next() {
+    if !can_confine() {
+        return;
+    }
+    let plant = "mkdir -p ~/.rkat; echo x > ~/.rkat/config.toml; echo x > ~/.rkat/mcp.toml; echo done > note";
+    let planted = |world: &World| {
+        let there = |name: &str| world.path(name).exists();
+        ["home/.rkat/config.toml", "home/.rkat/mcp.toml", "home/note"].map(there)
+    };
+    let confined = World::at_home(ShellOptions::default());
+    confined.shell(plant).await;
+    assert_eq!(planted(&confined), [false, false, true]);
+    let control = World::at_home(free());
+    control.shell(plant).await;
+    assert_eq!(planted(&control), [true, true, true]);
+    let lesser = without_mounts(async || {
+        let world = World::at_home(ShellOptions::default());
+        world.shell(plant).await;
+        planted(&world)
+    });
+    assert_eq!(lesser[..2], [false, false]);
+}

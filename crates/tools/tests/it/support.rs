@@ -98,6 +98,15 @@ impl World {
 
     /// Tools as they are wanted.
     pub(crate) fn with(wanted: Wanted) -> Self {
+        Self::in_folder("work", wanted)
+    }
+
+    /// Tools that work in the user's own folder.
+    pub(crate) fn at_home(options: ShellOptions) -> Self {
+        Self::in_folder("home", Wanted { shell: Some(options), ..Wanted::default() })
+    }
+
+    fn in_folder(workspace: &str, wanted: Wanted) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let path = |name: &str| scratch.path().join(name);
         for folder in ["work", "home/.ssh", "home/other", "temp", "realms"] {
@@ -111,7 +120,7 @@ impl World {
         let home = path("home").display().to_string();
         let environment = environment.into_iter().chain([("HOME", home.as_str())]);
         let options = ToolboxOptions {
-            workspace: Some(path("work")),
+            workspace: Some(path(workspace)),
             home: Some(path("home")),
             temporary: Some(path("temp")),
             private: vec![path("realms")],
