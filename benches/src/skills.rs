@@ -19,7 +19,7 @@ const SCAN: Duration = Duration::from_secs(1);
 const SCAN_RATIO: f64 = 2.0;
 /// What finding and reading one skill may take.
 const LOOKUP: Duration = Duration::from_millis(1);
-/// Which share of a first look it may take to see that nothing has changed, as servers do it: they are told of changes.
+/// Which share of a first look it may take to see that nothing has changed.
 const UNCHANGED: f64 = 0.05;
 /// What a look without being told may take, as a ratio to asking the system for the state of every file.
 const LOOK_RATIO: f64 = 1.5;
@@ -113,13 +113,10 @@ impl Tree {
             }
             floor.time(|| files.iter().try_for_each(|file| fs::metadata(file).map(|_| ())))?;
         }
-        let share_of = looks.median().as_secs_f64() / scans.median().as_secs_f64().max(f64::EPSILON);
-        tell(
-            &format!("{} skills: another look where nobody watches, to the first", self.count),
-            &format!("{:.2} %", share_of * 100.0),
-        );
         let what = format!("{} skills: another look, to the state of the files", self.count);
-        let looked = compare(&what, (&looks, &floor), LOOK_RATIO, effort);
+        let beside = compare(&what, (&looks, &floor), LOOK_RATIO, effort);
+        let what = format!("{} skills: another look, to the first", self.count);
+        let looked = beside.and(share(&what, (&looks, &scans), effort));
         let catalogue = self.catalogue();
         let _watch = catalogue.watch(WatchOptions::default())?;
         let start = Instant::now();
