@@ -65,7 +65,7 @@ pub(crate) fn tools(project: Option<PathBuf>, realms: PathBuf) -> ToolboxOptions
         private: vec![realms],
         environment: around.environment,
         supervisor: around.program,
-        zone: meerkat::TimeZone::system(),
+        zone: meerkat::TimeZone::system,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::builtin::{Builtin, json};
 
 pub(crate) struct Datetime {
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) zone: TimeZone,
+    pub(crate) zone: fn() -> TimeZone,
 }
 
 /// No arguments.
@@ -39,12 +39,13 @@ impl Builtin for Datetime {
     type Arguments = Arguments;
 
     async fn run(&self, _: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
-        let now = self.clock.now().to_zoned(self.zone.clone());
+        let zone = (self.zone)();
+        let now = self.clock.now().to_zoned(zone.clone());
         json(&Moment {
             iso8601: now.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
             date: now.date().to_string(),
             time: now.strftime("%H:%M:%S").to_string(),
-            timezone: self.zone.iana_name().map_or_else(|| now.strftime("%:z").to_string(), str::to_owned),
+            timezone: zone.iana_name().map_or_else(|| now.strftime("%:z").to_string(), str::to_owned),
             unix_timestamp: now.timestamp().as_second(),
             year: now.year(),
             month: now.month(),

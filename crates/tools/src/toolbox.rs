@@ -33,8 +33,8 @@ pub struct ToolboxOptions {
     /// The program itself, which must call [`supervise`](meerkat_process::supervise) first thing. Without it there is
     /// no shell.
     pub supervisor: Option<PathBuf>,
-    /// The time zone of `datetime`.
-    pub zone: TimeZone,
+    /// Finds the time zone of `datetime`, when that is asked for: looking through all there are takes a while.
+    pub zone: fn() -> TimeZone,
 }
 
 impl Default for ToolboxOptions {
@@ -46,7 +46,7 @@ impl Default for ToolboxOptions {
             private: Vec::new(),
             environment: BTreeMap::new(),
             supervisor: None,
-            zone: TimeZone::UTC,
+            zone: || TimeZone::UTC,
         }
     }
 }
@@ -94,7 +94,7 @@ impl Toolbox {
     pub fn new(options: &ToolboxOptions, shelf: Arc<dyn Shelf>, clock: Arc<dyn Clock>) -> Self {
         let book = Arc::new(TaskBook::new(Arc::clone(&shelf), Arc::clone(&clock)));
         let common = vec![
-            tool(Datetime { clock: Arc::clone(&clock), zone: options.zone.clone() }),
+            tool(Datetime { clock: Arc::clone(&clock), zone: options.zone }),
             tool(TaskCreate(Arc::clone(&book))),
             tool(TaskGet(Arc::clone(&book))),
             tool(TaskList(Arc::clone(&book))),

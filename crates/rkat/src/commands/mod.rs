@@ -103,7 +103,7 @@ pub(crate) fn tools(args: &ScopeArgs) -> Result<ToolboxOptions, CliError> {
         private: vec![scope.state_root(&env::surroundings())?],
         environment: env::all(),
         supervisor: env::program(),
-        zone: env::time_zone(),
+        zone: env::time_zone,
     })
 }
 
