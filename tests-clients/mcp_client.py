@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mcp import Client, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
-from support import Place
+from support import Place, Served
 
 REQUEST_TIMEOUT_SECONDS = 30
 
@@ -31,8 +32,17 @@ async def connect(
 @asynccontextmanager
 async def connect_http(place: Place, mode: str = "legacy", **options: Any) -> AsyncIterator[Client]:
     """A client on a server over HTTP, both of which end with the block."""
-    with place.http() as url:
-        async with Client(url, mode=mode, read_timeout_seconds=REQUEST_TIMEOUT_SECONDS, **options) as client:
+    with place.http() as served:
+        limits = {"mode": mode, "read_timeout_seconds": REQUEST_TIMEOUT_SECONDS}
+        async with over_http(served, **limits, **options) as client:
+            yield client
+
+
+@asynccontextmanager
+async def over_http(served: Served, **options: Any) -> AsyncIterator[Client]:
+    """A client on a server that runs, which sends its token."""
+    async with create_mcp_http_client(headers=served.headers) as http:
+        async with Client(streamable_http_client(served.url, http_client=http), **options) as client:
             yield client
 
 

@@ -22,6 +22,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,14 @@ class Failure(Exception):
     """An expectation that was not met; the message says which."""
 
 
+@dataclass(frozen=True)
+class Served:
+    """A server over HTTP: its URL, and the headers that its clients send."""
+
+    url: str
+    headers: dict[str, str]
+
+
 class Place:
     """Folders of one test: the server's state, its home and its working folder. Nothing else is shared."""
 
@@ -87,12 +96,14 @@ class Place:
         return [os.environ["RKAT_MCP"], "--state-root", str(self.state), "--realm", "test"]
 
     @contextmanager
-    def http(self) -> Iterator[str]:
-        """A server on this place over HTTP, as its URL; it ends with the block, and cleanly."""
+    def http(self, *options: str) -> Iterator[Served]:
+        """A server on this place over HTTP, with these options; it ends with the block, and cleanly."""
         environment = {"HOME": str(self.home), "PATH": os.environ["PATH"]}
-        command = [*self.server(), "--http", "127.0.0.1:0"]
+        command = [*self.server(), "--http", "127.0.0.1:0", *options]
+        token = self.state / "test" / "token"
         with listening(command, self.log, cwd=self.work, env=environment) as url:
-            yield url
+            headers = {"Authorization": f"Bearer {token.read_text().strip()}"} if token.exists() else {}
+            yield Served(url, headers)
 
 
 @contextmanager

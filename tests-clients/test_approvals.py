@@ -133,10 +133,10 @@ def _(place: Place) -> None:
     expect(terminal.end(), (0, "all done\n"), "exit code and output")
 
 
-@test("a person may approve all further calls of a tool")
+@test("a person may approve all further calls that the question names")
 def _(place: Place) -> None:
     terminal = Terminal(place, RUN)
-    terminal.until("run it?")
+    terminal.until("[a]lways for `datetime` with exactly these arguments")
     terminal.type("a")
     terminal.until("3 steps · 2 tool calls")
     expect(terminal.end(), (0, "all done\n"), "exit code and output")

@@ -119,7 +119,13 @@ class Coop:
     def rkat(self, *arguments: str, check: int | None = None) -> str:
         command = [os.environ["RKAT"], *arguments, "--state-root", str(self.place.state), "--realm", "test"]
         done = subprocess.run(
-            command, cwd=self.place.work, env=self.variables, capture_output=True, text=True, timeout=60
+            command,
+            cwd=self.place.work,
+            env=self.variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         what = " ".join(arguments[:3])
         self.heard += [(f"stdout of `{what}`", done.stdout), (f"stderr of `{what}`", done.stderr)]

@@ -22,6 +22,7 @@ from support import (
     UNKNOWN_SESSION,
     Failure,
     Place,
+    Served,
     answer_call,
     expect,
     expect_answer,
@@ -51,21 +52,22 @@ OK = 0
 TOOL_ERROR = 5
 
 
-def command_of(place: Place, *arguments: str, url: str | None = None) -> tuple[list[str], dict[str, str]]:
-    """The Inspector with these arguments, on a new server or on the one at `url`, and its environment."""
+def command_of(place: Place, *arguments: str, served: Served | None = None) -> tuple[list[str], dict[str, str]]:
+    """The Inspector with these arguments, on a new server or on one that runs, and its environment."""
     command = [str(NODE), str(INSPECTOR), "--cli", "--cwd", str(place.work), *arguments]
     command += ["--format", "json", "--connect-timeout", "30000"]
-    if url:
-        command += [url, "--transport", "http"]
+    if served:
+        command += [served.url, "--transport", "http"]
+        command += [part for name, value in served.headers.items() for part in ("--header", f"{name}: {value}")]
     else:
         server, *server_arguments = place.server()
         command += [server, "--", *server_arguments]
     return command, {"HOME": str(place.home), "PATH": f"{NODE.parent}:{os.environ['PATH']}"}
 
 
-def inspect(place: Place, *arguments: str, exit_code: int = OK, url: str | None = None) -> dict[str, Any]:
+def inspect(place: Place, *arguments: str, exit_code: int = OK, served: Served | None = None) -> dict[str, Any]:
     """Makes one request through the Inspector; gives back the JSON it prints."""
-    command, environment = command_of(place, *arguments, url=url)
+    command, environment = command_of(place, *arguments, served=served)
     done = subprocess.run(
         command, env=environment, cwd=place.work, capture_output=True, text=True, timeout=PROCESS_TIMEOUT_SECONDS
     )
@@ -90,15 +92,15 @@ def call(place: Place, tool: str, exit_code: int = OK, **arguments: Any) -> dict
     return inspect(place, *tool_call(tool, arguments), exit_code=exit_code)
 
 
-def call_at(place: Place, url: str, era: str, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Calls a tool of the server at `url`; gives back what the tool says."""
-    result = inspect(place, *tool_call(tool, arguments), "--protocol-era", era, url=url)
+def call_at(place: Place, served: Served, era: str, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Calls a tool of a server that runs; gives back what the tool says."""
+    result = inspect(place, *tool_call(tool, arguments), "--protocol-era", era, served=served)
     return payload(result, tool)
 
 
-def ended_while_it_waits(place: Place, *arguments: str, url: str | None = None, running: Any) -> None:
+def ended_while_it_waits(place: Place, *arguments: str, served: Served | None = None, running: Any) -> None:
     """Starts a run that waits, and ends the Inspector when `running` says that it does."""
-    command, environment = command_of(place, *tool_call("meerkat_run", {"prompt": LONG_WAIT}), *arguments, url=url)
+    command, environment = command_of(place, *tool_call("meerkat_run", {"prompt": LONG_WAIT}), *arguments, served=served)
     with place.log.open("a") as log:
         options = {"cwd": place.work, "stdout": log, "stderr": log, "start_new_session": True}
         process = subprocess.Popen(command, env=environment, **options)
@@ -166,12 +168,12 @@ def _(place: Place) -> None:
 
 @test("over HTTP the session tools are listed and a run answers, in both eras")
 def _(place: Place) -> None:
-    with place.http() as url:
+    with place.http() as served:
         for era in ERAS:
-            listed = inspect(place, "--method", "tools/list", "--strict", "--protocol-era", era, url=url)
+            listed = inspect(place, "--method", "tools/list", "--strict", "--protocol-era", era, served=served)
             expect_tools(listed["tools"])
             arguments = ["--method", "tools/call", "--tool-name", "meerkat_run", "--protocol-era", era]
-            run = inspect(place, *arguments, "--tool-args-json", json.dumps({"prompt": "say hello"}), url=url)
+            run = inspect(place, *arguments, "--tool-args-json", json.dumps({"prompt": "say hello"}), served=served)
             expect_hello(payload(run, "run"))
 
 
@@ -179,46 +181,46 @@ for era in ERAS:
 
     @test(f"over HTTP a callback tool is carried out and the session outlives the server ({era})")
     def _(place: Place, era: str = era) -> None:
-        with place.http() as url:
-            run = call_at(place, url, era, "meerkat_run", prompt=CALL_READ_FILE, tools=[READ_FILE])
+        with place.http() as served:
+            run = call_at(place, served, era, "meerkat_run", prompt=CALL_READ_FILE, tools=[READ_FILE])
             session_id, tool_use_id = expect_pending(run)
-        with place.http() as url:
-            resumed = call_at(place, url, era, "meerkat_resume", **answer_call(session_id, tool_use_id))
+        with place.http() as served:
+            resumed = call_at(place, served, era, "meerkat_resume", **answer_call(session_id, tool_use_id))
             expect(expect_answer(resumed, "got it", "resume"), session_id, "resume: session_id")
 
     @test(f"over HTTP the events of a session are followed and replayed ({era})")
     def _(place: Place, era: str = era) -> None:
-        with place.http() as url:
+        with place.http() as served:
 
             def read(stream_id: str) -> list[dict[str, Any]]:
-                found = call_at(place, url, era, "meerkat_event_stream_read", stream_id=stream_id, limit=100)
+                found = call_at(place, served, era, "meerkat_event_stream_read", stream_id=stream_id, limit=100)
                 return field(found, "events", "read")
 
-            session_id = expect_answer(call_at(place, url, era, "meerkat_run", prompt="say one"), "one", "run")
-            live = call_at(place, url, era, "meerkat_event_stream_open", session_id=session_id)
-            call_at(place, url, era, "meerkat_resume", session_id=session_id, prompt="say two")
+            session_id = expect_answer(call_at(place, served, era, "meerkat_run", prompt="say one"), "one", "run")
+            live = call_at(place, served, era, "meerkat_event_stream_open", session_id=session_id)
+            call_at(place, served, era, "meerkat_resume", session_id=session_id, prompt="say two")
             seen = read(live["stream_id"])
             kinds = [event["payload"]["type"] for event in seen]
             expect((kinds[0], kinds[-1]), ("run_started", "run_completed"), "first and last event")
             arguments = {"session_id": session_id, "after": seen[0]["seq"]}
-            again = call_at(place, url, era, "meerkat_event_stream_open", **arguments)
+            again = call_at(place, served, era, "meerkat_event_stream_open", **arguments)
             expect(read(again["stream_id"]), seen[1:], "what is replayed after the first event")
 
     @test(f"over HTTP a run outlives the Inspector until it is interrupted, and its session goes on ({era})")
     def _(place: Place, era: str = era) -> None:
         # In the legacy era a client that is gone cancels nothing; in the modern one the Inspector asks for a task.
-        with place.http() as url:
+        with place.http() as served:
 
             def active() -> list[str]:
-                sessions = call_at(place, url, era, "meerkat_sessions")["sessions"]
+                sessions = call_at(place, served, era, "meerkat_sessions")["sessions"]
                 return [entry["session_id"] for entry in sessions if entry["is_active"]]
 
-            ended_while_it_waits(place, "--protocol-era", era, url=url, running=active)
+            ended_while_it_waits(place, "--protocol-era", era, served=served, running=active)
             [session_id] = active()
-            interrupted = call_at(place, url, era, "meerkat_interrupt", session_id=session_id)
+            interrupted = call_at(place, served, era, "meerkat_interrupt", session_id=session_id)
             expect(interrupted, {"session_id": session_id, "interrupted": True}, "interrupt")
             until(lambda: not active())
-            resumed = call_at(place, url, era, "meerkat_resume", session_id=session_id, prompt="say back")
+            resumed = call_at(place, served, era, "meerkat_resume", session_id=session_id, prompt="say back")
             expect(expect_answer(resumed, "back", "resume"), session_id, "resume: session_id")
 
 

@@ -247,6 +247,7 @@ def rkat(place: Place, *arguments: str) -> str:
     environment = {"HOME": str(place.home), "XDG_DATA_HOME": str(place.state), "PATH": path}
     done = subprocess.run(
         [str(Path(os.environ["RKAT"]).resolve()), *arguments],
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=CLIENT_TIMEOUT_SECONDS,

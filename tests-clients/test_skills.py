@@ -21,9 +21,10 @@ from mcp import Client, StdioServerParameters, stdio_client
 from skills_ref import validate
 
 from children import MODULES, NODE
+from mcp_client import over_http
 from skill_survey import write_survey
 from skill_tree import write_tree
-from support import Failure, Place, expect, main, test
+from support import Failure, Place, Served, expect, main, test
 
 SCRIPT = Path(__file__).resolve().parent / "typescript_skills.mjs"
 PROCESS_TIMEOUT_SECONDS = 60
@@ -57,8 +58,8 @@ def reach(place: Place, server: str) -> Iterator[dict[str, Any]]:
     """How to reach a server."""
     if server.endswith("HTTP"):
         extended = Extended(place)
-        with extended.http() as url:
-            yield {"url": url}
+        with extended.http() as served:
+            yield {"url": served.url, "headers": served.headers}
     else:
         program, *arguments = command(place, server)
         environment = {"HOME": str(place.home), "PATH": os.environ["PATH"]}
@@ -92,7 +93,7 @@ def expect_seen(seen: dict[str, Any], text: str | None, description: str | None,
 
 def expect_all(found: dict[str, Any]) -> None:
     expect_seen(found["before"], None, None, "before")
-    expect_seen(found["added"], FIRST, "Ship &lt;it&gt; &amp; see.", "added")
+    expect_seen(found["added"], FIRST, "Ship &lt;it> &amp; see.", "added")
     expect_seen(found["edited"], SECOND, "Ship it again.", "edited")
     expect_seen(found["deleted"], None, None, "deleted")
     missing = found["missing"]["content"][0]["text"]
@@ -158,7 +159,7 @@ async def connect(place: Place, server: str, told: Told) -> AsyncIterator[Client
     }
     with reach(place, server) as way:
         if "url" in way:
-            async with Client(way["url"], **options) as client:
+            async with over_http(Served(way["url"], way["headers"]), **options) as client:
                 yield client
             return
         parameters = StdioServerParameters(
@@ -248,7 +249,9 @@ for server in SERVERS:
 def rkat(place: Place, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {"HOME": str(place.home), "PATH": os.environ["PATH"]}
     program = [os.environ["RKAT"], "--state-root", str(place.state), *arguments]
-    return subprocess.run(program, env=environment, cwd=place.work, capture_output=True, text=True)
+    return subprocess.run(
+        program, env=environment, cwd=place.work, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
 
 
 def is_valid(folder: Path) -> bool:

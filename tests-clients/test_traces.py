@@ -28,7 +28,13 @@ def rkat(place: Place, prompt: str, *arguments: str, **more: str) -> subprocess.
     """A run of the offline model."""
     command = [os.environ["RKAT"], "run", "--state-root", str(place.state), "--realm", "test", *arguments, prompt]
     return subprocess.run(
-        command, cwd=place.work, env=environment(place, **more), capture_output=True, text=True, timeout=40
+        command,
+        cwd=place.work,
+        env=environment(place, **more),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=40,
     )
 
 
@@ -186,7 +192,9 @@ def ended(place: Place) -> None:
     for ending in (signal.SIGTERM, signal.SIGINT):
         with collector() as seen:
             more = environment(place, OTEL_EXPORTER_OTLP_ENDPOINT=seen.url, RKAT_LOG="debug")
-            run = subprocess.Popen(command, cwd=place.work, env=more, stderr=subprocess.PIPE, text=True)
+            run = subprocess.Popen(
+                command, cwd=place.work, env=more, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            )
             # The log says when the model is being asked.
             assert run.stderr
             next(line for line in run.stderr if "the model is asked" in line)

@@ -50,8 +50,8 @@ TRANSPORTS = ["stdio", "HTTP"]
 def server(place: Place, transport: str) -> Iterator[dict[str, Any]]:
     """How to reach a server on this place."""
     if transport == "HTTP":
-        with place.http() as url:
-            yield {"url": url}
+        with place.http() as served:
+            yield {"url": served.url, "headers": served.headers}
     else:
         command, *arguments = place.server()
         environment = {"HOME": str(place.home), "PATH": os.environ["PATH"]}

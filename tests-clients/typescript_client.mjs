@@ -4,7 +4,7 @@
 //   modules   the folder with the SDKs
 //   sdk       "client" (2.x) or "sdk" (1.x)
 //   version   a protocol version to insist on, "auto" to probe for the newest, or nothing
-//   url       of a server over HTTP; else
+//   url       of a server over HTTP, and the headers to send; else
 //   command, args, env, cwd   of a server over stdio
 //   talk      one of the functions below
 
@@ -36,7 +36,7 @@ async function connect() {
   const client = new Client({ name: "typescript", version: "0" }, options);
   const { command, args, env, cwd } = settings;
   const transport = settings.url
-    ? new StreamableHTTPClientTransport(new URL(settings.url))
+    ? new StreamableHTTPClientTransport(new URL(settings.url), { requestInit: { headers: settings.headers } })
     : new StdioClientTransport({ command, args, env, cwd, stderr: "inherit" });
   await client.connect(transport);
   return client;

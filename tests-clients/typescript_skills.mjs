@@ -3,7 +3,7 @@
 // Usage: node typescript_skills.mjs SETTINGS, where SETTINGS is JSON:
 //   modules   the folder with the SDKs
 //   sdk       "client" (2.x) or "sdk" (1.x)
-//   url       of a server over HTTP; else
+//   url       of a server over HTTP, and the headers to send; else
 //   command, args, env, cwd   of a server over stdio
 //   file      a SKILL.md to write and delete meanwhile, and its texts `first` and `second`
 //   name      the name of that skill
@@ -77,7 +77,7 @@ listen(client);
 const { command, args, env, cwd } = settings;
 await client.connect(
   settings.url
-    ? new library.StreamableHTTPClientTransport(new URL(settings.url))
+    ? new library.StreamableHTTPClientTransport(new URL(settings.url), { requestInit: { headers: settings.headers } })
     : new library.StdioClientTransport({ command, args, env, cwd, stderr: "inherit" }),
 );
 const before = await look(client);

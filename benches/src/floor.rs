@@ -20,6 +20,7 @@ pub(crate) fn realm(folder: &Path) -> Result<Realm, Failure> {
         state_root: folder.to_owned(),
         realm: "bench".parse()?,
         origin: meerkat::Origin::Explicit,
+        workspace: None,
         backend_hint: None,
         instance: None,
         surface: "bench".to_owned(),

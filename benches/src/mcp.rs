@@ -180,7 +180,8 @@ struct Http {
 
 impl Http {
     fn start(command: &mut Command) -> Result<Self, Failure> {
-        let mut child = command.args(["--http", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn()?;
+        let mut child =
+            command.args(["--http", "127.0.0.1:0", "--no-token"]).stderr(Stdio::piped()).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stderr.take().ok_or("no stderr")?).read_line(&mut line)?;
         let address = line.split("http://").nth(1).and_then(|rest| rest.trim().strip_suffix("/mcp"));

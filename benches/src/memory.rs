@@ -50,6 +50,7 @@ async fn search(effort: Effort) -> Result<(), Failure> {
         state_root: place.path().to_owned(),
         realm: "memory".parse()?,
         origin: Origin::Explicit,
+        workspace: None,
         backend_hint: None,
         instance: None,
         surface: "bench".to_owned(),

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use meerkat::{Runtime, RuntimeOptions, SystemClock, ToolboxOptions};
-use meerkat_core::{BlobId, BoxFuture, Invocation, RunId, SessionId, Tool, ToolCall};
+use meerkat_core::{BlobId, BoxFuture, Invocation, Redactor, RunId, SessionId, Tool, ToolCall};
 use meerkat_tools::{Sandbox, Shelf, ShelfError, ShellOptions, StoredBlob, Toolbox, Wanted};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -82,7 +82,7 @@ async fn timed(tool: &OneTool) -> Result<Duration, Failure> {
 }
 
 fn toolbox(options: &ToolboxOptions) -> Toolbox {
-    Toolbox::new(options, Arc::new(Nothing), Arc::new(SystemClock))
+    Toolbox::new(options, Arc::new(Nothing), Arc::new(SystemClock), Redactor::default())
 }
 
 fn pick(toolbox: &Toolbox, wanted: Wanted, name: &str) -> Result<Arc<dyn Tool>, Failure> {
@@ -123,6 +123,16 @@ impl Shelf for Nothing {
 
     fn tasks(&self, _: SessionId) -> BoxFuture<'_, Result<Vec<Vec<u8>>, ShelfError>> {
         Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn add_task(
+        &self,
+        _: SessionId,
+        _: String,
+        _: Vec<u8>,
+        _: usize,
+    ) -> BoxFuture<'_, Result<bool, ShelfError>> {
+        Box::pin(async { Ok(true) })
     }
 
     fn put_task(&self, _: SessionId, _: String, _: Vec<u8>) -> BoxFuture<'_, Result<(), ShelfError>> {

@@ -27,7 +27,7 @@ pub(super) async fn run(effort: Effort) -> Result<(), Failure> {
         ..McpServersOptions::default()
     });
     servers.start();
-    servers.shared().wait(Duration::from_secs(30)).await;
+    servers.shared().wait_until_ready(Duration::from_secs(30)).await;
     let views = servers.shared().views();
     if views.iter().any(|view| view.state != ServerState::Ready) {
         return Err(format!("the server is not ready: {views:?}").into());

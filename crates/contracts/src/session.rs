@@ -79,8 +79,13 @@ pub struct ToolHandler {
     pub description: String,
     /// The JSON Schema of its input.
     pub input_schema: Map<String, Value>,
-    /// Who runs it: `callback` (the default) means you do, and give the result to `meerkat_resume`.
+    /// Who runs it: `callback`, the default and the only one, means you do, and give the result to `meerkat_resume`.
     pub handler: Option<String>,
+}
+
+impl ToolHandler {
+    /// The only handler.
+    pub const CALLBACK: &'static str = "callback";
 }
 
 /// Settings of the built-in tools.
@@ -137,7 +142,7 @@ pub struct ResumeRequest {
     pub structured_output_retries: Option<u32>,
     /// Further sections for the system prompt, for the rest of the session.
     pub additional_instructions: Option<Vec<String>>,
-    /// Parameters for the provider, for the rest of the session.
+    /// Parameters for the provider, merged into those of the session; `null` removes one.
     pub provider_params: Option<Map<String, Value>>,
     /// Which calls wait for an approval from now on; as before if left out, and only where it is stricter than the config.
     pub approval_policy: Option<ApprovalPolicy>,
@@ -473,6 +478,9 @@ pub struct SessionEntry {
     pub total_tokens: u64,
     /// Whether a run is in flight.
     pub is_active: bool,
+    /// Whether calls wait for results or an approval.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_waiting: bool,
     /// What it can be found by.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,

@@ -19,10 +19,12 @@ mod image;
 mod message;
 mod model;
 mod money;
+mod printable;
 mod redact;
 mod retry;
 pub mod run;
 mod schema;
+mod secret_args;
 mod tool;
 mod trace;
 mod transcript;
@@ -54,9 +56,11 @@ pub use model::{
     ModelRequest, Provider,
 };
 pub use money::{Price, Usd};
-pub use redact::{Redactor, percent_decoded, speaks_of_secret};
+pub use printable::{escape_line, escape_text};
+pub use redact::{Cut, Redactor, percent_decoded, speaks_of_secret};
 pub use retry::{Retry, RetryDecision, RetryFailure, RetryKind, RetryPlan, RetryPolicy};
 pub use schema::{OutputSchema, SchemaCompat, SchemaError};
+pub use secret_args::{SecretArg, secret_args};
 pub use tool::{
     FinishedJob, Invocation, Settled, Tool, ToolCall, ToolDef, ToolFailure, ToolOutput, ToolResult,
     ToolRoute, ToolSource,

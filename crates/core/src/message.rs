@@ -89,7 +89,7 @@ pub enum StopReason {
     StopSequence,
     /// The provider's filter cut it off.
     ContentFilter,
-    /// The call was cancelled.
+    /// The run was interrupted; the answer has the text streamed until then, or none.
     Cancelled,
 }
 
@@ -184,6 +184,12 @@ impl Message {
             _ => None,
         };
         blocks.iter().filter_map(call).collect()
+    }
+
+    /// Returns true if this is an answer that an interrupt cut short.
+    #[must_use]
+    pub const fn is_interrupted(&self) -> bool {
+        matches!(self, Self::Assistant { stop_reason: StopReason::Cancelled, .. })
     }
 
     /// Returns the text of an assistant message; `None` for any other, or when it has none.

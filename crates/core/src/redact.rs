@@ -6,10 +6,28 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 
+use crate::secret_args::secret_args;
+
 /// Shorter values are found in too many innocent places to be taken out of texts.
 const SHORTEST: usize = 8;
 /// How many secrets are known at most; whoever has more than that made them up.
 const MOST: usize = 4096;
+
+/// The shortest line of a secret that is a secret by itself.
+const SHORTEST_LINE: usize = 16;
+/// The shortest part of a secret that is masked where a text was cut.
+const SHORTEST_PART: usize = 4;
+
+/// Which ends of a text are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// None: the text is complete.
+    None,
+    /// Its start.
+    Start,
+    /// Its end.
+    End,
+}
 
 /// Knows the secrets of a process. All clones know the same.
 #[derive(Clone, Default)]
@@ -26,6 +44,10 @@ impl Redactor {
             return;
         }
         self.keep(secret.to_owned());
+        // Of a key in a file, a tool may show some lines.
+        let lines = secret.lines().map(str::trim).filter(|_| secret.contains('\n'));
+        let is_own = |line: &&str| line.len() >= SHORTEST_LINE && !line.starts_with("-----");
+        lines.filter(is_own).for_each(|line| self.keep(line.to_owned()));
         // A secret with quotes or line ends looks different inside JSON.
         let quoted = Value::from(secret).to_string();
         let quoted = quoted[1..quoted.len() - 1].to_owned();
@@ -63,16 +85,15 @@ impl Redactor {
         }
     }
 
-    /// Learns the secrets among the arguments of a program: what follows an option that speaks of one, and
-    /// addresses.
-    pub fn learn_args(&self, args: &[String]) {
-        let mut option: Option<&str> = None;
-        for arg in args {
-            let before = option.take();
-            match arg.split_once('=') {
-                Some((name, value)) => self.learn_named(name, value),
-                None if arg.starts_with('-') => option = Some(arg),
-                None => self.learn_named(before.unwrap_or_default(), arg),
+    /// Learns the secrets among the arguments of a command: values of options, variables, and headers that hold one,
+    /// and those of addresses.
+    pub fn learn_args(&self, command: &str, args: &[String]) {
+        let words = args.iter().flat_map(|arg| arg.split_whitespace());
+        words.filter(|word| word.contains("://")).for_each(|word| self.learn_url(word));
+        for secret in secret_args(command, args) {
+            let value = &args[secret.index][secret.range];
+            if !is_plain(value) && !value.contains("://") {
+                self.learn(value);
             }
         }
     }
@@ -120,6 +141,32 @@ impl Redactor {
         })
     }
 
+    /// Takes the secrets out of a text that was cut, and the part of a secret that is left at the cut.
+    #[must_use]
+    pub fn redact_cut<'a>(&self, text: &'a str, cut: Cut) -> Cow<'a, str> {
+        let text = self.redact(text);
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let part = known.iter().filter_map(|secret| part_at(&text, secret, cut)).max();
+        match part {
+            None => text,
+            Some(length) if cut == Cut::Start => Cow::Owned(format!("{}{}", Self::MASK, &text[length..])),
+            Some(length) => Cow::Owned(format!("{}{}", &text[..text.len() - length], Self::MASK)),
+        }
+    }
+
+    /// Takes the secrets out of bytes, as far as these are text.
+    #[must_use]
+    pub fn redact_bytes(&self, data: &[u8], cut: Cut) -> Vec<u8> {
+        let mut clean = Vec::with_capacity(data.len());
+        let mut cut = Some(cut).filter(|cut| *cut == Cut::Start);
+        for chunk in data.utf8_chunks() {
+            let text = self.redact_cut(chunk.valid(), cut.take().unwrap_or(Cut::None));
+            clean.extend_from_slice(text.as_bytes());
+            clean.extend_from_slice(chunk.invalid());
+        }
+        clean
+    }
+
     /// Takes the secrets out of every text of a value.
     pub fn redact_value(&self, value: &mut Value) {
         match value {
@@ -145,11 +192,24 @@ impl fmt::Debug for Redactor {
     }
 }
 
+/// Returns how much of a secret is left where a text was cut.
+fn part_at(text: &str, secret: &str, cut: Cut) -> Option<usize> {
+    let boundaries = secret.char_indices().map(|(at, _)| at).filter(|at| *at > 0);
+    let length = match cut {
+        Cut::None => None,
+        Cut::Start => boundaries.map(|at| &secret[at..]).find(|part| text.starts_with(part)).map(str::len),
+        Cut::End => boundaries.map(|at| &secret[..at]).rfind(|part| text.ends_with(part)).map(str::len),
+    };
+    length.filter(|length| *length >= SHORTEST_PART)
+}
+
 /// Says whether a name speaks of a secret: that of a variable, a header, an option, a key.
 #[must_use]
 pub fn speaks_of_secret(name: &str) -> bool {
     const ANYWHERE: [&str; 6] = ["apikey", "credential", "passw", "privatekey", "secret", "token"];
     const FIRST: [&str; 6] = ["auth", "bearer", "cookie", "key", "pass", "pwd"];
+    const LAST: [&str; 3] = ["key", "pass", "pwd"];
+    const INNOCENT: [&str; 4] = ["bypass", "compass", "hotkey", "monkey"];
     let name = name.to_ascii_lowercase();
     let mut parts = name.split(|c: char| !c.is_ascii_alphanumeric());
     parts.any(|part| match part.strip_prefix("author") {
@@ -158,6 +218,7 @@ pub fn speaks_of_secret(name: &str) -> bool {
             part == "pat"
                 || ANYWHERE.iter().any(|word| part.contains(word))
                 || FIRST.iter().any(|word| part.starts_with(word))
+                || LAST.iter().any(|word| part.ends_with(word)) && !INNOCENT.contains(&part)
         }
     })
 }
@@ -203,7 +264,7 @@ pub fn percent_decoded(text: &str) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Redactor, speaks_of_secret};
+    use super::{Cut, Redactor, speaks_of_secret};
 
     fn knowing(secrets: &[&str]) -> Redactor {
         let redactor = Redactor::default();
@@ -233,10 +294,17 @@ mod tests {
             "DB_PASSWORD",
             "Authorization",
             "GH_PAT",
+            "PGPASSWORD",
+            "MYSQL_PWD",
+            "SSHPASS",
+            "REDISCLI_AUTH",
+            "BORG_PASSPHRASE",
+            "dbPass",
+            "SIGNINGKEY",
         ];
-        let plain = ["GIT_AUTHOR_NAME", "PATH", "HOME", "LANG", "--keep", "X-Tenant", "pattern"];
-        assert_eq!(secret.map(speaks_of_secret), [true; 7]);
-        assert_eq!(plain.map(speaks_of_secret), [false; 7]);
+        let plain = ["GIT_AUTHOR_NAME", "PATH", "HOME", "LANG", "--keep", "X-Tenant", "pattern", "--bypass"];
+        assert_eq!(secret.map(speaks_of_secret), [true; 14]);
+        assert_eq!(plain.map(speaks_of_secret), [false; 8]);
         let redactor = Redactor::default();
         redactor.learn_named("SSH_AUTH_SOCK", "/tmp/agent.1234");
         redactor.learn_named("TOKEN_LIMIT", "1000000000");
@@ -253,8 +321,38 @@ mod tests {
         let redactor = Redactor::default();
         let args =
             ["--token", "first-secret", "--key=second-secret", "--root", "not-a-secret", "KEY=third-secret"];
-        redactor.learn_args(&args.map(str::to_owned));
-        let text = "first-secret second-secret third-secret not-a-secret";
-        assert_eq!(redactor.redact(text), "*** *** *** not-a-secret");
+        redactor.learn_args("npx", &args.map(str::to_owned));
+        redactor.learn_args("curl", &["-u", "me:fourth-secret", "db://x:fifth-secret@y"].map(str::to_owned));
+        let text = "first-secret second-secret third-secret fourth-secret fifth-secret not-a-secret";
+        assert_eq!(redactor.redact(text), "*** *** *** *** *** not-a-secret");
+    }
+
+    #[test]
+    fn part_of_a_secret_at_a_cut_is_masked() {
+        let redactor = knowing(&["swordfish-1", "sworn-secret-é"]);
+        let cut = |text, cut| redactor.redact_cut(text, cut).into_owned();
+        assert_eq!(cut("fish-1, swordfish-1, sword", Cut::Start), "***, ***, sword");
+        assert_eq!(cut("fish-1, swordfish-1, sword", Cut::End), "fish-1, ***, ***");
+        assert_eq!(cut("fish-1, swordfish-1, sword", Cut::None), "fish-1, ***, sword");
+        assert_eq!(cut("t-é is secret", Cut::Start), "*** is secret");
+        assert_eq!(cut("-1 is short", Cut::Start), "-1 is short");
+        assert_eq!(cut("sworn-secret-", Cut::End), "***");
+    }
+
+    #[test]
+    fn bytes_are_redacted_around_what_is_not_text() {
+        let redactor = knowing(&["swordfish-1"]);
+        let data = b"fish-1\xff\0swordfish-1\xfefish-1";
+        assert_eq!(redactor.redact_bytes(data, Cut::None), b"fish-1\xff\0***\xfefish-1");
+        assert_eq!(redactor.redact_bytes(data, Cut::Start), b"***\xff\0***\xfefish-1");
+    }
+
+    #[test]
+    fn lines_of_a_key_are_secrets() {
+        let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG\nshort\n-----END KEY-----";
+        let redactor = knowing(&[key]);
+        assert_eq!(redactor.redact("a MIIEvQIBADANBgkqhkiG short"), "a *** short");
+        assert_eq!(redactor.redact("-----BEGIN KEY-----"), "-----BEGIN KEY-----");
+        assert_eq!(redactor.redact(key), "***");
     }
 }

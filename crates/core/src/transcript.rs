@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::run::LeftOut;
-use crate::{Compaction, Message, ToolCall};
+use crate::{AssistantBlock, Compaction, Message, ToolCall};
 
 /// The messages a run works on: the tail that the model reads, and what stands for the rest.
 #[derive(Debug, Clone, Default)]
@@ -73,6 +73,12 @@ impl Transcript {
         self.messages.iter().rev().find_map(|message| message.assistant_text())
     }
 
+    /// Returns true if a prompt or results of tools, these ones added, have no answer of the model.
+    pub(crate) fn is_unanswered(&self, added: &[Arc<Message>]) -> bool {
+        let last = self.messages.iter().chain(added).rfind(|message| !is_summary(message));
+        last.is_some_and(|message| !is_answer(message))
+    }
+
     pub(crate) fn push(&mut self, message: Arc<Message>) {
         self.messages.push(message);
     }
@@ -83,6 +89,15 @@ impl Transcript {
         self.messages.drain(..usize::try_from(dropped).unwrap_or(usize::MAX));
         self.first += dropped;
         self.summary = Some(summary);
+    }
+}
+
+/// Returns true if the model wrote the message. Images that tools made are assistant messages too.
+fn is_answer(message: &Message) -> bool {
+    let is_image = |block: &AssistantBlock| matches!(block, AssistantBlock::Image(_));
+    match message {
+        Message::Assistant { blocks, .. } => blocks.is_empty() || !blocks.iter().all(is_image),
+        _ => false,
     }
 }
 

@@ -36,7 +36,7 @@ async fn run(address: &str, token: Option<String>) -> Result<(), meerkat_hub::Hu
         firing.fire("test::on-change", &call.data);
         async { Ok(Value::Null) }
     }))?;
-    let access = Access { token, rbac: None };
+    let access = Access { token, ..Access::default() };
     let listener = bind(address, &access)?;
     let local = listener.local_addr().map_or_else(|_| address.to_owned(), |local| local.to_string());
     say(&format!("bare_hub: listening on ws://{local}"));

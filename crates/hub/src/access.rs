@@ -1,6 +1,6 @@
 //! Who may connect, and what each may do.
 
-use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -9,10 +9,17 @@ use crate::core::{Exposed, Grant, Hooks};
 use crate::error::HubError;
 
 /// What a listener asks of those who connect.
+///
+/// Pages in a browser are admitted only if their origin is listed: a browser on this machine shows pages of anybody.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// The bearer token that a worker must show.
+    /// The bearer token that a worker must show; without it, every connection is admitted.
     pub token: Option<String>,
+    /// Admits processes on this machine that run as the user of the hub without the token, where the system tells
+    /// whose a connection is. Many SDKs cannot send a token.
+    pub admit_same_user: bool,
+    /// The origins of pages that may connect, such as `http://localhost:5173`.
+    pub origins: Vec<String>,
     /// Who may do what; without it, everybody may do everything.
     pub rbac: Option<Rbac>,
 }
@@ -56,7 +63,9 @@ impl Rbac {
             Some(list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
         };
         let flag = |name: &str, default: bool| answer.get(name).and_then(Value::as_bool).unwrap_or(default);
-        let prefix = answer.get("function_registration_prefix").and_then(Value::as_str);
+        // An empty name is none: as a prefix it would give every id.
+        let name = |name: &str| answer.get(name).and_then(Value::as_str).filter(|name| !name.is_empty());
+        let prefix = name("function_registration_prefix");
         Grant {
             allowed: texts("allowed_functions").unwrap_or_default(),
             forbidden: texts("forbidden_functions").unwrap_or_default(),
@@ -64,6 +73,8 @@ impl Rbac {
             trigger_types: texts("allowed_trigger_types"),
             may_register_functions: flag("allow_function_registration", true),
             may_register_types: flag("allow_trigger_type_registration", false),
+            registrations: texts("allowed_registrations").unwrap_or_default(),
+            owner: name("owner").or(prefix).map(str::to_owned),
             prefix: prefix.map(str::to_owned),
             context: answer.get("context").cloned().unwrap_or_default(),
             hooks: Hooks {
@@ -112,26 +123,17 @@ pub(crate) fn same_secret(found: &str, wanted: &str) -> bool {
     found.len() == wanted.len() && differences == 0
 }
 
-/// Whether a page of this origin may connect: a browser on this machine shows pages of anybody.
-pub(crate) fn is_local_origin(origin: &str) -> bool {
-    let rest = origin.split_once("://").map_or("", |(_, rest)| rest);
-    let host = match rest.strip_prefix('[') {
-        Some(six) => six.split(']').next().unwrap_or_default(),
-        None => rest.split(':').next().unwrap_or_default(),
-    };
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn only_pages_of_this_machine_may_connect() {
-        let local = ["http://localhost:3000", "http://127.0.0.1", "https://[::1]:8080"];
-        assert!(local.iter().all(|origin| is_local_origin(origin)));
-        let foreign = ["https://example.com", "null", "http://localhost.example.com", "http://10.0.0.1", ""];
-        assert!(!foreign.iter().any(|origin| is_local_origin(origin)));
+    fn empty_prefix_and_owner_count_as_none() {
+        let grant = |prefix: &str| {
+            Rbac::default().grant(&serde_json::json!({ "function_registration_prefix": prefix, "owner": "" }))
+        };
+        assert_eq!((grant("").prefix, grant("").owner), (None, None));
+        assert_eq!(grant("a::").owner.as_deref(), Some("a::"));
     }
 
     #[tokio::test]
@@ -140,7 +142,7 @@ mod tests {
         assert!(matches!(bind("0.0.0.0:0", &open), Err(HubError::Exposed { .. })));
         assert!(matches!(bind("nonsense", &open), Err(HubError::Address { .. })));
         assert!(bind("127.0.0.1:0", &open).is_ok());
-        let guarded = Access { token: Some("secret".to_owned()), rbac: None };
+        let guarded = Access { token: Some("secret".to_owned()), ..Access::default() };
         assert!(bind("0.0.0.0:0", &guarded).is_ok());
     }
 }

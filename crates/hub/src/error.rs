@@ -20,6 +20,8 @@ pub struct CallError {
 
 /// Nobody answered in time.
 const TIMEOUT: &str = "TIMEOUT";
+/// No function has the id.
+const NOT_FOUND: &str = "function_not_found";
 /// There is no connection to the hub.
 const NOT_CONNECTED: &str = "NOT_CONNECTED";
 
@@ -55,8 +57,13 @@ impl CallError {
         Self::new("deserialization_error", message)
     }
 
+    /// Returns true if no function has the id that was called.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.code == NOT_FOUND
+    }
+
     pub(crate) fn not_found(function_id: &str) -> Self {
-        Self::new("function_not_found", format!("Function {function_id} not found in namespace default."))
+        Self::new(NOT_FOUND, format!("Function {function_id} not found in namespace default."))
     }
 
     pub(crate) fn not_invokable(function_id: &str) -> Self {

@@ -1,11 +1,12 @@
 //! The hub: the decisions of the core, carried out.
 //!
-//! Everything happens under one lock that is held for the decision and for handing out its effects, never
-//! across an await. So what is sent to a worker has the order in which it was decided.
+//! Everything is decided under one lock that is held for the decision and for handing out its messages, never
+//! across an await. So what is sent to a worker has the order in which it was decided. What runs in this process
+//! waits until the lock is released.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use meerkat_store::Store;
@@ -14,12 +15,13 @@ use tokio::sync::{broadcast, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::callbacks::{Callback, Callbacks};
 use crate::channels::Channels;
-use crate::core::{Arrival, Caller, Core, Effect, FunctionSpec, Peer, Run};
+use crate::core::{Arrival, Caller, Core, Effect, FunctionSpec, Peer};
 use crate::error::{CallError, HubError};
 use crate::limits::Limits;
-use crate::local::{FunctionInfo, Handler, Invocation, LocalFunction, LocalTriggerType, TriggerHost};
-use crate::queue::Queues;
+use crate::local::{BoxFuture, FunctionInfo, Handler, LocalFunction, LocalTriggerType, TriggerHost};
+use crate::queue::{QueuedCall, Queues};
 use crate::socket::{Outbox, Waiting};
 use crate::state::{CHANGED, Changed, State};
 use crate::wire::decode;
@@ -31,6 +33,9 @@ const GATHER: Duration = Duration::from_millis(100);
 
 /// Told of what whoever runs the hub may want to know.
 pub(crate) type Log = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Returns the scopes of the state that a connection under access rules may not write.
+pub(crate) type ReservedScopes = Arc<dyn Fn() -> BoxFuture<Vec<String>> + Send + Sync>;
 
 /// How a hub is made.
 pub struct HubOptions {
@@ -74,6 +79,7 @@ pub(crate) struct Shared {
     pub(crate) state: State,
     pub(crate) channels: Channels,
     pub(crate) queues: Queues,
+    pub(crate) reserved_scopes: OnceLock<ReservedScopes>,
     changes: watch::Sender<u64>,
     last_call: AtomicU64,
     started: Instant,
@@ -87,6 +93,7 @@ struct Inner {
     handlers: HashMap<String, Handler>,
     hosts: HashMap<String, Arc<dyn TriggerHost>>,
     watchers: HashMap<String, broadcast::Sender<Arc<Value>>>,
+    callbacks: Callbacks,
 }
 
 /// The way to a connected worker.
@@ -116,12 +123,14 @@ impl Hub {
             handlers: HashMap::new(),
             hosts: HashMap::new(),
             watchers: HashMap::new(),
+            callbacks: Callbacks::default(),
         };
         let shared = Arc::new_cyclic(|weak: &Weak<Shared>| Shared {
             inner: Mutex::new(inner),
             state: State(Arc::clone(&options.store)),
             channels: Channels::new(options.limits.channels),
             queues: Queues::new(weak.clone(), State(options.store), options.limits.queued_calls),
+            reserved_scopes: OnceLock::new(),
             changes: watch::Sender::new(0),
             last_call: AtomicU64::new(0),
             started: Instant::now(),
@@ -130,7 +139,6 @@ impl Hub {
         });
         tokio::spawn(sweep(Arc::downgrade(&shared)));
         tokio::spawn(announce(Arc::downgrade(&shared), shared.changes.subscribe()));
-        shared.queues.resume();
         Self { shared }
     }
 
@@ -145,6 +153,7 @@ impl Hub {
         inner.handlers.insert(id.clone(), handler);
         let spec = FunctionSpec { description, request_format, response_format, metadata, remote: false };
         self.shared.decide(&mut inner, |core| core.provide(&id, spec));
+        self.shared.release(inner);
         Ok(())
     }
 
@@ -160,6 +169,7 @@ impl Hub {
             inner.hosts.insert(id.clone(), host);
         }
         self.shared.decide(&mut inner, |core| core.provide_type(&id, &description));
+        self.shared.release(inner);
         Ok(())
     }
 
@@ -203,6 +213,13 @@ impl Hub {
             .collect()
     }
 
+    /// Keeps connections under access rules from writing some scopes with `state::*`. `scopes` is asked at each
+    /// such call. Only the first call of this counts.
+    pub fn reserve_scopes(&self, scopes: impl Fn() -> BoxFuture<Vec<String>> + Send + Sync + 'static) {
+        // Set already, it stays.
+        let _ = self.shared.reserved_scopes.set(Arc::new(scopes));
+    }
+
     /// Grows when functions come or go.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
@@ -218,7 +235,31 @@ impl Shared {
 
     /// Tells the core what happened and does what it says.
     pub(crate) fn act<T>(&self, tell: impl FnOnce(&mut Core) -> T) -> T {
-        self.decide(&mut self.lock(), tell)
+        let mut inner = self.lock();
+        let said = self.decide(&mut inner, tell);
+        self.release(inner);
+        said
+    }
+
+    /// Reads what the core knows.
+    pub(crate) fn inspect<T>(&self, read: impl FnOnce(&Core) -> T) -> T {
+        read(&self.lock().core)
+    }
+
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Releases the lock and runs the callbacks that wait, unless another thread does.
+    fn release<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) {
+        if !inner.callbacks.claim() {
+            return;
+        }
+        while let Some(callback) = inner.callbacks.next() {
+            drop(inner);
+            callback.run(self, self.log.as_ref());
+            inner = self.lock();
+        }
     }
 
     fn decide<T>(&self, inner: &mut Inner, tell: impl FnOnce(&mut Core) -> T) -> T {
@@ -245,7 +286,14 @@ impl Shared {
                     outgoing.ended.cancel();
                 }
             }
-            Effect::Run(run) => self.run(inner, run),
+            Effect::Run(run) => {
+                let handler = inner.handlers.get(&run.function_id).cloned();
+                if inner.callbacks.is_idle() {
+                    self.start(run, handler);
+                } else {
+                    inner.callbacks.push(Callback::Run(run, handler));
+                }
+            }
             Effect::Answer { call, outcome } => {
                 if let Some(waiting) = inner.answers.remove(&call) {
                     // Whoever asked may have gone.
@@ -253,22 +301,40 @@ impl Shared {
                 }
             }
             Effect::Placed { trigger_type, id, function_id, config } => {
-                if let Some(host) = inner.hosts.get(&trigger_type) {
-                    host.register(&id, &function_id, &config);
+                if let Some(host) = inner.hosts.get(&trigger_type).cloned() {
+                    inner.callbacks.push(Callback::Placed { host, id, function_id, config });
                 }
             }
             Effect::Removed { trigger_type, id } => {
-                if let Some(host) = inner.hosts.get(&trigger_type) {
-                    host.unregister(&id);
+                if let Some(host) = inner.hosts.get(&trigger_type).cloned() {
+                    inner.callbacks.push(Callback::Removed { host, id });
                 }
             }
-            Effect::Enqueue { queue, function_id, data, message_id } => {
-                self.queues.push(&queue, function_id, &data, message_id);
-            }
+            Effect::Enqueue(call) => self.enqueue(inner, call),
+            Effect::HandOver { id, data } => self.hand_over(id, &data),
             Effect::FunctionsChanged => self.changes.send_modify(|count| *count += 1),
             Effect::WorkerChanged { .. } => {}
-            Effect::Note(text) => self.note(&text),
+            Effect::Note(text) => inner.callbacks.push(Callback::Note(text)),
         }
+    }
+
+    fn enqueue(&self, inner: &mut Inner, call: QueuedCall) {
+        let id = call.id;
+        if let Err(error) = self.queues.push(call) {
+            inner.core.finish(id, Err(error));
+        }
+    }
+
+    /// Gives a queued call to the worker that keeps queues. It is receipted once that worker has taken it.
+    fn hand_over(&self, id: Uuid, data: &str) {
+        let (shared, limit) = (self.queues.hub(), self.limits.call_time);
+        let data: Value = serde_json::from_str(data).unwrap_or_default();
+        tokio::spawn(async move {
+            let Some(shared) = shared.upgrade() else { return };
+            let taken = shared.call(crate::core::QUEUE_PROVIDER, &data, limit).await;
+            let receipt = taken.map(|_| Some(crate::queue::receipt(id)));
+            shared.act(|core| core.finish(id, receipt));
+        });
     }
 
     fn send(&self, inner: &mut Inner, peer: Peer, message: String) {
@@ -276,38 +342,10 @@ impl Shared {
         // A task that has ended tells the core itself.
         let queued = outgoing.messages.push(message).unwrap_or_default();
         if queued > self.limits.queued_bytes {
-            self.note("a worker that does not read was dropped");
             outgoing.ended.cancel();
+            let text = "a worker that does not read was dropped".to_owned();
+            inner.callbacks.push(Callback::Note(text));
         }
-    }
-
-    /// Runs a function of this process in a task of its own.
-    fn run(&self, inner: &mut Inner, run: Run) {
-        let handler = inner.handlers.get(&run.function_id).cloned();
-        let (state, channels) = (self.state.clone(), self.channels.clone());
-        let shared = self.queues.hub();
-        tokio::spawn(async move {
-            let Run { id, function_id, data, caller } = run;
-            let data: Value = serde_json::from_str(&data).unwrap_or_default();
-            let mut changed = None;
-            let outcome = match handler {
-                Some(handler) => {
-                    let caller = caller.map(|id| id.to_string());
-                    handler(Invocation { function_id, data, caller }).await
-                }
-                None if function_id == "engine::channels::create" => channels.create(&data),
-                None => state.run(&function_id, data).await.map(|(result, change)| {
-                    changed = change;
-                    result
-                }),
-            };
-            let Some(shared) = shared.upgrade() else { return };
-            let result = outcome.map(|value| (!value.is_null()).then(|| value.to_string()));
-            shared.act(|core| core.finish(id, result));
-            if let Some(changed) = changed {
-                shared.tell_state(&changed);
-            }
-        });
     }
 
     pub(crate) async fn call(
@@ -322,6 +360,7 @@ impl Shared {
             let mut inner = self.lock();
             inner.answers.insert(call, sender);
             self.decide(&mut inner, |core| core.call(Caller::Local(call), function_id, data.to_string()));
+            self.release(inner);
         }
         match tokio::time::timeout(timeout, answer).await {
             Ok(Ok(outcome)) => {
@@ -334,6 +373,7 @@ impl Shared {
                 let mut inner = self.lock();
                 inner.answers.remove(&call);
                 self.decide(&mut inner, |core| core.abandon(call));
+                self.release(inner);
                 Err(CallError::timeout(timeout))
             }
         }
@@ -346,10 +386,11 @@ impl Shared {
             let _ = watchers.send(Arc::new(payload.clone()));
         }
         self.decide(&mut inner, |core| call_all(core, trigger_type, payload, concerned));
+        self.release(inner);
     }
 
     /// Tells the watchers of the state; some want a function to be asked first.
-    fn tell_state(&self, changed: &Changed) {
+    pub(crate) fn tell_state(&self, changed: &Changed) {
         let subscribers = self.act(|core| core.subscribers(CHANGED));
         if subscribers.is_empty() {
             return;
@@ -383,6 +424,7 @@ impl Shared {
         let peer = inner.core.connect(arrival);
         inner.peers.insert(peer, Outgoing { messages, ended: ended.clone() });
         self.decide(&mut inner, |_| ());
+        self.release(inner);
         Link { peer, waiting, ended }
     }
 
@@ -397,12 +439,13 @@ impl Shared {
         let mut inner = self.lock();
         inner.peers.remove(&peer);
         self.decide(&mut inner, |core| core.disconnect(peer));
+        self.release(inner);
     }
 
     pub(crate) fn note(&self, text: &str) {
-        if let Some(log) = &self.log {
-            log(text);
-        }
+        let mut inner = self.lock();
+        inner.callbacks.push(Callback::Note(text.to_owned()));
+        self.release(inner);
     }
 }
 

@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use serde_json::Value;
 
 use crate::error::CallError;
+use crate::guarded::Guarded;
 
 /// A future that can be kept.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -24,6 +27,19 @@ pub struct Invocation {
     pub data: Value,
     /// The worker that called, if it was one.
     pub caller: Option<String>,
+    /// The rights of the caller, if access rules apply to it; without, it may do everything.
+    pub guarded: Option<Guarded>,
+}
+
+/// Runs a handler. One that panics is answered for with an error.
+pub(crate) async fn run_handler(handler: Handler, invocation: Invocation) -> Result<Value, CallError> {
+    let function_id = invocation.function_id.clone();
+    // The handler itself runs inside the future, so that what it does before its first await is covered too.
+    let running = AssertUnwindSafe(async move { handler(invocation).await }).catch_unwind();
+    running.await.unwrap_or_else(|_| {
+        tracing::error!(function_id, "a handler panicked");
+        Err(CallError::failed(format!("the handler of `{function_id}` panicked")))
+    })
 }
 
 /// A function of this process.
@@ -69,7 +85,7 @@ impl fmt::Debug for LocalFunction {
 
 /// Who keeps the subscriptions of a trigger type of this process, where the hub does not.
 ///
-/// It is told while the hub decides, so it must not call the hub.
+/// Its methods are called one after the other, in the order in which the triggers came, and may call the hub.
 pub trait TriggerHost: Send + Sync {
     /// A trigger is there; one with the same id is replaced. `config` is JSON.
     fn register(&self, trigger_id: &str, function_id: &str, config: &str);

@@ -1,148 +1,274 @@
-//! Queues of calls that somebody else waits for: nobody.
+//! Queues of calls whose callers do not wait for a result.
 //!
-//! A call is kept in the store before it runs and removed when it was answered, so it survives a restart. The
-//! calls of one queue run one after the other. One that fails is tried again, and given up after some times.
+//! A call is stored before its caller gets a receipt, and removed after it was answered, so it survives a restart.
+//! One task stores the calls in the order in which they came, and first takes up what an earlier process left. The
+//! calls of one queue run one after the other. A call whose function nobody offers stays in its queue until somebody
+//! does; calls of other functions overtake it. A call that fails is tried again, and given up after some attempts.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use meerkat_store::{Change, StateQuery, Transaction};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::sync::{Notify, mpsc};
 use uuid::Uuid;
 
+use crate::error::CallError;
 use crate::hub::Shared;
 use crate::state::State;
+use crate::wire::Object;
 
-/// Where calls are kept. Workers see it among the scopes, which does no harm.
-const SCOPE: &str = "iii::queue";
-/// How often a call is tried.
+/// The scope in which calls are stored.
+pub(crate) const SCOPE: &str = "iii::queue";
+/// Attempts for a call that fails.
 const ATTEMPTS: u32 = 5;
-/// How long it rests before it is tried again; twice as long each time.
-const REST: Duration = Duration::from_millis(500);
+/// Backoff before the second attempt; twice as long each time.
+const BACKOFF: Duration = Duration::from_millis(500);
+/// Backoff while the store cannot be read.
+const RELOAD: Duration = Duration::from_secs(1);
+/// Calls that are stored together.
+const BATCH: usize = 64;
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Waiting {
-    id: Uuid,
-    queue: String,
-    function_id: String,
-    data: Value,
+/// A call in a queue, as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct QueuedCall {
+    pub(crate) id: Uuid,
+    pub(crate) queue: String,
+    pub(crate) function_id: String,
+    pub(crate) data: Value,
+    /// Failed attempts of this process.
+    #[serde(skip)]
+    pub(crate) attempts: u32,
 }
 
 /// All queues.
-#[derive(Clone)]
 pub(crate) struct Queues {
     hub: Weak<Shared>,
-    state: State,
+    lanes: Lanes,
+    inbox: mpsc::UnboundedSender<QueuedCall>,
+    /// The other end of the inbox, until the queues are started.
+    unstarted: Mutex<Option<mpsc::UnboundedReceiver<QueuedCall>>>,
     limit: usize,
-    /// The calls that wait in each queue that is at work.
-    busy: Arc<Mutex<HashMap<String, VecDeque<Waiting>>>>,
 }
 
 impl Queues {
     pub(crate) fn new(hub: Weak<Shared>, state: State, limit: usize) -> Self {
-        Self { hub, state, limit, busy: Arc::default() }
+        let (inbox, receiver) = mpsc::unbounded_channel();
+        let lanes = Lanes { hub: hub.clone(), state, lanes: Arc::default(), counts: Arc::default() };
+        Self { hub, lanes, inbox, unstarted: Mutex::new(Some(receiver)), limit }
     }
 
     pub(crate) fn hub(&self) -> Weak<Shared> {
         self.hub.clone()
     }
 
-    /// Takes up what an earlier process left.
-    pub(crate) fn resume(&self) {
-        let queues = self.clone();
-        tokio::spawn(async move {
-            let rows = queues.state.0.state(StateQuery::Scope(SCOPE.to_owned())).await.unwrap_or_default();
-            for row in rows {
-                if let Ok(waiting) = serde_json::from_slice::<Waiting>(&row.value) {
-                    queues.add(waiting);
+    /// Starts to deliver calls, those that an earlier process left first. Later calls of this change nothing.
+    pub(crate) fn start(&self) {
+        let receiver = self.unstarted.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(inbox) = receiver {
+            tokio::spawn(self.lanes.clone().store(inbox));
+        }
+    }
+
+    /// Takes a call into its queue. The core is told when it is stored.
+    pub(crate) fn push(&self, call: QueuedCall) -> Result<(), CallError> {
+        if !self.lanes.reserve(&call.queue, self.limit) {
+            let text = format!("the queue `{}` is full: {} calls wait", call.queue, self.limit);
+            return Err(enqueue_error(text));
+        }
+        self.inbox.send(call).map_err(|_| enqueue_error("the hub is shutting down"))
+    }
+}
+
+/// The queues that have calls.
+#[derive(Clone)]
+struct Lanes {
+    hub: Weak<Shared>,
+    state: State,
+    lanes: Arc<Mutex<HashMap<String, Lane>>>,
+    /// How many calls each queue has, those on their way into the store included.
+    counts: Arc<Mutex<HashMap<String, usize>>>,
+}
+
+#[derive(Default)]
+struct Lane {
+    calls: VecDeque<QueuedCall>,
+    changed: Arc<Notify>,
+}
+
+enum Next {
+    Deliver(QueuedCall),
+    /// No function of the waiting calls is registered.
+    Wait(Arc<Notify>),
+    Done,
+}
+
+impl Lanes {
+    /// Stores the calls that come, in their order, and has them delivered.
+    async fn store(self, mut inbox: mpsc::UnboundedReceiver<QueuedCall>) {
+        for call in self.load().await {
+            self.reserve(&call.queue, usize::MAX);
+            // Whose function it was is not stored, so that no guest may claim it.
+            let Some(hub) = self.hub.upgrade() else { return };
+            hub.act(|core| core.reserve(&call.function_id));
+            self.add(call);
+        }
+        let mut batch = Vec::new();
+        while inbox.recv_many(&mut batch, BATCH).await > 0 {
+            let stored = self.put(&batch).await;
+            for call in batch.drain(..) {
+                let Some(hub) = self.hub.upgrade() else { return };
+                hub.act(|core| core.finish(call.id, stored.clone().map(|()| Some(receipt(call.id)))));
+                match stored {
+                    Ok(()) => self.add(call),
+                    Err(_) => self.release(&call.queue),
                 }
             }
-        });
+        }
     }
 
-    /// Adds a call to a queue.
-    pub(crate) fn push(&self, queue: &str, function_id: String, data: &str, id: Uuid) {
-        let data = serde_json::from_str(data).unwrap_or_default();
-        let waiting = Waiting { id, queue: queue.to_owned(), function_id, data };
-        let queues = self.clone();
-        tokio::spawn(async move {
-            let Ok(value) = serde_json::to_vec(&waiting) else { return };
-            let (scope, key) = (SCOPE.to_owned(), waiting.id.to_string());
-            queues.commit(Change::PutState { scope, key, value }).await;
-            queues.add(waiting);
-        });
-    }
-
-    /// Puts a call at the end of its queue and begins to work on it.
-    fn add(&self, waiting: Waiting) {
-        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = waiting.queue.clone();
-        if let Some(queue) = busy.get_mut(&name) {
-            if queue.len() >= self.limit {
-                self.note(&format!(
-                    "the queue `{name}` is full; a call of `{}` is dropped",
-                    waiting.function_id
-                ));
-                let queues = self.clone();
-                tokio::spawn(async move { queues.forget(waiting.id).await });
-            } else {
-                queue.push_back(waiting);
+    /// Reads what an earlier process left, in the order in which it was stored.
+    async fn load(&self) -> Vec<QueuedCall> {
+        loop {
+            match self.state.0.state(StateQuery::Scope(SCOPE.to_owned())).await {
+                Ok(rows) => {
+                    return rows.iter().filter_map(|row| serde_json::from_slice(&row.value).ok()).collect();
+                }
+                Err(error) => self.note(&format!("cannot read the queues: {error}; trying again")),
             }
-            return;
+            tokio::time::sleep(RELOAD).await;
+            if self.hub.strong_count() == 0 {
+                return Vec::new();
+            }
         }
-        busy.insert(name.clone(), VecDeque::from([waiting]));
-        drop(busy);
-        tokio::spawn(self.clone().work(name));
     }
 
+    async fn put(&self, calls: &[QueuedCall]) -> Result<(), CallError> {
+        let put = |call: &QueuedCall| {
+            let (scope, key) = (SCOPE.to_owned(), call.id.to_string());
+            serde_json::to_vec(call).map(|value| Change::PutState { scope, key, value })
+        };
+        let changes: Result<Vec<_>, _> = calls.iter().map(put).collect();
+        let changes = changes.map_err(|error| enqueue_error(error.to_string()))?;
+        let stored = self.state.0.commit(Transaction { guards: Vec::new(), changes }).await;
+        stored.map(drop).map_err(|error| enqueue_error(format!("cannot store the call: {error}")))
+    }
+
+    /// Puts a stored call at the end of its queue.
+    fn add(&self, call: QueuedCall) {
+        let mut lanes = self.lanes();
+        let name = call.queue.clone();
+        let is_new = !lanes.contains_key(&name);
+        let lane = lanes.entry(name.clone()).or_default();
+        lane.calls.push_back(call);
+        lane.changed.notify_one();
+        drop(lanes);
+        if is_new {
+            tokio::spawn(self.clone().work(name));
+        }
+    }
+
+    /// Delivers the calls of one queue until it is empty.
     async fn work(self, name: String) {
-        while let Some(waiting) = self.next(&name) {
-            self.deliver(&waiting).await;
-            self.forget(waiting.id).await;
+        let Some(mut functions) = self.hub.upgrade().map(|hub| hub.changes()) else { return };
+        loop {
+            // What changes from here on is seen below.
+            functions.borrow_and_update();
+            match self.next(&name) {
+                Next::Deliver(call) => self.deliver(call).await,
+                Next::Done => return,
+                Next::Wait(changed) => tokio::select! {
+                    () = changed.notified() => {}
+                    gone = functions.changed() => if gone.is_err() { return },
+                },
+            }
         }
     }
 
-    fn next(&self, name: &str) -> Option<Waiting> {
-        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = busy.get_mut(name)?.pop_front();
-        if next.is_none() {
-            busy.remove(name);
+    /// Takes the first call of a queue whose function is registered.
+    fn next(&self, name: &str) -> Next {
+        let Some(hub) = self.hub.upgrade() else { return Next::Done };
+        let mut lanes = self.lanes();
+        let Some(lane) = lanes.get_mut(name) else { return Next::Done };
+        if lane.calls.is_empty() {
+            lanes.remove(name);
+            return Next::Done;
         }
-        next
+        let found =
+            hub.inspect(|core| lane.calls.iter().position(|call| core.is_registered(&call.function_id)));
+        match found.and_then(|at| lane.calls.remove(at)) {
+            Some(call) => Next::Deliver(call),
+            None => Next::Wait(Arc::clone(&lane.changed)),
+        }
     }
 
-    async fn deliver(&self, waiting: &Waiting) {
-        let mut rest = REST;
-        for attempt in 1..=ATTEMPTS {
-            let Some(shared) = self.hub.upgrade() else { return };
-            let limit = shared.limits.call_time;
-            let Err(error) = shared.call(&waiting.function_id, &waiting.data, limit).await else { return };
-            drop(shared);
-            if attempt == ATTEMPTS {
-                self.note(&format!("a queued call of `{}` is given up: {error}", waiting.function_id));
+    async fn deliver(&self, mut call: QueuedCall) {
+        loop {
+            let Some(hub) = self.hub.upgrade() else { return };
+            let limit = hub.limits.call_time;
+            let Err(error) = hub.call(&call.function_id, &call.data, limit).await else { break };
+            if error.is_not_found() && !hub.inspect(|core| core.is_registered(&call.function_id)) {
+                // Its worker is gone for now; the call is the first of its function again.
+                self.lanes().entry(call.queue.clone()).or_default().calls.push_front(call);
                 return;
             }
-            tokio::time::sleep(rest).await;
-            rest *= 2;
+            drop(hub);
+            call.attempts += 1;
+            if call.attempts >= ATTEMPTS {
+                self.note(&format!("a queued call of `{}` is given up: {error}", call.function_id));
+                break;
+            }
+            tokio::time::sleep(BACKOFF * 2_u32.pow(call.attempts - 1)).await;
         }
+        self.forget(&call).await;
     }
 
-    async fn forget(&self, id: Uuid) {
-        self.commit(Change::DeleteState { scope: SCOPE.to_owned(), key: id.to_string() }).await;
-    }
-
-    async fn commit(&self, change: Change) {
+    async fn forget(&self, call: &QueuedCall) {
+        let change = Change::DeleteState { scope: SCOPE.to_owned(), key: call.id.to_string() };
         let transaction = Transaction { guards: Vec::new(), changes: vec![change] };
         if let Err(error) = self.state.0.commit(transaction).await {
-            self.note(&format!("a queue cannot be kept: {error}"));
+            self.note(&format!("a queued call of `{}` may run again: {error}", call.function_id));
         }
+        self.release(&call.queue);
+    }
+
+    /// Counts a call in a queue; returns false if it is full.
+    fn reserve(&self, queue: &str, limit: usize) -> bool {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(queue.to_owned()).or_default();
+        let has_room = *count < limit;
+        *count += usize::from(has_room);
+        has_room
+    }
+
+    fn release(&self, queue: &str) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(queue) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                counts.remove(queue);
+            }
+        }
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, HashMap<String, Lane>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note(&self, text: &str) {
-        if let Some(shared) = self.hub.upgrade() {
-            shared.note(text);
+        if let Some(hub) = self.hub.upgrade() {
+            hub.note(text);
         }
     }
+}
+
+/// What the caller of an enqueued call gets.
+pub(crate) fn receipt(id: Uuid) -> String {
+    Object::new().id("messageReceiptId", id).end()
+}
+
+fn enqueue_error(text: impl Into<String>) -> CallError {
+    CallError::new("enqueue_error", text)
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use meerkat::skill::{Roots, Trust};
-use meerkat::{Backend, RealmScope, ServerFiles, ServerFilesError};
-use meerkat_mcp_server::http::{Listen, ListenError};
+use meerkat::{Backend, Origin, RealmOptions, RealmScope, ServerFiles, ServerFilesError, Surroundings};
+use meerkat_mcp_server::http::{Listen, ListenError, TokenOptions};
 
 /// Meerkat as an MCP server: durable agent sessions as tools.
 ///
@@ -46,10 +46,14 @@ pub(crate) struct Args {
     /// Serve HTTP on this address, such as 127.0.0.1:8000, instead of stdio; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
-    /// Read the bearer token that clients must show from this file; else from RKAT_TOKEN. An address that
-    /// other machines can reach needs one.
+    /// Read the bearer token that clients must show from this file [default: RKAT_TOKEN, or else the realm's own token,
+    /// which is printed].
     #[arg(long, value_name = "FILE", requires = "http")]
     token_file: Option<PathBuf>,
+    /// Ask clients for no token: every user of this machine can use the server. Such clients cannot change what the
+    /// config enables. Only for addresses of this machine.
+    #[arg(long, requires = "http", conflicts_with = "token_file")]
+    no_token: bool,
     /// Accept requests for this host name too; may be repeated.
     #[arg(long, value_name = "HOST", requires = "http")]
     allow_host: Vec<String>,
@@ -62,27 +66,34 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Where to serve HTTP, if that is wanted.
-    pub(crate) fn listen(&self, token: Option<String>) -> Option<Result<Listen, ListenError>> {
-        let listen = Listen {
-            address: self.http.clone()?,
-            token,
-            hosts: self.allow_host.clone(),
-            origins: self.allow_origin.clone(),
+    /// Where to serve HTTP, if that is wanted. `value` is the token that the environment has.
+    pub(crate) fn listen(
+        &self,
+        value: Option<String>,
+        realm: &RealmOptions,
+    ) -> Result<Option<Listen>, ListenError> {
+        let Some(address) = self.http.clone() else { return Ok(None) };
+        let options = TokenOptions {
+            no_token: self.no_token,
+            file: self.token_file.clone(),
+            value,
+            // Nobody comes back to a new realm that has no name, so its token need not be kept.
+            realm_dir: realm.dir().filter(|_| realm.origin != Origin::Generated),
         };
-        Some(match &self.token_file {
-            Some(path) => listen.with_token_file(path),
-            None => Ok(listen),
-        })
+        let (hosts, origins) = (self.allow_host.clone(), self.allow_origin.clone());
+        Ok(Some(Listen { address, token: options.resolve()?, hosts, origins }))
     }
 
     /// Where skills are looked for.
-    pub(crate) fn skill_roots(&self, home: Option<PathBuf>) -> Result<Roots, ServerFilesError> {
-        let (project, home) = (self.context_root.clone(), self.user_config_root.clone().or(home));
+    pub(crate) fn skill_roots(&self, surroundings: Surroundings) -> Result<Roots, ServerFilesError> {
+        let project = self.context_root.clone();
+        let home = self.user_config_root.clone().or(surroundings.home);
         let files = ServerFiles::of(project.as_deref(), home.as_deref());
         let trust = if files.trusts_folder()? { Trust::Trusted } else { Trust::Untrusted };
         let trusted = files.trusted_folders()?;
-        Ok(Roots { extra: self.skill_dir.clone(), project, home, trust, trusted })
+        let extra = self.skill_dir.clone();
+        let roots = Roots { extra, project, home, trust, trusted, ..Roots::default() };
+        Ok(roots.in_directory(surroundings.current_dir))
     }
 
     /// The project's folder and the user's own, where they are given.
@@ -90,13 +101,14 @@ impl Args {
         (self.context_root.clone(), self.user_config_root.clone())
     }
 
-    pub(crate) fn scope(self) -> RealmScope {
+    pub(crate) fn scope(&self) -> RealmScope {
         RealmScope {
-            realm: self.realm,
-            instance: self.instance,
+            realm: self.realm.clone(),
+            instance: self.instance.clone(),
             backend: self.realm_backend,
-            state_root: self.state_root,
-            context_root: self.context_root,
+            state_root: self.state_root.clone(),
+            context_root: self.context_root.clone(),
+            user_config_root: self.user_config_root.clone(),
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn surroundings() -> Surroundings {
     } else {
         set("XDG_DATA_HOME").or_else(|| set("HOME").map(|home| home.join(".local/share")))
     };
-    Surroundings { data_home, current_dir: std::env::current_dir().ok() }
+    Surroundings { data_home, current_dir: std::env::current_dir().ok(), home: home() }
 }
 
 /// The user's home folder.

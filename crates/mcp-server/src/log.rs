@@ -1,9 +1,9 @@
 //! The program's log on stderr. Nobody may read it, or nobody any more; neither holds the server up.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use meerkat::Redactor;
+use meerkat::{Redactor, escape_text};
 use meerkat_mcp_server::lifetime::LAST_LINES;
 
 /// How many lines wait for a slow reader; what comes on top is lost.
@@ -49,7 +49,9 @@ impl Log {
     }
 }
 
-/// Writes a line now.
+/// Writes a line now. A terminal gets no control characters of clients, servers or models.
 pub(crate) fn write(line: &str) {
-    let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+    let mut stderr = std::io::stderr().lock();
+    let line = if stderr.is_terminal() { escape_text(line) } else { line.into() };
+    let _ = stderr.write_all(format!("{line}\n").as_bytes());
 }

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use clap::Parser as _;
 use meerkat::{
-    Backend, HookFiles, Manifest, McpServers, McpServersOptions, Notify, Programs, RealmOptions, Redactor,
-    RuntimeOptions, Skills, SkillsOptions, Unnamed,
+    ConfigAccess, HookFiles, McpServers, McpServersOptions, Notify, RealmOptions, Redactor, RuntimeOptions,
+    Skills, SkillsOptions, Unnamed,
 };
-use meerkat_mcp_server::http::Listen;
+use meerkat_mcp_server::http::ClientToken;
 use meerkat_mcp_server::lifetime::{LAST_THREADS, LAST_TRACES};
 use meerkat_mcp_server::{Host, Server, Stdio, terminated};
 
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     }
     let args = Args::parse();
     let redactor = env::secrets();
-    match run(args, &redactor) {
+    match run(&args, &redactor) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             log::write(&redactor.redact(&format!("error: {error}")));
@@ -39,25 +39,24 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: Args, redactor: &Redactor) -> Result<(), Failure> {
-    let listen = args.listen(env::token());
-    if let Some(Ok(Listen { token: Some(token), .. })) = &listen {
-        redactor.learn(token);
-    }
-    let skill_roots = args.skill_roots(env::home())?;
+fn run(args: &Args, redactor: &Redactor) -> Result<(), Failure> {
+    let skill_roots = args.skill_roots(env::surroundings())?;
     let (project, home) = args.folders();
     let scope = args.scope();
     let options = scope.options(Unnamed::Isolated, &env::surroundings(), "rkat-mcp")?;
+    let listen = args.listen(env::token(), &options)?;
+    let token = listen.as_ref().map(|listen| listen.token.clone());
+    token.iter().filter_map(ClientToken::secret).for_each(|secret| redactor.learn(secret));
+    let config_access = token.as_ref().map_or(ConfigAccess::Client, ClientToken::access);
     let greeting = greeting(&options);
     let tools = env::tools(project.clone(), options.state_root.clone());
     let log = Log::start(redactor.clone());
     let telemetry = telemetry(&log, redactor);
     let (warnings, runs) = (log.clone(), log.clone());
     let hook_files = HookFiles::of(project.as_deref(), home.clone().or_else(env::home).as_deref());
-    let hook_files = Arc::new(hook_files.telling(notify(log.clone())));
+    let hook_files = Arc::new(hook_files.below(env::home().as_deref()).telling(notify(log.clone())));
     let servers = McpServers::new(McpServersOptions {
         notify: Some(notify(log.clone())),
-        programs: programs(listen.as_ref().and_then(|listen| listen.as_ref().ok())),
         ..McpServersOptions::of(env::servers(project, home, redactor))
     });
     let instance = scope.instance;
@@ -73,6 +72,7 @@ fn run(args: Args, redactor: &Redactor) -> Result<(), Failure> {
         tools: tools.clone(),
         hook_files: Some(Arc::clone(&hook_files)),
         redactor: known.clone(),
+        config_access,
         ..RuntimeOptions::default()
     };
     let host = Host::on_realm(options, runtime_options, move |warning| {
@@ -83,9 +83,16 @@ fn run(args: Args, redactor: &Redactor) -> Result<(), Failure> {
     let served = runtime.block_on(async {
         match listen {
             Some(listen) => {
-                let announce =
-                    |address| log::write(&format!("{greeting}, listening on http://{address}/mcp"));
-                Ok(server.listen(listen?, announce).await?)
+                let token = listen.token.clone();
+                let announce = |address| {
+                    log::write(&format!("{greeting}, listening on http://{address}/mcp"));
+                    // The one line that shows the token: the user gives it to clients.
+                    token
+                        .connect_line(address)
+                        .iter()
+                        .for_each(|line| log::write(&format!("rkat-mcp: {line}")));
+                };
+                Ok(server.listen(listen, announce).await?)
             }
             None => over_stdio(&server, &greeting).await,
         }
@@ -114,20 +121,9 @@ fn notify(log: Log) -> Notify {
     Arc::new(move |line: &str| log.line(line))
 }
 
-/// Over HTTP without a token, a caller may be anybody on this machine.
-fn programs(listen: Option<&Listen>) -> Programs {
-    match listen {
-        Some(Listen { token: None, .. }) => Programs::FromFiles,
-        _ => Programs::Allowed,
-    }
-}
-
 /// The first line on stderr.
 fn greeting(options: &RealmOptions) -> String {
-    // A realm that is there keeps its backend; whatever is wrong with it is told when it is opened.
-    let found = Manifest::read(&options.state_root, &options.realm).map(|manifest| manifest.backend);
-    let backend = found.unwrap_or_else(|_| options.backend_hint.unwrap_or(Backend::Sqlite));
-    format!("rkat-mcp {}: realm `{}` ({backend})", env!("CARGO_PKG_VERSION"), options.realm)
+    format!("rkat-mcp {}: realm `{}` ({})", env!("CARGO_PKG_VERSION"), options.realm, options.backend())
 }
 
 async fn over_stdio(server: &Server, greeting: &str) -> Result<(), Failure> {

@@ -97,7 +97,7 @@ impl Client {
     /// Connects, and logs in when the server wants it.
     async fn connect(&self) -> Outcome<()> {
         loop {
-            self.set.wait(LIMIT).await;
+            self.set.wait_until_ready(LIMIT).await;
             let view = self.view()?;
             match view.state {
                 ServerState::Ready => return Ok(()),

@@ -42,7 +42,7 @@ fn host(ending: &str, marker: &str) -> Outcome {
         let launcher = Launcher { supervisor: Some(program.clone()), ..Launcher::default() };
         let set = ServerSet::new(SetOptions { launcher, ..SetOptions::default() });
         set.add(ServerConfig::from_json(&entry)?);
-        set.wait(Duration::from_secs(20)).await;
+        set.wait_until_ready(Duration::from_secs(20)).await;
         say(&json!({ "tools": set.views()[0].tools.len() }))?;
         match ending {
             "normal" => set.close().await,
@@ -73,9 +73,11 @@ fn serve(mode: &str, argument: &str) -> Outcome {
         std::thread::sleep(Duration::from_millis(10));
     }
     // It is of one generation at its first start, and of the other from then on.
-    let is_new = matches!(mode, "turns-newer" | "turns-older") && File::create_new(argument).is_ok();
+    let turns = matches!(mode, "turns-newer" | "turns-older" | "deaf-then-modern");
+    let is_new = turns && File::create_new(argument).is_ok();
     let mode = match (mode, is_new) {
-        ("turns-newer", false) | ("turns-older", true) => "modern",
+        ("turns-newer" | "deaf-then-modern", false) | ("turns-older", true) => "modern",
+        ("deaf-then-modern", true) => "deaf",
         _ => mode,
     };
     let mut server = Server { mode, grown: false, kept: None };
@@ -101,12 +103,19 @@ impl Server<'_> {
         if self.mode == "silent" {
             return Ok(());
         }
+        if self.mode == "banner" {
+            return Ok(writeln!(std::io::stdout(), "Starting up!")?);
+        }
         if self.mode == "garbage" {
             let mut stdout = std::io::stdout().lock();
             write!(stdout, "Starting up!\n{{\"level\":\"info\"}}\n{{\n  \"jsonrpc\": \"2.0\"\n}}\n\n[1]\n")?;
         }
         let method = request["method"].as_str().unwrap_or_default();
         let Some(id) = request.get("id") else { return self.notified(method) };
+        if self.mode == "multi-line" {
+            let answer = json!({ "jsonrpc": "2.0", "id": id, "result": {} });
+            return Ok(writeln!(std::io::stdout(), "{answer:#}")?);
+        }
         let result = match method {
             "server/discover" => return self.discover(id),
             "initialize" if self.mode == "modern" => return refuse(id, -32022, "only the newer generation"),
@@ -118,6 +127,10 @@ impl Server<'_> {
             }),
             "tools/list" if self.mode == "changes-and-hangs" && self.grown => {
                 return Ok(writeln!(std::io::stderr(), "asked for the tools again")?);
+            }
+            "tools/list" if self.mode == "lists-and-exits" => {
+                reply(id, &self.tools(&Value::Null))?;
+                std::process::exit(0)
             }
             "tools/list" => self.tools(&request["params"]["cursor"]),
             "tools/call" => return self.call(id, &request["params"]),
@@ -154,7 +167,7 @@ impl Server<'_> {
                 }),
             ),
             "dies-on-discover" => Err("never heard of it".into()),
-            "deaf" => Ok(()),
+            "deaf" => Ok(writeln!(std::io::stderr(), "asked to be discovered")?),
             _ => refuse(id, -32601, "not known"),
         }
     }

@@ -51,7 +51,7 @@ async fn use_servers(arguments: Vec<String>) -> Result<Value, Box<dyn Error>> {
     for server in &loaded.servers {
         set.add(server.expanded(&|name| std::env::var(name).ok())?);
     }
-    set.wait(Duration::from_secs(60)).await;
+    set.wait_until_ready(Duration::from_secs(60)).await;
     let servers: Vec<_> = set.views().iter().map(|view| {
         let tools: Vec<_> = view.tools.iter().map(|tool| json!({ "tool": tool.tool, "exposed": tool.exposed })).collect();
         json!({ "name": view.name, "state": format!("{:?}", view.state), "era": format!("{:?}", view.era), "tools": tools })

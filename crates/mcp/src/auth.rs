@@ -4,6 +4,7 @@
 //! nobody is there, and brings back the address the user was sent to. Tokens are kept behind a port, one text
 //! for each server; a failure that may pass never costs them.
 
+mod endpoints;
 mod tokens;
 
 use std::sync::Arc;
@@ -93,6 +94,13 @@ impl Login {
         self.session.get_authorization_url()
     }
 
+    /// Returns the `state` that the redirect after this login must carry.
+    #[must_use]
+    pub fn state(&self) -> Option<String> {
+        let url = url::Url::parse(self.address()).ok()?;
+        url.query_pairs().find_map(|(name, value)| (name == "state").then(|| value.into_owned()))
+    }
+
     /// Takes the address the user was sent back to, and saves the tokens.
     ///
     /// # Errors
@@ -114,6 +122,7 @@ async fn begin(
     let scopes = wider_scopes(&store, endpoint, &options).await?;
     let mut manager = manager(&endpoint.url).await?;
     let metadata = manager.resolve_metadata_from_challenge(options.challenge.as_deref()).await?.metadata;
+    endpoints::check_metadata(&metadata)?;
     manager.set_metadata(metadata.clone());
     let mut request = AuthorizationRequest::new(options.redirect_uri.clone())
         .with_client_name(CLIENT_NAME)
@@ -184,6 +193,7 @@ async fn wider_scopes(
 }
 
 async fn manager(url: &str) -> Result<AuthorizationManager, AuthError> {
+    endpoints::check("server's URL", url)?;
     // The client of the authorization library needs a provider for TLS too, which this chooses.
     crate::remote::choose_tls();
     AuthorizationManager::new(url).await
@@ -203,6 +213,9 @@ pub(crate) async fn restore(
     store.secret.clone_from(&kept.client_secret);
     let mut manager = manager(&endpoint.url).await?;
     manager.set_credential_store(store);
+    let metadata = manager.resolve_metadata().await?.metadata;
+    endpoints::check_metadata(&metadata)?;
+    manager.set_metadata(metadata);
     let usable = manager.initialize_from_store().await?;
     if let Some(secret) = kept.client_secret.filter(|_| usable) {
         let client = OAuthClientConfig::new(kept.credentials.client_id, &endpoint.url);

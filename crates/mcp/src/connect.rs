@@ -1,10 +1,8 @@
 //! Opening a connection: over which transport, and in which generation of the protocol.
 //!
-//! The verdict on a server's generation is remembered for the life of the process, and found out anew at once when it
-//! does not hold any more. Over HTTP only an answer counts: an outage, a refusal or silence never makes a server an old one.
+//! A cached verdict on a server's generation is dropped at once when it no longer holds. Over HTTP only an answer counts: an outage, a refusal or silence never makes a server an old one.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{ErrorCode, ProtocolVersion};
 use rmcp::service::{
@@ -17,22 +15,10 @@ use rmcp::transport::streamable_http_client::{StreamableHttpClient, StreamableHt
 use tokio::time::timeout;
 
 use crate::config::{Endpoint, EraChoice, ServerConfig, TransportConfig};
+use crate::era::{Era, EraCache};
 use crate::host::Handler;
 use crate::process::{Launcher, ProcessLog, SpawnError, StdioChild};
 use crate::remote::{self, HttpClient, LegacySse, RemoteError, SseError};
-
-/// A generation of the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Era {
-    /// With a handshake, up to revision 2025-11-25.
-    Legacy,
-    /// Without one, from revision 2026-07-28.
-    Modern,
-}
-
-/// What was learnt about servers, for the life of the process.
-#[derive(Debug, Default)]
-pub(crate) struct EraCache(Mutex<HashMap<String, Era>>);
 
 /// An open connection.
 pub(crate) struct Connected {
@@ -97,46 +83,33 @@ pub(crate) struct Connector<'a> {
     pub(crate) log: &'a Mutex<Option<Arc<ProcessLog>>>,
 }
 
-impl EraCache {
-    fn get(&self, server: &str) -> Option<Era> {
-        self.lock().get(server).copied()
-    }
-
-    fn set(&self, server: &str, era: Era) {
-        self.lock().insert(server.to_owned(), era);
-    }
-
-    fn forget(&self, server: &str) {
-        self.lock().remove(server);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Era>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Connector<'_> {
     /// Opens the connection.
     pub(crate) async fn connect(self) -> Result<Connected, ConnectError> {
-        let name = &self.config.name;
         let chosen = match self.config.era {
             EraChoice::Auto => None,
             EraChoice::Legacy => Some(Era::Legacy),
             EraChoice::Modern => Some(Era::Modern),
         };
-        let learnt = match self.eras.get(name).filter(|_| chosen.is_none()) {
+        let known = if chosen.is_none() { self.eras.get(self.config).await } else { None };
+        let learnt = match known {
             Some(era) => self.open_as_learnt(era).await,
             None => None,
         };
         let connected = match learnt {
             Some(connected) => connected,
             None => {
-                self.eras.forget(name);
+                if known.is_some() {
+                    self.eras.forget(self.config).await;
+                }
                 self.open(chosen).await
             }
         };
         if let Ok(connected) = &connected {
-            self.eras.set(name, connected.era);
+            self.eras.set(self.config, connected.era);
+            if known.is_none() && self.ignored_discovery() {
+                self.eras.note_silence(self.config).await;
+            }
         }
         connected
     }
@@ -188,6 +161,12 @@ impl Connector<'_> {
             }
             other => other,
         }
+    }
+
+    /// Returns true if the program left `server/discover` without an answer, for which nothing else stands.
+    fn ignored_discovery(&self) -> bool {
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.as_ref().is_some_and(|log| log.ignored_discovery())
     }
 
     fn start(&self) -> Result<StdioChild, ConnectError> {

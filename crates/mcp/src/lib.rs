@@ -10,6 +10,7 @@ mod auth;
 pub mod config;
 mod connect;
 mod decode;
+mod era;
 mod extras;
 mod host;
 mod login_listener;
@@ -23,14 +24,14 @@ mod trust;
 mod wire;
 
 pub use auth::{Login, LoginError, LoginOptions, RegisteredClient, TokenLock, Tokens, token_key};
-pub use connect::Era;
+pub use era::{Era, HandshakeMemory};
 pub use host::{Host, Question};
 pub use login_listener::LoginListener;
 pub use meerkat_process::supervise;
 pub use process::{Launcher, SpawnError};
 pub use search::{LoadedTools, SchemaCost, SearchedTools};
 pub use server::{LoginState, ServerState, ServerView, ToolName};
-pub use set::{Change, RequiredError, ServerSet, SessionServers, SetOptions};
+pub use set::{Change, Notify, RequiredError, ServerSet, SessionServers, SetOptions};
 pub use trust::{TrustBook, TrustError};
 
 /// Says an error with everything that caused it, on one line.

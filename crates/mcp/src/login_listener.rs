@@ -3,6 +3,7 @@
 //! Browsers open connections that they do not use, and ask for more than they were sent to; each is served by itself.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -16,6 +17,8 @@ const MAX_VISITS: usize = 64;
 const VISIT: Duration = Duration::from_secs(30);
 const MAX_HEAD: usize = 64 * 1024;
 const PAGE: &str = "<!doctype html><title>Meerkat</title><p>You can close this page and go back.</p>";
+const STRAY_PAGE: &str = "<!doctype html><title>Meerkat</title><p>This request does not belong to the login in progress. \
+                          Go back to the page where you logged in.</p>";
 
 /// Waits for the answer to a login on a port of this machine.
 #[derive(Debug)]
@@ -42,43 +45,58 @@ impl LoginListener {
         &self.address
     }
 
-    /// Returns the address the user was sent to, for [`Login::finish`](crate::Login::finish). Requests for
-    /// anything else are turned away.
+    /// Waits for the redirect that carries `state`, and returns its URL for
+    /// [`Login::finish`](crate::Login::finish). Every other request gets an error page and changes nothing.
     ///
     /// # Errors
     ///
-    /// Fails when the port is lost.
-    pub async fn answer(&self) -> io::Result<String> {
+    /// Returns an error if the port is lost.
+    pub async fn wait_for_redirect(&self, state: &str) -> io::Result<String> {
+        let state: Arc<str> = state.into();
         let mut visits = JoinSet::new();
         loop {
             tokio::select! {
                 visitor = self.listener.accept(), if visits.len() < MAX_VISITS => {
                     let (stream, _) = visitor?;
-                    visits.spawn(timeout(VISIT, serve(stream)));
+                    visits.spawn(timeout(VISIT, serve(stream, Arc::clone(&state))));
                 }
-                // A browser that breaks off, or a stranger, is no reason to stop waiting.
-                Some(Ok(Ok(Ok(Some(query))))) = visits.join_next() => {
-                    return Ok(format!("{}?{query}", self.address));
+                Some(visit) = visits.join_next() => {
+                    // A browser that breaks off, or a stranger, is no reason to stop waiting.
+                    if let Ok(Ok(Ok(Some(query)))) = visit {
+                        return Ok(format!("{}?{query}", self.address));
+                    }
                 }
             }
         }
     }
 }
 
-async fn serve(stream: TcpStream) -> io::Result<Option<String>> {
+async fn serve(stream: TcpStream, state: Arc<str>) -> io::Result<Option<String>> {
     let mut stream = BufReader::new(stream);
     let Some(head) = read_head(&mut stream).await? else { return Ok(None) };
     let line = head.lines().next().unwrap_or_default();
     let target = line.strip_prefix("GET ").and_then(|rest| rest.split(' ').next());
-    let query = target.and_then(|target| target.strip_prefix(PATH)?.strip_prefix('?')).map(str::to_owned);
-    let (status, page) = if query.is_some() { ("200 OK", PAGE) } else { ("404 Not Found", "") };
+    let query = target.and_then(|target| target.strip_prefix(PATH)?.strip_prefix('?'));
+    let accepted = query.filter(|query| carries(query, &state)).map(str::to_owned);
+    let (status, page) = match (query, &accepted) {
+        (_, Some(_)) => ("200 OK", PAGE),
+        (Some(_), None) => ("400 Bad Request", STRAY_PAGE),
+        (None, None) => ("404 Not Found", ""),
+    };
     let length = page.len();
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {length}\r\nconnection: close\r\n"
     );
     stream.write_all(format!("{head}\r\n{page}").as_bytes()).await?;
     stream.shutdown().await?;
-    Ok(query)
+    Ok(accepted)
+}
+
+/// Returns true if a query is the outcome of the login that sent `state`.
+fn carries(query: &str, state: &str) -> bool {
+    let pairs: Vec<_> = url::form_urlencoded::parse(query.as_bytes()).collect();
+    let value = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_ref());
+    value("state") == Some(state) && (value("code").is_some() || value("error").is_some())
 }
 
 /// Reads a request to the end of its head: what is left unread would cost the browser its answer.
@@ -113,14 +131,39 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_answer_to_the_login_ends_the_wait() {
+    async fn stray_visits_do_not_end_the_login() {
         let listener = LoginListener::bind().await.unwrap();
         let address = listener.address().to_owned();
-        let visits =
-            async { [get(&address, "/favicon.ico").await, get(&address, "/callback?code=1&state=2").await] };
-        let (answer, statuses) = tokio::join!(listener.answer(), visits);
-        assert_eq!(answer.unwrap(), format!("{}?code=1&state=2", listener.address()));
-        assert_eq!(statuses, ["HTTP/1.1 404 Not Found", "HTTP/1.1 200 OK"]);
+        let visits = async {
+            let targets = [
+                "/favicon.ico",
+                "/callback",
+                "/callback?",
+                "/callback?code=1",
+                "/callback?code=1&state=other",
+                "/callback?state=mine",
+                "/callback?code=1&state=mine%20",
+                "/callback?code=1&state=mine",
+            ];
+            let mut statuses = Vec::new();
+            for target in targets {
+                statuses.push(get(&address, target).await);
+            }
+            statuses
+        };
+        let (redirect, statuses) = tokio::join!(listener.wait_for_redirect("mine"), visits);
+        assert_eq!(redirect.unwrap(), format!("{}?code=1&state=mine", listener.address()));
+        let (missing, stray) = ("HTTP/1.1 404 Not Found", "HTTP/1.1 400 Bad Request");
+        assert_eq!(statuses, [missing, missing, stray, stray, stray, stray, stray, "HTTP/1.1 200 OK"]);
+    }
+
+    #[tokio::test]
+    async fn a_denied_login_ends_the_wait() {
+        let listener = LoginListener::bind().await.unwrap();
+        let address = listener.address().to_owned();
+        let target = "/callback?error=access_denied&state=mine";
+        let (redirect, _) = tokio::join!(listener.wait_for_redirect("mine"), get(&address, target));
+        assert_eq!(redirect.unwrap(), format!("{address}?error=access_denied&state=mine"));
     }
 
     #[tokio::test]
@@ -131,8 +174,12 @@ mod tests {
         let unused = TcpStream::connect(host).await.unwrap();
         let mut half = TcpStream::connect(host).await.unwrap();
         half.write_all(b"GET /call").await.unwrap();
-        let (answer, status) = tokio::join!(listener.answer(), get(&address, "/callback?code=1"));
-        assert_eq!((answer.unwrap(), status), (format!("{address}?code=1"), "HTTP/1.1 200 OK".to_owned()));
+        let (answer, status) =
+            tokio::join!(listener.wait_for_redirect("s"), get(&address, "/callback?code=1&state=s"));
+        assert_eq!(
+            (answer.unwrap(), status),
+            (format!("{address}?code=1&state=s"), "HTTP/1.1 200 OK".to_owned())
+        );
         drop((unused, half));
     }
 }

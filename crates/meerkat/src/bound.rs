@@ -52,10 +52,12 @@ impl<'a> Bounds<'a> {
     }
 
     /// Makes a text fit.
-    pub(crate) async fn text(&self, text: String) -> Bounded {
+    pub(crate) async fn text(&self, mut text: String) -> Bounded {
         if text.len() <= self.limit {
             return Bounded { text, whole: None };
         }
+        // A secret that is cut in two is not recognized later.
+        self.runtime.redactor().redact_text(&mut text);
         let whole = self.keep("text/plain", text.as_bytes().to_vec()).await;
         Bounded { text: head_and_tail(&text, self.limit, whole.as_ref()), whole }
     }
@@ -65,6 +67,7 @@ impl<'a> Bounds<'a> {
         if size <= self.limit {
             return message;
         }
+        self.runtime.redactor().redact_value(&mut message);
         let whole = self.keep("application/json", message.to_string().into_bytes()).await;
         self.keep_media(&mut message).await;
         let mut texts = 0;

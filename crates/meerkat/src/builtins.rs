@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{BlobId, BoxFuture, ModelInfo, SessionId, ToolSource};
-use meerkat_store::{Blob, Change, Store, Transaction};
+use meerkat_core::{BlobId, BoxFuture, Cut, ModelInfo, Redactor, SessionId, ToolSource};
+use meerkat_store::{Blob, Change, Guard, Store, Transaction};
 use meerkat_tools::{Shelf, ShelfError, StoredBlob, Wanted};
 
 use crate::config::Config;
@@ -26,6 +26,7 @@ impl Shared {
         let shell = settings.shell.unwrap_or(config.tools.shell_enabled);
         let wanted = Wanted {
             images: model.profile.image_tool_results,
+            files: settings.files.unwrap_or_default(),
             shell: shell.then(|| config.shell.options(settings.shell_timeout_secs)),
             secrets: config.tools.secrets.clone(),
         };
@@ -35,7 +36,10 @@ impl Shared {
 }
 
 /// The realm's store as the tools see it.
-pub(crate) struct StoreShelf(pub(crate) Arc<dyn Store>);
+pub(crate) struct StoreShelf {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) redactor: Redactor,
+}
 
 fn failed(error: meerkat_store::Error) -> ShelfError {
     ShelfError(Box::new(error))
@@ -44,28 +48,46 @@ fn failed(error: meerkat_store::Error) -> ShelfError {
 impl StoreShelf {
     async fn change(&self, change: Change) -> Result<(), ShelfError> {
         let transaction = Transaction { guards: Vec::new(), changes: vec![change] };
-        self.0.commit(transaction).await.map(drop).map_err(failed)
+        self.store.commit(transaction).await.map(drop).map_err(failed)
     }
 }
 
 impl Shelf for StoreShelf {
     fn blob(&self, id: BlobId) -> BoxFuture<'_, Result<Option<StoredBlob>, ShelfError>> {
         Box::pin(async move {
-            let blob = self.0.blob(id).await.map_err(failed)?;
+            let blob = self.store.blob(id).await.map_err(failed)?;
             Ok(blob.map(|blob| StoredBlob { media_type: blob.media_type, data: blob.data }))
         })
     }
 
     fn put_blob(&self, blob: StoredBlob) -> BoxFuture<'_, Result<BlobId, ShelfError>> {
         Box::pin(async move {
-            let blob = Blob::new(&blob.media_type, blob.data);
+            let blob = Blob::new(&blob.media_type, self.redactor.redact_bytes(&blob.data, Cut::None));
             let id = blob.id.clone();
             self.change(Change::PutBlob(blob)).await.map(|()| id)
         })
     }
 
     fn tasks(&self, session: SessionId) -> BoxFuture<'_, Result<Vec<Vec<u8>>, ShelfError>> {
-        Box::pin(async move { self.0.tasks(session).await.map_err(failed) })
+        Box::pin(async move { self.store.tasks(session).await.map_err(failed) })
+    }
+
+    fn add_task(
+        &self,
+        session: SessionId,
+        id: String,
+        task: Vec<u8>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<bool, ShelfError>> {
+        Box::pin(async move {
+            let guards = vec![Guard::TasksBelow { session, limit }];
+            let changes = vec![Change::PutTask { session, id, task }];
+            match self.store.commit(Transaction { guards, changes }).await {
+                Ok(_) => Ok(true),
+                Err(meerkat_store::Error::TooManyTasks { .. }) => Ok(false),
+                Err(error) => Err(failed(error)),
+            }
+        })
     }
 
     fn put_task(

@@ -1,5 +1,7 @@
 //! What can go wrong, in the words of the facade.
 
+use std::path::{Path, PathBuf};
+
 use meerkat_contracts::{ErrorBody, ImageEnd};
 use meerkat_core::run::{Failure, OpeningError};
 use meerkat_core::{BlobId, ErrorKind, IdError, ModelError, SchemaError, SessionId, TerminalCause};
@@ -40,6 +42,14 @@ pub enum Error {
     ConfigProtected {
         /// The key.
         key: String,
+    },
+    /// A client that may be any user of this machine asks for more than such a client may have.
+    #[error("{what} needs a token; restart this server without `--no-token`, or {instead}")]
+    TokenNeeded {
+        /// What was asked for.
+        what: String,
+        /// What to do instead.
+        instead: &'static str,
     },
     /// Hooks that make no sense.
     #[error("`hooks_override`: {0}")]
@@ -120,18 +130,6 @@ pub enum Error {
         /// The file.
         file: String,
     },
-    /// A caller who may be anybody wants a program started.
-    #[error(
-        "the MCP server `{0}` is a program, and callers without a token may not have programs started; \
-         start this server with a token (RKAT_TOKEN), or add `{0}` with `rkat mcp add`"
-    )]
-    ProgramRefused(String),
-    /// A file of MCP servers may not be changed by just anybody.
-    #[error(
-        "callers without a token may not change the project's file of MCP servers; leave `persisted` out, or start \
-         this server with a token (RKAT_TOKEN)"
-    )]
-    FileRefused,
     /// A run cannot start without an MCP server that is not there.
     #[error("the required MCP server `{server}` is not ready: {reason}")]
     RequiredServer {
@@ -243,12 +241,14 @@ pub enum Error {
         source: tokio::task::JoinError,
     },
     /// A stored record could not be read.
-    #[error("the stored {what} cannot be read; it may come from a newer version: {source}")]
+    #[error("cannot read the stored {what}{}: {source}", in_file(file.as_deref()))]
     Record {
         /// What it is.
         what: &'static str,
         /// What is wrong with it.
         source: serde_json::Error,
+        /// The file it is in, where that is known.
+        file: Option<PathBuf>,
     },
     /// The structured output that was asked for could not be had.
     #[error("there is no structured output: {0}")]
@@ -273,6 +273,11 @@ const fn kind_of(failure: &Failure) -> ErrorKind {
 /// Lists names for whoever got one wrong.
 fn listed(known: &[String]) -> String {
     if known.is_empty() { String::new() } else { format!("; it has `{}`", known.join("`, `")) }
+}
+
+/// Names a file, where it is known.
+fn in_file(file: Option<&Path>) -> String {
+    file.map(|file| format!(" in `{}`", file.display())).unwrap_or_default()
 }
 
 /// A session and whether the failed request created it.
@@ -325,8 +330,7 @@ impl Error {
             | Self::NotCompiled { .. }
             | Self::TooManyStreams { .. }
             | Self::TooManySessions { .. }
-            | Self::ProgramRefused(_)
-            | Self::FileRefused
+            | Self::TokenNeeded { .. }
             | Self::RequiredServer { .. } => ErrorKind::CapabilityUnavailable,
             Self::Model { .. } | Self::Image { .. } => ErrorKind::ProviderError,
             Self::Failed { failure, .. } | Self::Refused(failure) => kind_of(failure),
@@ -368,6 +372,7 @@ impl Error {
                 Some(json!({ "type": "stream_unread", "session_id": session, "after": after }))
             }
             Self::ConfigProtected { key } => Some(json!({ "type": "config_protected", "key": key })),
+            Self::TokenNeeded { .. } => Some(json!({ "type": "token_needed" })),
             Self::BlobNotFound(id) => Some(json!({ "type": "blob_not_found", "blob_id": id })),
             Self::TooManyStreams { limit } | Self::TooManySessions { limit } => {
                 Some(json!({ "type": "limit_reached", "limit": limit }))
@@ -390,6 +395,12 @@ impl Error {
         match self {
             Self::Store(error) | Self::Unstored { source: error, .. } => error.hint(),
             Self::OfSession { source, .. } => source.hint(),
+            Self::Record { source, .. } if source.is_data() => {
+                Some("a newer version may have written it; `rkat doctor` checks the file".to_owned())
+            }
+            Self::Record { .. } => {
+                Some("it is damaged: restore the file from a backup; `rkat doctor` checks it".to_owned())
+            }
             _ => None,
         }
     }

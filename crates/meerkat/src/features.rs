@@ -52,6 +52,18 @@ pub(crate) fn available(config: &Config) -> BTreeSet<String> {
     declarations().iter().filter(|found| on(found)).map(|found| found.id.as_str().to_owned()).collect()
 }
 
+/// Says how to turn on each capability, should it be unavailable.
+#[cfg(feature = "skills")]
+pub(crate) fn gates() -> std::collections::BTreeMap<String, String> {
+    let gate = |declaration: &Declaration| match declaration.presence {
+        Presence::Gated(key) => format!("set `{key}` to `true` in the config"),
+        Presence::Absent(feature) => format!("use a build with the cargo feature `{feature}`"),
+        // A build may have what a realm in memory has not.
+        Presence::Always => "use a realm that is stored on disk".to_owned(),
+    };
+    declarations().iter().map(|found| (found.id.as_str().to_owned(), gate(found))).collect()
+}
+
 /// The MCP servers of a runtime.
 #[cfg(feature = "mcp")]
 pub(crate) use crate::servers::Attached as Servers;
@@ -90,7 +102,7 @@ pub(crate) struct Registered;
 #[cfg(not(feature = "registry"))]
 #[expect(clippy::unused_async, reason = "as in the builds that have a registry")]
 impl Registered {
-    pub(crate) async fn skills(&self, _: &Config, _: &crate::Skills) -> Fresh {
+    pub(crate) async fn skills(&self, _: &crate::config::CurrentConfig, _: &crate::Skills) -> Fresh {
         Fresh::No
     }
 

@@ -8,6 +8,7 @@
 
 mod bound;
 mod builtins;
+mod capabilities;
 mod clock;
 mod config;
 mod error;
@@ -22,6 +23,7 @@ mod models;
 pub mod ops;
 mod params;
 mod pattern;
+mod project;
 mod prompt;
 mod providers;
 #[cfg(feature = "registry")]
@@ -33,7 +35,10 @@ mod servers;
 mod session;
 mod skills;
 mod structured;
+pub mod token;
+mod unreadable;
 
+pub use capabilities::capabilities;
 pub use clock::SystemClock;
 pub use config::{
     AgentConfig, ApiStyle, ApprovalsConfig, BudgetConfig, CallTimeout, CompactionConfig, Config,
@@ -52,8 +57,8 @@ pub use meerkat_core::run::{Completion, LastRun, Outcome, Pending, Report, RunEn
 pub use meerkat_core::{
     AgentEvent, Approval, ApprovalPolicy, AwaitedCall, BlobId, BudgetLimits, BudgetType, Clock, Content,
     Decision, ErrorKind, EventEnvelope, Hook, HookEntry, HookFault, HookInvocation, HookReturn, HookRuntime,
-    Message, Model, OutputSchema, Provider, RealmId, Redactor, RunId, SessionId, TerminalCause, Tool,
-    ToolCall, ToolImpact, ToolOutput, ToolSource, TraceContext, Usage, Usd,
+    Message, Model, OutputSchema, Provider, RealmId, Redactor, RunId, SessionId, TerminalCause, Timestamp,
+    Tool, ToolCall, ToolImpact, ToolOutput, ToolSource, TraceContext, Usage, Usd, escape_line, escape_text,
 };
 /// The server of the iii protocol.
 #[cfg(feature = "registry")]
@@ -61,7 +66,11 @@ pub use meerkat_hub as hub;
 /// The MCP client.
 #[cfg(feature = "mcp")]
 pub use meerkat_mcp as mcp;
-pub use meerkat_process::{can_cover, check_confinement, supervise};
+/// The connected MCP servers of a runtime, under the name that the capability matrix gives them:
+/// [`McpServers::shared`] returns one, and `wait_until_ready(timeout)` does what `rkat run --wait-for-mcp` does.
+#[cfg(feature = "mcp")]
+pub use meerkat_mcp::ServerSet as McpRouterAdapter;
+pub use meerkat_process::{can_cover, check_confinement, is_same_user, supervise};
 /// The functions of the registry.
 #[cfg(feature = "registry")]
 pub use meerkat_registry as registered;
@@ -73,10 +82,10 @@ pub use meerkat_store::Beacon;
 #[cfg(feature = "session-store")]
 pub use meerkat_store::check as check_database;
 pub use meerkat_store::{
-    Archived, Backend, Blob, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, SessionQuery,
-    UnknownBackend,
+    Archived, Backend, Blob, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, RealmPaths,
+    SessionQuery, UnknownBackend, create_private_dirs,
 };
-pub use meerkat_tools::{TimeZone, ToolboxOptions};
+pub use meerkat_tools::{ApprovalScope, FileAccess, TimeZone, ToolboxOptions};
 pub use providers::{SecretSource, key_variables};
 #[cfg(feature = "registry")]
 pub use registry::{Contents, HostedHub, HubAt, RealmRegistry};
@@ -84,12 +93,12 @@ pub use runtime::{Runtime, RuntimeOptions};
 pub use scope::{RealmScope, Surroundings, Unnamed};
 #[cfg(feature = "mcp")]
 pub use servers::{
-    LoadedFiles, McpServers, McpServersOptions, Notify, Programs, ProjectTrust, ServerFiles,
-    ServerFilesError, ServerSurroundings, TokenFolder,
+    LoadedFiles, McpServers, McpServersOptions, Notify, ProjectTrust, ServerFiles, ServerFilesError,
+    ServerSurroundings, TokenFolder,
 };
 pub use session::{
     EventSink, HistoryPage, HookWishes, NewSessionOptions, RunControl, RunResult, SessionService,
-    SessionView, ToolOverlay, TurnOptions,
+    SessionView, ToolOverlay, TurnOptions, UnreadableSession,
 };
 pub use skills::Skills;
 #[cfg(feature = "skills")]

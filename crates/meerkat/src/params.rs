@@ -4,12 +4,15 @@
 //! with the session.
 
 use meerkat_core::{ModelInfo, Provider};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::config::{Config, merge};
 
 /// The keys under which providers' own web search is switched.
 const SEARCH_KEYS: [&str; 2] = ["web_search", "google_search"];
+
+/// The other keys that let a provider run tools on its side.
+const SERVER_TOOL_KEYS: [&str; 4] = ["url_context", "code_execution", "web_search_options", "mcp_servers"];
 
 /// Returns the parameters of a run's requests.
 pub(crate) fn effective(
@@ -17,19 +20,69 @@ pub(crate) fn effective(
     config: &Config,
     own: Option<&Map<String, Value>>,
 ) -> Map<String, Value> {
-    let mut params = defaults(info, config);
-    if let Some(Value::Object(configured)) = &config.agent.provider_params {
-        merge(&mut params, configured.clone());
-    }
-    if let Some(own) = own {
-        merge(&mut params, own.clone());
-    }
+    let mut patch = match &config.agent.provider_params {
+        Some(Value::Object(configured)) => configured.clone(),
+        _ => Map::new(),
+    };
+    compose(&mut patch, own.cloned().unwrap_or_default());
+    let search = search(info, config, &mut patch);
+    let mut params = Map::new();
+    merge(&mut params, patch);
+    params.extend(search);
+    params
+}
+
+/// Merges a run's parameters into those that its session stores.
+///
+/// The stored parameters are themselves a patch of the defaults, so a `null` is stored as one. For web search it is
+/// stored as `false`, which says the same and survives any merge.
+pub(crate) fn remember(stored: &mut Map<String, Value>, mut params: Map<String, Value>) {
     for key in SEARCH_KEYS {
-        if params.get(key) == Some(&Value::Bool(false)) {
-            params.shift_remove(key);
+        if let Some(value @ Value::Null) = params.get_mut(key) {
+            *value = Value::Bool(false);
         }
     }
-    params
+    compose(stored, params);
+}
+
+/// Drops what was stored for another provider, except whether it may search: providers give the same names other
+/// meanings, or reject a request with a name that they do not know.
+pub(crate) fn keep_search_switch(stored: &mut Map<String, Value>) {
+    stored.retain(|key, value| SEARCH_KEYS.contains(&key.as_str()) && value.is_boolean());
+}
+
+/// Makes one RFC 7396 patch of two: applying it is applying the first and then the second.
+fn compose(first: &mut Map<String, Value>, second: Map<String, Value>) {
+    for (key, value) in second {
+        match (first.get_mut(&key), value) {
+            (Some(Value::Object(target)), Value::Object(inner)) => compose(target, inner),
+            (_, value) => {
+                first.insert(key, value);
+            }
+        }
+    }
+}
+
+/// Takes the switch of the provider's web search out of the parameters, and returns its tool if it is on. The other
+/// providers' key counts too, unless it has their options: a session keeps its opt-out when its model changes.
+fn search(info: &ModelInfo, config: &Config, patch: &mut Map<String, Value>) -> Option<(String, Value)> {
+    let (is_default, key, mut tool) = search_tool(info.provider, config);
+    let mut switch = None;
+    for own in SEARCH_KEYS {
+        match patch.shift_remove(own) {
+            Some(value) if own == key => switch = Some(value),
+            Some(value @ (Value::Null | Value::Bool(_))) => switch = switch.or(Some(value)),
+            Some(_) | None => {}
+        }
+    }
+    match switch {
+        None if !is_default => return None,
+        None | Some(Value::Bool(true)) if !info.profile.supports_web_search => return None,
+        None | Some(Value::Bool(true)) => {}
+        Some(Value::Object(options)) => merge(&mut tool, options),
+        Some(_) => return None,
+    }
+    Some((key.to_owned(), Value::Object(tool)))
 }
 
 /// Names the parameters of the caller that this model does not take, and that are not sent.
@@ -39,41 +92,43 @@ pub(crate) fn left_out(info: &ModelInfo, own: Option<&Map<String, Value>>) -> Ve
         (key == "temperature" && !info.profile.supports_temperature)
             || (info.provider == Provider::OpenAi && UNKNOWN_TO_OPENAI.contains(&key))
     };
-    let given = own.into_iter().flatten().filter(|(key, value)| !value.is_null() && is_left_out(key));
+    let is_no_search = |key: &str, value: &Value| {
+        SEARCH_KEYS.contains(&key) && *value == Value::Bool(true) && !info.profile.supports_web_search
+    };
+    let given = own
+        .into_iter()
+        .flatten()
+        .filter(|(key, value)| (!value.is_null() && is_left_out(key)) || is_no_search(key, value));
     given.map(|(key, _)| format!("`{}` takes no `{key}`; it is left out", info.id)).collect()
 }
 
-/// Takes out what would let the model use a tool.
-pub(crate) fn without_search(params: &Value) -> Value {
-    let mut params = params.clone();
-    if let Value::Object(object) = &mut params {
-        object.retain(|key, _| !SEARCH_KEYS.contains(&key.as_str()));
-    }
+/// Removes every parameter that lets the provider run a tool.
+pub(crate) fn without_tools(mut params: Map<String, Value>) -> Map<String, Value> {
+    params.retain(|key, _| !SEARCH_KEYS.iter().chain(&SERVER_TOOL_KEYS).any(|own| own == key));
     params
 }
 
-fn defaults(info: &ModelInfo, config: &Config) -> Map<String, Value> {
+/// Returns a provider's web search: whether it is on by default, the key of its parameter, and the tool.
+fn search_tool(provider: Provider, config: &Config) -> (bool, &'static str, Map<String, Value>) {
     let tools = &config.provider_tools;
-    let (on, key, value) = match info.provider {
-        Provider::Anthropic => (
-            tools.anthropic.web_search,
-            "web_search",
-            json!({ "type": "web_search_20250305", "name": "web_search" }),
-        ),
-        Provider::OpenAi => (tools.openai.web_search, "web_search", json!({ "type": "web_search" })),
-        Provider::Gemini => (tools.gemini.google_search, "google_search", json!({})),
-        Provider::SelfHosted | Provider::Other => return Map::new(),
+    let named = |fields: &[(&str, &str)]| {
+        fields.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect()
     };
-    if on && info.profile.supports_web_search {
-        Map::from_iter([(key.to_owned(), value)])
-    } else {
-        Map::new()
+    match provider {
+        Provider::Anthropic => {
+            let tool = named(&[("type", "web_search_20250305"), ("name", "web_search")]);
+            (tools.anthropic.web_search, "web_search", tool)
+        }
+        Provider::OpenAi => (tools.openai.web_search, "web_search", named(&[("type", "web_search")])),
+        Provider::Gemini => (tools.gemini.google_search, "google_search", Map::new()),
+        Provider::SelfHosted | Provider::Other => (false, "web_search", Map::new()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use meerkat_core::ModelProfile;
+    use serde_json::json;
 
     use super::*;
 
@@ -112,7 +167,79 @@ mod tests {
         let search = json!({"type": "web_search_20250305", "name": "web_search", "max_uses": 2});
         let params = Value::Object(params);
         assert_eq!(params, json!({"web_search": search, "effort": "high", "top_k": 5}));
-        assert_eq!(without_search(&params), json!({"effort": "high", "top_k": 5}));
+    }
+
+    #[test]
+    fn true_turns_search_on() {
+        let mut config = Config::default();
+        config.provider_tools.anthropic.web_search = false;
+        config.provider_tools.gemini.google_search = false;
+        let on = |provider, key: &str| {
+            let own = json!({ key: true });
+            Value::Object(effective(&info(provider, true), &config, own.as_object()))
+        };
+        let anthropic = json!({"web_search": {"type": "web_search_20250305", "name": "web_search"}});
+        assert_eq!(on(Provider::Anthropic, "web_search"), anthropic);
+        assert_eq!(on(Provider::OpenAi, "web_search"), json!({"web_search": {"type": "web_search"}}));
+        assert_eq!(on(Provider::Gemini, "google_search"), json!({"google_search": {}}));
+        assert_eq!(on(Provider::Gemini, "web_search"), json!({"google_search": {}}));
+        assert_eq!(on(Provider::SelfHosted, "web_search"), json!({"web_search": {}}));
+        let own = json!({"web_search": true});
+        let unable = info(Provider::Anthropic, false);
+        assert!(effective(&unable, &config, own.as_object()).is_empty());
+        assert_eq!(left_out(&unable, own.as_object()), ["`m` takes no `web_search`; it is left out"]);
+    }
+
+    #[test]
+    fn opt_out_of_search_holds_for_every_provider() {
+        for key in SEARCH_KEYS {
+            for provider in [Provider::Anthropic, Provider::OpenAi, Provider::Gemini] {
+                assert_eq!(params(provider, &json!({ key: false })), json!({}), "{provider} {key}");
+            }
+        }
+        let own = json!({"web_search": false, "google_search": {"time": "day"}});
+        assert_eq!(params(Provider::Gemini, &own), json!({"google_search": {"time": "day"}}));
+        assert_eq!(params(Provider::Anthropic, &own), json!({}));
+    }
+
+    #[test]
+    fn stored_params_are_merged() {
+        let mut stored = Map::new();
+        let mut take = |params: Value| {
+            let Value::Object(params) = params else { panic!("{params}") };
+            remember(&mut stored, params);
+            Value::Object(stored.clone())
+        };
+        assert_eq!(
+            take(json!({"web_search": null, "a": {"b": 1}})),
+            json!({"web_search": false, "a": {"b": 1}})
+        );
+        let merged = json!({"web_search": false, "a": {"b": 1, "c": null}, "top_k": null});
+        assert_eq!(take(json!({"a": {"c": null}, "top_k": null})), merged);
+        assert_eq!(take(json!({"web_search": {"max_uses": 2}}))["web_search"], json!({"max_uses": 2}));
+        let mut config = Config::default();
+        config.agent.provider_params = Some(json!({"top_k": 5, "a": {"c": 2, "d": 3}}));
+        let sent = effective(&info(Provider::Anthropic, true), &config, Some(&stored));
+        let search = json!({"type": "web_search_20250305", "name": "web_search", "max_uses": 2});
+        assert_eq!(Value::Object(sent), json!({"web_search": search, "a": {"b": 1, "d": 3}}));
+    }
+
+    #[test]
+    fn another_provider_keeps_only_the_search_switch() {
+        let stored = json!({"web_search": false, "google_search": {}, "thinking_budget": 2048});
+        let Value::Object(mut stored) = stored else { panic!("{stored}") };
+        keep_search_switch(&mut stored);
+        assert_eq!(Value::Object(stored), json!({"web_search": false}));
+    }
+
+    #[test]
+    fn without_tools_keeps_everything_else() {
+        let params = json!({
+            "web_search": {}, "google_search": {}, "url_context": {}, "code_execution": {},
+            "web_search_options": {}, "mcp_servers": [], "effort": "high",
+        });
+        let Value::Object(params) = params else { panic!("{params}") };
+        assert_eq!(Value::Object(without_tools(params)), json!({"effort": "high"}));
     }
 
     #[test]

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat_capabilities::{CapabilityStatus, Declaration};
-use meerkat_contracts::{CONTRACT_VERSION, CapabilityEntry, CapabilityReport, ImageInput, ImageReply};
+use meerkat_contracts::{CapabilityReport, ImageInput, ImageReply};
 use meerkat_core::{
     BlobId, Clock, EventEnvelope, Hook, HookEntry, Model, Provider, RealmId, Redactor, SessionId, Timestamp,
     ToolSource,
@@ -16,8 +15,9 @@ use meerkat_tools::{Toolbox, ToolboxOptions};
 use tokio::sync::broadcast;
 
 use crate::builtins::StoreShelf;
+use crate::capabilities::capabilities;
 use crate::clock::SystemClock;
-use crate::config::{Config, ConfigAccess, ConfigService};
+use crate::config::{ConfigAccess, ConfigService, CurrentConfig};
 use crate::events::EventHub;
 use crate::hooks::HookHost;
 use crate::models::Models;
@@ -50,8 +50,7 @@ pub struct RuntimeOptions {
     /// Files with hooks, which come before those of the config.
     #[cfg(feature = "mcp")]
     pub hook_files: Option<Arc<crate::HookFiles>>,
-    /// Who calls the operation that changes the config. Unless it is the owner, it does not change where keys and
-    /// tokens go.
+    /// Who calls the operations. Unless it is the owner, it does not change where keys and tokens go.
     pub config_access: ConfigAccess,
     /// Who knows the secrets of the process. What tools give back, errors and events go through it.
     pub redactor: Redactor,
@@ -95,6 +94,8 @@ pub(crate) struct Shared {
     pub(crate) models: Models,
     pub(crate) sources: Vec<Arc<dyn ToolSource>>,
     pub(crate) skills: Skills,
+    /// Held while registered skills that changed are on their way into the catalog.
+    pub(crate) registering: tokio::sync::Mutex<()>,
     pub(crate) secrets: SecretSource,
     pub(crate) tools: Toolbox,
     pub(crate) servers: features::Servers,
@@ -114,10 +115,11 @@ impl Runtime {
         let store = realm.store();
         let clock = options.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let secrets = options.secrets.unwrap_or_else(|| Arc::new(|_: &str| None));
-        let shelf = Arc::new(StoreShelf(Arc::clone(&store)));
+        let redactor = options.redactor.clone();
+        let config = ConfigService::new(Arc::clone(&store), redactor.clone());
+        let shelf = Arc::new(StoreShelf { store: Arc::clone(&store), redactor: redactor.clone() });
         let shared = Shared {
-            tools: Toolbox::new(&options.tools, shelf, Arc::clone(&clock)),
-            config: ConfigService::new(Arc::clone(&store), options.redactor.clone()),
+            tools: Toolbox::new(&options.tools, shelf, Arc::clone(&clock), redactor),
             live: LiveRuns::new(Arc::clone(&store), Arc::clone(&clock)),
             events: EventHub::new(Arc::clone(&clock)),
             models: Models::new(
@@ -125,20 +127,22 @@ impl Runtime {
                 Providers::new(Arc::clone(&secrets), options.redactor.clone()),
             ),
             skills: options.skills.unwrap_or_default(),
+            registering: tokio::sync::Mutex::default(),
             secrets,
             #[cfg(feature = "mcp")]
-            hooks: HookHost::new(options.hooks).with_files(options.hook_files),
+            hooks: HookHost::new(options.hooks, options.tools.supervisor).with_files(options.hook_files),
             #[cfg(not(feature = "mcp"))]
-            hooks: HookHost::new(options.hooks),
+            hooks: HookHost::new(options.hooks, options.tools.supervisor),
             sources: options.sources,
             #[cfg(feature = "mcp")]
             servers: features::Servers::new(options.servers),
             #[cfg(not(feature = "mcp"))]
             servers: features::Servers,
             #[cfg(feature = "registry")]
-            registry: features::Registered::new(&realm, Arc::clone(&clock)),
+            registry: features::Registered::new(&realm, Arc::clone(&clock), config.clone()),
             #[cfg(not(feature = "registry"))]
             registry: features::Registered,
+            config,
             instance: options.instance,
             config_access: options.config_access,
             redactor: options.redactor,
@@ -176,8 +180,9 @@ impl Runtime {
         self.shared.config.clone()
     }
 
-    /// Returns who calls the operation that changes the config.
-    pub(crate) fn config_access(&self) -> ConfigAccess {
+    /// Returns who calls the operations.
+    #[must_use]
+    pub fn config_access(&self) -> ConfigAccess {
         self.shared.config_access
     }
 
@@ -228,6 +233,10 @@ impl Runtime {
         &self.shared.registry
     }
 
+    pub(crate) fn redactor(&self) -> &Redactor {
+        &self.shared.redactor
+    }
+
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.shared.store
     }
@@ -259,8 +268,8 @@ impl Runtime {
     /// # Errors
     /// Fails when the config cannot be read.
     pub async fn settle_skills(&self) -> Result<(), Error> {
-        let config = self.shared.config.get().await?.config;
-        self.shared.settle_skills(&config).await;
+        let current = self.shared.config.get().await?;
+        self.shared.settle_skills(&current).await;
         Ok(())
     }
 
@@ -270,29 +279,15 @@ impl Runtime {
     /// Fails when the config cannot be read.
     pub async fn capabilities(&self) -> Result<CapabilityReport, Error> {
         let config = self.shared.config.get().await?.config;
-        let memory = self.shared.is_in_memory();
-        let entry = |declaration: Declaration| {
-            let mut status = declaration.status(|key| config.gate(key));
-            if memory
-                && status == CapabilityStatus::Available
-                && declaration.id == meerkat_capabilities::CapabilityId::SessionStore
-            {
-                status =
-                    CapabilityStatus::DisabledByPolicy { description: "The realm is in memory".to_owned() };
-            }
-            CapabilityEntry {
-                id: declaration.id,
-                description: declaration.id.description().to_owned(),
-                status,
-            }
-        };
-        let capabilities = features::declarations().into_iter().map(entry).collect();
-        Ok(CapabilityReport { contract_version: CONTRACT_VERSION, capabilities })
+        Ok(capabilities(&config, self.shared.realm.backend()))
     }
 
     /// Lists the hooks of every run.
-    pub(crate) fn hook_entries(&self, config: &crate::config::HooksConfig) -> Result<Vec<HookEntry>, Error> {
-        self.shared.hooks.entries(config)
+    pub(crate) async fn hook_entries(
+        &self,
+        config: &crate::config::HooksConfig,
+    ) -> Result<Vec<HookEntry>, Error> {
+        self.shared.hooks.entries(config).await
     }
 
     /// Interrupts every run and waits until all have committed their end, hooks in the background have ended and the
@@ -317,14 +312,19 @@ impl Shared {
         self.realm.backend() == meerkat_store::Backend::Memory
     }
 
-    /// Makes the skills follow the config.
-    pub(crate) async fn settle_skills(&self, config: &Config) {
+    /// Makes the skills follow the config, or a newer one that another caller has applied.
+    pub(crate) async fn settle_skills(&self, current: &CurrentConfig) {
+        let CurrentConfig { config, generation } = current;
         let mut available = features::available(config);
         if self.is_in_memory() {
             available.remove(meerkat_capabilities::CapabilityId::SessionStore.as_str());
         }
-        let fresh = self.registry.skills(config, &self.skills).await;
-        self.skills.settle(&config.skills, available, &self.secrets).await;
+        let version = (self.realm.id().clone(), *generation);
+        let registering = self.registering.lock().await;
+        let fresh = self.registry.skills(current, &self.skills).await;
+        // Another caller may use the catalog as soon as it finds nothing new, so what is new must be in it by then.
+        let _registering = (fresh == features::Fresh::Yes).then_some(registering);
+        self.skills.settle(Some(version), &config.skills, available, &self.secrets).await;
         if fresh == features::Fresh::Yes {
             self.skills.look().await;
         }
@@ -334,3 +334,7 @@ impl Shared {
         format!("{}:{session}", self.realm.id())
     }
 }
+
+#[cfg(test)]
+#[cfg(feature = "skills")]
+mod tests;

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::Error;
 use crate::clock::SystemClock;
+use crate::project::{UserDirs, former_root, project_root, real};
 
 /// What was asked for.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +26,8 @@ pub struct RealmScope {
     pub state_root: Option<PathBuf>,
     /// The folder one works in.
     pub context_root: Option<PathBuf>,
+    /// The directory of the user's own files, in place of the home directory.
+    pub user_config_root: Option<PathBuf>,
 }
 
 /// Where a program finds itself; only programs know, because only they read the environment.
@@ -34,6 +37,8 @@ pub struct Surroundings {
     pub data_home: Option<PathBuf>,
     /// The current folder.
     pub current_dir: Option<PathBuf>,
+    /// The home directory, which is never a project.
+    pub home: Option<PathBuf>,
 }
 
 /// Which realm to use when none is named.
@@ -56,17 +61,21 @@ impl RealmScope {
         surroundings: &Surroundings,
         surface: &str,
     ) -> Result<RealmOptions, Error> {
-        let (realm, origin) = match (&self.realm, unnamed) {
-            (Some(name), _) => (RealmId::explicit(name)?, Origin::Explicit),
-            (None, Unnamed::Isolated) => (format!("realm-{}", Uuid::now_v7()).parse()?, Origin::Generated),
+        let (realm, origin, workspace) = match (&self.realm, unnamed) {
+            (Some(name), _) => (RealmId::explicit(name)?, Origin::Explicit, None),
+            (None, Unnamed::Isolated) => {
+                (format!("realm-{}", Uuid::now_v7()).parse()?, Origin::Generated, None)
+            }
             (None, Unnamed::Workspace) => {
-                (workspace_realm(&self.workspace(surroundings)?)?, Origin::Workspace)
+                let project = real(&self.project(surroundings)?);
+                (workspace_realm(&project)?, Origin::Workspace, Some(project))
             }
         };
         Ok(RealmOptions {
             state_root: self.state_root(surroundings)?,
             realm,
             origin,
+            workspace,
             backend_hint: self.backend,
             instance: self.instance.clone(),
             surface: surface.to_owned(),
@@ -86,29 +95,51 @@ impl RealmScope {
         })
     }
 
-    /// Returns the folder one works in: the one named, else the nearest that holds `.rkat`, else this one.
+    /// Returns the project's root: the context root as it is given, or else the project of the current directory.
     ///
     /// # Errors
-    /// Says so when the current folder is unknown.
-    pub fn workspace(&self, surroundings: &Surroundings) -> Result<PathBuf, Error> {
-        let here = self.context_root.as_ref().or(surroundings.current_dir.as_ref());
-        let here = here.ok_or_else(|| {
+    /// Returns an error if the current directory is unknown.
+    pub fn project(&self, surroundings: &Surroundings) -> Result<PathBuf, Error> {
+        if let Some(root) = &self.context_root {
+            return Ok(root.clone());
+        }
+        let dir = surroundings.current_dir.as_ref().ok_or_else(|| {
             Error::Arguments("the current folder is unknown: pass `--context-root DIR`".to_owned())
         })?;
-        if self.context_root.is_some() {
-            return Ok(here.clone());
+        let (home, config_root) = (surroundings.home.as_deref(), self.user_config_root.as_deref());
+        Ok(project_root(dir, UserDirs { home, config_root }))
+    }
+
+    /// Returns the realms that earlier versions used for the current directory, apart from the one that is used now.
+    /// Whether they exist is not checked.
+    ///
+    /// # Errors
+    /// Returns an error if the current directory is unknown.
+    pub fn former_realms(&self, surroundings: &Surroundings) -> Result<Vec<RealmId>, Error> {
+        let (None, None, Some(dir)) = (&self.realm, &self.context_root, &surroundings.current_dir) else {
+            return Ok(Vec::new());
+        };
+        let current = workspace_realm(&self.project(surroundings)?)?;
+        let mut found = Vec::new();
+        for root in [former_root(dir), dir] {
+            let realm = workspace_realm(root)?;
+            if realm != current && !found.contains(&realm) {
+                found.push(realm);
+            }
         }
-        let marked = here.ancestors().find(|folder| folder.join(".rkat").is_dir());
-        Ok(marked.unwrap_or(here).to_owned())
+        Ok(found)
     }
 }
 
 /// Names the realm of a workspace by its path.
 fn workspace_realm(workspace: &Path) -> Result<RealmId, Error> {
-    let path = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
-    let hash = path.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = real(workspace)
+        .as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
     Ok(format!("ws-{hash:016x}").parse()?)
 }
 
@@ -129,6 +160,7 @@ mod tests {
         let at = |folder: &Path| Surroundings {
             data_home: Some(root.path().to_owned()),
             current_dir: Some(folder.to_owned()),
+            home: None,
         };
         let scope = RealmScope::default();
         let top = realm(&scope, Unnamed::Workspace, &at(root.path())).unwrap();
@@ -147,8 +179,27 @@ mod tests {
     }
 
     #[test]
+    fn realms_of_the_former_rule_are_listed() {
+        let root = tempfile::tempdir().unwrap();
+        let (home, repo) = (root.path().join("home"), root.path().join("home/repo"));
+        let src = repo.join("src");
+        std::fs::create_dir_all(&src).unwrap();
+        std::fs::create_dir(repo.join(".git")).unwrap();
+        let former = |dir: &Path| {
+            let home = Some(home.clone());
+            let around = Surroundings { current_dir: Some(dir.to_owned()), home, data_home: None };
+            RealmScope::default().former_realms(&around).unwrap()
+        };
+        let [of_home, of_src] = [&home, &src].map(|dir| workspace_realm(dir).unwrap());
+        assert_eq!((former(&repo), former(&src)), (Vec::new(), vec![of_src.clone()]));
+        std::fs::create_dir(home.join(".rkat")).unwrap();
+        assert_eq!((former(&repo), former(&src)), (vec![of_home.clone()], vec![of_home, of_src]));
+        assert_eq!(former(&home), Vec::new());
+    }
+
+    #[test]
     fn isolated_realms_are_new_and_bad_names_are_refused() {
-        let here = Surroundings { data_home: Some("/tmp".into()), current_dir: None };
+        let here = Surroundings { data_home: Some("/tmp".into()), ..Surroundings::default() };
         let isolated = || realm(&RealmScope::default(), Unnamed::Isolated, &here).unwrap();
         assert_ne!(isolated(), isolated());
         let named = |name: &str| RealmScope { realm: Some(name.to_owned()), ..RealmScope::default() };

@@ -8,8 +8,10 @@
 
 mod confine;
 mod environment;
+mod peer;
 mod supervise;
 
 pub use confine::{ConfineError, Confinement, Hiding, Reach, SecretNames, can_cover, check_confinement};
 pub use environment::{DEFAULT_PATH, harmless};
+pub use peer::is_same_user;
 pub use supervise::{Ending, GRACE, Input, Supervision, program_of, supervise};

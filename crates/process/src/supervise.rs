@@ -3,17 +3,20 @@
 //! It starts the program with its own standard streams, so no byte passes through it. When the host closes its
 //! input, or is gone, it gives the program time to end, then asks, then kills; and with the program
 //! goes every process that descends from it, whatever group or session that process moved to.
+//! Where the input is a payload that ends on its own, the host closes the output instead.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write as _;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, getppid, kill_process, wait};
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +55,9 @@ pub enum Input {
     /// Nothing; the pipe from the host only says that it lives. The program has a session of its own, so that it
     /// has no terminal either.
     Nothing,
+    /// What the host writes, which may end long before the program does. The host is gone when it no longer reads
+    /// the program's stderr, which must be a pipe.
+    Payload,
 }
 
 /// How a program is ended when the host closes the pipe.
@@ -122,6 +128,13 @@ fn watch(command: Command, supervision: Supervision) -> u8 {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(getpid()));
     let (host, ending) = (getppid(), supervision.ending);
+    let lifeline = match lifeline(supervision.input) {
+        Ok(lifeline) => lifeline,
+        Err(error) => {
+            complain(&format!("cannot watch the host: {error}"));
+            return NOT_STARTED;
+        }
+    };
     let program = match start(command, supervision) {
         Ok(program) => program,
         Err(code) => return code,
@@ -130,7 +143,7 @@ fn watch(command: Command, supervision: Supervision) -> u8 {
     let (events, inbox) = mpsc::channel();
     let exits = events.clone();
     std::thread::spawn(move || reap(program, &exits));
-    std::thread::spawn(move || await_hangup(&events));
+    std::thread::spawn(move || await_hangup(&lifeline, &events));
     let code = match inbox.recv() {
         Ok(Event::Exited(code)) => code,
         Ok(Event::HungUp) | Err(_) => wind_down(&inbox, host, ending),
@@ -184,11 +197,19 @@ fn reap(program: Pid, events: &Sender<Event>) {
     }
 }
 
-/// Waits until nobody can write to our input any more. Nothing is read: the bytes are the program's.
-fn await_hangup(events: &Sender<Event>) {
-    let stdin = std::io::stdin();
+/// Returns the pipe whose other end only the host holds; the program does not inherit it.
+fn lifeline(input: Input) -> rustix::io::Result<OwnedFd> {
+    const FIRST_FREE: i32 = 3;
+    match input {
+        Input::Host | Input::Nothing => fcntl_dupfd_cloexec(std::io::stdin(), FIRST_FREE),
+        Input::Payload => fcntl_dupfd_cloexec(std::io::stderr(), FIRST_FREE),
+    }
+}
+
+/// Waits until the host has closed its end of the pipe. Nothing is read: the bytes are the program's.
+fn await_hangup(lifeline: &OwnedFd, events: &Sender<Event>) {
     loop {
-        let mut watched = [PollFd::new(&stdin, PollFlags::empty())];
+        let mut watched = [PollFd::new(lifeline, PollFlags::empty())];
         match poll(&mut watched, None) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Ok(_) | Err(_) => break,

@@ -8,10 +8,16 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use meerkat_core::{AssistantBlock, Message, Provider, ToolFailure, ToolOutput, ToolResult};
+use meerkat_core::{
+    AssistantBlock, Message, Provider, StopReason, Timestamp, ToolFailure, ToolOutput, ToolResult,
+};
 
 /// The key under which a block's `meta` names the provider it belongs to.
 pub(crate) const META_PROVIDER: &str = "provider";
+
+/// The mark at the end of an answer that an interrupt cut short.
+const INTERRUPTED: &str =
+    "[This answer was interrupted and is not to be continued unless the user asks for it.]";
 
 /// Makes a history fit for a provider; `tag` is how its own `meta` is marked.
 pub(crate) fn normalise(messages: &[Arc<Message>], tag: &str) -> Vec<Message> {
@@ -25,6 +31,10 @@ pub(crate) fn normalise(messages: &[Arc<Message>], tag: &str) -> Vec<Message> {
                 if !results.is_empty() {
                     out.push(Message::ToolResults { results, created_at: *created_at });
                 }
+            }
+            Message::Assistant { blocks, stop_reason: StopReason::Cancelled, created_at } => {
+                close(&mut out, &mut open);
+                out.push(interrupted(blocks, *created_at));
             }
             // The results of the tools that made these pictures have told of them.
             Message::Assistant { blocks, .. } if follows_results(&out) && blocks.iter().all(is_image) => {}
@@ -50,6 +60,18 @@ pub(crate) fn normalise(messages: &[Arc<Message>], tag: &str) -> Vec<Message> {
     close(&mut out, &mut open);
     distinguish(&mut out);
     out
+}
+
+/// Returns an answer that an interrupt cut short, with a mark at its end. The mark stands alone if there is no text:
+/// two prompts without an answer between them would be one message.
+fn interrupted(blocks: &[AssistantBlock], created_at: Timestamp) -> Message {
+    let text = |block: &AssistantBlock| match block {
+        AssistantBlock::Text { text, .. } if !text.trim().is_empty() => Some(text.trim_end().to_owned()),
+        _ => None,
+    };
+    let texts: Vec<_> = blocks.iter().filter_map(text).chain([INTERRUPTED.to_owned()]).collect();
+    let blocks = vec![AssistantBlock::Text { text: texts.join("\n\n"), meta: None }];
+    Message::Assistant { blocks, stop_reason: StopReason::EndTurn, created_at }
 }
 
 fn follows_results(out: &[Message]) -> bool {
@@ -192,7 +214,7 @@ pub(crate) const fn tag(provider: Provider) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use meerkat_core::{StopReason, Timestamp};
+    use meerkat_core::Content;
     use serde_json::json;
 
     use super::*;
@@ -230,6 +252,70 @@ mod tests {
         let expected = [&["call_0", "call_1"][..], &["call_0_2"], &["call_0_3"], &["call", "call_0_2_2"]];
         let expected: Vec<_> = expected.into_iter().flat_map(|ids| [ids.to_vec(), ids.to_vec()]).collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn interrupted_answers_separate_prompts() {
+        let user = |text: &str| Message::User { content: Content::text(text), created_at: AT };
+        let said = |text: &str| AssistantBlock::Text { text: text.to_owned(), meta: None };
+        let cancelled = |blocks: Vec<_>| Message::Assistant {
+            blocks,
+            stop_reason: StopReason::Cancelled,
+            created_at: AT,
+        };
+        let marked = |text: &str| Message::Assistant {
+            blocks: vec![said(text)],
+            stop_reason: StopReason::EndTurn,
+            created_at: AT,
+        };
+        let [calls, results] = step(&["a"]).map(Arc::unwrap_or_clone);
+        let history = [
+            user("one"),
+            cancelled(vec![said("Once upon a ")]),
+            user("two"),
+            calls,
+            results,
+            cancelled(vec![]),
+            user("three"),
+        ];
+        let mut expected = history.clone();
+        expected[1] = marked(&format!("Once upon a\n\n{INTERRUPTED}"));
+        expected[5] = marked(INTERRUPTED);
+        assert_eq!(normalise(&history.map(Arc::new), "anthropic"), expected);
+        assert_eq!(normalise(&expected.clone().map(Arc::new), "anthropic"), expected);
+    }
+
+    #[cfg(feature = "fuzzing")]
+    #[test]
+    fn every_format_keeps_interrupted_prompts_apart() {
+        use crate::fuzzing::Format;
+
+        let user = |text: &str| Message::User { content: Content::text(text), created_at: AT };
+        let cancelled =
+            Message::Assistant { blocks: Vec::new(), stop_reason: StopReason::Cancelled, created_at: AT };
+        let messages = [user("one"), cancelled, user("two")].map(Arc::new).to_vec();
+        let request = meerkat_core::ModelRequest {
+            system: String::new(),
+            messages,
+            tools: Arc::default(),
+            max_tokens: 100,
+            temperature: None,
+            output_schema: None,
+            provider_params: None,
+        };
+        let words = |value: &serde_json::Value| {
+            ["one", "two", INTERRUPTED].into_iter().filter(|text| value.to_string().contains(text)).count()
+        };
+        for format in Format::ALL {
+            let body = format.body(&request);
+            let list =
+                ["messages", "input", "contents"].into_iter().find_map(|key| body.get(key)?.as_array());
+            let list = list.expect("the body has messages");
+            let roles: Vec<_> = list.iter().filter_map(|message| message["role"].as_str()).collect();
+            let answer = if format == Format::Gemini { "model" } else { "assistant" };
+            assert_eq!(roles, ["user", answer, "user"], "{format:?}: {body}");
+            assert!(list.iter().all(|message| words(message) == 1), "{format:?}: {body}");
+        }
     }
 
     #[test]

@@ -25,6 +25,28 @@ pub trait Bus: Send + Sync {
     /// Removes a value and returns it.
     fn delete<'a>(&'a self, scope: &'a str, key: &'a str) -> Reply<'a, Option<Value>>;
 
+    /// Replaces a value, or removes it, if `allowed` accepts the one that is there. A bus on which others change
+    /// values at the same time does it in one step.
+    fn exchange<'a>(
+        &'a self,
+        scope: &'a str,
+        key: &'a str,
+        value: Option<Value>,
+        allowed: &'a (dyn Fn(Option<&Value>) -> bool + Send + Sync),
+    ) -> Reply<'a, Exchange> {
+        Box::pin(async move {
+            let found = self.get(scope, key).await?;
+            if !allowed(found.as_ref()) {
+                return Ok(Exchange::Denied);
+            }
+            match value {
+                Some(value) => self.set(scope, key, value).await?,
+                None => drop(self.delete(scope, key).await?),
+            }
+            Ok(Exchange::Done(found))
+        })
+    }
+
     /// Reads all values of a scope.
     fn list<'a>(&'a self, scope: &'a str) -> Reply<'a, Vec<Value>>;
 
@@ -37,6 +59,15 @@ pub trait Bus: Send + Sync {
     fn changes<'a>(&'a self, _scope: &'a str, _since: u64) -> Reply<'a, Option<Changes>> {
         Box::pin(async { Ok(None) })
     }
+}
+
+/// The result of [`Bus::exchange`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Exchange {
+    /// The value was replaced or removed; this was there before.
+    Done(Option<Value>),
+    /// The value that is there was not accepted, and stays.
+    Denied,
 }
 
 /// What changed in a scope after some revision.

@@ -42,6 +42,17 @@ pub enum Error {
         "prompt handler returned unsupported shape; expected string, {{ content }}, or {{ messages: [...] }}"
     )]
     Shape,
+    /// Another worker registered it, and the caller may not change what others registered.
+    #[error("{what} '{name}' was registered by another worker")]
+    NotOwner {
+        /// What it is.
+        what: &'static str,
+        /// Its id or name.
+        name: String,
+    },
+    /// The caller may not have the function called.
+    #[error("function '{0}' not allowed")]
+    NotAllowed(String),
     /// What is stored is no skill.
     #[error("decode stored skill {id}: {source}")]
     StoredSkill {
@@ -90,6 +101,8 @@ impl Error {
             | Self::Invalid(_)
             | Self::ReservedSection(_)
             | Self::ReservedHandler(_)
+            | Self::NotOwner { .. }
+            | Self::NotAllowed(_)
             | Self::Blank(_) => Kind::Refused,
             Self::Trigger { .. }
             | Self::Shape

@@ -16,7 +16,7 @@ mod subscribers;
 mod uri;
 mod validate;
 
-pub use bus::{Bus, BusError, Changes, Reply, listed_values};
+pub use bus::{Bus, BusError, Changes, Exchange, Reply, listed_values};
 pub use descriptor::{
     Descriptor, PROMPTS_ON_CHANGE, SKILLS_ON_CHANGE, TriggerType, functions, trigger_types,
 };
@@ -24,6 +24,6 @@ pub use error::{Error, Kind};
 pub use input::{PromptArgument, StoredPrompt, StoredSkill};
 pub use listing::{Prompts, SkillSummary, Skills};
 pub use markdown::{description, title};
-pub use registry::{Options, Registry, Scopes, check};
+pub use registry::{Author, Options, Registry, Scopes, check};
 pub use uri::{INDEX, Resource, UriError, is_reserved, parse};
 pub use validate::{Invalid, MAX_ID_BYTES, MAX_SKILL_BYTES};

@@ -130,6 +130,7 @@ fn ordered<E: Entry>(mut entries: Vec<Arc<E>>) -> E::List {
 pub(crate) struct Kept<E: Entry>(Mutex<Known<E>>);
 
 struct Known<E: Entry> {
+    scope: String,
     revision: u64,
     /// By the keys of the values, which need not be the names in them.
     entries: BTreeMap<String, Arc<E>>,
@@ -138,24 +139,37 @@ struct Known<E: Entry> {
 
 impl<E: Entry> Default for Kept<E> {
     fn default() -> Self {
-        Self(Mutex::new(Known { revision: 0, entries: BTreeMap::new(), list: Arc::default() }))
+        Self(Mutex::default())
+    }
+}
+
+impl<E: Entry> Default for Known<E> {
+    fn default() -> Self {
+        Self { scope: String::new(), revision: 0, entries: BTreeMap::new(), list: Arc::default() }
     }
 }
 
 impl<E: Entry> Kept<E> {
-    /// The revision that the listing is of.
-    pub(crate) fn revision(&self) -> u64 {
-        self.known().revision
+    /// The revision of a scope that the listing is of.
+    pub(crate) fn revision(&self, scope: &str) -> u64 {
+        Some(self.known()).filter(|known| known.scope == scope).map_or(0, |known| known.revision)
     }
 
-    /// Takes in what changed since a revision that the listing had.
-    pub(crate) fn update(&self, changes: Changes) -> Arc<E::List> {
+    /// Takes in what changed in a scope since a revision that the listing had. Returns `None` if it is of another
+    /// scope by now, so that all of this one has to be read.
+    pub(crate) fn update(&self, scope: &str, since: u64, changes: Changes) -> Option<Arc<E::List>> {
         let mut known = self.known();
+        if known.scope != scope {
+            if since > 0 {
+                return None;
+            }
+            *known = Known { scope: scope.to_owned(), ..Known::default() };
+        }
         // A reader that was slower than others must not bring back what they have replaced.
         if changes.revision > known.revision {
             known.apply(changes);
         }
-        Arc::clone(&known.list)
+        Some(Arc::clone(&known.list))
     }
 
     /// It is whole whatever panicked while it was locked.

@@ -3,7 +3,7 @@
 mod prompts;
 mod skills;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use meerkat_core::Clock;
@@ -15,7 +15,10 @@ use tokio::sync::watch;
 use crate::input::{RegisterPromptInput, RegisterSkillInput, UnregisterPromptInput, UnregisterSkillInput};
 use crate::listing::{Entry, Kept, listed};
 use crate::subscribers::Subscribers;
-use crate::{Bus, BusError, Error, SkillSummary, StoredPrompt, validate};
+use crate::{Bus, BusError, Error, Exchange, SkillSummary, StoredPrompt, validate};
+
+/// The field of a stored entry that names its author. Entries of callers that may do everything have none.
+const OWNER: &str = "owner";
 
 /// Where the registered content is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,16 +50,29 @@ impl Default for Options {
     }
 }
 
+/// A caller that may only change what it registered itself, and only use some functions.
+#[derive(Clone, Copy)]
+pub struct Author<'a> {
+    /// The name that is stored with what it registers.
+    pub name: &'a str,
+    /// Returns true if it may change what the author of that name registered.
+    pub may_replace: &'a (dyn Fn(&str) -> bool + Send + Sync),
+    /// Returns true if a function may be called on its behalf.
+    pub may_use: &'a (dyn Fn(&str) -> bool + Send + Sync),
+}
+
 /// Skills and prompts that programs register. Cloning it is cheap; all clones are the same registry.
 #[derive(Clone)]
 pub struct Registry {
     shared: Arc<Shared>,
+    /// Options that count instead of the shared ones.
+    pinned: Option<Arc<Options>>,
 }
 
 struct Shared {
     bus: Arc<dyn Bus>,
     clock: Arc<dyn Clock>,
-    options: Options,
+    options: RwLock<Arc<Options>>,
     subscribers: Subscribers,
     skills: Kept<SkillSummary>,
     prompts: Kept<StoredPrompt>,
@@ -70,32 +86,47 @@ impl Registry {
         let shared = Shared {
             bus,
             clock,
-            options,
+            options: RwLock::new(Arc::new(options)),
             subscribers: Subscribers::default(),
             skills: Kept::default(),
             prompts: Kept::default(),
             changes: watch::channel(0).0,
         };
-        Self { shared: Arc::new(shared) }
+        Self { shared: Arc::new(shared), pinned: None }
     }
 
-    /// Calls one of the functions.
+    /// Calls one of the functions, for a caller that may do everything.
     ///
     /// # Errors
     /// Says why it failed, in the words of the function.
     pub async fn call(&self, function: &str, data: Value) -> Result<Value, Error> {
+        self.call_as(None, function, data).await
+    }
+
+    /// Calls one of the functions, for a caller that may do everything or for an author.
+    ///
+    /// # Errors
+    /// Returns an error if the author may not do it; else says why it failed, in the words of the function.
+    pub async fn call_as(
+        &self,
+        author: Option<Author<'_>>,
+        function: &str,
+        data: Value,
+    ) -> Result<Value, Error> {
+        // The options may change while the call waits for the bus.
+        let fixed = self.pinned();
         match function {
-            "skills::register" => self.register_skill(input(data)?).await,
-            "skills::unregister" => self.unregister_skill(input(data)?).await,
-            "skills::list" => self.list_skills(input(data)?).await,
-            "skills::resources-list" => self.list_resources(input(data)?).await,
-            "skills::resources-read" => self.read_resource(input(data)?).await,
-            "skills::resources-templates" => self.list_templates(input(data)?),
-            "prompts::register" => self.register_prompt(input(data)?).await,
-            "prompts::unregister" => self.unregister_prompt(input(data)?).await,
-            "prompts::list" => self.list_prompts(input(data)?).await,
-            "prompts::mcp-list" => self.list_prompts_in_full(input(data)?).await,
-            "prompts::mcp-get" => self.get_prompt(input(data)?).await,
+            "skills::register" => fixed.register_skill(author, input(data)?).await,
+            "skills::unregister" => fixed.unregister_skill(author, input(data)?).await,
+            "skills::list" => fixed.list_skills(input(data)?).await,
+            "skills::resources-list" => fixed.list_resources(input(data)?).await,
+            "skills::resources-read" => fixed.read_resource(author, input(data)?).await,
+            "skills::resources-templates" => fixed.list_templates(input(data)?),
+            "prompts::register" => fixed.register_prompt(author, input(data)?).await,
+            "prompts::unregister" => fixed.unregister_prompt(author, input(data)?).await,
+            "prompts::list" => fixed.list_prompts(input(data)?).await,
+            "prompts::mcp-list" => fixed.list_prompts_in_full(input(data)?).await,
+            "prompts::mcp-get" => fixed.get_prompt(author, input(data)?).await,
             other => Err(Error::UnknownFunction(other.to_owned())),
         }
     }
@@ -116,10 +147,38 @@ impl Registry {
         self.shared.changes.subscribe()
     }
 
-    /// Returns how it behaves.
+    /// Returns the same registry with the options of this moment: later changes of the options do not affect it.
     #[must_use]
-    pub fn options(&self) -> &Options {
-        &self.shared.options
+    pub fn pinned(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), pinned: Some(self.options()) }
+    }
+
+    /// Returns the same registry with these options; all other clones keep theirs.
+    #[must_use]
+    pub fn with_options(&self, options: Options) -> Self {
+        Self { shared: Arc::clone(&self.shared), pinned: Some(Arc::new(options)) }
+    }
+
+    /// Returns how it behaves now.
+    #[must_use]
+    pub fn options(&self) -> Arc<Options> {
+        if let Some(pinned) = &self.pinned {
+            return Arc::clone(pinned);
+        }
+        // A value is whole whatever panicked while it was locked.
+        Arc::clone(&self.shared.options.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes how it behaves, from the next call on. What is in scopes that it leaves stays there. Clones with options
+    /// of their own keep them.
+    pub fn set_options(&self, options: Options) {
+        let mut shared = self.shared.options.write().unwrap_or_else(PoisonError::into_inner);
+        if **shared == options {
+            return;
+        }
+        *shared = Arc::new(options);
+        drop(shared);
+        self.shared.changes.send_modify(|changes| *changes += 1);
     }
 
     /// Returns what it is on.
@@ -130,6 +189,34 @@ impl Registry {
 
     fn bus_ref(&self) -> &dyn Bus {
         &*self.shared.bus
+    }
+
+    /// Stores an entry, with its author if it has one, or removes it; returns what was there before.
+    async fn put(
+        &self,
+        scope: &str,
+        (what, name): (&'static str, &str),
+        entry: Option<Value>,
+        author: Option<Author<'_>>,
+    ) -> Result<Option<Value>, Error> {
+        let Some(author) = author else {
+            return Ok(match entry {
+                Some(entry) => self.timely(self.bus_ref().set(scope, name, entry)).await.map(|()| None)?,
+                None => self.timely(self.bus_ref().delete(scope, name)).await?,
+            });
+        };
+        let allowed = |found: Option<&Value>| match found.filter(|found| !found.is_null()) {
+            None => true,
+            Some(found) => found.get(OWNER).and_then(Value::as_str).is_some_and(author.may_replace),
+        };
+        let entry = entry.map(|mut entry| {
+            entry[OWNER] = author.name.into();
+            entry
+        });
+        match self.timely(self.bus_ref().exchange(scope, name, entry, &allowed)).await? {
+            Exchange::Done(before) => Ok(before),
+            Exchange::Denied => Err(Error::NotOwner { what, name: name.to_owned() }),
+        }
     }
 
     /// Tells everybody of a change. Nobody waits for them.
@@ -148,13 +235,17 @@ impl Registry {
 
     /// Waits for what keeps values, but not for ever.
     async fn timely<T>(&self, asked: impl Future<Output = Result<T, BusError>>) -> Result<T, BusError> {
-        tokio::time::timeout(self.shared.options.timeout, asked).await.unwrap_or(Err(BusError::Timeout))
+        tokio::time::timeout(self.options().timeout, asked).await.unwrap_or(Err(BusError::Timeout))
     }
 
     /// Lists what is in a scope: what changed since it was last listed, or everything on a bus that cannot tell.
     async fn listing<E: Entry>(&self, scope: &str, kept: &Kept<E>) -> Result<Arc<E::List>, BusError> {
-        if let Some(changes) = self.timely(self.bus_ref().changes(scope, kept.revision())).await? {
-            return Ok(kept.update(changes));
+        loop {
+            let since = kept.revision(scope);
+            let Some(changes) = self.timely(self.bus_ref().changes(scope, since)).await? else { break };
+            if let Some(list) = kept.update(scope, since, changes) {
+                return Ok(list);
+            }
         }
         let values = self.timely(self.bus_ref().list(scope)).await?;
         Ok(Arc::new(listed::<E>(&values)))
@@ -162,7 +253,7 @@ impl Registry {
 
     /// Calls the function behind a section or a prompt.
     async fn trigger(&self, function: &str, data: Value) -> Result<Value, Error> {
-        let called = self.shared.bus.call(function, data, self.shared.options.timeout);
+        let called = self.shared.bus.call(function, data, self.options().timeout);
         self.timely(called).await.map_err(|source| Error::Trigger { function: function.to_owned(), source })
     }
 }

@@ -4,12 +4,12 @@ mod hub;
 mod mcp;
 mod registry;
 mod skill;
+mod words;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
-use meerkat::{ApprovalPolicy, Backend, Provider, RealmScope, Span, Unnamed, Usd};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use meerkat::{ApprovalPolicy, Backend, FileAccess, Provider, RealmScope, Span, Unnamed, Usd};
 
 use crate::error::ErrorFormat;
 pub(crate) use hub::{HUB_ADDRESS, HubArgs, HubCommand, HubListen};
@@ -17,6 +17,7 @@ pub(crate) use registry::{PromptArgs, RegisterCommand, RegistryCommand, Unregist
 pub(crate) use skill::{SkillCommand, SkillPlace};
 
 pub(crate) use mcp::{AddArgs, LoginArgs, McpCommand, McpScope, McpTransport};
+pub(crate) use words::normalize;
 
 /// Run LLM agents with durable sessions.
 ///
@@ -78,7 +79,7 @@ pub(crate) struct ScopeArgs {
     /// Keep realms in this folder.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) state_root: Option<PathBuf>,
-    /// The folder whose realm to use; without it, the nearest one above that holds .rkat, or this one.
+    /// Project directory [default: the nearest one, from here upward, with .rkat or .git; else this one].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) context_root: Option<PathBuf>,
     /// The folder of the user's own files, in place of the home folder: MCP servers are in its .rkat/mcp.toml, skills in its
@@ -196,10 +197,14 @@ pub(crate) struct ServeArgs {
     /// The address; port 0 takes a free one, and stderr says which.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     pub(crate) listen: String,
-    /// Read the bearer token that clients must show from this file; else from RKAT_TOKEN. An address that
-    /// other machines can reach needs one.
+    /// Read the bearer token that clients must show from this file [default: RKAT_TOKEN, or else the realm's own token,
+    /// which is printed].
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// Ask clients for no token: every user of this machine can use the server. Such clients cannot change what the
+    /// config enables. Only for addresses of this machine.
+    #[arg(long, conflicts_with = "token_file")]
+    pub(crate) no_token: bool,
     /// Accept requests for this host name too; may be repeated.
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
@@ -218,9 +223,10 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct RunArgs {
-    /// What the agent is asked to do; `-` or nothing reads it from stdin.
+    /// What the agent is asked to do; `-` or nothing reads it from stdin. A file or pipe on stdin goes with it.
     pub(crate) prompt: Option<String>,
-    /// Continue a session: its id, the beginning of it, REALM:ID, `last`, or `~N` for the Nth last.
+    /// Continue a session: its id, the beginning of it, REALM:ID, `last`, or `@N` for the Nth before the last. Without
+    /// a session, the last one; without a prompt, approvals that are pending are asked for again.
     #[arg(long, value_name = "ID", num_args = 0..=1, require_equals = true, default_missing_value = "last")]
     pub(crate) resume: Option<String>,
     /// The model; `offline` needs no key.
@@ -287,9 +293,12 @@ pub(crate) struct RunArgs {
     /// Label the new session; may be repeated.
     #[arg(long = "label", value_name = "KEY=VALUE")]
     pub(crate) labels: Vec<String>,
-    /// Put what stdin holds before the prompt.
+    /// Wait for the end of stdin, however long it takes, and send it with the prompt.
     #[arg(long)]
     pub(crate) stdin: bool,
+    /// Do not read stdin.
+    #[arg(long, conflicts_with = "stdin")]
+    pub(crate) no_stdin: bool,
     /// Print the answer as text, or everything as JSON.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub(crate) output: Output,
@@ -318,9 +327,9 @@ pub(crate) struct RunArgs {
 pub(crate) enum ToolPreset {
     /// None.
     None,
-    /// Files of the workspace, patches, tasks, blobs, the time.
+    /// Read and search files of the workspace; tasks, blobs, the time. No file is changed.
     Safe,
-    /// These and a shell, in its sandbox.
+    /// These, patches, and a shell in its sandbox.
     Workspace,
     /// Everything there is.
     Full,
@@ -330,6 +339,15 @@ impl ToolPreset {
     /// Says whether there are built-in tools.
     pub(crate) fn builtins(self) -> bool {
         self != Self::None
+    }
+
+    /// Returns what the file tools may do; a session without tools keeps what it had.
+    pub(crate) fn files(self) -> Option<FileAccess> {
+        match self {
+            Self::None => None,
+            Self::Safe => Some(FileAccess::ReadOnly),
+            Self::Workspace | Self::Full => Some(FileAccess::ReadWrite),
+        }
     }
 
     /// Says whether there is memory; otherwise the config does.
@@ -379,7 +397,7 @@ pub(crate) enum SessionCommand {
     },
     /// Show a session and its messages.
     Show {
-        /// The session: its id, the beginning of it, REALM:ID, `last`, or `~N`.
+        /// The session: its id, the beginning of it, REALM:ID, `last`, or `@N` for the Nth before the last.
         id: String,
         /// Print JSON.
         #[arg(long)]
@@ -508,9 +526,9 @@ pub(crate) enum RealmCommand {
         #[arg(long)]
         force: bool,
     },
-    /// Delete realms that were made for one process and are no longer used.
+    /// Delete unused realms of directories and of single processes, with their sessions; lists them without --force.
     Prune {
-        /// Only isolated realms, never those of folders or with a name.
+        /// Only realms of single processes, never those of directories.
         #[arg(long)]
         isolated_only: bool,
         /// Only realms older than this.
@@ -531,6 +549,7 @@ impl ScopeArgs {
             backend: self.realm_backend,
             state_root: self.state_root.clone(),
             context_root: self.context_root.clone(),
+            user_config_root: self.user_config_root.clone(),
         };
         (scope, if self.isolated { Unnamed::Isolated } else { Unnamed::Workspace })
     }
@@ -583,38 +602,6 @@ impl Command {
     }
 }
 
-/// Puts `run` before a prompt that stands alone.
-pub(crate) fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
-    let command = Cli::command();
-    let is_command = |word: &str| word == "help" || command.find_subcommand(word).is_some();
-    let takes_value = |word: &str| {
-        let long = word.strip_prefix("--");
-        command.get_arguments().any(|arg| {
-            let named = long.is_some_and(|name| arg.get_long() == Some(name))
-                || word.strip_prefix('-').is_some_and(|name| {
-                    arg.get_short().is_some_and(|short| name.len() == 1 && name.starts_with(short))
-                });
-            named && arg.get_action().takes_values()
-        })
-    };
-    let is_global = |word: &str| {
-        let name = word.split('=').next().unwrap_or(word);
-        takes_value(name) || ["--isolated", "--help", "-h", "--version", "-V"].contains(&name)
-    };
-    let mut index = 1;
-    while let Some(word) = args.get(index).and_then(|word| word.to_str()) {
-        if !is_global(word) {
-            break;
-        }
-        index += if takes_value(word) { 2 } else { 1 };
-    }
-    let first = args.get(index).and_then(|word| word.to_str());
-    if first.is_some_and(|word| !is_command(word)) {
-        args.insert(index, "run".into());
-    }
-    args
-}
-
 fn parse_backend(text: &str) -> Result<Backend, String> {
     text.parse().map_err(|error: meerkat::UnknownBackend| error.to_string())
 }
@@ -633,32 +620,12 @@ fn parse_provider(text: &str) -> Result<Provider, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use clap::CommandFactory as _;
 
-    fn rewritten(words: &[&str]) -> Vec<String> {
-        let args = words.iter().map(OsString::from).collect();
-        with_run(args).into_iter().map(|word| word.to_string_lossy().into_owned()).collect()
-    }
+    use super::Cli;
 
     #[test]
     fn the_grammar_is_sound() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_prompt_alone_is_a_run() {
-        let cases: [(&[&str], &[&str]); 8] = [
-            (&["rkat", "hello there"], &["rkat", "run", "hello there"]),
-            (&["rkat", "run", "hello"], &["rkat", "run", "hello"]),
-            (&["rkat", "session", "list"], &["rkat", "session", "list"]),
-            (&["rkat", "-r", "team", "hello"], &["rkat", "-r", "team", "run", "hello"]),
-            (&["rkat", "--realm=team", "hello"], &["rkat", "--realm=team", "run", "hello"]),
-            (&["rkat", "--resume", "go on"], &["rkat", "run", "--resume", "go on"]),
-            (&["rkat", "--help"], &["rkat", "--help"]),
-            (&["rkat"], &["rkat"]),
-        ];
-        for (given, expected) in cases {
-            assert_eq!(rewritten(given), expected, "{given:?}");
-        }
     }
 }

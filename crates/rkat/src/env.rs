@@ -9,6 +9,7 @@ use meerkat::Surroundings;
 use meerkat_telemetry::Settings;
 
 use crate::out;
+use crate::render::{Cells, Page};
 
 /// Every environment variable, and what it is for.
 pub const VARIABLES: &[(&str, &str)] = &[
@@ -30,7 +31,10 @@ pub const VARIABLES: &[(&str, &str)] = &[
         "RKAT_MCP_CLIENT_SECRET",
         "The secret of the client that `rkat mcp login --client-id` names, if it has one.",
     ),
-    ("RKAT_TOKEN", "The bearer token that clients of `rkat serve` and `rkat-mcp --http` must show."),
+    (
+        "RKAT_TOKEN",
+        "The bearer token that clients of `rkat serve` and `rkat-mcp --http` must show, in place of the realm's own.",
+    ),
     ("TMPDIR", "Where shell commands keep temporary files; `/tmp` if it is not set."),
     ("TZ", "The time zone that the tool `datetime` tells the time in; the machine's if it is not set."),
     ("NO_COLOR", "Set to anything, it turns colours off."),
@@ -51,7 +55,7 @@ pub(crate) fn surroundings() -> Surroundings {
     } else {
         folder("XDG_DATA_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/share")))
     };
-    Surroundings { data_home, current_dir: std::env::current_dir().ok() }
+    Surroundings { data_home, current_dir: std::env::current_dir().ok(), home: home() }
 }
 
 /// The user's own folder.
@@ -69,6 +73,61 @@ pub(crate) fn stdin_is_terminal() -> bool {
     std::io::stdin().is_terminal()
 }
 
+/// What stdin is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StdinKind {
+    Terminal,
+    /// A file, which ends by itself.
+    File,
+    /// A pipe or socket, which ends when its other side does.
+    Stream,
+    /// The null device, a directory, or nothing.
+    Nothing,
+}
+
+impl StdinKind {
+    /// Returns true for a file or a pipe.
+    pub(crate) const fn is_readable(self) -> bool {
+        matches!(self, Self::File | Self::Stream)
+    }
+}
+
+/// Returns what stdin is.
+pub(crate) fn stdin_kind() -> StdinKind {
+    if stdin_is_terminal() { StdinKind::Terminal } else { redirected_stdin() }
+}
+
+#[cfg(unix)]
+fn redirected_stdin() -> StdinKind {
+    use std::os::fd::AsFd as _;
+    use std::os::unix::fs::FileTypeExt as _;
+    let copy = std::io::stdin().as_fd().try_clone_to_owned();
+    let kind = copy.and_then(|copy| std::fs::File::from(copy).metadata()).map(|data| data.file_type());
+    match kind {
+        Ok(kind) if kind.is_file() => StdinKind::File,
+        Ok(kind) if kind.is_fifo() || kind.is_socket() => StdinKind::Stream,
+        _ => StdinKind::Nothing,
+    }
+}
+
+#[cfg(not(unix))]
+fn redirected_stdin() -> StdinKind {
+    StdinKind::Stream
+}
+
+/// Opens the keyboard of the person who reads stderr; `None` if there is no such person. Stdin may be redirected.
+pub(crate) fn keyboard() -> Option<Box<dyn std::io::BufRead + Send>> {
+    if !stderr_is_terminal() {
+        return None;
+    }
+    if stdin_is_terminal() {
+        return Some(Box::new(std::io::BufReader::new(std::io::stdin())));
+    }
+    let device = if cfg!(windows) { "CONIN$" } else { "/dev/tty" };
+    let keyboard = std::fs::File::open(device).ok()?;
+    Some(Box::new(std::io::BufReader::new(keyboard)))
+}
+
 /// Whether a person reads what is printed on stderr.
 pub(crate) fn stderr_is_terminal() -> bool {
     std::io::stderr().is_terminal()
@@ -79,10 +138,12 @@ pub(crate) fn stderr_has_colours() -> bool {
     std::io::stderr().is_terminal() && set("NO_COLOR").is_none()
 }
 
-/// How wide a table may be.
-pub(crate) fn columns() -> usize {
+/// What a table is printed on.
+pub(crate) fn page() -> Page {
+    let is_terminal = stdout_is_terminal();
     let stated = set("COLUMNS").and_then(|text| text.to_str().and_then(|text| text.parse().ok()));
-    stated.unwrap_or(if stdout_is_terminal() { 100 } else { usize::MAX })
+    let columns = stated.unwrap_or(if is_terminal { 100 } else { usize::MAX });
+    Page { columns, cells: if is_terminal { Cells::Escaped } else { Cells::Verbatim } }
 }
 
 /// Looks a key or token up by the name of its variable.

@@ -8,6 +8,7 @@ use meerkat_contracts::{ErrorBody, error_row};
 use serde_json::json;
 
 use crate::out;
+use crate::render::shell_word;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -90,7 +91,9 @@ impl CliError {
         out::say(&format!("error: {} [{}]", body.message, body.code));
         let resumable = body.data.as_ref().filter(|data| data["resumable"] == true);
         if let Some(session) = resumable.and_then(|data| data["session_ref"].as_str()) {
-            let root = state_root.map(|root| format!("--state-root {} ", quoted(root))).unwrap_or_default();
+            let root = state_root
+                .map(|root| format!("--state-root {} ", shell_word(&root.display().to_string())))
+                .unwrap_or_default();
             out::say(&format!("hint: rkat run {root}--resume={session} \"…\" continues the session"));
         }
         if format == ErrorFormat::Json {
@@ -98,16 +101,6 @@ impl CliError {
         }
         ExitCode::from(self.exit())
     }
-}
-
-/// Writes a path so that a shell takes it for one word.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text;
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// A file that was named wrongly is a wrong command line; anything else is not the caller's fault.
@@ -118,16 +111,5 @@ fn io_kind(error: &std::io::Error) -> ErrorKind {
             ErrorKind::InvalidParams
         }
         _ => ErrorKind::Internal,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_is_one_word_for_a_shell() {
-        let words = ["/tmp/realms", "my realms", "it's", "$HOME", ""].map(|path| quoted(Path::new(path)));
-        assert_eq!(words, ["/tmp/realms", "'my realms'", r"'it'\''s'", "'$HOME'", "''"]);
     }
 }

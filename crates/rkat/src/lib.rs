@@ -11,6 +11,7 @@ mod locate;
 mod out;
 mod render;
 mod servers;
+mod stdin;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub fn main() -> ExitCode {
     if let Some(code) = meerkat::supervise(std::env::args_os()) {
         return code;
     }
-    let cli = Cli::parse_from(args::with_run(std::env::args_os().collect()));
+    let cli = Cli::parse_from(args::normalize(std::env::args_os().collect()));
     let mut threads = match cli.command {
         // It only reads files, and should be small.
         Command::Skill(SkillCommand::Serve) => tokio::runtime::Builder::new_current_thread(),

@@ -1,6 +1,7 @@
-//! Finding a session by what people write: an id, the beginning of one, `last`, `~N`.
+//! Finding a session by what people write: an id, the beginning of one, `last`, `@N`. Shells expand `~N`, which means
+//! the same and is still read.
 
-use meerkat::{Runtime, SessionId, SessionQuery};
+use meerkat::{RealmId, Runtime, SessionId, SessionQuery};
 
 use crate::error::CliError;
 
@@ -15,6 +16,49 @@ pub(crate) struct Locator {
 /// How many sessions are looked through for the beginning of an id.
 const SEARCHED: u64 = 100_000;
 
+/// The length of an id, and that of its shortest beginning that nobody would write as a prompt.
+const ID_LENGTH: usize = 36;
+const CLEAR_LENGTH: usize = 8;
+
+/// Returns true if a word names a session: after `--resume` it is one, and not a prompt.
+pub(crate) fn is_reference(word: &str) -> bool {
+    names_session(word, 1)
+}
+
+/// Returns true if a word names a session so clearly that it is not sent to a model, wherever it stands.
+pub(crate) fn is_clearly_reference(word: &str) -> bool {
+    names_session(word, CLEAR_LENGTH)
+}
+
+fn names_session(word: &str, shortest: usize) -> bool {
+    let id = match word.split_once(':') {
+        Some((realm, id)) if RealmId::explicit(realm).is_ok() => id,
+        Some(_) => return false,
+        None => word,
+    };
+    steps_back(id).is_some() || (id.len() >= shortest && begins_id(id))
+}
+
+/// Returns how many sessions before the last one a word means.
+fn steps_back(word: &str) -> Option<u64> {
+    if word == "last" {
+        return Some(0);
+    }
+    let digits = word.strip_prefix(['@', '~'])?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// Returns true if a word can be the beginning of an id. Ids start with a time, so there is a digit in any of them.
+fn begins_id(word: &str) -> bool {
+    let fits = |(index, byte): (usize, u8)| match index {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    word.len() <= ID_LENGTH
+        && word.bytes().any(|byte| byte.is_ascii_digit())
+        && word.bytes().enumerate().all(fits)
+}
+
 impl Locator {
     pub(crate) fn parse(text: &str) -> Self {
         match text.split_once(':') {
@@ -28,18 +72,16 @@ impl Locator {
         if let Ok(id) = self.text.parse() {
             return Ok(id);
         }
-        match self.text.strip_prefix('~').map(str::parse::<u64>) {
-            Some(Ok(back)) => self.nth_last(runtime, back).await,
-            _ if self.text == "last" => self.nth_last(runtime, 0).await,
-            _ => self.by_beginning(runtime).await,
+        match steps_back(&self.text) {
+            Some(back) => self.nth_last(runtime, back).await,
+            None => self.by_beginning(runtime).await,
         }
     }
 
     async fn nth_last(&self, runtime: &Runtime, back: u64) -> Result<SessionId, CliError> {
         let query = SessionQuery { offset: back, limit: Some(1), ..SessionQuery::default() };
-        let found = runtime.sessions().list(query).await?;
-        let id = found.first().map(|session| session.id);
-        id.ok_or_else(|| {
+        let found = runtime.sessions().ids(query).await?;
+        found.first().copied().ok_or_else(|| {
             let realm = runtime.realm().id();
             CliError::NoSession(format!(
                 "realm `{realm}` has no session `{}`; `rkat session list` shows them",
@@ -53,10 +95,9 @@ impl Locator {
         let query = SessionQuery { archived, limit: Some(SEARCHED), ..SessionQuery::default() };
         let found: Vec<_> = runtime
             .sessions()
-            .list(query)
+            .ids(query)
             .await?
             .into_iter()
-            .map(|session| session.id)
             .filter(|id| !self.text.is_empty() && id.to_string().starts_with(&self.text.to_lowercase()))
             .collect();
         match found.as_slice() {
@@ -74,6 +115,36 @@ impl Locator {
                     ids.join(", ")
                 )))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_clearly_reference, is_reference};
+
+    #[test]
+    fn sessions_are_told_apart_from_prompts() {
+        let clear = [
+            "01a1ee8a-7b2c-7000-8000-000000000001",
+            "team:01a1ee8a-7b2c-7000-8000-000000000001",
+            "01A1EE8A-7b",
+            "01a1ee8a",
+            "last",
+            "team:last",
+            "@2",
+            "~1",
+        ];
+        for word in clear {
+            assert!(is_reference(word) && is_clearly_reference(word), "{word}");
+        }
+        for word in ["0", "01a", "42"] {
+            assert!(is_reference(word) && !is_clearly_reference(word), "{word}");
+        }
+        let prompts =
+            ["go on", "add", "face", "2026-11-18", "@home", "~/notes", "", "fix: 42", "x:", "@", "last one"];
+        for word in prompts {
+            assert!(!is_reference(word) && !is_clearly_reference(word), "{word}");
         }
     }
 }

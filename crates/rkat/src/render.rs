@@ -1,11 +1,47 @@
 //! What people read: tables that fit, messages, times.
 
-use meerkat::{Content, Message, SessionView};
+use meerkat::{Content, Message, SessionView, escape_line};
 
-/// Renders rows under their headings, no wider than `columns`: the last column gives way.
-pub(crate) fn table(headings: &[&str], rows: &[Vec<String>], columns: usize) -> String {
+/// What a table is printed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Page {
+    /// Its width.
+    pub(crate) columns: usize,
+    pub(crate) cells: Cells,
+}
+
+/// How the cells of a table are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cells {
+    /// Each on one line, with nothing that a terminal interprets.
+    Escaped,
+    /// As they are.
+    Verbatim,
+}
+
+/// Renders rows under their headings, no wider than the page: the last column gives way.
+pub(crate) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
+    layout(headings, rows, page, clip)
+}
+
+/// Renders rows under their headings. The last column is never cut, however wide it is.
+pub(crate) fn whole_table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
+    layout(headings, rows, page, |cell, _| cell.to_owned())
+}
+
+fn layout(
+    headings: &[&str],
+    rows: &[Vec<String>],
+    Page { columns, cells }: Page,
+    fit: impl Fn(&str, usize) -> String,
+) -> String {
     const GAP: usize = 2;
     let width = |text: &str| text.chars().count();
+    let cell = |text: &String| match cells {
+        Cells::Escaped => escape_line(text).into_owned(),
+        Cells::Verbatim => text.clone(),
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
     let widths: Vec<usize> = (0..headings.len())
         .map(|column| {
             let cells = rows.iter().map(|row| row.get(column).map_or(0, |cell| width(cell)));
@@ -16,11 +52,11 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>], columns: usize) -> 
     let room = columns.saturating_sub(before_last).max(8);
     let heading: Vec<String> = headings.iter().map(|heading| (*heading).to_owned()).collect();
     let mut out = String::new();
-    for row in std::iter::once(&heading).chain(rows) {
+    for row in std::iter::once(&heading).chain(&rows) {
         let last = row.len().saturating_sub(1);
         for (column, cell) in row.iter().enumerate() {
             if column == last {
-                out.push_str(&clip(cell, room));
+                out.push_str(&fit(cell, room));
             } else {
                 out.push_str(cell);
                 out.push_str(&" ".repeat(widths[column] - width(cell) + GAP));
@@ -43,6 +79,19 @@ pub(crate) fn clip(text: &str, room: usize) -> String {
     short
 }
 
+/// Writes a text so that a shell takes it for one word, and a person sees each character of it.
+pub(crate) fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    if escape_line(text) == text {
+        return format!("'{}'", text.replace('\'', r"'\''"));
+    }
+    let literal = text.replace('\\', r"\\").replace('\'', r"\'");
+    format!("$'{}'", escape_line(&literal))
+}
+
 /// Says how long ago something was.
 pub(crate) fn ago(seconds: i64) -> String {
     match seconds {
@@ -54,20 +103,15 @@ pub(crate) fn ago(seconds: i64) -> String {
 }
 
 /// Renders a list of sessions; on a narrow screen, as much of it as fits.
-pub(crate) fn sessions(views: &[SessionView], now: i64, columns: usize) -> String {
-    if columns < 100 {
-        return narrow(views, now, columns);
+pub(crate) fn sessions(views: &[SessionView], now: i64, page: Page) -> String {
+    if page.columns < 100 {
+        return narrow(views, now, page);
     }
     let row = |view: &SessionView| {
-        let state = match (view.is_active, view.is_archived) {
-            (true, _) => "running",
-            (_, true) => "archived",
-            _ => "idle",
-        };
         vec![
             view.id.to_string(),
             ago(now - view.updated_at.as_second()),
-            state.to_owned(),
+            state(view).unwrap_or("idle").to_owned(),
             view.message_count.to_string(),
             view.usage.total().to_string(),
             view.model.clone(),
@@ -75,17 +119,14 @@ pub(crate) fn sessions(views: &[SessionView], now: i64, columns: usize) -> Strin
         ]
     };
     let rows: Vec<_> = views.iter().map(row).collect();
-    table(&["SESSION", "CHANGED", "STATE", "MESSAGES", "TOKENS", "MODEL", "LABELS"], &rows, columns)
+    table(&["SESSION", "CHANGED", "STATE", "MESSAGES", "TOKENS", "MODEL", "LABELS"], &rows, page)
 }
 
-fn narrow(views: &[SessionView], now: i64, columns: usize) -> String {
+fn narrow(views: &[SessionView], now: i64, page: Page) -> String {
     const MODEL: usize = 16;
     let row = |view: &SessionView| {
-        let changed = match (view.is_active, view.is_archived) {
-            (true, _) => "running".to_owned(),
-            (_, true) => "archived".to_owned(),
-            _ => ago(now - view.updated_at.as_second()).trim_end_matches(" ago").to_owned(),
-        };
+        let since = || ago(now - view.updated_at.as_second()).trim_end_matches(" ago").to_owned();
+        let changed = state(view).map_or_else(since, str::to_owned);
         vec![
             view.id.to_string(),
             changed,
@@ -95,7 +136,17 @@ fn narrow(views: &[SessionView], now: i64, columns: usize) -> String {
         ]
     };
     let rows: Vec<_> = views.iter().map(row).collect();
-    table(&["SESSION", "CHANGED", "MSGS", "MODEL", "LABELS"], &rows, columns)
+    table(&["SESSION", "CHANGED", "MSGS", "MODEL", "LABELS"], &rows, page)
+}
+
+/// Returns the state of a session that is not idle.
+fn state(view: &SessionView) -> Option<&'static str> {
+    match view {
+        SessionView { is_active: true, .. } => Some("running"),
+        SessionView { is_archived: true, .. } => Some("archived"),
+        SessionView { is_waiting: true, .. } => Some("waiting"),
+        _ => None,
+    }
 }
 
 fn labels(view: &SessionView) -> String {
@@ -114,7 +165,9 @@ pub(crate) fn message(message: &Message) -> String {
             let calls = message.tool_calls();
             let calls =
                 calls.iter().map(|call| format!("→ {} {}", call.name, clip(&call.args.to_string(), 400)));
-            let parts: Vec<_> = std::iter::once(text).filter(|text| !text.is_empty()).chain(calls).collect();
+            let mark = message.is_interrupted().then(|| "[interrupted]".to_owned());
+            let text = std::iter::once(text).filter(|text| !text.is_empty());
+            let parts: Vec<_> = text.chain(calls).chain(mark).collect();
             block("agent", &parts.join("\n"))
         }
         Message::ToolResults { results, .. } => {
@@ -146,8 +199,23 @@ mod tests {
             vec!["a".to_owned(), "short".to_owned()],
             vec!["bbb".to_owned(), "much too long for this table".to_owned()],
         ];
-        assert_eq!(table(&["X", "TEXT"], &rows, 20), "X    TEXT\na    short\nbbb  much too long …\n");
-        assert_eq!(table(&["X", "TEXT"], &[], 20), "X  TEXT\n");
+        let page = Page { columns: 20, cells: Cells::Verbatim };
+        assert_eq!(table(&["X", "TEXT"], &rows, page), "X    TEXT\na    short\nbbb  much too long …\n");
+        assert_eq!(table(&["X", "TEXT"], &[], page), "X  TEXT\n");
+    }
+
+    #[test]
+    fn a_cell_cannot_fake_a_row_on_a_terminal() {
+        let rows = vec![vec!["a\nb  fake".to_owned(), "\u{1b}[2Jx\ny".to_owned()]];
+        let page = Page { columns: 80, cells: Cells::Escaped };
+        assert_eq!(table(&["NAME", "TEXT"], &rows, page), "NAME        TEXT\na\\nb  fake  \\u001b[2Jx\\ny\n");
+    }
+
+    #[test]
+    fn a_shell_word_shows_every_character() {
+        let words = ["/tmp/realms", "my realms", "it's", "$HOME", "", "a\n\u{202e}'b\\"].map(shell_word);
+        let expected = ["/tmp/realms", "'my realms'", r"'it'\''s'", "'$HOME'", "''", r"$'a\n\u202e\'b\\'"];
+        assert_eq!(words, expected);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use meerkat::mcp::ServerState;
 use meerkat::{
-    HookFiles, McpServers, McpServersOptions, Programs, ServerFiles, ServerSurroundings, TokenFolder,
+    HookFiles, McpServers, McpServersOptions, Notify, ServerFiles, ServerSurroundings, TokenFolder,
 };
 
 use crate::args::ScopeArgs;
@@ -20,7 +20,8 @@ pub(crate) fn files(args: &ScopeArgs) -> ServerFiles {
 
 /// Where hooks are besides the realm's config.
 pub(crate) fn hook_files(args: &ScopeArgs) -> HookFiles {
-    HookFiles::of(project(args).as_deref(), home(args).as_deref()).telling(Arc::new(out::say))
+    let files = HookFiles::of(project(args).as_deref(), home(args).as_deref());
+    files.below(env::home().as_deref())
 }
 
 /// Where the tokens of logins are.
@@ -30,16 +31,17 @@ pub(crate) fn tokens(args: &ScopeArgs) -> Result<TokenFolder, CliError> {
     Ok(TokenFolder::of(&home))
 }
 
+/// Returns the project's root, or `None` if the current directory is unknown.
 pub(crate) fn project(args: &ScopeArgs) -> Option<PathBuf> {
-    args.context_root.clone().or_else(|| env::surroundings().current_dir)
+    args.scope().0.project(&env::surroundings()).ok()
 }
 
 pub(crate) fn home(args: &ScopeArgs) -> Option<PathBuf> {
     args.user_config_root.clone().or_else(env::home)
 }
 
-/// What servers are run with here.
-pub(crate) fn options(args: &ScopeArgs) -> McpServersOptions {
+/// What servers are run with here. They call `notify` from async code, so what takes notices of a run must not block.
+pub(crate) fn options(args: &ScopeArgs, notify: Notify) -> McpServersOptions {
     let around = ServerSurroundings {
         project: project(args),
         home: home(args),
@@ -47,12 +49,12 @@ pub(crate) fn options(args: &ScopeArgs) -> McpServersOptions {
         program: env::program(),
         redactor: out::secrets(),
     };
-    McpServersOptions { notify: Some(Arc::new(out::say)), ..McpServersOptions::of(around) }
+    McpServersOptions { notify: Some(notify), ..McpServersOptions::of(around) }
 }
 
-/// The servers of this program's runs; whoever calls operations may name programs as `programs` says.
-pub(crate) fn servers(args: &ScopeArgs, programs: Programs) -> Arc<McpServers> {
-    McpServers::new(McpServersOptions { programs, ..options(args) })
+/// The servers of this program's runs.
+pub(crate) fn servers(args: &ScopeArgs, notify: Notify) -> Arc<McpServers> {
+    McpServers::new(options(args, notify))
 }
 
 /// Says what is wrong with servers: which are not there and why, and what they offer that cannot be used.
@@ -73,7 +75,14 @@ pub(crate) fn tell_faults(servers: &McpServers) {
             ServerState::Failed { reason } | ServerState::NeedsReauth { reason } => {
                 out::say(&format!("warning: the MCP server `{name}` is not there: {reason}{place}"));
             }
-            ServerState::Pending => connecting.push(format!("`{name}`")),
+            ServerState::Pending => match &view.last_error {
+                Some(error) => {
+                    out::say(&format!(
+                        "warning: the MCP server `{name}` was lost and is restarting: {error}{place}"
+                    ));
+                }
+                None => connecting.push(format!("`{name}`")),
+            },
             ServerState::Ready | ServerState::Disabled | ServerState::Removing => {}
         }
         for warning in &view.warnings {

@@ -1,4 +1,4 @@
-//! The config file: a YAML mapping in which every key may be left out.
+//! The config file: a YAML mapping in which every key may be left out, or a list with one such mapping.
 
 use std::path::Path;
 use std::time::Duration;
@@ -65,13 +65,15 @@ fn named(key: String, value: String) -> Result<String, ConfigError> {
 fn scalars(text: &str) -> Result<Vec<(Vec<String>, String)>, ConfigError> {
     let mut found = Vec::new();
     let mut path: Vec<Option<String>> = Vec::new();
-    let mut sequences = 0_usize;
+    let (mut is_item, mut sequences) = (false, 0_usize);
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
         let (event, _) =
             event.map_err(|error| ConfigError::Syntax { line: error.marker().line(), what: error.info() })?;
         match event {
-            Event::SequenceStart(..) | Event::Scalar(..) if path.is_empty() => {
+            // The config block of an engine's list of workers has the mapping as an item of a list.
+            Event::SequenceStart(..) if path.is_empty() && !is_item => is_item = true,
+            Event::SequenceStart(..) | Event::SequenceEnd | Event::Scalar(..) if path.is_empty() => {
                 return Err(ConfigError::NoMapping);
             }
             Event::SequenceStart(..) => sequences += 1,
@@ -125,6 +127,8 @@ mod tests {
             ("scopes: {prompts: p}\n", all("skills", "p", 10_000)),
             ("state_timeout_ms: 7\nother: [a, {b: c}]\nscopes:\n  skills: s\n", all("s", "prompts", 7)),
             ("other: {x: {skills: no}}\n", all("skills", "prompts", 10_000)),
+            ("- scopes:\n    prompts: p\n    skills: s\n  state_timeout_ms: 9\n", all("s", "p", 9)),
+            ("[{scopes: {skills: s}, other: [a]}]\n", all("s", "prompts", 10_000)),
         ];
         for (text, expected) in cases {
             assert_eq!(read(text), expected, "{text}");
@@ -137,6 +141,9 @@ mod tests {
             "",
             "# nothing\n",
             "- a\n",
+            "[]\n",
+            "- [a]\n",
+            "- - scopes: {skills: s}\n",
             "text",
             "scopes: [",
             "state_timeout_ms: soon\n",

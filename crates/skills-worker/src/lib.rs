@@ -11,7 +11,7 @@ mod manifest;
 pub use config::{ConfigError, read};
 #[cfg(feature = "engine")]
 pub use engine::Worker;
-pub use manifest::manifest;
+pub use manifest::{manifest, target};
 
 /// Where an engine is, unless told otherwise.
 pub const DEFAULT_URL: &str = "ws://127.0.0.1:49134";

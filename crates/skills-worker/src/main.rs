@@ -1,10 +1,12 @@
 //! `skills`: the registry of skills and prompts on an iii engine, until a signal ends it.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use meerkat_skills_worker::{DEFAULT_URL, Worker, manifest, read};
+use meerkat_core::escape_text;
+use meerkat_skills_worker::{DEFAULT_URL, Worker, manifest, read, target};
 
 /// Serve skills and prompts that workers register, on an iii engine.
 #[derive(Debug, Parser)]
@@ -39,17 +41,6 @@ async fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The platform that this was built for.
-fn target() -> String {
-    let environment = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
-    match std::env::consts::OS {
-        "linux" => format!("{}-unknown-linux-{environment}", std::env::consts::ARCH),
-        "macos" => format!("{}-apple-darwin", std::env::consts::ARCH),
-        "windows" => format!("{}-pc-windows-msvc", std::env::consts::ARCH),
-        other => format!("{}-unknown-{other}", std::env::consts::ARCH),
-    }
-}
-
 /// Returns when the process is asked to end.
 async fn ended() {
     #[cfg(unix)]
@@ -74,5 +65,7 @@ fn print(text: &str) {
 
 #[expect(clippy::print_stderr, reason = "it is a program")]
 fn say(text: &str) {
+    // What a file or an engine says must not control a terminal.
+    let text = if std::io::stderr().is_terminal() { escape_text(text) } else { text.into() };
     eprintln!("{text}");
 }

@@ -19,9 +19,48 @@ pub fn manifest(target: &str) -> Value {
     })
 }
 
+/// Returns the target triple that the program was built for.
+#[must_use]
+pub fn target() -> String {
+    let environment = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
+    triple(std::env::consts::ARCH, std::env::consts::OS, environment)
+}
+
+/// Writes a target triple. The standard library has shorter names for some architectures than targets have.
+fn triple(arch: &str, os: &str, environment: &str) -> String {
+    let (arch, abi) = match arch {
+        "x86" => ("i686", ""),
+        "arm" => ("armv7", "eabihf"),
+        other => (other, ""),
+    };
+    match os {
+        "linux" => format!("{arch}-unknown-linux-{environment}{abi}"),
+        "macos" => format!("{arch}-apple-darwin"),
+        "windows" => format!("{arch}-pc-windows-msvc"),
+        other => format!("{arch}-unknown-{other}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_supported_target_has_its_own_name() {
+        for (arch, os, environment, expected) in [
+            ("x86_64", "macos", "gnu", "x86_64-apple-darwin"),
+            ("aarch64", "macos", "gnu", "aarch64-apple-darwin"),
+            ("x86", "windows", "gnu", "i686-pc-windows-msvc"),
+            ("x86_64", "windows", "gnu", "x86_64-pc-windows-msvc"),
+            ("aarch64", "windows", "gnu", "aarch64-pc-windows-msvc"),
+            ("x86_64", "linux", "gnu", "x86_64-unknown-linux-gnu"),
+            ("aarch64", "linux", "gnu", "aarch64-unknown-linux-gnu"),
+            ("x86_64", "linux", "musl", "x86_64-unknown-linux-musl"),
+            ("arm", "linux", "gnu", "armv7-unknown-linux-gnueabihf"),
+        ] {
+            assert_eq!(triple(arch, os, environment), expected);
+        }
+    }
 
     #[test]
     fn the_manifest_has_its_keys_in_order() {

@@ -1,6 +1,6 @@
 //! The catalogue: every source, looked at together, published as one snapshot.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use crate::snapshot::{Policy, Snapshot};
-use crate::source::{Found, Source};
+use crate::source::{Found, Ignored, Source};
 use crate::{Place, Skill};
 
 /// Every source of skills, and what they have. Cheap to clone; all clones are one catalogue.
@@ -18,6 +18,9 @@ pub struct Catalogue {
 }
 
 struct Shared {
+    /// Held for a whole scan, so that there is one at a time. Only threads that may block take it.
+    scan: Mutex<()>,
+    /// Never locked while files are read.
     state: Mutex<State>,
     snapshot: watch::Sender<Arc<Snapshot>>,
     listeners: Mutex<Vec<Listener>>,
@@ -41,14 +44,31 @@ pub(crate) enum Sight {
     Quiet = 1,
     /// A change was told of.
     Stirred = 2,
+    /// A change was told of, and a scan for it has started.
+    Scanning = 3,
 }
 
 struct State {
     sources: Vec<Arc<dyn Source>>,
-    policy: Policy,
+    policy: Arc<Policy>,
     found: Vec<Arc<Found>>,
-    /// Whether something else than the sources has changed since the last snapshot.
-    stale: bool,
+    /// Counts the changes of the sources and the policy.
+    revision: u64,
+    /// The revision that the latest snapshot was made of.
+    published: u64,
+}
+
+impl State {
+    /// Returns true if the sources or the policy changed since the latest snapshot.
+    const fn is_stale(&self) -> bool {
+        self.revision != self.published
+    }
+}
+
+/// A snapshot that replaced another one.
+struct Change {
+    old: Arc<Snapshot>,
+    new: Arc<Snapshot>,
 }
 
 /// Whether there was something new.
@@ -64,9 +84,11 @@ impl Catalogue {
     /// Makes a catalogue of sources, the first of which wins. Nothing is looked at before it is asked for.
     #[must_use]
     pub fn new(sources: Vec<Arc<dyn Source>>, policy: Policy) -> Self {
-        let state = State { sources, policy, found: Vec::new(), stale: true };
+        let policy = Arc::new(policy);
+        let state = State { sources, policy, found: Vec::new(), revision: 1, published: 0 };
         let (snapshot, _) = watch::channel(Arc::new(Snapshot::default()));
         let shared = Shared {
+            scan: Mutex::default(),
             state: Mutex::new(state),
             snapshot,
             listeners: Mutex::default(),
@@ -79,34 +101,71 @@ impl Catalogue {
     /// Returns the latest snapshot; the first time, the sources are looked at.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        let latest = Arc::clone(&self.shared.snapshot.borrow());
+        let latest = self.latest();
         if latest.generation() > 0 {
             return latest;
         }
-        self.refresh();
+        let scan = lock(&self.shared.scan);
+        // Another thread may have scanned meanwhile.
+        let change = if self.latest().generation() > 0 { None } else { self.scan() };
+        drop(scan);
+        self.announce(change);
+        self.latest()
+    }
+
+    /// Returns the latest snapshot. The first time, a thread that may block scans the sources.
+    pub async fn load(&self) -> Arc<Snapshot> {
+        let latest = self.latest();
+        if latest.generation() > 0 {
+            return latest;
+        }
+        let catalogue = self.clone();
+        // It fails only if a source panicked; then there are no skills yet.
+        tokio::task::spawn_blocking(move || catalogue.snapshot()).await.unwrap_or(latest)
+    }
+
+    /// Returns the latest snapshot without scanning. Before the first scan it is empty, with the generation 0.
+    #[must_use]
+    pub fn latest(&self) -> Arc<Snapshot> {
         Arc::clone(&self.shared.snapshot.borrow())
     }
 
     /// Looks at the sources, and publishes a new snapshot if something has changed. It reads files: where that
     /// matters, call it on a thread that may wait.
     pub fn refresh(&self) -> Refreshed {
-        let mut state = self.state();
-        let found: Vec<_> = state.sources.iter().map(|source| source.look()).collect();
-        let same = found.len() == state.found.len()
-            && found.iter().zip(&state.found).all(|(new, old)| Arc::ptr_eq(new, old));
-        if same && !state.stale {
-            return Refreshed::Unchanged;
+        let scan = lock(&self.shared.scan);
+        let change = self.scan();
+        drop(scan);
+        self.announce(change)
+    }
+
+    /// Scans the sources, and publishes a snapshot if something has changed. The caller holds the lock for scans.
+    fn scan(&self) -> Option<Change> {
+        let (sources, policy, known, revision, stale) = {
+            let state = self.state();
+            let policy = Arc::clone(&state.policy);
+            (state.sources.clone(), policy, state.found.clone(), state.revision, state.is_stale())
+        };
+        let found: Vec<_> = sources.iter().map(|source| source.look()).collect();
+        let same =
+            found.len() == known.len() && found.iter().zip(&known).all(|(new, old)| Arc::ptr_eq(new, old));
+        if same && !stale {
+            return None;
         }
-        let generation = self.shared.snapshot.borrow().generation() + 1;
-        let sources = state.sources.iter().map(|source| Arc::clone(source.provenance())).collect();
-        let snapshot = Snapshot::new(generation, &found, sources, &state.policy);
-        state.found = found;
-        state.stale = false;
+        let generation = self.latest().generation() + 1;
+        let sources = sources.iter().map(|source| Arc::clone(source.provenance())).collect();
+        let new = Arc::new(Snapshot::new(generation, &found, sources, &policy));
         tracing::debug!(generation, "the skills have changed");
-        let new = Arc::new(snapshot);
         let old = self.shared.snapshot.send_replace(Arc::clone(&new));
-        drop(state);
-        // A listener may itself look at the catalogue, so none is called while it is locked.
+        let mut state = self.state();
+        state.found = found;
+        state.published = revision;
+        Some(Change { old, new })
+    }
+
+    /// Calls the listeners. A listener may itself look at the catalogue, so nothing is locked meanwhile.
+    fn announce(&self, change: Option<Change>) -> Refreshed {
+        let Some(Change { old, new }) = change else { return Refreshed::Unchanged };
         let listeners = lock(&self.shared.listeners).clone();
         listeners.iter().for_each(|listener| listener(&old, &new));
         Refreshed::Changed
@@ -115,20 +174,46 @@ impl Catalogue {
     /// Makes sure that the snapshot is current. While a watch tells of every change, that costs nothing unless
     /// there was one; a change of the last few milliseconds may be still on its way.
     pub fn catch_up(&self) -> Refreshed {
-        let (quiet, stirred) = (Sight::Quiet as u8, Sight::Stirred as u8);
-        // It is quiet again before the look, so that a change during the look is not missed.
-        let order = Ordering::AcqRel;
-        let was = self.shared.sight.compare_exchange(stirred, quiet, order, Ordering::Acquire);
-        if was == Err(quiet) && !self.state().stale {
+        // A change during the scan stirs the catalogue again.
+        let was = self.change_sight(Sight::Stirred, Sight::Scanning);
+        if was == Err(Sight::Quiet as u8) && !self.state().is_stale() {
             return Refreshed::Unchanged;
         }
-        self.refresh()
+        let refreshed = self.refresh();
+        if was.is_ok() {
+            // It was stirred again if this fails.
+            let _ = self.change_sight(Sight::Scanning, Sight::Quiet);
+        }
+        refreshed
     }
 
     /// Says whether catching up would cost nothing.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.shared.sight.load(Ordering::Acquire) == Sight::Quiet as u8 && !self.state().stale
+        self.shared.sight.load(Ordering::Acquire) == Sight::Quiet as u8 && !self.state().is_stale()
+    }
+
+    /// Searches the sources for skill files that none of them loads although nothing is wrong with them. It may take long:
+    /// where that matters, call it on a thread that may wait.
+    #[must_use]
+    pub fn ignored(&self) -> Vec<Ignored> {
+        self.refresh();
+        let (sources, found) = {
+            let state = self.state();
+            (state.sources.clone(), state.found.clone())
+        };
+        let loaded = |skill: &Arc<Skill>| match &skill.place {
+            Place::Folder { folder, file } => Some(folder.join(file)),
+            Place::Text(_) => None,
+        };
+        // Another source may load what one ignores, and two may search one directory.
+        let mut known: HashSet<_> = found.iter().flat_map(|found| &found.skills).filter_map(loaded).collect();
+        let mut groups: Vec<_> = sources.iter().flat_map(|source| source.ignored()).collect();
+        for group in &mut groups {
+            group.files.retain(|file| known.insert(file.clone()));
+        }
+        groups.retain(|group| !group.files.is_empty());
+        groups
     }
 
     /// Calls `listener` with what there was and what there is, whenever that changes.
@@ -168,11 +253,16 @@ impl Catalogue {
         self.shared.sight.store(sight as u8, Ordering::Release);
     }
 
-    /// Notes that something changed, if somebody relies on being told.
+    /// Notes that something changed. A catalogue that is not told of changes looks every time anyway.
     pub(crate) fn stir(&self) {
-        let (quiet, stirred) = (Sight::Quiet as u8, Sight::Stirred as u8);
-        // Who is blind already looks every time.
-        let _ = self.shared.sight.compare_exchange(quiet, stirred, Ordering::AcqRel, Ordering::Acquire);
+        for sight in [Sight::Quiet, Sight::Scanning] {
+            let _ = self.change_sight(sight, Sight::Stirred);
+        }
+    }
+
+    fn change_sight(&self, from: Sight, to: Sight) -> Result<u8, u8> {
+        let (from, to) = (from as u8, to as u8);
+        self.shared.sight.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
     }
 
     /// Whoever panicked while holding it left a list that the next look replaces.
@@ -189,8 +279,10 @@ impl Catalogue {
     /// Changes what decides which skills there are; the next refresh publishes the outcome.
     pub fn set_policy(&self, policy: Policy) {
         let mut state = self.state();
-        state.stale |= state.policy != policy;
-        state.policy = policy;
+        if *state.policy != policy {
+            state.policy = Arc::new(policy);
+            state.revision += 1;
+        }
     }
 
     /// Replaces the sources; the next refresh publishes the outcome.
@@ -198,8 +290,10 @@ impl Catalogue {
         let mut state = self.state();
         let same = state.sources.len() == sources.len()
             && state.sources.iter().zip(&sources).all(|(old, new)| Arc::ptr_eq(old, new));
-        state.stale |= !same;
-        state.sources = sources;
+        if !same {
+            state.sources = sources;
+            state.revision += 1;
+        }
     }
 
     /// Lists the folders in which a change would matter.

@@ -16,6 +16,16 @@ pub enum Error {
     /// No skill has this key.
     #[error("no skill has the key `{0}`; `meerkat_skills` with the action `list` shows those there are")]
     NoSuchKey(SkillKey),
+    /// There is such a skill, and a setting hides it.
+    #[error("the skill `{name}` is not available because {why}; {fix}")]
+    Hidden {
+        /// What was asked for.
+        name: String,
+        /// What hides it.
+        why: String,
+        /// How to make it available.
+        fix: String,
+    },
     /// The name cannot be that of a skill.
     #[error("`{name}` cannot be the name of a skill: it {why}")]
     BadName {
@@ -166,7 +176,7 @@ impl Error {
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::NoSuchName(_) | Self::NoSuchKey(_) => ErrorKind::SkillNotFound,
+            Self::NoSuchName(_) | Self::NoSuchKey(_) | Self::Hidden { .. } => ErrorKind::SkillNotFound,
             Self::BadName { .. }
             | Self::BadPath { .. }
             | Self::NoSuchFile(_)

@@ -38,8 +38,8 @@ pub use skill::{
 };
 pub use snapshot::{Listed, Policy, Snapshot};
 pub use source::{
-    Companion, Embedded, Fetch, FetchError, Folder, Found, Git, GitOptions, Http, HttpOptions, Limits,
-    Nested, RefKind, Roots, Source, companions, standard_roots,
+    Companion, Embedded, Fetch, FetchError, Folder, Found, Git, GitOptions, Http, HttpOptions, IgnoreReason,
+    Ignored, Limits, Nested, RefKind, Roots, Source, companions, standard_roots,
 };
 pub use tools::{AgentTools, Offered};
 pub use watch::{Notices, Watch, WatchOptions};

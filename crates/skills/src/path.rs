@@ -3,7 +3,17 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// Says why a text cannot be the name of a skill.
+/// Says why a skill cannot have a name. A name may have any characters that can be shown, separators too, but a path
+/// that leads upward is no name.
+pub(crate) fn unusable_name(name: &str) -> Option<&'static str> {
+    if name.chars().any(char::is_control) {
+        return Some("has a control character");
+    }
+    let upward = name.split(['/', '\\']).any(|segment| matches!(segment.trim(), "." | ".."));
+    upward.then_some("has a `.` or `..` path segment")
+}
+
+/// Says why a name that no skill has is rejected rather than not found.
 pub(crate) fn bad_name(name: &str) -> Option<&'static str> {
     if name.trim().is_empty() {
         return Some("is empty");
@@ -52,8 +62,15 @@ pub(crate) fn relative(text: &str) -> Result<PathBuf, &'static str> {
     }
 }
 
-/// Decodes one segment of a URI. What hides a separator or a second encoding is refused.
+/// Decodes one segment of a URI that is part of a path. What hides a separator or a second encoding is refused.
 pub(crate) fn segment(text: &str) -> Option<String> {
+    let hidden =
+        |text: &String| text.contains(['/', '\\', '%', '\0']) || matches!(text.as_str(), "" | "." | "..");
+    decoded(text).filter(|text| !hidden(text))
+}
+
+/// Decodes the segment of a URI that names a skill. It may hold anything, because it is only compared with names.
+pub(crate) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -65,9 +82,7 @@ pub(crate) fn segment(text: &str) -> Option<String> {
             bytes.push(byte);
         }
     }
-    let segment = String::from_utf8(bytes).ok()?;
-    let hidden = segment.contains(['/', '\\', '%', '\0']) || matches!(segment.as_str(), "" | "." | "..");
-    (!hidden).then_some(segment)
+    String::from_utf8(bytes).ok()
 }
 
 /// Encodes one segment of a URI.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::problem::{Effect, Problem};
 use crate::source::Found;
-use crate::{Error, Provenance, Skill, SkillKey, SkillName, Trust, path};
+use crate::{Error, Provenance, Skill, SkillKey, SkillName, path};
 
 /// Remaps longer than this are a circle.
 const MAX_HOPS: usize = 16;
@@ -16,8 +16,23 @@ const MAX_HOPS: usize = 16;
 pub struct Policy {
     /// The capabilities that are available; a skill that requires another one is withheld.
     pub capabilities: BTreeSet<String>,
+    /// How to turn on each capability that can be unavailable.
+    pub gates: BTreeMap<String, String>,
+    /// The setting by which all skills are turned off, if they are.
+    pub turned_off_by: Option<String>,
     /// Keys that have become others.
     pub remaps: BTreeMap<SkillKey, SkillKey>,
+}
+
+impl Policy {
+    /// Returns the first capability that a skill needs and that is not available.
+    fn missing<'a>(&self, skill: &'a Skill) -> Option<&'a str> {
+        skill.traits.requires.iter().map(String::as_str).find(|needed| !self.capabilities.contains(*needed))
+    }
+
+    fn gate(&self, capability: &str) -> &str {
+        self.gates.get(capability).map_or("`rkat capabilities` lists what is available", String::as_str)
+    }
 }
 
 /// A skill in a snapshot.
@@ -38,7 +53,9 @@ pub struct Snapshot {
     keys: HashMap<SkillKey, usize>,
     sources: Vec<Arc<Provenance>>,
     problems: Vec<Problem>,
-    remaps: BTreeMap<SkillKey, SkillKey>,
+    /// Skills that need a capability that is not available.
+    withheld: Vec<Arc<Skill>>,
+    policy: Arc<Policy>,
 }
 
 impl Snapshot {
@@ -47,24 +64,25 @@ impl Snapshot {
         generation: u64,
         found: &[Arc<Found>],
         sources: Vec<Arc<Provenance>>,
-        policy: &Policy,
+        policy: &Arc<Policy>,
     ) -> Self {
-        let mut snapshot = Self { generation, sources, remaps: policy.remaps.clone(), ..Self::default() };
+        let mut snapshot = Self { generation, sources, policy: Arc::clone(policy), ..Self::default() };
         let mut owners: HashMap<&SkillName, &Arc<Provenance>> = HashMap::new();
         let mut seen: HashSet<&OsStr> = HashSet::new();
         snapshot.problems.extend(found.iter().flat_map(|found| found.problems.iter().cloned()));
-        let all = || found.iter().flat_map(|found| &found.skills);
-        // What nobody has trusted takes no name from what somebody has.
-        let of = |trust: Trust| all().filter(move |skill| skill.trust == trust);
-        for skill in of(Trust::Trusted).chain(of(Trust::Untrusted)) {
+        // The order of the sources decides. Trust only marks a skill.
+        for skill in found.iter().flat_map(|found| &found.skills) {
             // Two ways to one folder are one skill.
             if let crate::Place::Folder { folder, .. } = &skill.place
                 && !seen.insert(folder.as_os_str())
             {
                 continue;
             }
-            if let Some(problem) = withheld(skill, policy) {
-                snapshot.problems.push(problem);
+            if let Some(missing) = policy.missing(skill) {
+                let reason = format!("needs the capability `{missing}`, which is not available");
+                let fix = policy.gate(missing);
+                snapshot.problems.push(Problem::new(Effect::Withheld, skill.base(), reason, fix));
+                snapshot.withheld.push(Arc::clone(skill));
                 continue;
             }
             // Names that differ in case and signs only are one name to a slash command.
@@ -147,17 +165,49 @@ impl Snapshot {
     /// Finds a skill by name, in any case, or by `name@source`.
     ///
     /// # Errors
-    /// Refuses what looks like a path, and says when there is no such skill.
+    /// Returns an error if no skill has the name, and another one if the name also looks like a path.
     pub fn by_name(&self, name: &str) -> Result<&Arc<Skill>, Error> {
-        if let Some(why) = path::bad_name(name) {
-            return Err(Error::BadName { name: name.chars().take(80).collect(), why });
-        }
         let wanted = name.trim().to_lowercase();
         if let Some(at) = self.names.get(&wanted) {
             return Ok(&self.listed[*at].skill);
         }
         let of_source = wanted.rsplit_once('@').and_then(|(name, source)| self.of_source(name, source));
-        of_source.ok_or_else(|| Error::NoSuchName(name.chars().take(80).collect()))
+        // A name may have any characters, so only a name that no skill has is checked for those of a path.
+        of_source.ok_or_else(|| self.missing(name))
+    }
+
+    /// Explains why no skill has this name.
+    fn missing(&self, name: &str) -> Error {
+        let bounded = || name.chars().take(80).collect();
+        let wanted = name.trim().to_lowercase();
+        let names = [Some(wanted.as_str()), wanted.rsplit_once('@').map(|(name, _)| name)];
+        let is_asked_for = |text: &str| names.contains(&Some(text));
+        let withheld = self.withheld(bounded(), |skill| {
+            let titled = || skill.title.as_ref().is_some_and(|title| is_asked_for(&title.to_lowercase()));
+            is_asked_for(&skill.name.to_lowercase())
+                || is_asked_for(skill.key.skill_name.as_str())
+                || titled()
+        });
+        match (withheld, path::bad_name(name)) {
+            (Some(withheld), _) => withheld,
+            (None, Some(why)) => Error::BadName { name: bounded(), why },
+            (None, None) => self.turned_off(bounded()).unwrap_or_else(|| Error::NoSuchName(bounded())),
+        }
+    }
+
+    /// Explains which capability a skill needs, if that is why it is not there.
+    fn withheld(&self, name: String, is_asked_for: impl Fn(&Skill) -> bool) -> Option<Error> {
+        let skill = self.withheld.iter().find(|skill| is_asked_for(skill))?;
+        let missing = self.policy.missing(skill)?;
+        let why = format!("it needs the capability `{missing}`");
+        Some(Error::Hidden { name, why, fix: self.policy.gate(missing).to_owned() })
+    }
+
+    /// Explains how to turn skills on, if they are off.
+    fn turned_off(&self, name: String) -> Option<Error> {
+        let key = self.policy.turned_off_by.as_ref()?;
+        let why = "skills are turned off".to_owned();
+        Some(Error::Hidden { name, why, fix: format!("set `{key}` to `true`") })
     }
 
     /// Says under which name a skill can be had: its own, or `name@source` if another skill has taken it. Of two with
@@ -195,21 +245,18 @@ impl Snapshot {
     pub fn by_key(&self, key: &SkillKey) -> Result<&Arc<Skill>, Error> {
         let mut wanted = key;
         for _ in 0..MAX_HOPS {
-            match self.remaps.get(wanted) {
+            match self.policy.remaps.get(wanted) {
                 Some(next) => wanted = next,
                 None => {
-                    let at = self.keys.get(wanted).ok_or_else(|| Error::NoSuchKey(key.clone()))?;
-                    return Ok(&self.listed[*at].skill);
+                    let missing = || {
+                        let withheld = self.withheld(key.to_string(), |skill| skill.key == *wanted);
+                        let hidden = withheld.or_else(|| self.turned_off(key.to_string()));
+                        hidden.unwrap_or_else(|| Error::NoSuchKey(key.clone()))
+                    };
+                    return self.keys.get(wanted).map(|at| &self.listed[*at].skill).ok_or_else(missing);
                 }
             }
         }
         Err(Error::Circle(key.clone()))
     }
-}
-
-fn withheld(skill: &Skill, policy: &Policy) -> Option<Problem> {
-    let missing = skill.traits.requires.iter().find(|needed| !policy.capabilities.contains(*needed))?;
-    let reason = format!("needs the capability `{missing}`, which is not available");
-    let fix = "`rkat capabilities` says how to have it";
-    Some(Problem::new(Effect::Withheld, skill.base(), reason, fix))
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use notify::event::{AccessKind, AccessMode};
@@ -60,10 +60,38 @@ enum Message {
     Stop,
 }
 
-/// Follows changes as long as it lives.
+/// Follows changes as long as it lives. Dropping it does not wait: a scan that has started may still be finished.
 pub struct Watch {
     messages: Sender<Message>,
-    thread: Option<JoinHandle<()>>,
+    link: Arc<Link>,
+}
+
+/// What a watch and its thread share.
+struct Link {
+    catalogue: Catalogue,
+    /// Whether the watch was dropped. From then on its thread says nothing about changes.
+    ended: Mutex<bool>,
+}
+
+impl Link {
+    fn set_sight(&self, sight: Sight) {
+        let ended = lock(&self.ended);
+        if !*ended {
+            self.catalogue.set_sight(sight);
+        }
+    }
+
+    fn end(&self) {
+        let mut ended = lock(&self.ended);
+        if !*ended {
+            *ended = true;
+            self.catalogue.set_sight(Sight::Blind);
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        *lock(&self.ended)
+    }
 }
 
 impl Catalogue {
@@ -73,30 +101,27 @@ impl Catalogue {
     /// Says when the thread could not be started.
     pub fn watch(&self, options: WatchOptions) -> std::io::Result<Watch> {
         let (messages, received) = channel();
-        let catalogue = self.clone();
-        let sender = messages.clone();
-        let thread = thread::Builder::new().name("skills-watch".to_owned()).spawn(move || {
+        let link = Arc::new(Link { catalogue: self.clone(), ended: Mutex::new(false) });
+        let (sender, shared) = (messages.clone(), Arc::clone(&link));
+        thread::Builder::new().name("skills-watch".to_owned()).spawn(move || {
             let concern = Arc::new(Mutex::new(Concern::default()));
             let watcher = match options.notices {
-                Notices::Asked => notices(sender, catalogue.clone(), Arc::clone(&concern)),
+                Notices::Asked => notices(sender, shared.catalogue.clone(), Arc::clone(&concern)),
                 Notices::Unasked => None,
             };
-            let end = catalogue.clone();
-            Follower { catalogue, options, watcher, concern }.run(&received);
-            // From here on nobody tells of changes.
-            end.set_sight(Sight::Blind);
+            let link = Arc::clone(&shared);
+            Follower { link, options, watcher, concern }.run(&received);
+            shared.end();
         })?;
-        Ok(Watch { messages, thread: Some(thread) })
+        Ok(Watch { messages, link })
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // The thread is gone already if nobody receives.
+        self.link.end();
+        // The thread may have ended already.
         let _ = self.messages.send(Message::Stop);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
@@ -158,7 +183,7 @@ impl Concern {
 }
 
 struct Follower {
-    catalogue: Catalogue,
+    link: Arc<Link>,
     options: WatchOptions,
     watcher: Option<RecommendedWatcher>,
     concern: Arc<Mutex<Concern>>,
@@ -166,11 +191,12 @@ struct Follower {
 
 impl Follower {
     fn run(mut self, messages: &Receiver<Message>) {
-        self.catalogue.refresh();
+        let catalogue = self.link.catalogue.clone();
+        catalogue.refresh();
         self.arrange();
         // Something may have changed between the look and the watch.
-        self.catalogue.refresh();
-        loop {
+        catalogue.refresh();
+        while !self.link.has_ended() {
             let mut touched = BTreeSet::new();
             match messages.recv_timeout(self.options.interval) {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
@@ -182,11 +208,11 @@ impl Follower {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            self.catalogue.refresh();
+            catalogue.refresh();
             if self.arrange() {
-                self.catalogue.refresh();
+                catalogue.refresh();
             }
-            self.catalogue.touched(&touched);
+            catalogue.touched(&touched);
         }
     }
 
@@ -211,7 +237,7 @@ impl Follower {
     /// Watches the folders that matter now, and no others. Returns whether one was added.
     fn arrange(&mut self) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
-        let roots = self.catalogue.watched();
+        let roots = self.link.catalogue.watched();
         let wanted = places(&roots);
         // It is not locked while the watcher works, which may itself be telling of a change.
         let mut watched = lock(&self.concern).watched.clone();
@@ -236,14 +262,14 @@ impl Follower {
         }
         *lock(&self.concern) = Concern { watched, roots };
         // Whoever arranges looks afterwards if something was added, so nothing is missed in between.
-        self.catalogue.set_sight(if complete { Sight::Stirred } else { Sight::Blind });
+        self.link.set_sight(if complete { Sight::Stirred } else { Sight::Blind });
         added
     }
 }
 
-/// Whoever panicked while holding it left a list that is still true.
-fn lock(concern: &Mutex<Concern>) -> MutexGuard<'_, Concern> {
-    concern.lock().unwrap_or_else(PoisonError::into_inner)
+/// A thread that panicked while holding one of the locks left a value that is still true.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Says whether there are at most so many folders below one.

@@ -53,6 +53,14 @@ pub enum Error {
         /// The call's id.
         call: String,
     },
+    /// The session has as many tasks as it may have.
+    #[error("session `{session}` has {limit} tasks, which is the limit")]
+    TooManyTasks {
+        /// The session.
+        session: SessionId,
+        /// The number of tasks it may have.
+        limit: usize,
+    },
     /// The config was changed by somebody else in between.
     #[error("config generation is `{current}`, not `{expected}`")]
     Generation {
@@ -78,6 +86,25 @@ pub enum Error {
         found: u64,
         /// The newest version this build knows.
         supported: u64,
+    },
+    /// An older program wrote the database, and it cannot be written to bring it up to date.
+    #[error(
+        "database `{}` has schema version {found} and must be upgraded to {supported}, but the disk is full or read-only",
+        path.display()
+    )]
+    OlderSchema {
+        /// The database file.
+        path: PathBuf,
+        /// The version it has.
+        found: u64,
+        /// The version this build needs.
+        supported: u64,
+    },
+    /// The manifest says that the realm has a database, and there is none, or nothing is in it.
+    #[error("database `{}` is missing or empty, although its realm has stored data", path.display())]
+    StoreLost {
+        /// The database file.
+        path: PathBuf,
     },
     /// The file is a database, but not one of ours.
     #[error("database `{}` was not written by this program", path.display())]
@@ -195,6 +222,7 @@ impl Error {
             Self::Generation { .. }
             | Self::StateChanged { .. }
             | Self::CallNotFound { .. }
+            | Self::TooManyTasks { .. }
             | Self::RealmNotFound(_) => ErrorKind::InvalidParams,
             Self::SessionExists(_) | Self::CallExists { .. } => ErrorKind::Internal,
             Self::BackendMissing { .. } => ErrorKind::PersistenceDisabled,
@@ -213,10 +241,12 @@ impl Error {
             Self::Generation { .. } => "read the config again and apply the change to that".to_owned(),
             Self::NewerSchema { .. } => "use a build at least as new as the one that wrote it".to_owned(),
             Self::ForeignSchema { .. } => "choose another realm or another state root".to_owned(),
-            Self::Corrupt { path, .. } => {
-                let path = path.display();
+            Self::OlderSchema { .. } => "open the realm once where its files can be written".to_owned(),
+            Self::StoreLost { path } | Self::Corrupt { path, .. } => {
+                let (path, root) = (path.display(), path.parent().unwrap_or(path).display());
                 format!(
-                    "nothing was changed: restore `{path}` from a backup, or move it aside to start afresh"
+                    "nothing was changed: restore `{path}` from a backup, or move `{root}` aside to start over; \
+                     `rkat doctor` checks it"
                 )
             }
             Self::DiskFull { .. } => "free some space and try again; what was committed is safe".to_owned(),
@@ -236,6 +266,12 @@ impl Error {
             }
             _ => return None,
         })
+    }
+
+    /// Returns true if the disk is full or may not be written, so that reading may still be possible.
+    #[must_use]
+    pub const fn is_unwritable(&self) -> bool {
+        matches!(self, Self::DiskFull { .. } | Self::ReadOnly { .. })
     }
 
     /// Sorts a fault of the file system.

@@ -1,17 +1,8 @@
-//! Directories and files that only their owner may read, and that are on disk when they are said to be.
+//! Files that only their owner may read, and that are on disk when they are said to be.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
-
-/// Creates a directory and its parents, private where they are new.
-pub(crate) fn create_dirs(path: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
-}
 
 /// Opens a private file for writing; an existing one is emptied.
 pub(crate) fn create_private(path: &Path) -> io::Result<File> {

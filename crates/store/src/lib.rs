@@ -9,6 +9,7 @@
 
 #[cfg(feature = "sqlite")]
 mod beacon;
+mod dirs;
 mod error;
 #[cfg(feature = "sqlite")]
 mod files;
@@ -23,26 +24,30 @@ mod sqlite;
 mod transaction;
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 
 use meerkat_core::{BlobId, SessionId};
 
 #[cfg(feature = "sqlite")]
 pub use beacon::Beacon;
+pub use dirs::create_private_dirs;
 pub use error::Error;
 pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]
-pub use owner::{Owner, OwnerRecord};
+pub(crate) use owner::{Owner, OwnerRecord};
 pub use realm::{
-    Backend, Force, Manifest, Origin, Realm, RealmInfo, RealmList, RealmOptions, RealmPaths, UnknownBackend,
-    Warning,
+    Backend, Force, Manifest, Origin, Realm, RealmInfo, RealmList, RealmOptions, RealmPaths, StoreMark,
+    TOKEN_FILE, UnknownBackend, Warning,
 };
 pub use rows::{
     Archived, Blob, CallRow, ConfigRow, LeaseRow, MemoryQuery, MemoryRow, MessageRow, SessionQuery,
     SessionRow, StateChanges, StateQuery, StateRow,
 };
 #[cfg(feature = "sqlite")]
-pub use sqlite::{SqliteOptions, SqliteStore, check};
+pub(crate) use sqlite::SqliteStore;
+#[cfg(feature = "sqlite")]
+pub use sqlite::{check, try_write};
 pub use transaction::{Change, Committed, Guard, NewCall, NewMemory, NewSession, Transaction};
 
 /// What every store call returns.
@@ -74,6 +79,9 @@ pub trait Store: Send + Sync {
     /// Reads the config document; `None` before the first change.
     fn config(&self) -> Reply<'_, Option<ConfigRow>>;
 
+    /// Returns true if there is such a blob. Its bytes are not read.
+    fn has_blob(&self, id: BlobId) -> Reply<'_, bool>;
+
     /// Reads a blob.
     fn blob(&self, id: BlobId) -> Reply<'_, Option<Blob>>;
 
@@ -97,4 +105,8 @@ pub trait Store: Send + Sync {
 
     /// Reads what changed in a scope after a revision; all of it after revision 0.
     fn state_changes(&self, scope: String, since: u64) -> Reply<'_, StateChanges>;
+
+    /// Runs a quick check and returns the file that everything is in, if there is one. Damage is an error. The file is
+    /// checked once; later calls return the same verdict.
+    fn examine(&self) -> Reply<'_, Option<PathBuf>>;
 }

@@ -9,6 +9,7 @@ mod recall;
 mod state;
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use meerkat_core::{BlobId, RunId, SessionId, Timestamp};
@@ -100,6 +101,10 @@ impl Store for MemoryStore {
         self.read(|state| state.config.clone())
     }
 
+    fn has_blob(&self, id: BlobId) -> Reply<'_, bool> {
+        self.read(move |state| state.blobs.contains_key(&id))
+    }
+
     fn blob(&self, id: BlobId) -> Reply<'_, Option<Blob>> {
         self.read(move |state| state.blobs.get(&id).cloned())
     }
@@ -141,6 +146,10 @@ impl Store for MemoryStore {
 
     fn state_changes(&self, scope: String, since: u64) -> Reply<'_, StateChanges> {
         self.read(move |state| state.scopes.get(&scope).map(|scope| scope.changes(since)).unwrap_or_default())
+    }
+
+    fn examine(&self) -> Reply<'_, Option<PathBuf>> {
+        Box::pin(async { Ok(None) })
     }
 }
 

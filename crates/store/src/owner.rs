@@ -13,15 +13,15 @@ use crate::{Error, files};
 
 /// What the owner's file says, for people who look.
 #[derive(Debug, Clone)]
-pub struct OwnerRecord {
+pub(crate) struct OwnerRecord {
     /// The realm it opened.
-    pub realm: RealmId,
+    pub(crate) realm: RealmId,
     /// What it calls itself; `instance-<owner>` if nothing.
-    pub instance: Option<String>,
+    pub(crate) instance: Option<String>,
     /// Which program it is.
-    pub surface: String,
+    pub(crate) surface: String,
     /// When it opened the realm.
-    pub started_at: Timestamp,
+    pub(crate) started_at: Timestamp,
 }
 
 #[derive(Serialize)]
@@ -35,8 +35,7 @@ struct OwnerFile<'a> {
 
 /// A living owner of leases. Dropping it gives up every lease it still holds.
 #[derive(Debug)]
-pub struct Owner {
-    peers: Peers,
+pub(crate) struct Owner {
     path: PathBuf,
     // Held for its lock alone.
     _lock: File,
@@ -47,27 +46,23 @@ impl Owner {
     ///
     /// # Errors
     /// Fails when the file cannot be written or locked.
-    pub fn claim(leases: &Path, id: Uuid, record: &OwnerRecord) -> Result<Self, Error> {
+    pub(crate) fn claim(leases: &Path, id: Uuid, record: &OwnerRecord) -> Result<Self, Error> {
         let path = owner_path(leases, id);
         // The file gets its name only once it is locked, so that nobody can find it looking dead.
         let unnamed = leases.join(format!(".{id}.new"));
         let fault = |source| Error::io(&path, source);
         let mut lock = files::create_private(&unnamed).map_err(fault)?;
-        lock.try_lock().map_err(io::Error::from).map_err(fault)?;
-        lock.write_all(&encode(id, record).map_err(fault)?).map_err(fault)?;
-        fs::rename(&unnamed, &path).map_err(fault)?;
-        Ok(Self { peers: Peers { me: id, leases: leases.to_owned() }, path, _lock: lock })
-    }
-
-    /// Returns the view its store's threads judge others by.
-    pub(crate) fn peers(&self) -> Peers {
-        self.peers.clone()
-    }
-
-    /// Returns the owner's id.
-    #[must_use]
-    pub const fn id(&self) -> Uuid {
-        self.peers.me
+        let announced = lock
+            .try_lock()
+            .map_err(io::Error::from)
+            .and_then(|()| lock.write_all(&encode(id, record)?))
+            .and_then(|()| fs::rename(&unnamed, &path));
+        if let Err(error) = announced {
+            // A full disk has room for the name of a file that cannot be written.
+            let _ = fs::remove_file(&unnamed);
+            return Err(fault(error));
+        }
+        Ok(Self { path, _lock: lock })
     }
 }
 
@@ -102,6 +97,10 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
+    pub(crate) fn new(me: Uuid, leases: &Path) -> Self {
+        Self { me, leases: leases.to_owned() }
+    }
+
     /// Whether the owner lives.
     pub(crate) fn is_alive(&self, owner: Uuid) -> bool {
         // One's own file is never probed: on some systems that would fail for being locked, on others

@@ -18,7 +18,7 @@ use meerkat_core::{RealmId, Timestamp};
 use uuid::Uuid;
 
 pub use inventory::{Force, RealmInfo, RealmList};
-pub use manifest::{Backend, Manifest, Origin, UnknownBackend};
+pub use manifest::{Backend, Manifest, Origin, StoreMark, UnknownBackend};
 
 use crate::{Error, MemoryStore, Store};
 
@@ -31,6 +31,8 @@ pub struct RealmOptions {
     pub realm: RealmId,
     /// Where the id came from; kept when the realm is created.
     pub origin: Origin,
+    /// The directory whose realm it is, if it is one's; kept when the realm is created.
+    pub workspace: Option<PathBuf>,
     /// The backend to create the realm with; an existing realm keeps its own.
     pub backend_hint: Option<Backend>,
     /// What this process calls itself.
@@ -41,6 +43,26 @@ pub struct RealmOptions {
     pub now: Timestamp,
     /// The id leases are held under: a fresh one for every opening.
     pub owner: Uuid,
+}
+
+/// The name of the token file in a realm's directory. A server may store it before the realm is created.
+pub const TOKEN_FILE: &str = "token";
+
+impl RealmOptions {
+    /// Returns the backend that the realm has, or that it is created with. An error in its manifest is reported when it
+    /// is opened.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        let found = Manifest::read(&self.state_root, &self.realm).map(|manifest| manifest.backend);
+        found.unwrap_or_else(|_| self.backend_hint.unwrap_or(Backend::Sqlite))
+    }
+
+    /// Returns the directory of the realm, which need not exist; a realm in memory has none.
+    #[must_use]
+    pub fn dir(&self) -> Option<PathBuf> {
+        let paths = RealmPaths::new(&self.state_root, &self.realm);
+        (self.backend() != Backend::Memory).then_some(paths.root)
+    }
 }
 
 /// Where the parts of a realm are.
@@ -132,13 +154,17 @@ impl fmt::Debug for Realm {
 impl Realm {
     /// Opens a realm, creating it if it does not exist. Blocks on the file system.
     ///
+    /// A realm on a disk that is full or read-only opens too: what is stored can be read, and each commit tries to
+    /// write again.
+    ///
     /// # Errors
     /// Fails when the manifest or the database cannot be read, when this build lacks the backend, or when the
     /// file system refuses.
     pub fn open(options: RealmOptions) -> Result<Self, Error> {
         let paths = RealmPaths::new(&options.state_root, &options.realm);
         let manifest = if paths.exists()? { Manifest::find(&paths, &options.realm)? } else { None };
-        let wanted = manifest.map_or(options.backend_hint.unwrap_or(Backend::Sqlite), |found| found.backend);
+        let wanted =
+            manifest.as_ref().map_or(options.backend_hint.unwrap_or(Backend::Sqlite), |found| found.backend);
         tracing::debug!(realm = %options.realm, backend = %wanted, "a realm is opened");
         match wanted {
             Backend::Memory => {
@@ -147,7 +173,7 @@ impl Realm {
                 Ok(realm)
             }
             #[cfg(feature = "sqlite")]
-            Backend::Sqlite => Self::open_sqlite(options, paths),
+            Backend::Sqlite => Self::open_sqlite(options, paths, manifest.map(|found| found.store)),
             backend => Err(Error::BackendMissing { realm: options.realm, backend }),
         }
     }

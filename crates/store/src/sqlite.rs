@@ -5,77 +5,138 @@
 
 mod busy;
 mod change;
+mod check;
 mod fault;
 mod guard;
 mod open;
 mod reader;
 mod recall;
 mod state;
+mod unwritable;
 mod value;
 mod writer;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 
 use meerkat_core::{BlobId, SessionId};
+use rusqlite::Connection;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use self::fault::Failure;
 use self::reader::Reader;
+use self::unwritable::Unwritable;
 use self::writer::{Commit, Writer};
+use crate::owner::Peers;
+use crate::realm::StoreMark;
 use crate::{
     Blob, CallRow, Committed, ConfigRow, Error, MemoryQuery, MemoryRow, MessageRow, Owner, Reply,
     SessionQuery, SessionRow, StateChanges, StateQuery, StateRow, Store, Transaction,
 };
 
-pub use self::open::check;
+pub use self::check::{check, try_write};
+pub(crate) use self::unwritable::count_sessions;
 
 /// How many requests may wait for a thread before the next caller has to.
 const QUEUE: usize = 1024;
 
-/// How to open a database.
-#[derive(Debug)]
-pub struct SqliteOptions {
-    /// The database file; it is created if it does not exist, its directory is not.
-    pub path: PathBuf,
-    /// Who holds the leases this store takes. It lives as long as the store.
-    pub owner: Owner,
+/// A database that is open for writing, and who holds the leases that are taken in it.
+pub(crate) struct OpenWriter {
+    connection: Connection,
+    owner: Owner,
 }
 
-/// A store in a SQLite database.
-pub struct SqliteStore {
-    writer: Thread<Commit>,
-    reader: Thread<Read>,
-    // After the threads: leases must not look free while a commit is on its way.
-    _owner: Owner,
-}
-
-type Read = Box<dyn FnOnce(&mut Reader) + Send>;
-
-impl SqliteStore {
+impl OpenWriter {
     /// Opens a database, creating it or bringing its schema up to date. Blocks on the file system.
     ///
     /// # Errors
-    /// Fails when the file is damaged, newer than this build, not ours, or cannot be written. The file is
-    /// left as it was.
-    pub fn open(options: SqliteOptions) -> Result<Self, Error> {
-        let SqliteOptions { path, owner } = options;
-        let mut writer =
-            Writer { connection: open::writer(&path)?, peers: owner.peers(), path: path.clone() };
-        let mut reader =
-            Reader { connection: open::reader(&path)?, peers: owner.peers(), path: path.clone() };
-        let spawned = |error: io::Error| Error::io(&path, error);
-        Ok(Self {
-            writer: Thread::spawn("store-writer", move |commits| writer.run(commits)).map_err(spawned)?,
-            reader: Thread::spawn("store-reader", move |mut reads: mpsc::Receiver<Read>| {
+    /// Returns an error if the file is damaged, newer than this build, not ours, cannot be written, or is gone although
+    /// it was created. The file is left as it was.
+    pub(crate) fn new(path: &Path, mark: StoreMark, owner: Owner) -> Result<Self, Error> {
+        Ok(Self { connection: open::writer(path, mark)?, owner })
+    }
+
+    fn into_writer(self, path: PathBuf, peers: Peers) -> Writer {
+        Writer { connection: self.connection, peers, path, _owner: self.owner }
+    }
+}
+
+/// A store in a SQLite database.
+pub(crate) struct SqliteStore {
+    path: PathBuf,
+    /// The damage that the first quick check found, or `None` if it found none.
+    damage: Arc<OnceLock<Option<String>>>,
+    // Before the reader: its thread holds the owner, and leases must not look free while a commit is on its way.
+    writer: Thread<Commit>,
+    reader: Thread<Read>,
+}
+
+type Read = Box<dyn FnOnce(Result<&Reader, Error>) + Send>;
+
+impl SqliteStore {
+    /// Starts the threads of an open database.
+    pub(crate) fn open(path: PathBuf, peers: Peers, writer: OpenWriter) -> Result<Self, Error> {
+        let reader = Reader { connection: open::reader(&path)?, peers: peers.clone(), path: path.clone() };
+        let mut writer = writer.into_writer(path.clone(), peers);
+        Self::start(
+            path,
+            move |mut commits| writer.run(&mut commits, None),
+            move |mut reads| {
                 while let Some(read) = reads.blocking_recv() {
-                    read(&mut reader);
+                    read(Ok(&reader));
                 }
-            })
-            .map_err(spawned)?,
-            _owner: owner,
-        })
+            },
+        )
+    }
+
+    /// Starts the threads of a database that can only be read. Each commit calls `open` until it succeeds.
+    pub(crate) fn open_unwritable(
+        path: PathBuf,
+        peers: Peers,
+        mark: StoreMark,
+        open: impl Fn() -> Result<OpenWriter, Error> + Send + 'static,
+    ) -> Result<Self, Error> {
+        let database = Unwritable { path: path.clone(), peers: peers.clone(), mark };
+        // What is wrong with the database is reported now.
+        database.reader()?;
+        let writer_path = path.clone();
+        Self::start(
+            path,
+            move |mut commits: mpsc::Receiver<Commit>| {
+                while let Some(first) = commits.blocking_recv() {
+                    match open() {
+                        Ok(opened) => {
+                            opened.into_writer(writer_path, peers).run(&mut commits, Some(first));
+                            return;
+                        }
+                        // The caller may have been dropped.
+                        Err(error) => drop(first.answer.send(Err(error))),
+                    }
+                }
+            },
+            move |mut reads| {
+                while let Some(read) = reads.blocking_recv() {
+                    match database.reader() {
+                        Ok(reader) => read(Ok(&reader)),
+                        Err(error) => read(Err(error)),
+                    }
+                }
+            },
+        )
+    }
+
+    fn start(
+        path: PathBuf,
+        write: impl FnOnce(mpsc::Receiver<Commit>) + Send + 'static,
+        read: impl FnOnce(mpsc::Receiver<Read>) + Send + 'static,
+    ) -> Result<Self, Error> {
+        let spawned = |error: io::Error| Error::io(&path, error);
+        let writer = Thread::spawn("store-writer", write).map_err(spawned)?;
+        let reader = Thread::spawn("store-reader", read).map_err(spawned)?;
+        Ok(Self { path, damage: Arc::default(), writer, reader })
     }
 
     fn read<T: Send + 'static>(
@@ -86,7 +147,7 @@ impl SqliteStore {
             let (answer, answered) = oneshot::channel();
             let job: Read = Box::new(move |reader| {
                 // Whoever asked may have gone away.
-                let _ = answer.send(reader.answer(read));
+                let _ = answer.send(reader.and_then(|reader| reader.answer(read)));
             });
             self.reader.send(job).await?;
             answered.await.map_err(|_| Error::Closed)?
@@ -123,6 +184,10 @@ impl Store for SqliteStore {
         self.read(Reader::config)
     }
 
+    fn has_blob(&self, id: BlobId) -> Reply<'_, bool> {
+        self.read(move |reader| reader.has_blob(&id))
+    }
+
     fn blob(&self, id: BlobId) -> Reply<'_, Option<Blob>> {
         self.read(move |reader| reader.blob(id))
     }
@@ -154,19 +219,27 @@ impl Store for SqliteStore {
     fn state_changes(&self, scope: String, since: u64) -> Reply<'_, StateChanges> {
         self.read(move |reader| Ok(state::changes(&reader.connection, &scope, since)?))
     }
+
+    fn examine(&self) -> Reply<'_, Option<PathBuf>> {
+        let (path, damage) = (self.path.clone(), Arc::clone(&self.damage));
+        self.read(move |_| {
+            check::quick_check_once(&path, &damage)?;
+            Ok(Some(path))
+        })
+    }
 }
 
-/// A thread that works off a queue; dropping it waits for the queue to be done.
+/// A thread that works off a queue. Dropping it closes the queue, and the thread ends once the queue is empty.
 struct Thread<T> {
     queue: Option<mpsc::Sender<T>>,
-    thread: Option<JoinHandle<()>>,
+    ending: Option<Ending>,
 }
 
 impl<T: Send + 'static> Thread<T> {
     fn spawn(name: &str, work: impl FnOnce(mpsc::Receiver<T>) + Send + 'static) -> io::Result<Self> {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let thread = Builder::new().name(name.to_owned()).spawn(move || work(waiting))?;
-        Ok(Self { queue: Some(queue), thread: Some(thread) })
+        Ok(Self { queue: Some(queue), ending: Some(Ending(Some(thread))) })
     }
 
     async fn send(&self, item: T) -> Result<(), Error> {
@@ -179,7 +252,23 @@ impl<T> Drop for Thread<T> {
     fn drop(&mut self) {
         // Closing the queue is what tells the thread to end.
         self.queue = None;
-        if let Some(thread) = self.thread.take() {
+        let ending = self.ending.take();
+        match Handle::try_current() {
+            // Other tasks of this thread must not wait. The async runtime waits when it shuts down, so that a program
+            // that ends leaves a closed database behind.
+            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(ending))),
+            Err(_) => drop(ending),
+        }
+    }
+}
+
+/// A thread whose queue is closed. Dropping it waits until the thread has ended, whether or not a task that holds it
+/// was run.
+struct Ending(Option<JoinHandle<()>>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
             // A thread that panicked has nothing left to do; its callers were told the store is closed.
             let _ = thread.join();
         }

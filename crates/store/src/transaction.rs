@@ -48,6 +48,13 @@ pub enum Guard {
         /// The number in [`SessionRow::fence`](crate::SessionRow::fence).
         fence: u64,
     },
+    /// The session has fewer tasks than `limit`.
+    TasksBelow {
+        /// The session.
+        session: SessionId,
+        /// The number of tasks it may have.
+        limit: usize,
+    },
     /// The config generation is still this one (0 before the first change).
     Generation(u64),
     /// A value of the state is still this one; `None` if there must be none.

@@ -11,6 +11,7 @@
 )]
 
 mod clock;
+mod disk;
 mod forks;
 #[cfg(target_os = "linux")]
 mod kernel;
@@ -24,6 +25,7 @@ mod shell_server;
 mod tools;
 
 pub use clock::TestClock;
+pub use disk::SmallDisk;
 pub use forks::{Forks, assert_none_carries, carrying, mark};
 #[cfg(target_os = "linux")]
 pub use kernel::{Lacking, on_lesser_kernel};

@@ -21,6 +21,8 @@ pub enum Script {
     Fail(ModelErrorKind),
     /// It answers nothing until [`ScriptedModel::release`] is called.
     Hang,
+    /// It streams this text and then hangs.
+    Stall(String),
     /// It panics.
     Panic,
 }
@@ -30,6 +32,12 @@ impl Script {
     #[must_use]
     pub fn say(text: &str) -> Self {
         Self::Say(text.to_owned())
+    }
+
+    /// Streams text and then hangs.
+    #[must_use]
+    pub fn stall(text: &str) -> Self {
+        Self::Stall(text.to_owned())
     }
 
     /// Calls one tool.
@@ -141,6 +149,11 @@ impl ScriptedModel {
                 let text = "released".to_owned();
                 (vec![AssistantBlock::Text { text, meta: None }], StopReason::EndTurn)
             }
+            Script::Stall(text) => {
+                deltas(Delta::Text(text));
+                self.released.notified().await;
+                (vec![AssistantBlock::Text { text: "released".to_owned(), meta: None }], StopReason::EndTurn)
+            }
             Script::Panic => panic!("as scripted"),
         };
         let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
@@ -178,6 +191,9 @@ pub fn message_line(message: &Message) -> String {
         Message::System { content, .. } => format!("system: {content}"),
         Message::SystemNotice { body, .. } => format!("notice: {body}"),
         Message::User { content, .. } => format!("user: {}", content.to_text()),
+        Message::Assistant { .. } if message.is_interrupted() => {
+            format!("cancelled: {}", message.assistant_text().unwrap_or_default())
+        }
         Message::Assistant { .. } => {
             let calls: Vec<_> =
                 message.tool_calls().iter().map(|call| format!("{}#{}", call.name, call.id)).collect();

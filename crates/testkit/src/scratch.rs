@@ -43,6 +43,7 @@ impl Scratch {
             state_root: self.path().to_owned(),
             realm: "test".parse().expect("a realm id"),
             origin: Origin::Explicit,
+            workspace: None,
             backend_hint: None,
             instance: None,
             surface: "test".to_owned(),

@@ -10,6 +10,7 @@ mod clock;
 mod error;
 mod files;
 mod patch;
+mod scope;
 mod secrets;
 mod shelf;
 mod shell;
@@ -19,9 +20,10 @@ mod work;
 
 pub(crate) use error::Error;
 pub use jiff::tz::TimeZone;
+pub use scope::ApprovalScope;
 pub use shelf::{Shelf, ShelfError, StoredBlob};
 pub use shell::{Policy, Sandbox, ShellOptions};
-pub use toolbox::{Toolbox, ToolboxOptions, Wanted};
+pub use toolbox::{FileAccess, Toolbox, ToolboxOptions, Wanted};
 
 /// Reads a patch and fits it to a text, for those who look for inputs that break it. Returns how long the result is.
 #[must_use]

@@ -108,7 +108,7 @@ impl Secrets {
     /// not there: else a command would make it, and the next run would start what it says.
     fn own_folder(&self, workspace: &Path) -> Option<PathBuf> {
         let own = self.home.as_ref().filter(|home| home.starts_with(workspace))?.join(".rkat");
-        let _ = std::fs::create_dir(&own);
+        create_private_dir(&own);
         own.is_dir().then_some(own)
     }
 
@@ -123,7 +123,7 @@ impl Secrets {
         is_named || self.lie_at(file)
     }
 
-    /// Says whether a path is one of the places of secrets or in one. Nothing is written there either.
+    /// Says whether a path is one of the places of secrets or in one.
     pub(crate) fn lie_at(&self, path: &Path) -> bool {
         self.places.iter().any(|place| path.starts_with(place))
     }
@@ -135,6 +135,14 @@ fn place(path: &str, home: Option<&Path>) -> Option<PathBuf> {
         // Without a home there is nothing there.
         Some(rest) => Some(home.unwrap_or(Path::new("/nonexistent")).join(rest)),
         None => path.starts_with('/').then(|| path.into()),
+    }
+}
+
+/// Creates a directory that only the user can enter, whatever the umask, unless something is there.
+fn create_private_dir(path: &Path) {
+    if std::fs::create_dir(path).is_ok() {
+        #[cfg(unix)]
+        let _ = std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700));
     }
 }
 

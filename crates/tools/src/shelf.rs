@@ -27,6 +27,15 @@ pub trait Shelf: Send + Sync {
     /// Reads the encoded tasks of a session, in the order in which they were made.
     fn tasks(&self, session: SessionId) -> BoxFuture<'_, Result<Vec<Vec<u8>>, ShelfError>>;
 
+    /// Stores a new task of a session; returns false, and stores nothing, if the session has `limit` tasks.
+    fn add_task(
+        &self,
+        session: SessionId,
+        id: String,
+        task: Vec<u8>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<bool, ShelfError>>;
+
     /// Keeps a task of a session, in place of the one with its id if there is one.
     fn put_task(
         &self,

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::tz::TimeZone;
-use meerkat_core::{Clock, FinishedJob, SessionId, Tool, ToolSource};
+use meerkat_core::{Clock, FinishedJob, Redactor, SessionId, Tool, ToolSource};
+use serde::{Deserialize, Serialize};
 
 use crate::blobs::{BlobInspect, BlobLoadFile, BlobSaveFile};
 use crate::builtin::tool;
@@ -31,7 +32,7 @@ pub struct ToolboxOptions {
     /// The environment; commands get the harmless part of it.
     pub environment: BTreeMap<String, String>,
     /// The program itself, which must call [`supervise`](meerkat_process::supervise) first thing. Without it there is
-    /// no shell.
+    /// no shell, and a command hook ends only with its process group.
     pub supervisor: Option<PathBuf>,
     /// Finds the time zone of `datetime`, when that is asked for: looking through all there are takes a while.
     pub zone: fn() -> TimeZone,
@@ -51,11 +52,24 @@ impl Default for ToolboxOptions {
     }
 }
 
+/// What the file tools may do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileAccess {
+    /// Read, list, and search files.
+    ReadOnly,
+    /// Change, create, and delete files as well.
+    #[default]
+    ReadWrite,
+}
+
 /// What a run wants of the tools.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// Whether its model reads pictures in tool results.
     pub images: bool,
+    /// What the file tools may do. A shell is not limited by it.
+    pub files: FileAccess,
     /// How commands are run; not at all without it.
     pub shell: Option<ShellOptions>,
     /// What holds secrets besides the usual: paths that begin with `~/` or `/`, or names of files in the workspace. One
@@ -69,6 +83,7 @@ pub struct Toolbox {
     workspace: Option<Workspace>,
     shelf: Arc<dyn Shelf>,
     jobs: Arc<Jobs>,
+    redactor: Redactor,
 }
 
 struct Workspace {
@@ -84,14 +99,20 @@ struct Workspace {
 struct Kit {
     secrets: Vec<String>,
     root: Arc<Root>,
-    tools: Vec<Arc<dyn Tool>>,
+    reading: Vec<Arc<dyn Tool>>,
+    writing: Vec<Arc<dyn Tool>>,
     view_image: Arc<dyn Tool>,
 }
 
 impl Toolbox {
-    /// Makes the tools. A workspace that cannot be opened is none.
+    /// Makes the tools. A workspace that cannot be opened is none. Texts are redacted where a tool cuts them.
     #[must_use]
-    pub fn new(options: &ToolboxOptions, shelf: Arc<dyn Shelf>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(
+        options: &ToolboxOptions,
+        shelf: Arc<dyn Shelf>,
+        clock: Arc<dyn Clock>,
+        redactor: Redactor,
+    ) -> Self {
         let book = Arc::new(TaskBook::new(Arc::clone(&shelf), Arc::clone(&clock)));
         let common = vec![
             tool(Datetime { clock: Arc::clone(&clock), zone: options.zone }),
@@ -101,8 +122,9 @@ impl Toolbox {
             tool(TaskUpdate(book)),
             tool(BlobInspect(Arc::clone(&shelf))),
         ];
-        let workspace = Workspace::open(options, &shelf);
-        Self { common, workspace, shelf, jobs: Arc::new(Jobs::new(clock)) }
+        let workspace = Workspace::open(options, &shelf, &redactor);
+        let jobs = Arc::new(Jobs::new(clock, redactor.clone()));
+        Self { common, workspace, shelf, jobs, redactor }
     }
 
     /// Offers the tools of a run.
@@ -110,9 +132,12 @@ impl Toolbox {
     pub fn source(&self, session: SessionId, wanted: Wanted) -> Arc<dyn ToolSource> {
         let mut tools = self.common.clone();
         if let Some(workspace) = &self.workspace
-            && let Some(kit) = workspace.kit(wanted.secrets, &self.shelf)
+            && let Some(kit) = workspace.kit(wanted.secrets, &self.shelf, &self.redactor)
         {
-            tools.extend(kit.tools.iter().cloned());
+            tools.extend(kit.reading.iter().cloned());
+            if wanted.files == FileAccess::ReadWrite {
+                tools.extend(kit.writing.iter().cloned());
+            }
             if wanted.images {
                 tools.push(Arc::clone(&kit.view_image));
             }
@@ -129,6 +154,7 @@ impl Toolbox {
             root: Arc::clone(root),
             shelf: Arc::clone(&self.shelf),
             jobs: Arc::clone(&self.jobs),
+            redactor: self.redactor.clone(),
             options,
         };
         [
@@ -151,40 +177,40 @@ impl Toolbox {
 }
 
 impl Workspace {
-    fn open(options: &ToolboxOptions, shelf: &Arc<dyn Shelf>) -> Option<Self> {
+    fn open(options: &ToolboxOptions, shelf: &Arc<dyn Shelf>, redactor: &Redactor) -> Option<Self> {
         let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
         let home = options.home.as_ref().map(real);
         let path = options.workspace.as_ref()?.canonicalize().ok()?;
         let secrets = Secrets::new(&[], home.as_deref(), &options.private);
-        let kit = Kit::new(Vec::new(), Root::open(&path, secrets).ok()?, shelf);
+        let kit = Kit::new(Vec::new(), Root::open(&path, secrets).ok()?, shelf, redactor);
         let host = Arc::new(Host::new(options, path.clone()));
         Some(Self { path, home, private: options.private.clone(), host, kit: Mutex::new(Arc::new(kit)) })
     }
 
     /// Returns the tools for these secrets. A workspace that is gone has none.
-    fn kit(&self, wanted: Vec<String>, shelf: &Arc<dyn Shelf>) -> Option<Arc<Kit>> {
+    fn kit(&self, wanted: Vec<String>, shelf: &Arc<dyn Shelf>, redactor: &Redactor) -> Option<Arc<Kit>> {
         let mut last = self.kit.lock().unwrap_or_else(PoisonError::into_inner);
         if last.secrets != wanted {
             let secrets = Secrets::new(&wanted, self.home.as_deref(), &self.private);
-            *last = Arc::new(Kit::new(wanted, Root::open(&self.path, secrets).ok()?, shelf));
+            let root = Root::open(&self.path, secrets).ok()?;
+            *last = Arc::new(Kit::new(wanted, root, shelf, redactor));
         }
         Some(Arc::clone(&last))
     }
 }
 
 impl Kit {
-    fn new(secrets: Vec<String>, root: Root, shelf: &Arc<dyn Shelf>) -> Self {
+    fn new(secrets: Vec<String>, root: Root, shelf: &Arc<dyn Shelf>, redactor: &Redactor) -> Self {
         let own = Arc::new(root);
         let (root, shelf) = (|| Arc::clone(&own), || Arc::clone(shelf));
-        let tools = vec![
-            tool(ReadFile(root())),
+        let reading = vec![
+            tool(ReadFile { root: root(), redactor: redactor.clone() }),
             tool(ListFiles(root())),
-            tool(SearchFiles(root())),
-            tool(ApplyPatch(root())),
+            tool(SearchFiles { root: root(), redactor: redactor.clone() }),
             tool(BlobLoadFile { root: root(), shelf: shelf() }),
-            tool(BlobSaveFile { root: root(), shelf: shelf() }),
         ];
-        Self { secrets, tools, view_image: tool(ViewImage(root())), root: own }
+        let writing = vec![tool(ApplyPatch(root())), tool(BlobSaveFile { root: root(), shelf: shelf() })];
+        Self { secrets, reading, writing, view_image: tool(ViewImage(root())), root: own }
     }
 }
 

@@ -146,8 +146,8 @@ impl HookEntry {
     pub fn tell_secrets(&self, redactor: &Redactor) {
         let secrets = match &self.runtime {
             HookRuntime::InProcess { .. } => return,
-            HookRuntime::Command { args, env, .. } => {
-                redactor.learn_args(args);
+            HookRuntime::Command { command, args, env } => {
+                redactor.learn_args(command, args);
                 env
             }
             HookRuntime::Http { url, headers, .. } => {

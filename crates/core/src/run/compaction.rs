@@ -11,7 +11,7 @@ use crate::{AgentEvent, Answer, AssistantBlock, Compaction, Message};
 
 impl Run {
     pub(super) fn compaction_due(&self) -> Option<u64> {
-        let policy = self.settings.compaction?;
+        let policy = self.settings.compaction.filter(|_| self.has_calls_for_summary())?;
         let since =
             self.progress.compaction.map_or(self.progress.steps, |last| self.progress.steps - last.at_step);
         let first = self.progress.steps == 0;
@@ -55,6 +55,7 @@ impl Run {
 
     pub(super) fn summarised(&mut self, answer: &Answer, kept_from: u64) {
         self.count(answer.usage);
+        self.count_step();
         let text = |block: &AssistantBlock| match block {
             AssistantBlock::Text { text, .. } => Some(text.clone()),
             _ => None,

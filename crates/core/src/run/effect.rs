@@ -94,7 +94,20 @@ pub enum Input {
         duration_ms: u64,
     },
     /// The run must end.
-    Stop(Stop),
+    Stop {
+        /// Why.
+        stop: Stop,
+        /// Text streamed by the step's model call so far.
+        partial: String,
+    },
+}
+
+impl Input {
+    /// Ends a run that is not waiting for a step's answer.
+    #[must_use]
+    pub const fn stop(stop: Stop) -> Self {
+        Self::Stop { stop, partial: String::new() }
+    }
 }
 
 /// Why a run must end.

@@ -52,6 +52,10 @@ impl Run {
         if self.is_spent() {
             return self.extraction_given_up(&extraction, "the run's budget is used up", OUT_OF_BUDGET);
         }
+        if self.calls_left() == 0 {
+            let reason = format!("the run reached its limit of {} model calls", self.settings.max_steps);
+            return self.extraction_given_up(&extraction, &reason, Some(TerminalCause::TurnLimitReached));
+        }
         self.consult(HookPoint::PreLlmRequest, Next::RequestOutput(Box::new(extraction)), |_| {});
     }
 
@@ -69,8 +73,7 @@ impl Run {
         };
         self.last_failure = None;
         self.count(usage);
-        self.steps += 1;
-        self.progress.steps += 1;
+        self.count_step();
         extraction.answers += 1;
         extraction.failures = 0;
         text.clone_into(&mut extraction.last_output);

@@ -30,7 +30,7 @@ pub struct RunSettings {
     pub run_id: RunId,
     /// Who serves its model.
     pub provider: Provider,
-    /// How many steps it may take.
+    /// Maximum number of model calls, those for summaries and structured output included.
     pub max_steps: u32,
     /// What it may use up.
     pub budget: BudgetLimits,
@@ -164,9 +164,10 @@ impl Run {
         settings: RunSettings,
         transcript: Transcript,
         progress: Progress,
-        opening: Opening,
+        mut opening: Opening,
         now: Timestamp,
     ) -> Self {
+        opening.separate(&transcript, progress.last_run, now);
         let before = progress.last_run.and_then(|run| run.spent).filter(|_| opening.goes_on);
         let before = before.unwrap_or_default();
         let mut run = Self {
@@ -261,7 +262,7 @@ impl Run {
             Input::Vetted(refused) => self.vetted(refused),
             Input::Rested => self.rested(),
             Input::ToolDone { id, output, duration_ms } => self.tool_done(&id, output, duration_ms),
-            Input::Stop(stop) => self.stop(stop),
+            Input::Stop { stop, partial } => self.stop(stop, &partial),
         }
     }
 
@@ -365,7 +366,7 @@ impl Run {
             | Next::Ask
             | Next::Request(_)
             | Next::Take(_)
-            | Next::Conclude(_) => self.finish_stopped(stop),
+            | Next::Conclude(_) => self.finish_stopped(stop, ""),
         }
     }
 
@@ -409,7 +410,7 @@ impl Run {
             let done = self.completion(Some(TerminalCause::BudgetExhausted));
             return self.finish(Outcome::Completed(done));
         }
-        if self.steps >= self.settings.max_steps {
+        if self.calls_left() == 0 {
             let message = format!("the run reached its limit of {} steps", self.settings.max_steps);
             return self.fail(ErrorClass::MaxTurns, TerminalCause::TurnLimitReached, message);
         }
@@ -472,8 +473,7 @@ impl Run {
     /// Makes an answer a part of the session.
     pub(super) fn take(&mut self, Taken { answer, calls }: Taken) {
         let Answer { blocks, stop_reason, extent, usage } = answer;
-        self.steps += 1;
-        self.progress.steps += 1;
+        self.count_step();
         self.overflowed = false;
         self.announce(&blocks);
         let message = Arc::new(Message::Assistant { blocks, stop_reason, created_at: self.now });

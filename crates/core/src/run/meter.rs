@@ -17,6 +17,22 @@ impl Run {
         }
     }
 
+    /// Counts a model call that was answered, whatever it was for.
+    pub(super) fn count_step(&mut self) {
+        self.steps += 1;
+        self.progress.steps += 1;
+    }
+
+    /// Returns the number of model calls that the run may still make.
+    pub(super) fn calls_left(&self) -> u32 {
+        self.settings.max_steps.saturating_sub(self.steps)
+    }
+
+    /// Returns true if a call for a summary leaves one for the step that follows.
+    pub(super) fn has_calls_for_summary(&self) -> bool {
+        self.calls_left() >= 2
+    }
+
     /// Says whether a budget leaves no room for another call of the model: its tokens or its money are used up, or it
     /// asked for more tool calls than there were left.
     pub(super) fn is_spent(&self) -> bool {

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use super::calls::answering;
 use super::prompt::{DENIED, INTERRUPTED, NOT_STARTED, SUPERSEDED, TOO_LATE};
+use super::trouble::cancelled;
 use super::work::{Answered, Work};
-use super::{CallChange, Intent};
+use super::{CallChange, Intent, LastRun, RunEnd};
 use crate::{
     Approval, Content, Decision, Message, Settled, Timestamp, ToolCall, ToolFailure, ToolOutput, ToolResult,
     ToolRoute, Transcript,
@@ -142,6 +143,20 @@ pub fn open(
         messages.push(Arc::new(Message::User { content: input.prompt.clone(), created_at: now }));
     }
     Ok(Opening { messages, calls: change, prompt: input.prompt, answered, work, goes_on })
+}
+
+impl Opening {
+    /// Puts an empty cancelled answer before the prompt if the latest run was interrupted or killed without one:
+    /// otherwise the prompt would continue that run's.
+    pub(super) fn separate(&mut self, transcript: &Transcript, latest: Option<LastRun>, now: Timestamp) {
+        let is_cut_off = latest.is_none_or(|run| matches!(run.end, None | Some(RunEnd::Cancelled)));
+        let prompt = self.messages.iter().position(|message| matches!(**message, Message::User { .. }));
+        if let Some(at) = prompt.filter(|_| is_cut_off)
+            && transcript.is_unanswered(&self.messages[..at])
+        {
+            self.messages.insert(at, cancelled(Vec::new(), now));
+        }
+    }
 }
 
 /// What the session was left with.

@@ -100,7 +100,7 @@ pub struct Failure {
 pub struct Report {
     /// How it ended.
     pub outcome: Outcome,
-    /// How many model calls were answered.
+    /// Number of answered model calls, those for summaries and structured output included.
     pub steps: u32,
     /// How many tool calls were run.
     pub tool_calls: u32,

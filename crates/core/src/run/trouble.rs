@@ -1,16 +1,17 @@
 //! What a run does when the model fails or somebody wants it to end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::effect::{Ask, Effect, Stop};
+use super::effect::{Ask, CallChange, Effect, Stop};
 use super::extract::Attempt;
 use super::machine::{Next, Run, State};
 use super::outcome::Outcome;
 use super::work::{Started, Work};
 use crate::compact::estimate;
 use crate::{
-    AgentEvent, BudgetType, ErrorClass, ModelError, ModelErrorKind, Retry, RetryDecision, RetryFailure,
-    TerminalCause, Timestamp,
+    AgentEvent, AssistantBlock, BudgetType, ErrorClass, HookPoint, Message, ModelError, ModelErrorKind,
+    Retry, RetryDecision, RetryFailure, StopReason, TerminalCause, Timestamp,
 };
 
 /// How often what is sent is halved before the model's refusal is taken for its last word.
@@ -29,6 +30,7 @@ impl Run {
     pub(super) fn step_failed(&mut self, error: &ModelError, attempt: u32) {
         if error.kind == ModelErrorKind::ContextOverflow
             && !self.overflowed
+            && self.has_calls_for_summary()
             && let Some(kept_from) = self.overflow_cut()
         {
             self.overflowed = true;
@@ -95,7 +97,7 @@ impl Run {
         }
     }
 
-    pub(super) fn stop(&mut self, stop: Stop) {
+    pub(super) fn stop(&mut self, stop: Stop, partial: &str) {
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Ended => {}
             State::Committing(next) => {
@@ -107,9 +109,13 @@ impl Run {
                 self.halt(next, stop);
             }
             State::Vetting(work) | State::TakingUp(work) => self.cut_off(work, Started::No, stop),
-            State::Boundary | State::Asking(_) | State::Summarising(_) | State::Resting(Attempt::Step(_)) => {
+            State::Boundary | State::Summarising(_) => {
                 self.queue.push_back(Effect::Abandon);
-                self.finish_stopped(stop);
+                self.finish_stopped(stop, "");
+            }
+            State::Asking(_) | State::Resting(Attempt::Step(_)) => {
+                self.queue.push_back(Effect::Abandon);
+                self.finish_stopped(stop, partial);
             }
             State::Extracting(extraction) | State::Resting(Attempt::Extraction(extraction)) => {
                 self.queue.push_back(Effect::Abandon);
@@ -119,9 +125,27 @@ impl Run {
         }
     }
 
-    pub(super) fn finish_stopped(&mut self, stop: Stop) {
-        let outcome = self.stopped(stop);
-        self.finish(outcome);
+    /// Ends the run between two committed messages. A prompt or tool results without an answer get the text streamed
+    /// so far as a cancelled one: otherwise the next prompt would continue this one.
+    pub(super) fn finish_stopped(&mut self, stop: Stop, partial: &str) {
+        let mut outcome = self.stopped(stop);
+        let message = self.cancelled_answer(partial);
+        let text = message.as_ref().and_then(|message| message.assistant_text());
+        if let (Outcome::Completed(done), Some(text)) = (&mut outcome, text) {
+            done.text = text;
+        }
+        self.commit(message.into_iter().collect(), CallChange::None, Next::Finish(outcome));
+    }
+
+    fn cancelled_answer(&self, partial: &str) -> Option<Arc<Message>> {
+        // Hooks that check answers have not seen this one.
+        let is_unchecked = self.settings.hooks.has(HookPoint::PostLlmResponse);
+        let mut blocks = Vec::new();
+        if !partial.trim().is_empty() && !is_unchecked {
+            blocks.push(AssistantBlock::Text { text: partial.to_owned(), meta: None });
+        }
+        let is_needed = !blocks.is_empty() || self.transcript.is_unanswered(&[]);
+        is_needed.then(|| cancelled(blocks, self.now))
     }
 
     /// Ends the run in the middle of a step's tools.
@@ -144,6 +168,11 @@ impl Run {
             }
         }
     }
+}
+
+/// Makes an answer that an interrupt cut short.
+pub(super) fn cancelled(blocks: Vec<AssistantBlock>, created_at: Timestamp) -> Arc<Message> {
+    Arc::new(Message::Assistant { blocks, stop_reason: StopReason::Cancelled, created_at })
 }
 
 /// Returns the time between two moments; none if the clock went back.

@@ -203,6 +203,11 @@ pub(super) fn tidy(blocks: &mut Vec<AssistantBlock>, step: u64) -> Vec<(ToolCall
         AssistantBlock::Reasoning { text, meta } => !text.is_empty() || meta.is_some(),
         _ => true,
     });
+    let own_id = |block: &AssistantBlock| match block {
+        AssistantBlock::ToolUse { id, .. } => Some(id.clone()),
+        _ => None,
+    };
+    let mut taken: BTreeSet<String> = blocks.iter().filter_map(own_id).collect();
     let mut seen = BTreeSet::new();
     let mut calls = Vec::new();
     for block in blocks {
@@ -210,8 +215,8 @@ pub(super) fn tidy(blocks: &mut Vec<AssistantBlock>, step: u64) -> Vec<(ToolCall
             continue;
         };
         if id.is_empty() || !seen.insert(id.clone()) {
-            *id = format!("call_{step}_{}", calls.len());
-            seen.insert(id.clone());
+            *id = unused_id(format!("call_{step}_{}", calls.len()), &taken);
+            taken.insert(id.clone());
         }
         if name.is_empty() {
             "unnamed".clone_into(name);
@@ -220,6 +225,14 @@ pub(super) fn tidy(blocks: &mut Vec<AssistantBlock>, step: u64) -> Vec<(ToolCall
         calls.push((ToolCall { id: id.clone(), name: name.clone(), args: args.clone() }, unreadable));
     }
     calls
+}
+
+/// Returns an id that no call of the step has, not even one that comes later.
+fn unused_id(mut id: String, taken: &BTreeSet<String>) -> String {
+    while taken.contains(&id) {
+        id.push('_');
+    }
+    id
 }
 
 /// Replaces arguments that are no object by one, and returns what they were. Some models leave them out where

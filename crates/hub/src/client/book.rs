@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::error::CallError;
-use crate::local::{Handler, Invocation, LocalFunction, LocalTriggerType};
+use crate::local::{Handler, Invocation, LocalFunction, LocalTriggerType, TriggerHost};
 use crate::socket::{Outbox, Waiting};
 use crate::wire::Object;
 
@@ -50,8 +50,25 @@ pub(super) struct Heard {
     error: Option<Value>,
 }
 
+/// What the hub asks of this client.
+pub(super) enum Asked {
+    Call(AskedCall),
+    /// A trigger of a type of this client is there.
+    Subscribe {
+        host: Arc<dyn TriggerHost>,
+        id: String,
+        function_id: String,
+        config: String,
+    },
+    /// A trigger of a type of this client is gone.
+    Unsubscribe {
+        host: Arc<dyn TriggerHost>,
+        id: String,
+    },
+}
+
 /// A call of a function of this client.
-pub(super) struct Asked {
+pub(super) struct AskedCall {
     pub(super) id: Uuid,
     pub(super) handler: Handler,
     pub(super) invocation: Invocation,
@@ -94,7 +111,7 @@ impl Book {
         }
     }
 
-    /// Takes a message of the hub; gives a call that is to be run, if it is one.
+    /// Takes a message of the hub; gives what is to be done about it, if it is something.
     pub(super) fn hear(&mut self, heard: Heard) -> Option<Asked> {
         match heard.kind.as_str() {
             "invokefunction" => return self.asked(heard),
@@ -108,11 +125,12 @@ impl Book {
                 // Whoever asked may have gone.
                 let _ = call.send(outcome);
             }
-            "registertrigger" => self.subscribed(heard)?,
+            "registertrigger" => return self.subscribed(heard),
             "unregistertrigger" => {
                 let id = heard.id?;
                 let gone = self.subscribers.remove(&id)?;
-                self.types.get(&gone.trigger_type)?.host.as_ref()?.unregister(&id);
+                let host = self.types.get(&gone.trigger_type)?.host.clone()?;
+                return Some(Asked::Unsubscribe { host, id });
             }
             "ping" => {
                 self.send(Object::message("pong").end());
@@ -122,18 +140,19 @@ impl Book {
         None
     }
 
-    fn subscribed(&mut self, heard: Heard) -> Option<()> {
+    fn subscribed(&mut self, heard: Heard) -> Option<Asked> {
         let (id, trigger_type, function_id) = (heard.id?, heard.trigger_type?, heard.function_id?);
         let result = Object::message("triggerregistrationresult")
             .text("id", &id)
             .text("trigger_type", &trigger_type)
             .text("function_id", &function_id);
         self.send(result.end());
-        if let Some(host) = self.types.get(&trigger_type).and_then(|kind| kind.host.as_ref()) {
-            host.register(&id, &function_id, &heard.config.to_string());
-        }
-        self.subscribers.insert(id, Subscription { trigger_type, function_id, config: heard.config });
-        Some(())
+        let host = self.types.get(&trigger_type).and_then(|kind| kind.host.clone());
+        let config = heard.config.to_string();
+        let subscription =
+            Subscription { trigger_type, function_id: function_id.clone(), config: heard.config };
+        self.subscribers.insert(id.clone(), subscription);
+        Some(Asked::Subscribe { host: host?, id, function_id, config })
     }
 
     fn asked(&self, heard: Heard) -> Option<Asked> {
@@ -147,8 +166,8 @@ impl Book {
         let mut data = heard.data;
         let caller = data.as_object_mut().and_then(|map| map.shift_remove("_caller_worker_id"));
         let caller = caller.and_then(|caller| caller.as_str().map(str::to_owned));
-        let invocation = Invocation { function_id, data, caller };
-        Some(Asked { id, handler, invocation, answers: self.link.clone()? })
+        let invocation = Invocation { function_id, data, caller, guarded: None };
+        Some(Asked::Call(AskedCall { id, handler, invocation, answers: self.link.clone()? }))
     }
 }
 

@@ -11,9 +11,10 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::{Error, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
 
-use super::book::{Asked, Book, Heard, answer};
+use super::book::{Asked, AskedCall, Book, Heard, answer};
 use super::{ClientOptions, lock};
 use crate::error::HubError;
+use crate::local::run_handler;
 use crate::socket::{Ears, Pump, Socket, Waiting, config};
 
 /// How long a connection may take to be made.
@@ -89,12 +90,19 @@ struct Listener<'a>(&'a Mutex<Book>);
 impl Ears for Listener<'_> {
     fn hear(&mut self, messages: &[Utf8Bytes]) {
         let heard: Vec<Heard> = messages.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+        // What the hub asks for is done without the lock: hosts and handlers may call this client.
         let asked: Vec<Asked> = {
             let mut book = lock(self.0);
             heard.into_iter().filter_map(|message| book.hear(message)).collect()
         };
-        for call in asked {
-            tokio::spawn(run(call));
+        for asked in asked {
+            match asked {
+                Asked::Call(call) => drop(tokio::spawn(run(call))),
+                Asked::Subscribe { host, id, function_id, config } => {
+                    host.register(&id, &function_id, &config);
+                }
+                Asked::Unsubscribe { host, id } => host.unregister(&id),
+            }
         }
     }
 
@@ -102,10 +110,10 @@ impl Ears for Listener<'_> {
 }
 
 /// Runs a function of this client; the answer goes where the call came from.
-async fn run(asked: Asked) {
-    let Asked { id, handler, invocation, answers } = asked;
+async fn run(call: AskedCall) {
+    let AskedCall { id, handler, invocation, answers } = call;
     let name = invocation.function_id.clone();
-    let outcome = handler(invocation).await;
+    let outcome = run_handler(handler, invocation).await;
     // A lost connection takes its calls with it.
     let _ = answers.push(answer(id, &name, outcome));
 }

@@ -102,10 +102,14 @@ impl Core {
             "engine::trigger-types::list" => Ok(json!({ "trigger_types": self.list_types() })),
             "engine::registered-triggers::list" => Ok(json!({ "registered_triggers": self.list_triggers() })),
             "engine::registered-triggers::info" => self.trigger_info(text("id").unwrap_or_default()),
-            "engine::register_trigger" => self.register_kept(input),
+            "engine::register_trigger" => self.register_kept(from, input),
             "engine::unregister_trigger" => {
-                let removed = self.remove_trigger(Peer::HUB, text("id").unwrap_or_default());
-                Ok(json!({ "removed": removed }))
+                let id = text("id").unwrap_or_default();
+                let function = self.triggers.get(id).map(|trigger| trigger.function_id.as_str());
+                if let Some(function) = function.filter(|function| !self.may_use(from, function)) {
+                    return Err(CallError::forbidden(function));
+                }
+                Ok(json!({ "removed": self.remove_trigger(Peer::HUB, id) }))
             }
             "engine::baggage::get_all" => Ok(json!({})),
             "engine::health::check" => Ok(json!({ "status": "healthy" })),
@@ -120,7 +124,7 @@ impl Core {
         }
     }
 
-    fn register_kept(&mut self, input: &Value) -> Result<Value, CallError> {
+    fn register_kept(&mut self, from: Peer, input: &Value) -> Result<Value, CallError> {
         let field = |name: &str| {
             let found = input.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
             found.ok_or_else(|| {
@@ -128,13 +132,20 @@ impl Core {
             })
         };
         let (trigger_type, function_id) = (field("trigger_type")?, field("function_id")?);
+        let function_id = self.full_id(from, function_id);
         let config = input.get("config").cloned().unwrap_or_else(|| json!({}));
+        if self.grant(from).is_some_and(|grant| !grant.may_subscribe(trigger_type)) {
+            return Err(CallError::new("FORBIDDEN", format!("trigger type '{trigger_type}' not allowed")));
+        }
+        if let Some(denied) = self.denied_function(from, &function_id, &config.to_string()) {
+            return Err(CallError::forbidden(&denied));
+        }
         let kept = self.triggers.values().filter(|trigger| trigger.owner == Peer::HUB).count();
         if kept >= self.limits.triggers {
             return Err(CallError::new("invocation_error", format!("the hub keeps {kept} triggers already")));
         }
         let id = (self.ids)().to_string();
-        self.keep_trigger(&id, trigger_type, function_id, &config);
+        self.keep_trigger(&id, trigger_type, &function_id, &config);
         Ok(json!({ "id": id }))
     }
 

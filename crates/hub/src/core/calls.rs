@@ -4,6 +4,7 @@
 //! an answer, with the end of its owner, or with the time it may take.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -14,7 +15,8 @@ use super::observed::{Ended, Seen};
 use super::observers::Activation;
 use super::{Core, Effect, Grant, Peer};
 use crate::error::CallError;
-use crate::wire::{Action, Invoke, Object, Outcome, Trace, with_caller};
+use crate::queue::QueuedCall;
+use crate::wire::{Action, CALLER, Invoke, Object, Outcome, Trace, with_caller};
 
 /// Who runs a call, and its id there.
 pub(super) type CallKey = (Peer, Uuid);
@@ -43,12 +45,14 @@ pub(super) struct Call {
 }
 
 /// A function of this process that is to run.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Run {
     pub(crate) id: Uuid,
     pub(crate) function_id: String,
     pub(crate) data: String,
     pub(crate) caller: Option<Uuid>,
+    /// The connection that called, if access rules apply to it.
+    pub(crate) guarded: Option<(Peer, Arc<Grant>)>,
 }
 
 /// A call before it is known where it goes.
@@ -88,25 +92,31 @@ impl Core {
         if let Err(error) = self.check(&request) {
             return self.fail(&request.caller, request.function_id, &request.trace, &error);
         }
-        if let Action::Enqueue { queue } = invoke.action {
-            return self.enqueue(&request, queue);
-        }
         let grant = self.grant(from);
         match grant.as_deref().and_then(|grant| grant.hooks.middleware.as_deref()) {
             Some(middleware) if !Grant::is_infrastructure(request.function_id) => {
-                let action = if invoke.action == Action::Void { r#"{"type":"void"}"# } else { "null" };
+                let action = match &invoke.action {
+                    Action::Call => "null".to_owned(),
+                    Action::Void => r#"{"type":"void"}"#.to_owned(),
+                    Action::Enqueue { queue } => {
+                        Object::new().text("type", "enqueue").text("queue", queue).end()
+                    }
+                };
                 let context = grant.as_ref().map_or(Value::Null, |grant| grant.context.clone()).to_string();
                 let data = Object::new()
                     .text("function_id", request.function_id)
                     .raw("payload", &request.data)
-                    .raw("action", action)
+                    .raw("action", &action)
                     .raw("context", &context)
                     .end();
                 request.data = Cow::Owned(data);
                 request.function_id = middleware;
                 self.dispatch(request);
             }
-            _ => self.dispatch(request),
+            _ => match invoke.action {
+                Action::Enqueue { queue } => self.enqueue(request, queue),
+                Action::Call | Action::Void => self.dispatch(request),
+            },
         }
     }
 
@@ -170,7 +180,8 @@ impl Core {
         let id = (self.ids)();
         let caller = self.workers.get(&request.from).map(|worker| worker.id);
         let function_id = request.function_id.to_owned();
-        let run = Run { id, function_id, data: request.data.clone().into_owned(), caller };
+        let guarded = self.grant(request.from).map(|grant| (request.from, grant));
+        let run = Run { id, function_id, data: request.data.clone().into_owned(), caller, guarded };
         self.begin((Peer::HUB, id), request);
         self.effects.push(Effect::Run(run));
     }
@@ -209,6 +220,19 @@ impl Core {
     }
 
     fn begin(&mut self, key: CallKey, request: Request<'_>) {
+        let seen = self.is_observed(request.function_id).then(|| {
+            Box::new(Seen {
+                input: request.data.clone().into_owned(),
+                metadata: request.metadata.map(str::to_owned),
+                caller: self.workers.get(&request.from).map(|worker| worker.id),
+                at: self.now,
+                depth: request.depth,
+            })
+        });
+        self.keep_call(key, request, seen);
+    }
+
+    fn keep_call(&mut self, key: CallKey, request: Request<'_>, seen: Option<Box<Seen>>) {
         if let Caller::Worker(peer, _) = &request.caller
             && let Some(worker) = self.workers.get_mut(peer)
         {
@@ -220,15 +244,6 @@ impl Core {
         if let Some(activation) = &request.activation {
             self.activation_begun(activation);
         }
-        let seen = self.is_observed(request.function_id).then(|| {
-            Box::new(Seen {
-                input: request.data.clone().into_owned(),
-                metadata: request.metadata.map(str::to_owned),
-                caller: self.workers.get(&request.from).map(|worker| worker.id),
-                at: self.now,
-                depth: request.depth,
-            })
-        });
         let call = Call {
             seen,
             activation: request.activation,
@@ -330,28 +345,40 @@ impl Core {
         }
     }
 
-    fn enqueue(&mut self, request: &Request<'_>, queue: String) {
-        let message_id = (self.ids)();
-        let receipt = Object::new().id("messageReceiptId", message_id).end();
-        let (function_id, data) = (request.function_id.to_owned(), request.data.clone().into_owned());
-        if self.owner_of(PROVIDER).is_some() {
+    /// Puts a call into a queue. The caller has its receipt when the call is stored.
+    fn enqueue(&mut self, request: Request<'_>, queue: String) {
+        // It will run on behalf of the hub.
+        if !self.may_use(request.from, request.function_id) {
+            let error = CallError::forbidden(request.function_id);
+            return self.fail(&request.caller, request.function_id, &request.trace, &error);
+        }
+        self.reserve_unknown(request.function_id);
+        let id = (self.ids)();
+        let function_id = request.function_id.to_owned();
+        let mut data: Value = serde_json::from_str(&request.data).unwrap_or_default();
+        if let (Some(claimed), Some(worker)) = (data.get_mut(CALLER), self.workers.get(&request.from)) {
+            // Nobody adds the caller when the call runs, so it must not be another one's.
+            *claimed = worker.id.to_string().into();
+        }
+        let effect = if self.owner_of(QUEUE_PROVIDER).is_some() {
             let handed = Object::new()
                 .text("queue", &queue)
                 .text("function_id", &function_id)
-                .raw("data", &data)
-                .id("messageReceiptId", message_id)
+                .raw("data", &data.to_string())
+                .id("messageReceiptId", id)
                 .maybe_text("traceparent", request.trace.parent.as_deref())
                 .maybe_text("baggage", request.trace.baggage.as_deref());
-            self.call(Caller::Nobody, PROVIDER, handed.end());
+            Effect::HandOver { id, data: handed.end() }
         } else {
-            self.effects.push(Effect::Enqueue { queue, function_id, data, message_id });
-        }
-        self.succeed(&request.caller, request.function_id, &request.trace, Some(&receipt));
+            Effect::Enqueue(QueuedCall { id, queue, function_id, data, attempts: 0 })
+        };
+        self.keep_call((Peer::HUB, id), request, None);
+        self.effects.push(effect);
     }
 }
 
 /// The function of a worker that keeps queues.
-const PROVIDER: &str = "engine::queue::enqueue";
+pub(crate) const QUEUE_PROVIDER: &str = "engine::queue::enqueue";
 
 /// The baggage that the callee gets: a traced call also says which function it is of.
 fn baggage(trace: &Trace, function_id: &str) -> Option<String> {

@@ -2,7 +2,9 @@
 //!
 //! A function id may be registered by several connections. The newest has the calls, because an SDK that
 //! reconnects before its old connection is known to be dead must get its calls back, and most SDKs never learn
-//! of a refusal. When the newest goes, the one before it is back. What this process provides cannot be taken.
+//! of a refusal. When the newest goes, the one before it is back. What this process provides cannot be taken. A
+//! connection under access rules takes over only from its own owner; if the rules give it an id that others have too, it
+//! has the calls when all others went.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -44,10 +46,12 @@ impl Core {
     pub(super) fn register_function(&mut self, peer: Peer, function: &RegisterFunction<'_>) {
         let Some(worker) = self.workers.get(&peer) else { return };
         let grant = worker.grant.clone();
-        if grant.as_ref().is_some_and(|grant| !grant.may_register_functions) {
+        let id =
+            grant.as_ref().map_or_else(|| function.id.clone(), |grant| grant.registered_id(&function.id));
+        if !self.may_register(peer, &id, parsed(function.metadata).as_ref()) {
+            self.note(peer, &format!("`{id}` is not registered: not allowed"));
             return self.reject(peer, &function.id);
         }
-        let id = grant.map_or_else(|| function.id.clone(), |grant| grant.registered_id(&function.id));
         if !worker.functions.contains(&id) && worker.functions.len() >= self.limits.functions {
             self.note(peer, &format!("`{id}` is not registered: it has {} functions", self.limits.functions));
             return self.reject(peer, &id);
@@ -70,19 +74,24 @@ impl Core {
     }
 
     fn put_function(&mut self, peer: Peer, id: &str, spec: FunctionSpec) {
+        self.hold(peer, id);
+        let is_guarded = self.grant(peer).is_some();
+        let yields = is_guarded && self.owner_of(id).is_some_and(|owner| !self.is_same_owner(peer, owner));
         let function =
             self.functions.entry(id.to_owned()).or_insert_with(|| Function { registrations: Vec::new() });
         match function.registrations.iter_mut().find(|(owner, _)| *owner == peer) {
             // Older SDKs send every registration twice. A repetition changes no order.
             Some((_, known)) if *known == spec => return,
             Some((_, known)) => *known = spec,
+            None if yields => function.registrations.insert(0, (peer, spec)),
             None => function.registrations.push((peer, spec)),
         }
         let contested = function.registrations.len() > 1;
         if let Some(worker) = self.workers.get_mut(&peer) {
             worker.functions.insert(id.to_owned());
         }
-        if contested {
+        // Where access rules apply, whose function it is decides who may be triggered with it.
+        if contested || self.has_guarded() {
             self.refresh_function(id);
         }
         self.refresh_observers(id);
@@ -114,6 +123,11 @@ impl Core {
         self.functions.get(id).and_then(Function::owner).map(|(peer, _)| peer)
     }
 
+    /// Returns true if a connection or this process offers the function.
+    pub(crate) fn is_registered(&self, id: &str) -> bool {
+        self.owner_of(id).is_some()
+    }
+
     /// Whether this connection registered the function but another has its calls.
     pub(super) fn is_outdone(&self, peer: Peer, id: &str) -> bool {
         self.functions.get(id).is_some_and(|function| {
@@ -123,7 +137,7 @@ impl Core {
     }
 
     /// Says so to SDKs that understand it; older ones pass the message over.
-    fn reject(&mut self, peer: Peer, id: &str) {
+    pub(super) fn reject(&mut self, peer: Peer, id: &str) {
         let owner = self.own.to_string();
         let message = Object::message("registrationrejected")
             .text("code", "FUNCTION_NAMESPACE_CONFLICT")

@@ -44,7 +44,11 @@ pub(crate) struct Grant {
     pub(crate) trigger_types: Option<Vec<String>>,
     pub(crate) may_register_functions: bool,
     pub(crate) may_register_types: bool,
+    /// The functions that it may register although they may be another worker's.
+    pub(crate) registrations: Vec<String>,
     pub(crate) prefix: Option<String>,
+    /// The name under which the connection owns what it registers, also after it came back.
+    pub(crate) owner: Option<String>,
     pub(crate) context: Value,
     pub(crate) hooks: Hooks,
 }
@@ -52,7 +56,7 @@ pub(crate) struct Grant {
 impl Grant {
     /// Whether the connection may call the function; forbidden goes before allowed.
     pub(crate) fn may_call(&self, id: &str, metadata: Option<&Value>) -> bool {
-        if self.forbidden.iter().any(|pattern| matches(pattern, id)) {
+        if self.forbids(id) {
             return false;
         }
         self.allowed.iter().any(|pattern| matches(pattern, id))
@@ -62,6 +66,27 @@ impl Grant {
                 Exposed::Marked(wanted) => metadata
                     .is_some_and(|found| wanted.iter().all(|(name, value)| found.get(name) == Some(value))),
             })
+    }
+
+    fn forbids(&self, id: &str) -> bool {
+        self.forbidden.iter().any(|pattern| matches(pattern, id))
+    }
+
+    /// Returns true if the rules do not exclude that the connection registers this id, its prefix included.
+    pub(crate) fn may_register(&self, id: &str) -> bool {
+        self.may_register_functions && !id.starts_with("engine::") && !self.forbids(id)
+    }
+
+    /// Returns true if the rules give the connection this id to register, its prefix included.
+    pub(crate) fn gives(&self, id: &str) -> bool {
+        self.prefix.is_some() || self.registrations.iter().any(|pattern| matches(pattern, id))
+    }
+
+    /// Returns true if the rules open the function to the connection or use it, so that it is another worker's.
+    pub(crate) fn opens(&self, id: &str, metadata: Option<&Value>) -> bool {
+        let Hooks { function, trigger, trigger_type, middleware } = &self.hooks;
+        let mut used = [function, trigger, trigger_type, middleware].into_iter().flatten();
+        self.may_call(id, metadata) || used.any(|hook| hook == id)
     }
 
     pub(crate) fn may_subscribe(&self, trigger_type: &str) -> bool {

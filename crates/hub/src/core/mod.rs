@@ -8,12 +8,14 @@
 mod answers;
 mod builtin;
 mod calls;
+mod claims;
 mod filter;
 mod functions;
 mod grant;
 mod listing;
 mod observed;
 mod observers;
+mod rights;
 #[cfg(test)]
 mod tests;
 mod triggers;
@@ -28,11 +30,13 @@ use uuid::Uuid;
 
 use crate::error::CallError;
 use crate::limits::Limits;
+use crate::queue::QueuedCall;
 use crate::wire::{Inbound, NotUnderstood, Object};
 
 pub(crate) use builtin::BUILTINS;
 use calls::{Call, CallKey};
-pub(crate) use calls::{Caller, Run};
+pub(crate) use calls::{Caller, QUEUE_PROVIDER, Run};
+use claims::Holder;
 use functions::Function;
 pub(crate) use functions::FunctionSpec;
 pub(crate) use grant::{Exposed, Grant, Hooks};
@@ -72,12 +76,12 @@ pub(crate) enum Effect {
         trigger_type: String,
         id: String,
     },
-    /// A call waits in a queue of ours.
-    Enqueue {
-        queue: String,
-        function_id: String,
+    /// A call goes into a queue of ours; [`Core::finish`] is told when it is stored.
+    Enqueue(QueuedCall),
+    /// A call goes to the worker that keeps queues; [`Core::finish`] is told when that has taken it.
+    HandOver {
+        id: Uuid,
         data: String,
-        message_id: Uuid,
     },
     /// The functions that there are have changed.
     FunctionsChanged,
@@ -146,6 +150,8 @@ pub(crate) struct Core {
     now: Duration,
     workers: BTreeMap<Peer, Worker>,
     functions: BTreeMap<String, Function>,
+    /// Whose an id is, also while it is not registered.
+    holders: HashMap<String, Holder>,
     types: BTreeMap<String, TriggerType>,
     triggers: BTreeMap<String, Trigger>,
     observers: BTreeMap<String, Observer>,
@@ -165,6 +171,7 @@ impl Core {
             now: Duration::ZERO,
             workers: BTreeMap::new(),
             functions: BTreeMap::new(),
+            holders: HashMap::new(),
             types: BTreeMap::new(),
             triggers: BTreeMap::new(),
             observers: BTreeMap::new(),

@@ -30,9 +30,9 @@ pub(super) enum State {
 
 #[derive(Debug)]
 pub(super) struct Observer {
-    owner: Peer,
+    pub(super) owner: Peer,
     source: Source,
-    target: String,
+    pub(super) target: String,
     filter: Filter,
     metadata: Option<String>,
     most: Option<u64>,
@@ -54,7 +54,9 @@ pub(super) struct Activation {
 type Refusal = (&'static str, String);
 
 impl Core {
-    pub(super) fn observe(&mut self, peer: Peer, observe: Observe<'_>) {
+    pub(super) fn observe(&mut self, peer: Peer, mut observe: Observe<'_>) {
+        observe.source.function_id = self.full_id(peer, &observe.source.function_id);
+        observe.target.function_id = self.full_id(peer, &observe.target.function_id);
         let id = observe.id.clone();
         let refused = self.observe_refusal(peer, &observe);
         let filter = refused.map_or_else(|| Filter::new(observe.source.filters.as_ref()), Err);
@@ -90,7 +92,6 @@ impl Core {
 
     fn observe_refusal(&self, peer: Peer, observe: &Observe<'_>) -> Option<Refusal> {
         let (source, target) = (&observe.source.function_id, &observe.target.function_id);
-        let allowed = |id: &str| self.grant(peer).is_none_or(|grant| grant.may_call(id, None));
         let known = self.observers.get(&observe.id);
         let own = self.observers.values().filter(|observer| observer.owner == peer).count();
         if source == target {
@@ -99,7 +100,7 @@ impl Core {
         if source.starts_with("engine::") {
             return Some(("NOT_OBSERVABLE", format!("'{source}' cannot be observed")));
         }
-        if let Some(id) = [source, target].into_iter().find(|id| !allowed(id)) {
+        if let Some(id) = [source, target].into_iter().find(|id| !self.may_use(peer, id)) {
             return Some((
                 "FORBIDDEN",
                 format!("function '{id}' not allowed (add to rbac.expose_functions)"),
@@ -110,7 +111,10 @@ impl Core {
         }
         // The same observer from a new connection is a worker that came back.
         if known.is_some_and(|known| {
-            known.owner != peer && (known.source.function_id != *source || known.target != *target)
+            known.owner != peer
+                && (known.source.function_id != *source
+                    || known.target != *target
+                    || !self.may_take_over(peer, known.owner))
         }) {
             return Some(("OBSERVER_ID_CONFLICT", format!("observer id already in use: {}", observe.id)));
         }
@@ -221,7 +225,7 @@ impl Core {
         }
         observer.fires += 1;
         let spent = observer.most.is_some_and(|most| observer.fires >= most);
-        let (target, metadata) = (observer.target.clone(), observer.metadata.clone());
+        let (owner, target, metadata) = (observer.owner, observer.target.clone(), observer.metadata.clone());
         let activation =
             Activation { observer: id.to_owned(), id: activation_id, depth: ended.seen.depth + 1 };
         let data = match observer.source.deliver.as_deref() {
@@ -229,6 +233,10 @@ impl Core {
             Some("output") => event["output"].to_string(),
             _ => ended.envelope(&observer.source, &activation, event),
         };
+        if !self.may_use(owner, &target) {
+            // The function belongs to another worker by now.
+            return self.note(owner, &format!("the observer `{id}` may not call `{target}`"));
+        }
         self.dispatch(Request {
             caller: Caller::Nobody,
             from: Peer::HUB,

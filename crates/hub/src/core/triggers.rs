@@ -76,6 +76,11 @@ impl Core {
         if self.grant(peer).is_some_and(|grant| !grant.may_register_types) {
             return self.note(peer, &format!("the trigger type `{id}` is not registered: not allowed"));
         }
+        let providers = self.types.get(id).map(|offered| offered.providers.as_slice()).unwrap_or_default();
+        let is_taken = providers.iter().any(|provider| !self.is_same_owner(peer, *provider));
+        if is_taken && self.grant(peer).is_some() {
+            return self.note(peer, &format!("the trigger type `{id}` belongs to another worker"));
+        }
         let entry = self.types.entry(id.to_owned()).or_insert_with(|| TriggerType {
             providers: Vec::new(),
             description: String::new(),
@@ -112,7 +117,8 @@ impl Core {
         }
     }
 
-    pub(super) fn register_trigger(&mut self, peer: Peer, trigger: RegisterTrigger<'_>) {
+    pub(super) fn register_trigger(&mut self, peer: Peer, mut trigger: RegisterTrigger<'_>) {
+        trigger.function_id = self.full_id(peer, &trigger.function_id);
         let refusal = self.trigger_refusal(peer, &trigger);
         if let Some(reason) = refusal {
             return self.refuse_trigger(peer, &trigger, &reason);
@@ -159,6 +165,10 @@ impl Core {
         if denied {
             return Some(format!("trigger type '{}' not allowed", trigger.trigger_type));
         }
+        let config = trigger.config.map_or("{}", RawValue::get);
+        if let Some(id) = self.denied_function(peer, &trigger.function_id, config) {
+            return Some(format!("function '{id}' not allowed"));
+        }
         let known = self.triggers.get(&trigger.id);
         if known.is_none_or(|known| known.owner != peer) && worker.triggers >= self.limits.triggers {
             return Some(format!("a worker may have {} triggers", self.limits.triggers));
@@ -166,7 +176,9 @@ impl Core {
         // The same subscription from a new connection is a worker that came back.
         let taken = known.is_some_and(|known| {
             known.owner != peer
-                && (known.function_id != trigger.function_id || known.trigger_type != trigger.trigger_type)
+                && (known.function_id != trigger.function_id
+                    || known.trigger_type != trigger.trigger_type
+                    || !self.may_take_over(peer, known.owner))
         });
         taken.then(|| "the trigger id belongs to another worker".to_owned())
     }
@@ -257,7 +269,8 @@ impl Core {
     fn refresh_trigger(&mut self, id: &str) {
         let Some(trigger) = self.triggers.get(id) else { return };
         // A worker whose function was taken over by a newer connection would have it called once too often.
-        let counts = !self.is_outdone(trigger.owner, &trigger.function_id);
+        let counts = !self.is_outdone(trigger.owner, &trigger.function_id)
+            && self.denied_function(trigger.owner, &trigger.function_id, &trigger.config).is_none();
         let provider = self.types.get(&trigger.trigger_type).and_then(|offered| offered.providers.last());
         let wanted = provider.copied().filter(|_| counts);
         let (placed, trigger_type) = (trigger.placed, trigger.trigger_type.clone());

@@ -1,17 +1,18 @@
 //! The HTTP request before the WebSocket: what is wanted, and whether it may be had.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::accept_hdr_async_with_config;
 use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
-use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
+use tokio_tungstenite::tungstenite::http::{HeaderMap, HeaderValue, StatusCode};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::Socket;
-use crate::access::{Access, is_local_origin, same_secret};
+use crate::access::{Access, same_secret};
 use crate::channels::End;
 use crate::hub::Shared;
 
@@ -38,22 +39,26 @@ impl Knock {
         shared: &Shared,
         config: WebSocketConfig,
     ) -> Result<(Socket, Route), Error> {
+        let ends = stream.local_addr().and_then(|server| Ok((server, stream.peer_addr()?))).ok();
+        let is_same_user =
+            || ends.is_some_and(|(server, client)| meerkat_process::is_same_user(server, client));
         let mut wanted = None;
         #[expect(clippy::result_large_err, reason = "the signature is that of the library")]
-        let callback = |request: &Request, mut response: Response| match route(request, access, shared) {
-            Ok(route) => {
-                wanted = Some(route);
-                // Some SDKs set the same on their side if they are told.
-                let value = HeaderValue::from_static("tcp-nodelay");
-                response.headers_mut().insert("x-iii-capabilities", value);
-                Ok(response)
-            }
-            Err((status, text)) => {
-                let mut response = ErrorResponse::new(Some(text.to_owned()));
-                *response.status_mut() = status;
-                Err(response)
-            }
-        };
+        let callback =
+            |request: &Request, mut response: Response| match route(request, access, shared, &is_same_user) {
+                Ok(route) => {
+                    wanted = Some(route);
+                    // Some SDKs set the same on their side if they are told.
+                    let value = HeaderValue::from_static("tcp-nodelay");
+                    response.headers_mut().insert("x-iii-capabilities", value);
+                    Ok(response)
+                }
+                Err((status, text)) => {
+                    let mut response = ErrorResponse::new(Some(text.to_owned()));
+                    *response.status_mut() = status;
+                    Err(response)
+                }
+            };
         let socket = accept_hdr_async_with_config(stream, callback, Some(config)).await?;
         let route = wanted.ok_or(Error::ConnectionClosed)?;
         Ok((socket, route))
@@ -62,9 +67,14 @@ impl Knock {
 
 type Refusal = (StatusCode, &'static str);
 
-fn route(request: &Request, access: &Access, shared: &Shared) -> Result<Route, Refusal> {
-    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
-    if header("origin").is_some_and(|origin| !is_local_origin(origin)) {
+fn route(
+    request: &Request,
+    access: &Access,
+    shared: &Shared,
+    is_same_user: &dyn Fn() -> bool,
+) -> Result<Route, Refusal> {
+    let is_allowed = |origin: &HeaderValue| access.origins.iter().any(|allowed| origin == allowed.as_str());
+    if !request.headers().get_all("origin").iter().all(is_allowed) {
         return Err((StatusCode::FORBIDDEN, "pages of this origin may not connect"));
     }
     let query = pairs(request.uri().query().unwrap_or_default());
@@ -72,18 +82,37 @@ fn route(request: &Request, access: &Access, shared: &Shared) -> Result<Route, R
     if let Some(id) = path.strip_prefix("/ws/channels/") {
         return channel(id, &query, shared);
     }
-    if let Some(token) = &access.token {
-        let shown = header("authorization").and_then(|value| value.split_once(' '));
-        let shown = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        if !shown.is_some_and(|(_, shown)| same_secret(shown.trim(), token)) {
-            return Err((StatusCode::UNAUTHORIZED, "show the token of this hub as a bearer token"));
-        }
+    let admitted = access.token.as_deref().is_none_or(|token| {
+        let is_trusted = access.admit_same_user && is_direct(request.headers()) && is_same_user();
+        is_trusted || shows(request.headers(), token)
+    });
+    if !admitted {
+        return Err((StatusCode::UNAUTHORIZED, "show the token of this hub as a bearer token"));
     }
     match path {
         "/" | "" => Ok(Route::Worker(described(request, &query))),
         "/otel" => Ok(Route::Telemetry),
         _ => Err((StatusCode::NOT_FOUND, "there is nothing here")),
     }
+}
+
+/// Returns true if the request shows the token.
+fn shows(headers: &HeaderMap, token: &str) -> bool {
+    let shown = headers.get("authorization").and_then(|value| value.to_str().ok());
+    let shown = shown.and_then(|value| value.split_once(' '));
+    let shown = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    shown.is_some_and(|(_, shown)| same_secret(shown.trim(), token))
+}
+
+/// Returns true if nothing says that a proxy or a tunnel of the user forwards the request for another machine.
+fn is_direct(headers: &HeaderMap) -> bool {
+    let marks = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
+    let host = headers.get("host").map_or("localhost", |host| host.to_str().unwrap_or_default());
+    let name = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
+    let name = name.map_or(host, |(name, _)| name).trim_matches(['[', ']']);
+    let is_local = name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    is_local && !marks.iter().any(|mark| headers.contains_key(*mark))
 }
 
 /// A channel's own key is enough: the SDKs show no token there.
@@ -137,4 +166,25 @@ fn plain(text: &str) -> String {
         };
     }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forwarded_requests_are_not_direct() {
+        let headers = |pairs: &[(&'static str, &'static str)]| {
+            let pairs = pairs.iter().map(|(name, value)| (*name, *value));
+            pairs.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect::<HeaderMap>()
+        };
+        for host in ["localhost", "localhost:49134", "127.0.0.1:1", "[::1]:49134", "[::1]", "LocalHost"] {
+            assert!(is_direct(&headers(&[("host", host)])), "{host}");
+        }
+        assert!(is_direct(&headers(&[])));
+        for host in ["hub.example.com", "localhost.example.com:80", "10.0.0.1", ""] {
+            assert!(!is_direct(&headers(&[("host", host)])), "{host}");
+        }
+        assert!(!is_direct(&headers(&[("host", "localhost"), ("x-forwarded-for", "192.0.2.1")])));
+    }
 }

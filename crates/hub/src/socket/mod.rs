@@ -35,9 +35,12 @@ const FAREWELL: Duration = Duration::from_secs(2);
 impl Hub {
     /// Lets workers in until the future returns, then drops every connection.
     ///
+    /// Calls that wait in queues are delivered from the first time this is called.
+    ///
     /// Connections are not closed in the sense of the protocol: some SDKs never come back after that. Those
     /// who were accepted are let in before they are dropped, because some give up otherwise.
     pub async fn serve(&self, listener: TcpListener, access: Access, until: impl Future<Output = ()>) {
+        self.shared.queues.start();
         let gate = Gate {
             shared: Arc::clone(&self.shared),
             access: Arc::new(access),

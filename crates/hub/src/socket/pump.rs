@@ -29,6 +29,11 @@ const HANDFUL: usize = 256 * 1024;
 
 /// Who hears what comes in.
 pub(crate) trait Ears {
+    /// Continues what earlier messages started; no more are read while it is pending.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+
     /// Messages came, in this order.
     fn hear(&mut self, messages: &[Utf8Bytes]);
 
@@ -98,8 +103,13 @@ impl<E: Ears> Pump<E> {
 
     /// Returns when the connection is over.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let read = self.read(context);
+        let was_ready = self.ears.poll_ready(context).is_ready();
+        let read = if was_ready { self.read(context) } else { Poll::Pending };
         self.hand_over();
+        // What was just handed over may have started something that has to be polled to make progress.
+        if self.ears.poll_ready(context).is_ready() && !was_ready {
+            context.waker().wake_by_ref();
+        }
         if let Poll::Ready(end) = read {
             return Poll::Ready(end);
         }

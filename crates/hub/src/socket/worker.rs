@@ -1,7 +1,9 @@
 //! The connection of a worker.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::SinkExt as _;
@@ -14,8 +16,13 @@ use super::Socket;
 use super::pump::{Ears, Pump};
 use crate::access::Access;
 use crate::core::{Arrival, Grant, Peer};
+use crate::error::CallError;
 use crate::hub::{Link, Shared};
+use crate::local::BoxFuture;
 use crate::wire::{Inbound, Object, decode};
+
+/// Bytes that may wait for a verdict before no more are read.
+const BACKLOG: usize = 256 * 1024;
 
 /// Serves a worker until it is gone.
 pub(super) async fn serve(
@@ -43,7 +50,7 @@ pub(super) async fn serve(
     let Link { peer, waiting, ended } = shared.connect(arrival);
     tracing::debug!(%address, "a worker came");
     let _guest = Guest { shared: Arc::clone(shared), peer };
-    let voice = Voice { shared: Arc::clone(shared), peer, grant };
+    let voice = Voice::new(Arc::clone(shared), peer, grant);
     let mut pump = Pump::new(socket, waiting, voice, shared.limits.messages_per_second);
     let end = tokio::select! {
         end = std::future::poll_fn(|context| pump.poll(context)) => end,
@@ -85,17 +92,46 @@ async fn granted(shared: &Shared, access: &Access, request: &Value) -> Result<Op
 }
 
 /// A worker that says something to the core.
+///
+/// Where a function is to be asked before something is registered, what the worker says after it waits for the
+/// verdict, so that the core hears everything in the order in which it was said. Answers to calls do not wait: the
+/// function that is asked may need one.
 struct Voice {
     shared: Arc<Shared>,
     peer: Peer,
     grant: Option<Arc<Grant>>,
+    verdict: Option<Verdict>,
+    backlog: VecDeque<Utf8Bytes>,
+    backlog_bytes: usize,
+}
+
+/// A registration that a function is asked about.
+struct Verdict {
+    function: String,
+    text: Utf8Bytes,
+    answer: BoxFuture<Result<Value, CallError>>,
 }
 
 impl Ears for Voice {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        while let Some(verdict) = &mut self.verdict {
+            let Poll::Ready(answer) = verdict.answer.as_mut().poll(context) else { break };
+            self.conclude(answer);
+        }
+        if self.backlog_bytes > BACKLOG { Poll::Pending } else { Poll::Ready(()) }
+    }
+
     fn hear(&mut self, messages: &[Utf8Bytes]) {
-        match &self.grant {
-            None => self.shared.hear(self.peer, messages.iter().map(Utf8Bytes::as_str)),
-            Some(grant) => messages.iter().for_each(|text| self.take(grant, text)),
+        if self.grant.is_none() {
+            return self.shared.hear(self.peer, messages.iter().map(Utf8Bytes::as_str));
+        }
+        for text in messages {
+            if self.verdict.is_some() && !is_answer(text) {
+                self.backlog_bytes += text.len();
+                self.backlog.push_back(text.clone());
+            } else {
+                self.take(text.clone());
+            }
         }
     }
 
@@ -105,20 +141,42 @@ impl Ears for Voice {
 }
 
 impl Voice {
-    /// Gives a message to the core, unless somebody is to be asked first.
-    fn take(&self, grant: &Grant, text: &str) {
-        let peer = self.peer;
-        let Some((function, question)) = asked(grant, text) else {
-            return self.shared.hear(peer, [text]);
-        };
-        let (shared, text) = (Arc::clone(&self.shared), text.to_owned());
-        tokio::spawn(async move {
-            match shared.call(&function, &question, super::HANDSHAKE).await {
-                Ok(_) => shared.hear(peer, [text.as_str()]),
-                Err(error) => shared.note(&format!("`{function}` refused a registration: {error}")),
-            }
-        });
+    fn new(shared: Arc<Shared>, peer: Peer, grant: Option<Arc<Grant>>) -> Self {
+        Self { shared, peer, grant, verdict: None, backlog: VecDeque::new(), backlog_bytes: 0 }
     }
+
+    /// Gives a message to the core, unless a function is to be asked first.
+    fn take(&mut self, text: Utf8Bytes) {
+        let Some((function, question)) = self.grant.as_deref().and_then(|grant| asked(grant, &text)) else {
+            return self.shared.hear(self.peer, [text.as_str()]);
+        };
+        let (shared, asked) = (Arc::clone(&self.shared), function.clone());
+        let answer = Box::pin(async move { shared.call(&asked, &question, super::HANDSHAKE).await });
+        self.verdict = Some(Verdict { function, text, answer });
+    }
+
+    /// Ends the wait for a verdict; what waited is heard up to the next registration.
+    fn conclude(&mut self, answer: Result<Value, CallError>) {
+        let Some(Verdict { function, text, .. }) = self.verdict.take() else { return };
+        match answer {
+            Ok(_) => self.shared.hear(self.peer, [text.as_str()]),
+            Err(error) => self.shared.note(&format!("`{function}` refused a registration: {error}")),
+        }
+        while self.verdict.is_none()
+            && let Some(text) = self.backlog.pop_front()
+        {
+            self.backlog_bytes -= text.len();
+            self.take(text);
+        }
+    }
+}
+
+/// Returns true if a message answers something, and depends on nothing that its worker said before.
+fn is_answer(text: &str) -> bool {
+    matches!(
+        decode(text),
+        Ok(Inbound::InvocationResult(_) | Inbound::TriggerRegistrationResult { .. } | Inbound::Ping)
+    )
 }
 
 /// The function that is to be asked about a message, and what it is asked.

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::error::CallError;
+use crate::hub::ReservedScopes;
 use update::{Operation, apply};
 
 /// The trigger type that fires when a value changes.
@@ -17,6 +18,25 @@ pub(crate) const CHANGED: &str = "state";
 
 /// How often an update is tried when somebody else changes the value in between.
 const ATTEMPTS: usize = 32;
+
+/// Rejects a call of the state that a connection under access rules may not make. The queues are closed to it: what is
+/// in them runs on behalf of the hub.
+pub(crate) async fn check_scope(
+    function: &str,
+    data: &Value,
+    reserved: Option<&ReservedScopes>,
+) -> Result<(), CallError> {
+    let Some(scope) = data.get("scope").and_then(Value::as_str) else { return Ok(()) };
+    let is_write = matches!(function, "state::set" | "state::update" | "state::delete");
+    let reserved = match reserved.filter(|_| is_write) {
+        Some(reserved) => reserved().await,
+        None => Vec::new(),
+    };
+    if scope == crate::queue::SCOPE || reserved.iter().any(|known| known == scope) {
+        return Err(CallError::new("FORBIDDEN", format!("scope '{scope}' is reserved")));
+    }
+    Ok(())
+}
 
 /// What the watchers of the state are told.
 #[derive(Debug)]

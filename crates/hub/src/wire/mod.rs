@@ -11,5 +11,5 @@ pub(crate) use inbound::{
     Action, Formats, Inbound, Invoke, NotUnderstood, Outcome, RegisterFunction, RegisterTrigger, Trace,
     decode, holds_telemetry,
 };
-pub(crate) use object::{Object, with_caller};
+pub(crate) use object::{CALLER, Object, with_caller};
 pub(crate) use observe::{Observe, Source};

@@ -79,7 +79,8 @@ fn quoted(text: &str) -> String {
     serde_json::Value::String(text.to_owned()).to_string()
 }
 
-const CALLER: &str = "_caller_worker_id";
+/// The field of a payload that names the worker that called.
+pub(crate) const CALLER: &str = "_caller_worker_id";
 
 /// The payload with the caller's id in it, if it is an object; else as it is.
 ///

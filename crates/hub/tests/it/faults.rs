@@ -108,7 +108,7 @@ async fn callers_of_a_worker_that_is_silent_or_dies_are_told() {
 
 #[tokio::test]
 async fn a_token_and_the_origin_of_a_page_are_asked_for() {
-    let access = Access { token: Some("secret".to_owned()), rbac: None };
+    let access = Access { token: Some("secret".to_owned()), ..Access::default() };
     let served = serve_with(Arc::new(MemoryStore::new()), Limits::default(), access, "127.0.0.1:0");
     let url = format!("ws://{}", served.address);
     let connect = |token: Option<&str>| {
@@ -136,7 +136,7 @@ async fn an_auth_function_says_what_a_connection_may_do() {
     let rbac: Rbac = serde_json::from_value(json!({ "auth_function_id": "auth::check",
         "expose_functions": ["match(\"api::*\")"] }))
     .unwrap();
-    let access = Access { token: None, rbac: Some(rbac) };
+    let access = Access { rbac: Some(rbac), ..Access::default() };
     let served = serve_with(Arc::new(MemoryStore::new()), Limits::default(), access, "127.0.0.1:0");
     let check = |call: meerkat_hub::Invocation| async move {
         match call.data["query_params"]["who"][0].as_str() {

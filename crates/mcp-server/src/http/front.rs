@@ -1,6 +1,5 @@
 //! What every request meets first: the routes, the guard, the limits, and errors that say what is wrong.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
@@ -8,17 +7,17 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use axum::routing::any;
-use futures_core::Stream as _;
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ProtocolVersion};
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
+use super::bodies::{Bodies, BodyError};
 use super::guard::{Access, Refusal};
 use super::sessions::{Batch, Sessions};
-use super::{BODY, cors, early};
-use crate::layer::{About, Connection, Service, batch};
+use super::{cors, early};
+use crate::layer::{Connection, Service, batch};
 
 /// The longest error of the SDK that is passed on.
 const MAX_REASON: usize = 4096;
@@ -28,8 +27,8 @@ pub(super) struct Front<S> {
     pub(super) mcp: StreamableHttpService<Connection<S>, Sessions>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) access: Access,
-    pub(super) body: usize,
-    pub(super) about: About,
+    pub(super) bodies: Bodies,
+    pub(super) title: &'static str,
 }
 
 /// What there is to see of a message before it is decoded.
@@ -38,13 +37,6 @@ struct Envelope {
     #[serde(default)]
     id: Value,
     method: Option<String>,
-}
-
-/// Why a body was not taken in.
-enum BodyError {
-    TooLong,
-    Broken,
-    TooSlow,
 }
 
 impl<S: Service> Front<S> {
@@ -61,18 +53,7 @@ impl<S: Service> Front<S> {
     /// Takes the message in, as far as it can be one; a list of messages has no envelope.
     async fn message(&self, body: Body) -> Result<(Bytes, Option<Envelope>), Box<Response<Body>>> {
         let refuse = |status, code, reason: &str| Box::new(error(status, &Value::Null, code, reason));
-        let bytes = read(body, self.body).await.map_err(|problem| match problem {
-            BodyError::TooLong => {
-                let reason = format!("the body is longer than {} bytes", self.body);
-                refuse(StatusCode::PAYLOAD_TOO_LARGE, -32600, &reason)
-            }
-            BodyError::Broken => {
-                refuse(StatusCode::BAD_REQUEST, -32600, "the body broke off before its end; send it again")
-            }
-            BodyError::TooSlow => {
-                refuse(StatusCode::REQUEST_TIMEOUT, -32600, "the body took too long to arrive")
-            }
-        })?;
+        let bytes = self.bodies.read(body).await.map_err(|problem| Box::new(unread(&problem)))?;
         let envelope = match is_list(&bytes) {
             true => serde_json::from_slice::<IgnoredAny>(&bytes).map(|_| None),
             false => serde_json::from_slice::<Envelope>(&bytes).map(Some),
@@ -139,24 +120,6 @@ impl<S: Service> Front<S> {
 
 fn is_list(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().first() == Some(&b'[')
-}
-
-/// Reads a body that has an end.
-async fn read(body: Body, limit: usize) -> Result<Bytes, BodyError> {
-    let mut chunks = body.into_data_stream();
-    let reading = async {
-        let mut read = Vec::new();
-        while let Some(chunk) = std::future::poll_fn(|context| Pin::new(&mut chunks).poll_next(context)).await
-        {
-            let chunk = chunk.map_err(|_| BodyError::Broken)?;
-            if chunk.len() > limit - read.len() {
-                return Err(BodyError::TooLong);
-            }
-            read.extend_from_slice(&chunk);
-        }
-        Ok(read.into())
-    };
-    tokio::time::timeout(BODY, reading).await.unwrap_or(Err(BodyError::TooSlow))
 }
 
 /// Lets in who may come in, and tells pages of other origins that they may read the answer.
@@ -227,11 +190,9 @@ fn may_be_slow(headers: &HeaderMap, method: Option<&str>) -> bool {
         && matches!(method, Some("tools/call" | "prompts/get" | "resources/read"))
 }
 
-/// Says to a person what this is.
+/// Says to a person what this is. It asks for no token, and so it does not name the version.
 async fn greet<S: Service>(State(front): State<Arc<Front<S>>>) -> Response<Body> {
-    let About { name, version, title, .. } = &front.about;
-    let text =
-        format!("{title} ({name} {version})\n\nThis is an MCP server. Point your MCP client at /mcp.\n");
+    let text = format!("{}\n\nThis is an MCP server. Point your MCP client at /mcp.\n", front.title);
     let mut response = Response::new(Body::from(text));
     response
         .headers_mut()
@@ -271,6 +232,10 @@ async fn explained(response: Response<Body>, id: &Value) -> Response<Body> {
 
 fn refused(refusal: Refusal) -> Response<Body> {
     let (status, reason) = match refusal {
+        Refusal::AbsoluteUri => {
+            (StatusCode::BAD_REQUEST, "send the path alone, such as /mcp, and the host in Host")
+        }
+        Refusal::RepeatedHost => (StatusCode::BAD_REQUEST, "send one Host header"),
         Refusal::Host => (StatusCode::FORBIDDEN, "this Host is not served here"),
         Refusal::Origin => (StatusCode::FORBIDDEN, "pages of this Origin may not come in"),
         Refusal::NoToken => (StatusCode::UNAUTHORIZED, "a bearer token is needed"),
@@ -278,11 +243,27 @@ fn refused(refusal: Refusal) -> Response<Body> {
     };
     let mut response = error(status, &Value::Null, -32600, reason);
     let challenge = match refusal {
-        Refusal::Host | Refusal::Origin => return response,
+        Refusal::AbsoluteUri | Refusal::RepeatedHost | Refusal::Host | Refusal::Origin => return response,
         Refusal::NoToken => "Bearer realm=\"meerkat\"",
         Refusal::WrongToken => "Bearer realm=\"meerkat\", error=\"invalid_token\"",
     };
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    response
+}
+
+/// Answers a request whose body was not read to its end.
+fn unread(problem: &BodyError) -> Response<Body> {
+    let status = match problem {
+        BodyError::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
+        BodyError::Broken => StatusCode::BAD_REQUEST,
+        BodyError::TooSlow => StatusCode::REQUEST_TIMEOUT,
+        BodyError::TooMany => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let code = if status.is_server_error() { -32000 } else { -32600 };
+    let mut response = error(status, &Value::Null, code, &problem.to_string());
+    if status.is_server_error() {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    }
     response
 }
 

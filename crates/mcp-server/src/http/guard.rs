@@ -29,7 +29,9 @@ pub struct Access {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
     /// Others can reach the address, and nothing keeps them out.
-    #[error("`{0}` can be reached from other machines and needs a token; listen on 127.0.0.1, or set one")]
+    #[error(
+        "`{0}` can be reached from other machines and needs a token; listen on 127.0.0.1, or omit `--no-token`"
+    )]
     TokenNeeded(SocketAddr),
     /// There is nothing in it to compare.
     #[error("the token is empty")]
@@ -39,6 +41,10 @@ pub enum AccessError {
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
+    /// The request line carries a scheme or a host.
+    AbsoluteUri,
+    /// There are several `Host` headers; a proxy may have checked another one than this server does.
+    RepeatedHost,
     Host,
     Origin,
     NoToken,
@@ -91,7 +97,13 @@ impl Access {
 
     /// Checks where a request comes from.
     pub(super) fn check_source(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
-        if !self.allows_host(uri, headers) {
+        if uri.scheme().is_some() || uri.authority().is_some() {
+            return Err(Refusal::AbsoluteUri);
+        }
+        if headers.get_all(header::HOST).iter().nth(1).is_some() {
+            return Err(Refusal::RepeatedHost);
+        }
+        if !self.allows_host(headers) {
             return Err(Refusal::Host);
         }
         if !self.allows_origin(headers) {
@@ -113,12 +125,10 @@ impl Access {
         }
     }
 
-    fn allows_host(&self, uri: &Uri, headers: &HeaderMap) -> bool {
-        let named = match headers.get(header::HOST) {
-            Some(host) => host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()),
-            None => uri.authority().cloned(),
+    fn allows_host(&self, headers: &HeaderMap) -> bool {
+        let Some(authority) = host(headers).and_then(|host| host.parse::<Authority>().ok()) else {
+            return false;
         };
-        let Some(authority) = named else { return false };
         let listed = self.hosts.iter().any(|allowed| {
             allowed.eq_ignore_ascii_case(authority.as_str()) || allowed.eq_ignore_ascii_case(authority.host())
         });
@@ -131,13 +141,18 @@ impl Access {
         if shown.peek().is_none() {
             return true;
         }
+        // Every user of this machine can serve pages from it, so only the server's own origin is known.
+        let own = host(headers).map(|host| format!("http://{host}"));
         shown.all(|origin| {
             let Ok(origin) = origin.to_str() else { return false };
-            let local = || origin.parse::<Uri>().ok()?.host().map(is_this_machine);
-            self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
-                || (self.local && local().unwrap_or(false))
+            self.origins.iter().chain(&own).any(|allowed| allowed.eq_ignore_ascii_case(origin))
         })
     }
+}
+
+/// Returns the value of `Host`.
+fn host(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::HOST)?.to_str().ok()
 }
 
 fn is_this_machine(host: &str) -> bool {
@@ -193,17 +208,43 @@ mod tests {
     }
 
     #[test]
-    fn a_page_from_elsewhere_is_refused() {
+    fn only_own_and_allowed_origins_may_call() {
         let access = access(LOCAL, None).unwrap();
-        for origin in ["http://localhost:3000", "http://127.0.0.1", "https://[::1]:1"] {
-            assert_eq!(source(&access, LOCAL, Some(origin)), Ok(()), "{origin}");
+        for (host, origin) in [
+            (LOCAL, "http://127.0.0.1:8000"),
+            ("localhost:8000", "http://localhost:8000"),
+            ("[::1]:8000", "http://[::1]:8000"),
+        ] {
+            assert_eq!(source(&access, host, Some(origin)), Ok(()), "{origin}");
         }
-        for origin in ["http://evil.example.com", "null", "http://localhost.evil.example.com", "file://"] {
+        for origin in [
+            "http://localhost:3000",
+            "http://127.0.0.1",
+            "http://127.0.0.2:8000",
+            "https://127.0.0.1:8000",
+            "http://evil.example.com",
+            "http://localhost.evil.example.com",
+            "null",
+            "file://",
+        ] {
             assert_eq!(source(&access, LOCAL, Some(origin)), Err(Refusal::Origin), "{origin}");
         }
         let named = access.with_origins(vec!["https://app.example.com".to_owned()]);
         assert_eq!(source(&named, LOCAL, Some("https://app.example.com")), Ok(()));
         assert_eq!(source(&named, LOCAL, Some("https://app.example.com:444")), Err(Refusal::Origin));
+    }
+
+    #[test]
+    fn absolute_uris_and_second_hosts_are_rejected() {
+        let access = access(LOCAL, None).unwrap();
+        let absolute = Uri::from_static("http://127.0.0.1:8000/mcp");
+        assert_eq!(
+            access.check_source(&absolute, &headers(&[(header::HOST, LOCAL)])),
+            Err(Refusal::AbsoluteUri)
+        );
+        let mut twice = headers(&[(header::HOST, LOCAL)]);
+        twice.append(header::HOST, HeaderValue::from_static(LOCAL));
+        assert_eq!(access.check_source(&Uri::from_static("/mcp"), &twice), Err(Refusal::RepeatedHost));
     }
 
     #[test]

@@ -1,22 +1,23 @@
 //! Serving HTTP as a program does: listen, say where, and go on until a signal.
 
+use std::error::Error as _;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{Access, AccessError, Limits, Token};
+use super::{Access, AccessError, ClientToken, Limits, Token};
 use crate::server::Server;
 use crate::signals::terminated;
 
 /// Where to listen, and who may come in.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Listen {
     /// The address, such as `127.0.0.1:8000`; port 0 takes a free one.
     pub address: String,
     /// The bearer token that clients must show.
-    pub token: Option<String>,
+    pub token: ClientToken,
     /// Values of `Host` that are accepted too.
     pub hosts: Vec<String>,
     /// Origins of pages that are accepted too.
@@ -42,21 +43,18 @@ pub enum ListenError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The realm's token cannot be read or created.
+    #[error("{}", with_cause(.0))]
+    RealmToken(#[from] meerkat::token::TokenError),
     /// Strangers could come in.
     #[error(transparent)]
     Access(#[from] AccessError),
 }
 
-impl Listen {
-    /// Takes the token from a file.
-    ///
-    /// # Errors
-    /// Fails when the file cannot be read.
-    pub fn with_token_file(mut self, path: &Path) -> Result<Self, ListenError> {
-        let read = std::fs::read_to_string(path);
-        self.token = Some(read.map_err(|source| ListenError::TokenFile { path: path.to_owned(), source })?);
-        Ok(self)
-    }
+/// Writes an error and its cause on one line.
+fn with_cause(error: &meerkat::token::TokenError) -> String {
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("{error}{cause}")
 }
 
 impl Server {
@@ -66,7 +64,7 @@ impl Server {
     /// Fails when the address cannot be taken, or when strangers could come in.
     pub async fn listen(&self, listen: Listen, announce: impl FnOnce(SocketAddr)) -> Result<(), ListenError> {
         super::raise_file_limit();
-        let token = listen.token.as_deref().map(Token::new).transpose()?;
+        let token = listen.token.secret().map(Token::new).transpose()?;
         let bound = TcpListener::bind(&listen.address).await;
         let bound = bound.and_then(|listener| listener.local_addr().map(|address| (listener, address)));
         let (listener, address) =

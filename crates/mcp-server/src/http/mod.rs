@@ -3,6 +3,7 @@
 //! The SDK speaks the protocol; what stands in front of it is ours: who may come in, how much is taken, and how
 //! it ends. Each connection, session, body and stream is bounded, so that no client can keep the others out.
 
+mod bodies;
 mod cors;
 mod early;
 mod front;
@@ -11,6 +12,7 @@ mod listen;
 mod replay;
 mod session;
 mod sessions;
+mod token;
 mod watched;
 
 use std::net::SocketAddr;
@@ -26,16 +28,21 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::layer::{Layer, Service};
+use bodies::Bodies;
 use front::Front;
 pub use guard::{Access, AccessError, Token};
 pub use listen::{Listen, ListenError};
 use sessions::Sessions;
+pub use token::{ClientToken, TokenOptions};
 
 /// How much is taken.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// The longest body of a request, in bytes.
     pub body: usize,
+    /// Bytes that all unfinished bodies may hold together; a request over it is rejected. The first 8 KiB of each do
+    /// not count.
+    pub bodies: usize,
     /// How many connections are open at once. Where the system allows fewer files, it is fewer.
     pub connections: usize,
     /// How many sessions there are at once. A new one takes the place of one that is idle.
@@ -50,6 +57,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body: 16 * 1024 * 1024,
+            bodies: 128 * 1024 * 1024,
             connections: 16_000,
             sessions: 10_000,
             idle: Duration::from_secs(30 * 60),
@@ -66,8 +74,6 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const FAREWELL: Duration = Duration::from_millis(700);
 /// Files that are not connections: the store, the log, and what the system needs.
 const OTHER_FILES: u64 = 128;
-/// How long the body of a request may take to arrive.
-const BODY: Duration = Duration::from_secs(60);
 
 /// Serves a layer until `closing` is cancelled; then waits for `last_work`, which should end what still runs, and
 /// for the answers to be sent.
@@ -90,9 +96,10 @@ pub async fn serve<S: Service>(
         .with_sse_retry(None)
         .with_max_request_body_bytes(limits.body)
         .with_cancellation_token(ended.clone());
-    let about = layer.service().about();
+    let title = layer.service().about().title;
     let mcp = StreamableHttpService::new(move || Ok(layer.connect()), Arc::clone(&sessions), config);
-    let router = Front { mcp, sessions, access, body: limits.body, about }.router();
+    let bodies = Bodies::new(limits.body, limits.bodies);
+    let router = Front { mcp, sessions, access, bodies, title }.router();
     let room = connections(limits.connections);
     let open = Arc::new(Semaphore::new(room));
     accept(&listener, &router, &open, limits.head, &closing).await;

@@ -164,6 +164,7 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        self.layer.service.refresh().await;
         let found = page(&self.layer.service.tools(), start(request)?.as_deref(), |tool| &tool.name)?;
         listed!(ListToolsResult, found.items, found.next, context, FRESH)
     }
@@ -173,6 +174,7 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        self.layer.service.refresh().await;
         if !self.layer.service.tools().iter().any(|tool| tool.name == request.name) {
             let message = format!("unknown tool `{}`; tools/list has the names", request.name);
             return Err(ErrorData::invalid_params(message, None));
@@ -191,6 +193,7 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
+        self.layer.service.refresh().await;
         let found = self.layer.service.resources(start(request)?).await?;
         listed!(ListResourcesResult, found.items, found.next, context, 0)
     }
@@ -219,7 +222,7 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        self.layer.service.ready().await;
+        self.layer.service.refresh().await;
         let found = page(&self.layer.service.prompts(), start(request)?.as_deref(), |prompt| &prompt.name)?;
         listed!(ListPromptsResult, found.items, found.next, context, FRESH)
     }
@@ -229,7 +232,7 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.layer.service.ready().await;
+        self.layer.service.refresh().await;
         if !self.layer.service.prompts().iter().any(|prompt| prompt.name == request.name) {
             let message = format!("unknown prompt `{}`; prompts/list has the names", request.name);
             return Err(ErrorData::invalid_params(message, None));

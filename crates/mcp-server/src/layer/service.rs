@@ -30,6 +30,11 @@ pub struct About {
 pub trait Service: Tools + Resources + Prompts + Extensions {
     /// Says who the server is.
     fn about(&self) -> About;
+
+    /// Brings the lists up to date; a request that reads one waits for it.
+    fn refresh(&self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
 }
 
 /// The tools of a server.
@@ -97,11 +102,6 @@ pub trait Resources: Send + Sync + 'static {
 pub trait Prompts: Send + Sync + 'static {
     /// Lists the prompts, always in the same order.
     fn prompts(&self) -> Cow<'_, [Prompt]>;
-
-    /// Waits until the prompts are known.
-    fn ready(&self) -> impl Future<Output = ()> + Send {
-        async {}
-    }
 
     /// Makes the messages of a prompt that is in the list.
     ///

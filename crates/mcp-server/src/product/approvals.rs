@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use meerkat::ops::{Call, Operation, find};
-use meerkat::{Error, RunControl, Runtime};
+use meerkat::{ConfigAccess, Error, RunControl, Runtime};
 use meerkat_contracts::PendingReply;
 use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, InputRequest, InputRequiredResult, InputResponses, ServerRequest};
@@ -61,8 +61,13 @@ struct Round {
     calls: Vec<(String, Value)>,
 }
 
+/// Returns true if the client can ask its user for approvals, and its user may give them.
+pub(super) fn can_ask(runtime: &Runtime, client: &ClientCapabilities) -> bool {
+    runtime.config_access() != ConfigAccess::Anonymous && shows_forms(client)
+}
+
 /// Says whether a client can show its user a form.
-pub(super) fn shows_forms(client: &ClientCapabilities) -> bool {
+fn shows_forms(client: &ClientCapabilities) -> bool {
     client.elicitation.as_ref().is_some_and(|can| can.form.is_some() || can.url.is_none())
 }
 

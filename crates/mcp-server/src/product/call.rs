@@ -7,7 +7,7 @@ use rmcp::model::{CallToolRequestParams, CallToolResponse};
 use serde_json::Value;
 
 use super::Product;
-use super::approvals::{Asker, Waiting, next_round, resume, shows_forms, through_approvals};
+use super::approvals::{Asker, Waiting, can_ask, next_round, resume, through_approvals};
 use super::resources::publish_update;
 use super::telling::Telling;
 use super::tools::result;
@@ -57,8 +57,8 @@ impl Product {
             RunControl { cancel: request.cancelled().clone(), events, run_id: None, trace: request.trace() };
         let call = Call { runtime: runtime.clone(), control: control.clone() };
         let outcome = operation.call(call, arguments.clone()).await;
-        let shows_forms = shows_forms(&request.client());
-        let asker = (shows_forms && request.era() == Era::Legacy).then_some(Asker::Client(&request));
+        let can_ask = can_ask(&runtime, &request.client());
+        let asker = (can_ask && request.era() == Era::Legacy).then_some(Asker::Client(&request));
         let outcome = through_approvals(asker.as_ref(), (&runtime, &control), &arguments, outcome).await;
         drop(control);
         if let Some(telling) = telling {
@@ -66,9 +66,7 @@ impl Product {
         }
         self.told(operation, &outcome);
         match Waiting::of(&outcome) {
-            Some(waiting) if shows_forms && request.era() == Era::Modern => {
-                Ok(waiting.round(&request)?.into())
-            }
+            Some(waiting) if can_ask && request.era() == Era::Modern => Ok(waiting.round(&request)?.into()),
             _ => Ok(result(outcome).into()),
         }
     }

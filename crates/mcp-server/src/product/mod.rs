@@ -141,6 +141,13 @@ impl Service for Product {
             instructions: INSTRUCTIONS,
         }
     }
+
+    async fn refresh(&self) {
+        self.refresh_registered().await;
+        if let Some(skills) = &self.skills {
+            skills.snapshot().await;
+        }
+    }
 }
 
 impl Tools for Product {
@@ -177,10 +184,6 @@ impl Prompts for Product {
         Cow::Owned(skills.into_iter().chain(self.registered_prompts()).collect())
     }
 
-    async fn ready(&self) {
-        self.know_registered().await;
-    }
-
     async fn prompt(&self, get: GetPromptRequestParams, _: Request) -> Result<GetPromptResponse, ErrorData> {
         if let Some(written) = self.registered_prompt(&get).await {
             return Ok(written?.into());
@@ -192,7 +195,10 @@ impl Prompts for Product {
     }
 
     async fn complete(&self, complete: CompleteRequestParams) -> Result<Vec<String>, ErrorData> {
-        if let Some(known) = self.skills.as_ref().and_then(|skills| skills.complete(&complete)) {
+        self.refresh_registered().await;
+        if let Some(skills) = &self.skills
+            && let Some(known) = skills.complete(&complete).await
+        {
             return Ok(known);
         }
         match complete.r#ref {

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use meerkat::registered::{INDEX, Kind, StoredPrompt};
+use meerkat::skill::Snapshot;
 use meerkat::{Contents, Error, RealmRegistry, Runtime};
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -12,7 +13,7 @@ use rmcp::model::{
     Resource, ResourceContents, ResourceTemplate,
 };
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Log, Product};
@@ -57,8 +58,11 @@ pub(super) fn owns(uri: &str) -> bool {
 
 /// What is registered, followed from the first look on.
 pub(super) struct RegistryViews {
+    runtime: Runtime,
     registry: RealmRegistry,
     latest: watch::Receiver<Arc<Contents>>,
+    /// The contents whose skills the catalog has.
+    in_catalog: Mutex<Arc<Contents>>,
     _following: DropGuard,
 }
 
@@ -76,7 +80,19 @@ impl RegistryViews {
         let telling = Telling { runtime: runtime.clone(), skills, notices, log, told: HashSet::new() };
         let telling = telling.run(latest.clone());
         tokio::spawn(ending.clone().run_until_cancelled_owned(telling));
-        Ok(Self { registry, latest, _following: ending.drop_guard() })
+        let (runtime, in_catalog) = (runtime.clone(), Mutex::default());
+        Ok(Self { runtime, registry, latest, in_catalog, _following: ending.drop_guard() })
+    }
+
+    /// Reads what is registered now, so that a list has everything that was registered before the request.
+    async fn refresh(&self) {
+        // A request that comes in between waits until the catalog is up to date as well.
+        let mut in_catalog = self.in_catalog.lock().await;
+        // What cannot be read now is listed as it was.
+        let Ok(contents) = self.registry.contents().await else { return };
+        if *in_catalog != contents && self.runtime.settle_skills().await.is_ok() {
+            *in_catalog = contents;
+        }
     }
 
     fn contents(&self) -> Arc<Contents> {
@@ -147,9 +163,14 @@ impl Product {
         self.registry.get_or_try_init(|| views).await.ok()
     }
 
-    /// Waits until what is registered is known, but not for long.
-    pub(super) async fn know_registered(&self) {
-        let _ = tokio::time::timeout(PATIENCE, self.registered()).await;
+    /// Brings every view of what is registered up to date, unless that takes too long.
+    pub(super) async fn refresh_registered(&self) {
+        let refresh = async {
+            if let Some(views) = self.registered().await {
+                views.refresh().await;
+            }
+        };
+        let _ = tokio::time::timeout(PATIENCE, refresh).await;
     }
 
     /// Opens a realm that is there, or as soon as it is there, so that what is registered in it is told.
@@ -217,10 +238,16 @@ impl Product {
     /// Reads what is registered under an address.
     pub(super) async fn read_registered(&self, uri: String) -> Result<ReadResourceResult, ErrorData> {
         let Some(views) = self.registered().await else { return Err(super::resources::not_found(&uri)) };
-        let (mime_type, text) = match views.registry.registry().read(&uri).await {
+        // It is asked for again, because the config may have changed.
+        let registry = match views.runtime.registry().await {
+            Ok(registry) => registry,
+            Err(Error::Disabled { .. }) => return Err(super::resources::not_found(&uri)),
+            Err(error) => return Err(super::resources::failed(&error)),
+        };
+        let (mime_type, text) = match registry.registry().read(&uri).await {
             Ok(read) => read,
             Err(error) if error.kind() == Kind::Failed => {
-                return Err(super::resources::internal(&error.into()));
+                return Err(super::resources::failed(&error.into()));
             }
             Err(error) => {
                 return Err(ErrorData::resource_not_found(error.to_string(), Some(json!({ "uri": uri }))));
@@ -244,7 +271,10 @@ impl Product {
         let mut known: Vec<String> = match argument {
             "skill_id" => views.contents().skills.0.iter().map(|skill| skill.id.clone()).collect(),
             "function_id" if template == OF_SECTION => {
-                let functions = views.registry.functions().await.unwrap_or_default();
+                let functions = match views.runtime.registry().await {
+                    Ok(registry) => registry.functions().await.unwrap_or_default(),
+                    Err(_) => Vec::new(),
+                };
                 let id = |function: &Value| function.get("function_id")?.as_str().map(str::to_owned);
                 functions.iter().filter_map(id).collect()
             }
@@ -266,7 +296,7 @@ fn not_written(error: meerkat::registered::Error) -> ErrorData {
         Fault::PromptNotFound(_) | Fault::Invalid(_) | Fault::Input(_) => {
             ErrorData::invalid_params(error.to_string(), None)
         }
-        other => super::resources::internal(&other.into()),
+        other => super::resources::failed(&other.into()),
     }
 }
 
@@ -281,9 +311,15 @@ struct Telling {
 
 impl Telling {
     async fn run(mut self, mut latest: watch::Receiver<Arc<Contents>>) {
+        let mut skills = self.skills.as_ref().map(SkillViews::follow);
         let mut known = Arc::clone(&latest.borrow_and_update());
         self.warn(&known);
-        while latest.changed().await.is_ok() {
+        loop {
+            tokio::select! {
+                changed = latest.changed() => if changed.is_err() { return },
+                // Another skill may have the name of a prompt.
+                () = next_snapshot(skills.as_mut()) => {}
+            }
             let contents = Arc::clone(&latest.borrow_and_update());
             publish(&known, &contents, &self.notices);
             self.warn(&contents);
@@ -307,6 +343,16 @@ impl Telling {
             }
         }
     }
+}
+
+/// Waits until the skills change; for ever if there are none to follow.
+async fn next_snapshot(skills: Option<&mut watch::Receiver<Arc<Snapshot>>>) {
+    if let Some(skills) = skills
+        && skills.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 /// Tells clients what of the lists they have read is no longer so.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use meerkat::ops::{Call, find};
-use meerkat::{Archived, Error, ErrorKind, RunControl, SessionQuery, SessionView};
+use meerkat::{Archived, Error, ErrorKind, RunControl, SessionQuery, SessionView, UnreadableSession};
 use rmcp::ErrorData;
 use rmcp::model::{
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents,
@@ -63,7 +63,7 @@ impl Resources for Product {
     async fn resources(&self, after: Option<String>) -> Result<Page<Resource>, ErrorData> {
         // Skills come first, then what is registered; the page that has the last of them goes on with sessions.
         let mut items = Vec::new();
-        let after = match self.skill_page(after.as_deref()).transpose()? {
+        let after = match self.skill_page(after.as_deref()).await.transpose()? {
             Some(page) if page.next.is_some() => return Ok(page),
             Some(page) => {
                 items = page.items;
@@ -85,11 +85,11 @@ impl Resources for Product {
         if self.host.is_fresh() {
             return Ok(Page { items, next: None });
         }
-        let mut views = self.sessions(offset, PAGE + 1).await.map_err(|error| internal(&error))?;
-        let more = views.len() as u64 > PAGE;
-        views.truncate(usize::try_from(PAGE).unwrap_or(usize::MAX));
+        let mut entries = self.sessions(offset, PAGE + 1).await.map_err(|error| failed(&error))?;
+        let more = entries.len() as u64 > PAGE;
+        entries.truncate(usize::try_from(PAGE).unwrap_or(usize::MAX));
         let next = more.then(|| (offset + PAGE).to_string());
-        items.extend(views.iter().map(resource));
+        items.extend(entries.iter().flatten().map(resource));
         Ok(Page { items, next })
     }
 
@@ -109,6 +109,7 @@ impl Resources for Product {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let uri = read.uri;
         if let Some(skills) = self.skills.as_ref().filter(|_| SkillViews::owns(&uri)) {
+            self.refresh_registered().await;
             return Ok(skills.read(uri).await?.into());
         }
         if registry::owns(&uri) {
@@ -117,7 +118,7 @@ impl Resources for Product {
         let Some(named) = parse(&uri).filter(|_| !self.host.is_fresh()) else { return Err(not_found(&uri)) };
         let document = self.document(named).await.map_err(|error| match error.kind() {
             ErrorKind::SessionNotFound | ErrorKind::InvalidParams => not_found(&uri),
-            _ => internal(&error),
+            _ => failed(&error),
         })?;
         let contents = ResourceContents::text(document.to_string(), uri).with_mime_type(JSON);
         Ok(ReadResourceResult::new(vec![contents]).into())
@@ -125,14 +126,12 @@ impl Resources for Product {
 }
 
 impl Product {
-    async fn sessions(&self, offset: u64, limit: u64) -> Result<Vec<SessionView>, Error> {
-        let query = SessionQuery {
-            archived: Archived::Hidden,
-            offset,
-            limit: Some(limit),
-            ..SessionQuery::default()
-        };
-        self.runtime().await?.sessions().list(query).await
+    async fn sessions(
+        &self,
+        offset: u64,
+        limit: u64,
+    ) -> Result<Vec<Result<SessionView, UnreadableSession>>, Error> {
+        self.runtime().await?.sessions().list_each(live_sessions(offset, limit)).await
     }
 
     async fn document(&self, named: Named) -> Result<Value, Error> {
@@ -169,10 +168,15 @@ impl Product {
         if argument != "id" || self.host.is_fresh() {
             return Ok(Vec::new());
         }
-        let views = self.sessions(0, CANDIDATES).await.map_err(|error| internal(&error))?;
-        let ids = views.iter().map(|view| view.id.to_string());
+        let runtime = self.runtime().await.map_err(|error| failed(&error))?;
+        let ids = runtime.sessions().ids(live_sessions(0, CANDIDATES)).await;
+        let ids = ids.map_err(|error| failed(&error))?.into_iter().map(|id| id.to_string());
         Ok(ids.filter(|id| id.starts_with(value)).collect())
     }
+}
+
+fn live_sessions(offset: u64, limit: u64) -> SessionQuery {
+    SessionQuery { archived: Archived::Hidden, offset, limit: Some(limit), ..SessionQuery::default() }
 }
 
 fn resource(view: &SessionView) -> Resource {
@@ -216,9 +220,14 @@ pub(super) fn not_found(uri: &str) -> ErrorData {
     ErrorData::resource_not_found(format!("there is no resource `{uri}`"), Some(json!({ "uri": uri })))
 }
 
-pub(super) fn internal(error: &Error) -> ErrorData {
+/// Makes the error of a request that failed. Only the numbers of JSON-RPC itself are used: MCP has other meanings for
+/// some of those that our kinds have elsewhere.
+pub(super) fn failed(error: &Error) -> ErrorData {
     let body = serde_json::to_value(error.body()).unwrap_or_default();
-    ErrorData::internal_error(error.to_string(), Some(body))
+    match error.kind() {
+        ErrorKind::InvalidParams => ErrorData::invalid_params(error.to_string(), Some(body)),
+        _ => ErrorData::internal_error(error.to_string(), Some(body)),
+    }
 }
 
 #[cfg(test)]

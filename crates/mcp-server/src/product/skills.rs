@@ -24,13 +24,16 @@ impl Product {
 
     /// Lists one page of skills, the first ones or those after the cursor. Returns `None` for the cursor of another
     /// list, and a page without a `next` when there are no more.
-    pub(super) fn skill_page(&self, after: Option<&str>) -> Option<Result<Page<Resource>, ErrorData>> {
+    pub(super) async fn skill_page(&self, after: Option<&str>) -> Option<Result<Page<Resource>, ErrorData>> {
         let skills = self.skills.as_ref()?;
         let first = match after.map(|after| after.strip_prefix(SKILL)) {
             None => Some(0),
             Some(number) => number?.parse().ok(),
         };
-        let page = first.and_then(|first| skills.page(first));
+        let page = match first {
+            Some(first) => skills.page(first).await,
+            None => None,
+        };
         Some(page.ok_or_else(super::resources::unknown_cursor).map(|(items, next)| {
             let next = next.map(|next| format!("{SKILL}{next}"));
             Page { items, next }
@@ -49,6 +52,8 @@ impl Extensions for Product {
         params: Option<Value>,
         era: Era,
     ) -> Option<Result<Value, ErrorData>> {
-        self.skills.as_ref()?.extended(method, params, era).await
+        let skills = self.skills.as_ref()?;
+        self.refresh_registered().await;
+        skills.extended(method, params, era).await
     }
 }

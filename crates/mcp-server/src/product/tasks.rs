@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::Product;
-use super::approvals::{Asker, Waiting, shows_forms, through_approvals};
+use super::approvals::{Asker, Waiting, can_ask, through_approvals};
 use super::call::{Outcome, joined, session_of};
 use super::resources::publish_update;
 use super::telling::{asked, write_log};
@@ -78,7 +78,7 @@ impl Product {
         };
         let call = Call { runtime: runtime.clone(), control: control.clone() };
         let mut run = tokio::spawn(operation.call(call, arguments.clone()));
-        let asks = shows_forms(&request.client()).then_some((runtime, control, arguments));
+        let asks = can_ask(&runtime, &request.client()).then_some((runtime, control, arguments));
         loop {
             tokio::select! {
                 Ok(event) = &mut started, if !started.is_terminated() => {

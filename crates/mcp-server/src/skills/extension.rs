@@ -55,7 +55,7 @@ impl SkillViews {
 
     async fn list(&self, params: Option<Value>) -> Result<Value, ErrorData> {
         let Paged { cursor } = params.map_or(Ok(Paged::default()), decode)?;
-        let (snapshot, start) = (self.snapshot(), start(cursor.as_deref())?);
+        let (snapshot, start) = (self.snapshot().await, start(cursor.as_deref())?);
         if start > snapshot.active().count() {
             return Err(unknown_cursor());
         }
@@ -66,14 +66,14 @@ impl SkillViews {
 
     async fn get(&self, params: Option<Value>) -> Result<Value, ErrorData> {
         let Named { uri, .. } = decode(params.unwrap_or_default())?;
-        let snapshot = self.snapshot();
+        let snapshot = self.snapshot().await;
         let skill = blocking(move || view::manifest(&snapshot, &uri)).await;
         Ok(json!({ "skill": skill.map_err(|error| invalid(&error))? }))
     }
 
     async fn directory(&self, params: Option<Value>) -> Result<Value, ErrorData> {
         let Named { uri, cursor } = decode(params.unwrap_or_default())?;
-        let (snapshot, start) = (self.snapshot(), start(cursor.as_deref())?);
+        let (snapshot, start) = (self.snapshot().await, start(cursor.as_deref())?);
         let entries = blocking(move || view::directory(&snapshot, &uri)).await;
         let mut entries = entries.map_err(|error| invalid(&error))?;
         if start > entries.len() {

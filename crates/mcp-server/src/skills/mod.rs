@@ -19,6 +19,7 @@ use rmcp::model::{
     ResourceContents, ResourceTemplate, Role, Tool, ToolAnnotations,
 };
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 pub use serve::serve_skills;
 
@@ -87,20 +88,26 @@ impl SkillViews {
         Self { catalogue, rendered: Arc::default(), watch: Arc::default(), log }
     }
 
-    /// Returns the skills. From the first time on their changes are followed: before that nobody has seen any, and a
-    /// server that is only being started need not look.
-    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+    /// Returns the skills. From the first time on their changes are followed: before that no client has seen any, and a
+    /// server that is only being started need not scan. A thread that may block does the first scan.
+    pub(crate) async fn snapshot(&self) -> Arc<Snapshot> {
         self.watch.get_or_init(|| {
             let watch = self.catalogue.watch(WatchOptions::default());
             let failed =
                 |error| (self.log)(&format!("warning: changes of skills cannot be followed: {error}"));
             watch.map_err(failed).ok()
         });
-        self.catalogue.snapshot()
+        self.catalogue.load().await
     }
 
+    /// Follows the snapshots, without a scan.
+    pub(crate) fn follow(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.catalogue.subscribe()
+    }
+
+    /// Returns the lists of the latest snapshot, which are empty before the first scan.
     fn rendered(&self) -> Arc<Rendered> {
-        let snapshot = self.snapshot();
+        let snapshot = self.catalogue.latest();
         let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
         if rendered.generation != snapshot.generation() {
             *rendered = Arc::new(render(&snapshot));
@@ -123,7 +130,7 @@ impl SkillViews {
         let answer = match name_of(&arguments) {
             Err(why) => return refused(&why),
             Ok(name) => {
-                let (snapshot, name) = (self.snapshot(), name.to_owned());
+                let (snapshot, name) = (self.snapshot().await, name.to_owned());
                 blocking(move || Ok(view::skill_tool_answer(&snapshot, &name))).await
             }
         };
@@ -136,8 +143,8 @@ impl SkillViews {
 
     /// Lists skills as resources, from the `first`th on, and says where the next page begins; `None` if no page begins
     /// there.
-    pub(crate) fn page(&self, first: usize) -> Option<(Vec<Resource>, Option<usize>)> {
-        let snapshot = self.snapshot();
+    pub(crate) async fn page(&self, first: usize) -> Option<(Vec<Resource>, Option<usize>)> {
+        let snapshot = self.snapshot().await;
         let count = snapshot.active().count();
         if first > count {
             return None;
@@ -166,7 +173,7 @@ impl SkillViews {
 
     /// Reads a skill, or a file beside it.
     pub(crate) async fn read(&self, uri: String) -> Result<ReadResourceResult, ErrorData> {
-        let (snapshot, wanted) = (self.snapshot(), uri.clone());
+        let (snapshot, wanted) = (self.snapshot().await, uri.clone());
         let read = blocking(move || view::read_resource(&snapshot, &wanted)).await;
         let contents = match read.map_err(|error| not_found(&uri, &error))? {
             ResourceText::Text { mime_type, text } => {
@@ -189,25 +196,26 @@ impl SkillViews {
                 return Err(ErrorData::invalid_params(format!("`{ARGUMENTS}` must be a string"), None));
             }
         };
-        let snapshot = self.snapshot();
+        let snapshot = self.snapshot().await;
         let text = blocking(move || view::prompt(&snapshot, &get.name, &given)).await;
         let text = text.map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
         Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]))
     }
 
     /// Completes the name of a skill in the address of one; `None` if something else is asked.
-    pub(crate) fn complete(&self, complete: &CompleteRequestParams) -> Option<Vec<String>> {
+    pub(crate) async fn complete(&self, complete: &CompleteRequestParams) -> Option<Vec<String>> {
         match &complete.r#ref {
             Reference::Resource(template) if template.uri == TEMPLATE => {
                 let begun = complete.argument.value.to_lowercase();
                 let asks_name = complete.argument.name == "name";
-                let snapshot = self.snapshot();
+                let snapshot = self.snapshot().await;
                 let names = snapshot.active().map(|skill| skill.name.clone());
                 Some(names.filter(|name| asks_name && name.to_lowercase().starts_with(&begun)).collect())
             }
             // What is written after a slash command is the user's own.
-            Reference::Prompt(prompt) if self.prompts().iter().any(|known| known.name == prompt.name) => {
-                Some(Vec::new())
+            Reference::Prompt(prompt) => {
+                self.snapshot().await;
+                self.prompts().iter().any(|known| known.name == prompt.name).then(Vec::new)
             }
             _ => None,
         }

@@ -50,6 +50,10 @@ impl Service for SkillServer {
             instructions: INSTRUCTIONS,
         }
     }
+
+    async fn refresh(&self) {
+        self.views.snapshot().await;
+    }
 }
 
 impl Extensions for SkillServer {
@@ -88,7 +92,10 @@ impl Tools for SkillServer {
 impl Resources for SkillServer {
     async fn resources(&self, after: Option<String>) -> Result<Page<Resource>, ErrorData> {
         let first = after.map_or(Some(0), |after| after.parse().ok());
-        let page = first.and_then(|first| self.views.page(first));
+        let page = match first {
+            Some(first) => self.views.page(first).await,
+            None => None,
+        };
         let (items, next) = page.ok_or_else(super::unknown_cursor)?;
         Ok(Page { items, next: next.map(|next| next.to_string()) })
     }
@@ -116,6 +123,6 @@ impl Prompts for SkillServer {
     }
 
     async fn complete(&self, complete: CompleteRequestParams) -> Result<Vec<String>, ErrorData> {
-        Ok(self.views.complete(&complete).unwrap_or_default())
+        Ok(self.views.complete(&complete).await.unwrap_or_default())
     }
 }

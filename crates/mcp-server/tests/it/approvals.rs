@@ -5,7 +5,7 @@ use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
 
 use crate::support::{Place, eventually, hello, id_of};
-use crate::web::modern;
+use crate::web::{Web, modern, payload};
 
 /// A run whose only call is of a tool, under a policy that asks for all.
 fn wished() -> Value {
@@ -46,12 +46,13 @@ fn reply(client: &mut McpClient, id: u64) -> Value {
     }
 }
 
-/// Sets how long a call waits for an approval, as the owner of the realm does.
-fn set_timeout(place: &Place, timeout: &str) {
+/// Changes the config, as the owner of the realm does.
+fn configure(place: &Place, patch: Value) {
     let realm = Realm::open(RealmOptions {
         state_root: place.state(),
         realm: "test".parse().expect("a name"),
         origin: Origin::Explicit,
+        workspace: None,
         backend_hint: None,
         instance: None,
         surface: "test".to_owned(),
@@ -59,7 +60,7 @@ fn set_timeout(place: &Place, timeout: &str) {
         owner: uuid::Uuid::now_v7(),
     });
     let runtime = Runtime::new(realm.expect("a realm"), RuntimeOptions::default());
-    let Value::Object(patch) = json!({ "approvals": { "timeout": timeout } }) else { unreachable!() };
+    let Value::Object(patch) = patch else { panic!("{patch}") };
     let work = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     work.block_on(runtime.config().change(ConfigChange::Patch(patch), None)).expect("it is changed");
 }
@@ -130,7 +131,7 @@ fn a_client_that_refuses_the_question_gets_it_as_the_reply() {
 #[test]
 fn a_user_who_never_answers_has_denied() {
     let place = Place::new();
-    set_timeout(&place, "200ms");
+    configure(&place, json!({ "approvals": { "timeout": "200ms" } }));
     let mut client = asking(&place);
     let call = client.begin_tool("meerkat_run", wished());
     question(&mut client);
@@ -194,4 +195,19 @@ fn a_task_waits_for_what_its_client_asks_the_user() {
         done["status"] == "completed"
     });
     assert_eq!(done["result"]["structuredContent"]["tool_calls"], 1, "{done}");
+}
+
+#[test]
+fn client_without_a_token_is_not_asked() {
+    let place = Place::new();
+    configure(&place, json!({ "tools": { "builtins_enabled": true } }));
+    let web = Web::start_with(&place, &["--no-token"]);
+    let run = json!({ "name": "meerkat_run", "arguments": wished() });
+    let waiting = payload(&web.modern("tools/call", run, json!({ "elicitation": {} })));
+    assert_eq!(waiting["status"], "pending_approval", "{waiting}");
+    let approve = json!({ "tool_use_id": waiting["pending_approvals"][0]["tool_use_id"], "approve": true });
+    let resume = json!({ "session_id": id_of(&waiting), "prompt": "", "approvals": [approve] });
+    let resume = json!({ "name": "meerkat_resume", "arguments": resume });
+    let refused = web.modern("tools/call", resume, json!({}))["result"].to_string();
+    assert!(refused.contains("approving a tool call needs a token"), "{refused}");
 }

@@ -260,9 +260,12 @@ fn ids_may_be_strings() {
     }
 }
 
-/// Waits for a protocol error.
+/// Waits for a protocol error. A notification may come before it.
 fn assert_error(client: &mut McpClient, id: &Value, code: i64, reason: &str) {
-    let reply = client.receive();
+    let mut reply = client.receive();
+    while reply.get("method").is_some() {
+        reply = client.receive();
+    }
     assert_eq!((&reply["id"], &reply["error"]["code"]), (id, &json!(code)), "expected {reason:?}: {reply}");
     let message = reply["error"]["message"].as_str().unwrap_or_default();
     assert!(message.contains(reason), "no {reason:?} in {reply}");

@@ -1,11 +1,10 @@
 //! Disks and files that fail: a coded error, nothing lost, and the server goes on.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use meerkat_testkit::McpClient;
+use meerkat_testkit::{McpClient, SmallDisk};
 use serde_json::json;
 
 use crate::support::{Place, assert_answers, new_session, said, talk, text_of};
@@ -56,6 +55,36 @@ fn a_damaged_database_is_refused_unchanged_and_other_realms_are_fine() {
     fs::write(&database, &whole).unwrap();
     let listed = client.expect_tool("meerkat_sessions", json!({}));
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1), "{listed}");
+}
+
+#[test]
+fn unreadable_session_is_missing_from_lists() {
+    let place = Place::new();
+    let mut client = place.server();
+    let bad = client.expect_tool("meerkat_run", json!({ "prompt": "say a", "system_prompt": "spoil-me" }));
+    let good = new_session(&mut client, "say b");
+    assert!(client.close().success());
+    let database = place.state().join("test/sessions.sqlite3");
+    let mut bytes = fs::read(&database).unwrap();
+    let (from, to) = (b"\"spoil-me", b"\"spoil\0me");
+    let places: Vec<_> = (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
+    for at in places {
+        bytes[at..at + to.len()].copy_from_slice(to);
+    }
+    fs::write(&database, bytes).unwrap();
+    let mut client = place.server();
+    for limit in [1, 10] {
+        let listed = client.expect_tool("meerkat_sessions", json!({ "limit": limit }));
+        let ids: Vec<_> = listed["sessions"].as_array().unwrap().iter().map(|s| &s["session_id"]).collect();
+        assert_eq!((ids, listed.get("next_offset")), (vec![&json!(good)], None), "{listed}");
+    }
+    let after = client.expect_tool("meerkat_sessions", json!({ "offset": 1 }));
+    assert_eq!(after["sessions"], json!([]), "{after}");
+    let listed = client.request("resources/list", json!({}));
+    let listed = listed["result"]["resources"].to_string();
+    assert!(listed.contains(&good) && !listed.contains(bad["session_id"].as_str().unwrap()), "{listed}");
+    let read = client.tool("meerkat_read", json!({ "session_id": bad["session_id"] }));
+    assert_eq!(read.payload["code"], "SESSION_STORE_ERROR", "{}", read.payload);
 }
 
 #[test]
@@ -130,41 +159,17 @@ fn a_full_disk_fails_the_run_and_loses_nothing() {
         Some(1),
         "a refused run left a session: {listed}"
     );
+    let mut late = place.server();
+    assert_eq!(talk(&mut late, &session), before, "a server that starts on a full disk reads what is stored");
+    assert_eq!(late.expect_error("meerkat_run", json!({ "prompt": "say hi" })), "SESSION_STORE_ERROR");
     let other = place.server_on("other").tool("meerkat_run", json!({ "prompt": "say hi" }));
     assert_eq!(other.payload["code"], "SESSION_STORE_ERROR", "a new realm on a full disk: {}", other.payload);
     fs::remove_file(filler).unwrap();
     let resumed =
         client.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say after" }));
     assert_eq!(text_of(&resumed), "after");
+    assert_eq!(text_of(&late.expect_tool("meerkat_run", json!({ "prompt": "say late" }))), "late");
     assert_eq!(text_of(&client.expect_tool("meerkat_run", json!({ "prompt": "say new" }))), "new");
     assert!(client.close().success());
     assert_eq!(talk(&mut place.server(), &session)[..2], before);
-}
-
-/// A disk of one megabyte, gone with the test.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn mount(at: &Path) -> Option<Self> {
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "meerkat-test"]).arg(at).output();
-        mounted.is_ok_and(|output| output.status.success()).then(|| Self(at.to_owned()))
-    }
-
-    /// Writes until there is no room; returns what to remove to have room again.
-    fn fill(&self) -> PathBuf {
-        let path = self.0.join("filler");
-        let mut file = fs::File::create(&path).unwrap();
-        for size in [4096, 1] {
-            while file.write_all(&vec![b'x'; size]).is_ok() {}
-        }
-        path
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // Lazily: a server that is just ending may still hold a file.
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
 }

@@ -57,9 +57,70 @@ fn a_token_is_asked_for_when_there_is_one() {
 }
 
 #[test]
+fn realm_token_is_private_printed_once_and_reused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let mut tokens = Vec::new();
+    for start in 1..=2 {
+        let web = Web::start(&place);
+        let token = web.token().unwrap().to_owned();
+        for wrong in ["", "Bearer ", "Bearer wrong"] {
+            assert_eq!(web.post(&[("authorization", wrong)], &ping).status, 401, "{wrong:?}");
+        }
+        let session = web.session();
+        let run = json!({ "prompt": format!("say {token}"), "verbose": true });
+        web.tool(&session, 1, "meerkat_run", run);
+        eventually("the run is logged", || place.log().contains("run_completed"));
+        assert_eq!(place.log().matches(&token).count(), start, "{}", place.log());
+        tokens.push(token);
+    }
+    assert_eq!(tokens[0], tokens[1]);
+    let file = place.state().join("test/token");
+    assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), tokens[0]);
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn unnamed_realm_gets_a_token_without_a_file() {
+    let place = Place::new();
+    let web = Web::spawn(&place, &mut place.command(&["--http", "127.0.0.1:0"]));
+    assert_eq!(web.post(&[("authorization", "")], &json!({})).status, 401);
+    assert!(!place.state().exists());
+    assert_serves(&web);
+}
+
+#[test]
+fn without_a_token_nothing_loosens_safety() {
+    let place = Place::new();
+    let web = Web::start_with(&place, &["--no-token"]);
+    assert_serves(&web);
+    let call = |name: &str, arguments: serde_json::Value| {
+        let params = json!({ "name": name, "arguments": arguments });
+        web.modern("tools/call", params, json!({}))["result"].to_string()
+    };
+    let patch =
+        |patch: serde_json::Value| call("meerkat_config", json!({ "action": "patch", "patch": patch }));
+    let shell = json!({ "enable_shell": true });
+    for (reply, what) in [
+        (patch(json!({ "tools": { "shell_enabled": true } })), "changing `tools.shell_enabled`"),
+        (patch(json!({ "registry": { "tools": ["*"] } })), "changing `registry.tools`"),
+        (
+            call("meerkat_run", json!({ "prompt": "x", "enable_builtins": true, "builtin_config": shell })),
+            "a session with shell tools (`builtin_config.enable_shell`)",
+        ),
+    ] {
+        assert!(reply.contains(&format!("{what} needs a token")), "{reply}");
+    }
+    assert!(patch(json!({ "agent": { "max_tokens_per_turn": 8192 } })).contains("8192"));
+    assert!(!place.state().join("test/token").exists());
+}
+
+#[test]
 fn a_server_that_others_can_reach_does_not_start_without_a_token() {
     let place = Place::new();
-    let mut child = place.command(&["--http", "0.0.0.0:0"]).stdin(Stdio::null()).spawn().unwrap();
+    let mut child =
+        place.command(&["--http", "0.0.0.0:0", "--no-token"]).stdin(Stdio::null()).spawn().unwrap();
     assert!(!child.wait().unwrap().success());
     assert!(place.log().contains("can be reached from other machines and needs a token"), "{}", place.log());
 }
@@ -113,7 +174,11 @@ fn a_body_over_the_limit_is_refused() {
 fn a_body_that_breaks_off_is_not_called_too_long() {
     let place = Place::new();
     let web = Web::start(&place);
-    let head = format!("POST /mcp HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n", web.address());
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\nconnection: close\r\n",
+        web.address(),
+        web.token().unwrap()
+    );
     for rest in ["content-length: 100\r\n\r\n{\"jsonrpc\"", "transfer-encoding: chunked\r\n\r\nnonsense\r\n"]
     {
         let mut stream = web.connect();
@@ -125,6 +190,63 @@ fn a_body_that_breaks_off_is_not_called_too_long() {
         assert!(answer.contains("the body broke off before its end"), "{rest:?}: {answer}");
     }
     assert_serves(&web);
+}
+
+/// Sends raw bytes and returns the answer.
+fn raw(web: &Web, request: &str) -> String {
+    let mut stream = web.connect();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn absolute_uri_or_second_host_is_rejected() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    let host = format!("host: {}\r\n", web.address());
+    for (target, hosts, reason) in [
+        (format!("http://{}/", web.address()), host.clone(), "send the path alone"),
+        ("http://evil.example.com/".to_owned(), host.clone(), "send the path alone"),
+        ("/".to_owned(), format!("{host}{host}"), "send one Host header"),
+        ("/".to_owned(), format!("{host}host: evil.example.com\r\n"), "send one Host header"),
+    ] {
+        let answer = raw(&web, &format!("GET {target} HTTP/1.1\r\n{hosts}connection: close\r\n\r\n"));
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains(reason), "{target}: {answer}");
+    }
+    assert_serves(&web);
+}
+
+#[test]
+fn unfinished_bodies_are_bounded_together() {
+    let serving = Serving::start(Limits { bodies: 1_000_000, ..Limits::default() });
+    let web = Web::at(serving.address);
+    let head = format!("POST /mcp HTTP/1.1\r\nhost: {}\r\ncontent-length: 2000000\r\n\r\n", web.address());
+    let part = [b' '; 600_000];
+    // The server reads at most one of the two to its end, and rejects the other while that one is unfinished.
+    let mut streams: Vec<_> = (0..2).map(|_| web.connect()).collect();
+    for stream in &mut streams {
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&part).unwrap();
+        stream.set_nonblocking(true).unwrap();
+    }
+    let mut answer = String::new();
+    eventually("one body is rejected", || {
+        for stream in &mut streams {
+            let _ = stream.read_to_string(&mut answer);
+        }
+        !answer.is_empty()
+    });
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.contains("retry-after: 5") && answer.contains("too many large requests"), "{answer}");
+    assert!(web.session().len() > 8, "small requests are served");
+    drop(streams);
+    let large = json!({ "prompt": format!("say ok\nthen\n{}", "x".repeat(900_000)) });
+    eventually("a large request is served", || {
+        let run = json!({ "name": "meerkat_run", "arguments": large });
+        web.open_modern("tools/call", run, json!({})).rest().status == 200
+    });
 }
 
 #[test]

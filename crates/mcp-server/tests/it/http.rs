@@ -15,6 +15,14 @@ fn a_person_is_told_what_this_is() {
 }
 
 #[test]
+fn root_page_does_not_name_the_version() {
+    let place = Place::new();
+    let web = Web::start(&place);
+    let reply = web.send("GET", "/", &[], b"");
+    assert!(!format!("{reply:?}").contains(env!("CARGO_PKG_VERSION")), "{reply:?}");
+}
+
+#[test]
 fn a_handshake_gives_a_session_until_it_is_deleted() {
     let place = Place::new();
     let web = Web::start(&place);

@@ -66,17 +66,20 @@ fn a_page_that_is_let_in_may_read_answers_and_errors() {
         assert_eq!(reply.status, status, "{reply:?}");
         assert_eq!(allowed(&reply), [Some(PAGE), Some(exposed), Some("origin")], "{reply:?}");
     }
-    let reply = web.send("GET", "/", &[("origin", "http://localhost:3000")], b"");
-    assert_eq!((reply.status, allowed(&reply)[0]), (200, Some("http://localhost:3000")));
+    let own = format!("http://{}", web.address());
+    let reply = web.send("GET", "/", &[("origin", &own)], b"");
+    assert_eq!((reply.status, allowed(&reply)[0]), (200, Some(own.as_str())));
 }
 
 #[test]
 fn other_pages_and_other_clients_are_told_nothing_of_it() {
     let place = Place::new();
     let web = web(&place);
-    let asked = [("origin", "https://evil.example.com"), ("access-control-request-method", "POST")];
-    let refused = web.send("OPTIONS", "/mcp", &asked, b"");
-    assert_eq!((refused.status, allowed(&refused)[0]), (403, None));
+    for origin in ["https://evil.example.com", "http://localhost:3000", "http://127.0.0.1"] {
+        let asked = [("origin", origin), ("access-control-request-method", "POST")];
+        let refused = web.send("OPTIONS", "/mcp", &asked, b"");
+        assert_eq!((refused.status, allowed(&refused)[0]), (403, None), "{origin}");
+    }
     let reply = web.send("GET", "/", &[], b"");
     assert_eq!((reply.status, allowed(&reply)), (200, [None, None, Some("origin")]));
 }

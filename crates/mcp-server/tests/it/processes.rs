@@ -112,7 +112,7 @@ fn a_session_that_another_server_runs_is_busy_and_readable() {
     eventually("the session is free for another server", || {
         !two.tool("meerkat_resume", json!({ "session_id": session, "prompt": "say mine" })).is_error
     });
-    let expected = said(&[("user", LONG), ("user", "say mine"), ("assistant", "mine")]);
+    let expected = said(&[("user", LONG), ("assistant", ""), ("user", "say mine"), ("assistant", "mine")]);
     assert_eq!(talk(&mut one, &session), expected);
 }
 

@@ -383,7 +383,8 @@ fn a_cancelled_run_stops_and_its_session_goes_on() {
     let resumed =
         client.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say back" }));
     assert_eq!(text_of(&resumed), "back");
-    let expected = said(&[("user", "wait 60000"), ("user", "say back"), ("assistant", "back")]);
+    let expected =
+        said(&[("user", "wait 60000"), ("assistant", ""), ("user", "say back"), ("assistant", "back")]);
     assert_eq!(talk(&mut client, &session), expected);
     // A cancelled request is not waited for at the end either.
     assert!(client.close().success());

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use meerkat::hub::{Access, Client, ClientOptions, Invocation, LocalFunction, bind};
-use meerkat::{HostedHub, Origin, Realm, RealmOptions, Runtime, RuntimeOptions};
+use meerkat::{ConfigChange, HostedHub, Origin, Realm, RealmOptions, Runtime, RuntimeOptions};
 use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime as Tokio;
@@ -16,6 +16,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// The hub of the realm `test`, and a worker at it.
 struct Workshop {
     tokio: Tokio,
+    runtime: Runtime,
     worker: Option<Client>,
     _kept: (HostedHub, Box<dyn std::any::Any>),
 }
@@ -28,6 +29,7 @@ impl Workshop {
             state_root: place.state(),
             realm: "test".parse().unwrap(),
             origin: Origin::Explicit,
+            workspace: None,
             backend_hint: None,
             instance: None,
             surface: "it".to_owned(),
@@ -52,12 +54,18 @@ impl Workshop {
                 None => Ok(json!({ "messages": [{ "role": "robot" }] })),
             }
         }));
-        Self { tokio, worker: Some(worker), _kept: (hosted, Box::new(beacon)) }
+        Self { tokio, runtime, worker: Some(worker), _kept: (hosted, Box::new(beacon)) }
     }
 
     fn call(&self, function: &str, data: &Value) -> Value {
         let worker = self.worker.as_ref().unwrap();
         self.tokio.block_on(worker.call(function, data, SOON)).unwrap()
+    }
+
+    /// Patches the key `registry` of the config, in this process.
+    fn configure(&self, registry: &Value) {
+        let Value::Object(patch) = json!({ "registry": registry }) else { unreachable!() };
+        self.tokio.block_on(self.runtime.config().change(ConfigChange::Patch(patch), None)).unwrap();
     }
 }
 
@@ -157,7 +165,89 @@ fn what_is_not_there_is_refused_with_the_numbers_of_the_protocol() {
     assert_eq!(get("greet")["code"], -32603);
     drop(workshop.worker.take());
     eventually("the worker is gone", || get("greet")["message"].as_str().unwrap().contains("not found"));
-    assert_eq!(get("greet")["code"], -32603);
+    let gone = get("greet");
+    assert_eq!((&gone["code"], &gone["data"]["code"]), (&json!(-32602), &json!("INVALID_PARAMS")));
+}
+
+/// Checks every view for a skill and a prompt, which either all have or all lack.
+fn assert_views(client: &mut McpClient, name: &str, is_there: bool) {
+    let uri = format!("iii://{name}");
+    let tool = client.request("tools/call", json!({ "name": "skill", "arguments": { "name": name } }));
+    let get = client.request("prompts/get", json!({ "name": name, "arguments": { "name": "Ada" } }));
+    let file = read(client, &format!("skill://{name}/SKILL.md"));
+    let argument = json!({ "name": "skill_id", "value": name });
+    let asked = json!({ "ref": { "type": "ref/resource", "uri": "iii://{skill_id}" }, "argument": argument });
+    let completed = client.request("completion/complete", asked)["result"]["completion"]["values"].clone();
+    let views = [
+        ("resources/list", uris(client).contains(&uri)),
+        ("prompts/list", names(client).contains(&name.to_owned())),
+        ("prompts/get", get.get("result").is_some()),
+        ("resources/read", read(client, &uri).get("result").is_some()),
+        ("skill tool", tool["result"]["content"][0]["text"].as_str().unwrap().contains("# Fresh")),
+        ("skill file", file.get("result").is_some()),
+        ("completion", completed != json!([])),
+    ];
+    let expected = views.map(|(view, _)| (view, is_there));
+    assert_eq!(views, expected, "{name}");
+}
+
+#[test]
+fn every_view_has_a_registration_at_once() {
+    let place = Place::new();
+    let workshop = Workshop::new(&place);
+    let mut client = place.server();
+    assert_eq!(uris(&mut client), [""; 0]);
+    for number in 0..10 {
+        let name = format!("fresh-{number}");
+        workshop.call("skills::register", &json!({ "id": name, "skill": "# Fresh\n\nNew.\n" }));
+        workshop.call("prompts::register", &prompt(&name));
+        assert_views(&mut client, &name, true);
+        workshop.call("skills::unregister", &json!({ "id": name }));
+        workshop.call("prompts::unregister", &json!({ "name": name }));
+        assert_views(&mut client, &name, false);
+    }
+}
+
+#[test]
+fn every_view_follows_a_config_change_elsewhere() {
+    let place = Place::new();
+    let workshop = Workshop::new(&place);
+    let mut client = place.server();
+    let register = |name: &str| {
+        workshop.call("skills::register", &json!({ "id": name, "skill": "# Fresh\n\nNew.\n" }));
+        workshop.call("prompts::register", &prompt(name));
+    };
+    register("first");
+    assert_views(&mut client, "first", true);
+    workshop.configure(&json!({ "scopes": { "skills": "x", "prompts": "y" } }));
+    register("second");
+    // The first request after the change reads what another process has put into the new scope.
+    assert!(read(&mut client, "iii://second").get("result").is_some());
+    assert_views(&mut client, "second", true);
+    assert_views(&mut client, "first", false);
+    workshop.configure(&json!({ "enabled": false }));
+    assert!(read(&mut client, "iii://second").get("error").is_some());
+    assert_views(&mut client, "second", false);
+    assert_eq!(uris(&mut client), [""; 0]);
+    workshop.configure(&json!({ "enabled": true, "scopes": null }));
+    assert_views(&mut client, "first", true);
+    assert_views(&mut client, "second", false);
+}
+
+#[test]
+fn clients_hear_of_a_config_change_elsewhere() {
+    let place = Place::new();
+    let workshop = Workshop::new(&place);
+    workshop.call("skills::register", &json!({ "id": "demo", "skill": "# Demo" }));
+    workshop.call("prompts::register", &prompt("greet"));
+    let mut client = place.server();
+    assert_eq!(uris(&mut client), ["iii://skills", "iii://demo"]);
+    for enabled in [false, true] {
+        let seen = client.notifications().len();
+        workshop.configure(&json!({ "enabled": enabled }));
+        hear(&mut client, seen, "notifications/prompts/list_changed", None);
+        hear(&mut client, seen, "notifications/resources/list_changed", None);
+    }
 }
 
 #[test]

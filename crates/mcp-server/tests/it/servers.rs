@@ -76,7 +76,7 @@ fn a_session_is_given_a_server_while_it_is_at_work() {
 fn over_http_only_who_shows_a_token_has_programs_started() {
     let place = Place::new();
     let server = ShellServer::new(&place.beside(""));
-    let web = Web::start(&place);
+    let web = Web::start_with(&place, &["--no-token"]);
     let call = |name: &str, arguments: Value| {
         let params = json!({ "name": name, "arguments": arguments });
         web.modern("tools/call", params, json!({}))["result"].clone()
@@ -85,7 +85,10 @@ fn over_http_only_who_shows_a_token_has_programs_started() {
     let refused =
         call("meerkat_mcp_add", json!({ "session_id": session, "server_config": server.entry("own") }));
     assert_eq!(refused["isError"], true, "{refused}");
-    assert!(refused.to_string().contains("callers without a token"), "{refused}");
+    assert!(
+        refused.to_string().contains("starting the command of the MCP server `own` needs a token"),
+        "{refused}"
+    );
     let remote = json!({ "name": "own", "url": "http://127.0.0.1:1/mcp" });
     let staged = call("meerkat_mcp_add", json!({ "session_id": session, "server_config": remote }));
     assert_eq!(staged["structuredContent"]["status"], "staged");

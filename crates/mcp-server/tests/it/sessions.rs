@@ -3,7 +3,10 @@
 use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
 
-use crate::support::{Place, UNKNOWN_SESSION, id_of, long_run, new_session, redacted, said, talk, text_of};
+use crate::support::{
+    Place, UNKNOWN_SESSION, eventually, id_of, long_run, new_session, redacted, running_session, said, talk,
+    text_of, until_idle,
+};
 
 const ABOUT: &str =
     "I am Meerkat's offline model: no API key is configured, and I make no network calls. You said: “";
@@ -384,6 +387,35 @@ fn a_running_session_is_read_without_waiting() {
 }
 
 #[test]
+fn interrupted_answer_is_in_the_history() {
+    for cancels in [false, true] {
+        let place = Place::new();
+        let mut client = place.server();
+        let prompt = "say Once upon a\nwait 60000";
+        let request = client.begin_tool("meerkat_run", json!({ "prompt": prompt }));
+        let session = running_session(&mut client);
+        let open = json!({ "session_id": session, "after": 0 });
+        let stream = client.expect_tool("meerkat_event_stream_open", open)["stream_id"].clone();
+        eventually("text is streamed", || {
+            let read = json!({ "stream_id": stream, "timeout_ms": 1000, "limit": 100 });
+            client.expect_tool("meerkat_event_stream_read", read).to_string().contains("text_delta")
+        });
+        if cancels {
+            client.notify("notifications/cancelled", json!({ "requestId": request }));
+        } else {
+            client.expect_tool("meerkat_interrupt", json!({ "session_id": session }));
+        }
+        until_idle(&mut client, &session);
+        client.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say back" }));
+        let history = client.expect_tool("meerkat_history", json!({ "session_id": session }));
+        let answer = &history["messages"][1];
+        let blocks = json!([{ "block_type": "text", "data": { "text": "Once upon a" } }]);
+        assert_eq!((&answer["stop_reason"], &answer["blocks"]), (&json!("cancelled"), &blocks), "{cancels}");
+        assert_eq!(history["messages"][2]["content"], "say back");
+    }
+}
+
+#[test]
 fn an_interrupt_stops_the_run_and_tells_both_sides() {
     let place = Place::new();
     let mut client = place.server();
@@ -435,7 +467,7 @@ fn a_run_in_flight_is_stopped_by_archiving() {
     let (request, session) = long_run(&mut client);
     client.expect_tool("meerkat_archive", json!({ "session_id": session }));
     assert_eq!(client.finish_tool(request).payload["code"], "REQUEST_CANCELLED");
-    assert_eq!(talk(&mut client, &session), said(&[("user", "wait 60000")]));
+    assert_eq!(talk(&mut client, &session), said(&[("user", "wait 60000"), ("assistant", "")]));
 }
 
 #[test]

@@ -39,6 +39,25 @@ fn names(client: &mut McpClient, method: &str, list: &str) -> Vec<String> {
 }
 
 #[test]
+fn current_directory_below_the_context_root_comes_first() {
+    let place = Place::new();
+    let dir = place.beside("project/pkg/.agent/skills/deploy");
+    fs::create_dir_all(&dir).unwrap();
+    let text = "---\nname: deploy\ndescription: Of the package.\n---\nPackage.\n";
+    fs::write(dir.join("SKILL.md"), text).unwrap();
+    write(&place, "deploy", "Of the project.", "Project.");
+    let (project, package) = (place.beside("project"), place.beside("project/pkg"));
+    let mut command = place.command(&["--realm", "test", "--context-root", project.to_str().unwrap()]);
+    let mut client = McpClient::start(command.current_dir(package));
+    assert!(load(&mut client, "deploy").1.ends_with("Package.\n"));
+    assert!(load(&mut client, "deploy@project-agent").1.ends_with("Project.\n"));
+    let run = json!({ "prompt": "call browse_skills {\"query\":\"deploy\"}\nthen\nsay done" });
+    let session = client.expect_tool("meerkat_run", run)["session_id"].clone();
+    let history = client.expect_tool("meerkat_history", json!({ "session_id": session })).to_string();
+    assert!(history.contains("Of the package."), "{history}");
+}
+
+#[test]
 fn a_skill_is_the_same_in_every_view() {
     let place = Place::new();
     write(&place, "deploy", "Ship <it>.", "# Deploy\n\nShip $ARGUMENTS now.");
@@ -50,7 +69,7 @@ fn a_skill_is_the_same_in_every_view() {
     let text = fs::read_to_string(folder.join("SKILL.md")).unwrap();
     let base = folder.canonicalize().unwrap().display().to_string();
     let shown = tool(&mut client);
-    let listed = "<skill>\n<name>deploy</name>\n<description>Ship &lt;it&gt;.</description>\n\
+    let listed = "<skill>\n<name>deploy</name>\n<description>Ship &lt;it>.</description>\n\
                   <location>project</location>\n</skill>";
     assert!(shown["description"].as_str().unwrap().contains(listed), "{shown}");
     assert_eq!(

@@ -159,7 +159,7 @@ fn the_run_of_a_task_ends_and_is_committed_when_the_input_closes() {
     assert!(client.wait().success());
     let mut client = place.silent_server();
     assert_eq!(get(&mut client, &task)["status"], "cancelled", "its end is stored");
-    assert_eq!(talk(&mut client, session_of(&task)), said(&[("user", LONG)]));
+    assert_eq!(talk(&mut client, session_of(&task)), said(&[("user", LONG), ("assistant", "")]));
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub(crate) const LEGACY: &str = "2025-11-25";
 pub(crate) struct Web {
     child: Option<Child>,
     address: String,
+    /// The token that the server printed, which every request carries.
+    token: Option<String>,
 }
 
 /// An answer.
@@ -52,19 +54,33 @@ impl Web {
     pub(crate) fn spawn(place: &Place, command: &mut Command) -> Self {
         let before = if place.beside("stderr").exists() { place.log().len() } else { 0 };
         let child = command.stdin(Stdio::null()).spawn().expect("the server starts");
-        let mut address = None;
+        let chooses = |argument: &std::ffi::OsStr| {
+            let argument = argument.to_string_lossy();
+            argument.contains("--token-file") || argument.contains("--no-token")
+        };
+        let prints_token = !command.get_args().any(chooses);
+        let (mut address, mut token) = (None, None);
         eventually("the server listens", || {
             let log = place.log();
-            let line = log[before..].lines().find_map(|line| line.split_once("listening on http://"));
-            address = line.and_then(|(_, rest)| rest.strip_suffix("/mcp")).map(str::to_owned);
-            address.is_some()
+            let find = |start: &str, end: &str| {
+                let found = log[before..].lines().find_map(|line| line.split_once(start));
+                found.and_then(|(_, rest)| rest.strip_suffix(end)).map(str::to_owned)
+            };
+            address = find("listening on http://", "/mcp");
+            token = find("Authorization: Bearer ", "\"");
+            address.is_some() && (token.is_some() || !prints_token)
         });
-        Self { child: Some(child), address: address.expect("it was found") }
+        Self { child: Some(child), address: address.expect("it was found"), token }
+    }
+
+    /// Returns the token that the server printed.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
     }
 
     /// A server that somebody else has started.
     pub(crate) fn at(address: std::net::SocketAddr) -> Self {
-        Self { child: None, address: address.to_string() }
+        Self { child: None, address: address.to_string(), token: None }
     }
 
     pub(crate) fn address(&self) -> &str {
@@ -84,6 +100,11 @@ impl Web {
         let mut head = format!("{method} {path} HTTP/1.0\r\ncontent-length: {}\r\n", body.len());
         if !headers.iter().any(|(name, _)| *name == "host") {
             head.push_str(&format!("host: {}\r\n", self.address));
+        }
+        if let Some(token) =
+            self.token.as_ref().filter(|_| headers.iter().all(|(name, _)| *name != "authorization"))
+        {
+            head.push_str(&format!("authorization: Bearer {token}\r\n"));
         }
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));

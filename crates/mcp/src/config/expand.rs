@@ -24,6 +24,21 @@ pub(super) fn expand_server(server: &ServerConfig, lookup: Lookup<'_>) -> Result
     Ok(ServerConfig { transport, ..server.clone() })
 }
 
+/// Returns the field of a remote server that has a variable in it.
+pub(super) fn endpoint_variable(server: &ServerConfig) -> Option<String> {
+    let (TransportConfig::Url(endpoint) | TransportConfig::Http(endpoint) | TransportConfig::Sse(endpoint)) =
+        &server.transport
+    else {
+        return None;
+    };
+    let has_variable = |text: &str| text.contains("${");
+    if has_variable(&endpoint.url) {
+        return Some("url".to_owned());
+    }
+    let header = endpoint.headers.iter().find(|(_, value)| has_variable(value))?;
+    Some(format!("headers.{}", header.0))
+}
+
 fn expand_endpoint(endpoint: &Endpoint, lookup: Lookup<'_>) -> Result<Endpoint, FieldError> {
     let url = expand("url", &endpoint.url, lookup)?;
     // What a variable holds may be secret, so that the address is not repeated.

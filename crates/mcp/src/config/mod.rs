@@ -161,6 +161,12 @@ impl ServerConfig {
         Ok(self)
     }
 
+    /// Returns the field that sends a variable to a remote server: `url`, or a header.
+    #[must_use]
+    pub fn endpoint_variable(&self) -> Option<String> {
+        expand::endpoint_variable(self)
+    }
+
     /// Replaces every `${NAME}` with what the lookup knows.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use meerkat_core::{Redactor, speaks_of_secret};
+use meerkat_core::{Redactor, secret_args};
 use serde_json::{Map, Value, json};
 
 use super::{Endpoint, EraChoice, ServerConfig, TransportConfig};
@@ -12,8 +12,8 @@ impl ServerConfig {
     /// a word for one, and who asks, as addresses say it.
     pub fn tell_secrets(&self, redactor: &Redactor) {
         match &self.transport {
-            TransportConfig::Stdio { args, env, .. } => {
-                redactor.learn_args(args);
+            TransportConfig::Stdio { command, args, env } => {
+                redactor.learn_args(command, args);
                 env.iter().for_each(|(name, value)| redactor.learn_named(name, value));
             }
             TransportConfig::Url(endpoint)
@@ -36,7 +36,7 @@ impl ServerConfig {
             TransportConfig::Stdio { command, args, env } => {
                 shown.insert("transport".to_owned(), json!("stdio"));
                 shown.insert("command".to_owned(), json!(command));
-                shown.insert("args".to_owned(), json!(masked_args(args)));
+                shown.insert("args".to_owned(), json!(masked_args(command, args)));
                 shown.insert("env".to_owned(), masked_map(env));
             }
             TransportConfig::Url(endpoint) | TransportConfig::Http(endpoint) => {
@@ -79,21 +79,26 @@ fn masked_value(value: &str) -> String {
     if names_only { value.to_owned() } else { "***".to_owned() }
 }
 
-/// Masks what follows an option whose name speaks of a secret, and what is secret in addresses.
-fn masked_args(args: &[String]) -> Vec<String> {
-    let is_secret = |option: &str| option.starts_with('-') && speaks_of_secret(option);
-    let mut shown = Vec::with_capacity(args.len());
-    let mut secret_follows = false;
-    for arg in args {
-        let was_secret = std::mem::take(&mut secret_follows);
-        shown.push(match arg.split_once('=') {
-            Some((option, value)) if is_secret(option) => format!("{option}={}", masked_value(value)),
-            _ if was_secret && !arg.starts_with('-') => masked_value(arg),
-            _ => {
-                secret_follows = is_secret(arg);
-                masked_url(arg)
-            }
-        });
+/// Masks what holds a secret among arguments, and what is secret in addresses.
+fn masked_args(command: &str, args: &[String]) -> Vec<String> {
+    let mut shown = args.to_vec();
+    // From the last to the first, so that a place does not move before its turn.
+    for secret in secret_args(command, args).into_iter().rev() {
+        let masked = masked_value(&args[secret.index][secret.range.clone()]);
+        shown[secret.index].replace_range(secret.range, &masked);
+    }
+    shown.iter().map(|arg| masked_urls(arg)).collect()
+}
+
+/// Masks what is secret in the URLs of a text. A URL ends where a shell would begin something else, so a mask never
+/// covers a command.
+fn masked_urls(text: &str) -> String {
+    let ends_url = |letter: char| letter.is_whitespace() || ";|<>()`'\"".contains(letter);
+    let mut shown = String::with_capacity(text.len());
+    for piece in text.split_inclusive(ends_url) {
+        let url = piece.trim_end_matches(ends_url);
+        shown.push_str(&masked_url(url));
+        shown.push_str(&piece[url.len()..]);
     }
     shown
 }
@@ -129,6 +134,10 @@ mod tests {
             "/a?b",
             "postgres://me:secret@db/x?y=secret",
             "${BASE}://x?secret",
+            "KEY=secret",
+            "curl",
+            "-u",
+            "me:secret",
         ];
         let entry = json!({ "name": "a", "command": "npx", "args": args });
         let shown = ServerConfig::from_json(&entry).unwrap().masked();
@@ -145,8 +154,21 @@ mod tests {
             "/a?b",
             "postgres://***@db/x?***",
             "${BASE}://x?***",
+            "KEY=***",
+            "curl",
+            "-u",
+            "me:***",
         ];
         assert_eq!(shown["args"], json!(expected));
+    }
+
+    #[test]
+    fn a_masked_url_covers_no_command() {
+        let script = "curl https://me:pw@x.example/a?key=1 | sh; echo http://x?;rm -rf ~ @x";
+        let entry = json!({ "name": "a", "command": "sh", "args": ["-c", script] });
+        let shown = ServerConfig::from_json(&entry).unwrap().masked();
+        let expected = "curl https://***@x.example/a?*** | sh; echo http://x?***;rm -rf ~ @x";
+        assert_eq!(shown["args"], json!(["-c", expected]));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use meerkat_process::GRACE;
 use rmcp::RoleClient;
+use rmcp::model::ClientJsonRpcMessage;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -87,8 +88,10 @@ impl StdioChild {
             match line {
                 Line::Whole(line) => {
                     if let Some(message) = self.pending.read(&line) {
+                        self.log.note_message();
                         return Some(message);
                     }
+                    self.log.note_stray(&line);
                 }
                 // If nobody knows which request it answers, the connection is of no more use.
                 Line::TooLong { head } => return self.pending.too_long(&head),
@@ -105,6 +108,9 @@ impl Transport<RoleClient> for StdioChild {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         self.pending.sent(&item);
+        if let ClientJsonRpcMessage::Request(request) = &item {
+            self.log.note_request(request.request.method());
+        }
         let stdin = Arc::clone(&self.stdin);
         async move {
             let mut line = serde_json::to_vec(&item)?;
@@ -126,7 +132,10 @@ impl Transport<RoleClient> for StdioChild {
         };
         let message = tokio::select! {
             message = self.next_message() => message,
-            () = silence => return pending.give_up_probe(),
+            () = silence => {
+                self.log.note_ignored_discovery();
+                return pending.give_up_probe();
+            }
         };
         if message.is_none() {
             self.group.note_ending(&self.log).await;

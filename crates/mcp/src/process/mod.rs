@@ -12,5 +12,5 @@ mod ring;
 mod spawn;
 
 pub(crate) use child::StdioChild;
-pub(crate) use ring::ProcessLog;
+pub(crate) use ring::{ProcessLog, StrayOutput};
 pub use spawn::{Launcher, SpawnError};

@@ -14,11 +14,12 @@ use super::link::{CallError, Link};
 use super::state::{LoginState, ServerState, Shared, ToolEntry};
 use crate::auth::Tokens;
 use crate::config::{ServerConfig, TransportConfig};
-use crate::connect::{ConnectError, Connected, Connector, Era, EraCache};
+use crate::connect::{ConnectError, Connected, Connector};
 use crate::decode::ListedTool;
+use crate::era::{Era, EraCache};
 use crate::host::{Handler, Host};
 use crate::names::exposed_name;
-use crate::process::Launcher;
+use crate::process::{Launcher, StrayOutput};
 
 /// How long calls may go on when their server is taken away.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -30,6 +31,8 @@ const MAX_DOUBLINGS: u32 = 6;
 const MAX_FAILURES: u32 = 5;
 /// A connection that lasted this long was a good one: what follows is a new beginning.
 const STEADY: Duration = Duration::from_secs(30);
+/// A server that ends sooner than this, without a single call, only ever listed its tools.
+const BRIEF: Duration = Duration::from_secs(2);
 
 /// What an actor is told.
 #[derive(Debug)]
@@ -79,7 +82,10 @@ pub(crate) fn spawn_actor(
 impl Actor {
     async fn run(mut self) {
         loop {
-            self.with.shared.lost(ServerState::Pending);
+            // A server that failed is shown as failed until it is ready again.
+            if self.failures == 0 || !matches!(self.with.shared.state(), ServerState::Failed { .. }) {
+                self.with.shared.lost(ServerState::Pending);
+            }
             let opened = tokio::select! {
                 opened = self.open() => opened,
                 () = self.stop.cancelled() => return,
@@ -109,14 +115,7 @@ impl Actor {
                 Err(ServerState::NeedsReauth { reason })
             }
             Ok(Err(error)) => Err(self.failed(&crate::causes(&error))),
-            Err(_) => {
-                let seconds = limit.as_secs();
-                let advice = format!(
-                    "it was not ready within {seconds} s; if it is slow to start, set `connect_timeout_secs = {}`",
-                    seconds * 3
-                );
-                Err(self.failed(&advice))
-            }
+            Err(_) => Err(self.failed(&self.late_reason(limit))),
         }
     }
 
@@ -149,6 +148,22 @@ impl Actor {
         let (tools, warnings) = link.list_tools(shared.config.connect_timeout).await?;
         shared.ready(link.clone(), era, entries(&shared.config, tools), warnings);
         Ok((service, link, era))
+    }
+
+    /// Explains why a server was not ready in time, from what it wrote or did not answer.
+    fn late_reason(&self, limit: Duration) -> String {
+        let shared = &self.with.shared;
+        let stray = shared.stray_output();
+        if let Some(stray @ StrayOutput::SplitMessage) = stray {
+            return stray.to_string();
+        }
+        let seconds = limit.as_secs();
+        let what = match shared.unanswered() {
+            Some(method) => format!("no answer to `{method}` within {seconds} s"),
+            None => format!("it was not ready within {seconds} s"),
+        };
+        let stray = stray.map(|stray| format!("; {stray}")).unwrap_or_default();
+        format!("{what}{stray}; if it is slow to start, set `connect_timeout_secs = {}`", seconds * 3)
     }
 
     fn failed(&self, reason: &str) -> ServerState {
@@ -185,8 +200,13 @@ impl Actor {
             if since.elapsed() >= STEADY {
                 self.failures = 0;
             }
-            let reason = self.failed("the connection ended");
-            return self.rest(reason).await;
+            // A server that was useful is pending while it comes back; one that only listed its tools is broken.
+            let useless = since.elapsed() < BRIEF && !self.with.shared.was_called();
+            let reason =
+                if useless { "it ended right after it listed its tools" } else { "the connection ended" };
+            let failed = self.failed(reason);
+            let shown = if useless || self.failures > 0 { failed.clone() } else { ServerState::Pending };
+            return self.rest(failed, shown).await;
         }
         let coming_back = matches!(leave, Leave::Reload);
         self.with.shared.lost(if coming_back { ServerState::Pending } else { ServerState::Removing });
@@ -206,19 +226,18 @@ impl Actor {
             self.with.shared.lost(state);
             return self.await_order().await;
         }
-        self.rest(state).await
+        self.rest(state.clone(), state).await
     }
 
-    async fn rest(&mut self, state: ServerState) -> Leave {
+    /// Waits before the next try. The server is shown as `shown` for as long.
+    async fn rest(&mut self, state: ServerState, shown: ServerState) -> Leave {
         self.failures = self.failures.saturating_add(1);
         let local = matches!(self.with.shared.config.transport, TransportConfig::Stdio { .. });
         if local && self.failures > MAX_FAILURES {
             self.with.shared.lost(state);
             return self.await_order().await;
         }
-        // A server that was well is pending while it comes back; one that was not is failed.
-        let first = self.failures == 1 && self.with.shared.link().is_some();
-        self.with.shared.lost(if first { ServerState::Pending } else { state.clone() });
+        self.with.shared.lost(shown);
         if let ServerState::Failed { reason } = state {
             self.with.shared.note_error(reason);
         }

@@ -1,5 +1,6 @@
 //! What is known of a server, shared between its actor, its tools and whoever looks.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use meerkat_core::Redactor;
@@ -8,9 +9,10 @@ use tokio::sync::watch;
 
 use super::Link;
 use crate::config::ServerConfig;
-use crate::connect::Era;
 use crate::decode::ListedTool;
-use crate::process::ProcessLog;
+use crate::era::Era;
+use crate::process::{ProcessLog, StrayOutput};
+use crate::set::Notify;
 
 /// How a server is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +77,8 @@ pub struct ServerView {
     pub restarts: u32,
     /// The last thing that went wrong.
     pub last_error: Option<String>,
+    /// The request that a server that is connecting has not answered yet, where that is known.
+    pub unanswered: Option<String>,
     /// The end of its error stream.
     pub stderr_tail: String,
     /// Its tools, under both names.
@@ -119,19 +123,20 @@ struct Facts {
 }
 
 /// What is shared of one server.
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: ServerConfig,
     pub(crate) log: Mutex<Option<Arc<ProcessLog>>>,
     facts: Mutex<Facts>,
     calls: watch::Sender<usize>,
+    /// Whether a tool was called since the server became ready.
+    called: AtomicBool,
     /// Told of every change, for those who wait.
     changed: watch::Sender<()>,
     pub(crate) redactor: Redactor,
+    notify: Option<Notify>,
 }
 
 /// Counts a call for as long as it lives.
-#[derive(Debug)]
 pub(crate) struct CallGuard<'a>(&'a Shared);
 
 impl Drop for CallGuard<'_> {
@@ -141,7 +146,12 @@ impl Drop for CallGuard<'_> {
 }
 
 impl Shared {
-    pub(crate) fn new(config: ServerConfig, changed: watch::Sender<()>, redactor: Redactor) -> Self {
+    pub(crate) fn new(
+        config: ServerConfig,
+        changed: watch::Sender<()>,
+        redactor: Redactor,
+        notify: Option<Notify>,
+    ) -> Self {
         let state = if config.enabled { ServerState::Pending } else { ServerState::Disabled };
         let facts = Facts {
             state,
@@ -159,9 +169,27 @@ impl Shared {
             log: Mutex::new(None),
             facts: Mutex::new(facts),
             calls: watch::Sender::new(0),
+            called: AtomicBool::new(false),
             changed,
             redactor,
+            notify,
         }
+    }
+
+    /// Notifies the user, a line at a time.
+    pub(crate) fn notify(&self, line: &str) {
+        if let Some(notify) = &self.notify {
+            notify(&self.redactor.redact(line));
+        }
+    }
+
+    /// Notifies the user that the server is still connecting, and of what it has not answered.
+    pub(crate) fn notify_waiting(&self) {
+        let name = &self.config.name;
+        let limit = self.config.connect_timeout.as_secs();
+        let what = self.unanswered().map(|method| format!(", which has not answered `{method}`"));
+        let what = what.unwrap_or_default();
+        self.notify(&format!("notice: waiting for the MCP server `{name}`{what} (at most {limit} s)"));
     }
 
     fn facts(&self) -> MutexGuard<'_, Facts> {
@@ -201,6 +229,9 @@ impl Shared {
         let server = self.config.name.as_str();
         tracing::info!(server, tools = tools.len(), ?era, "the MCP server is ready");
         let mut facts = self.facts();
+        if facts.link.is_none() {
+            self.called.store(false, Ordering::Relaxed);
+        }
         facts.state = ServerState::Ready;
         facts.era = Some(era);
         facts.link = Some(link);
@@ -236,7 +267,13 @@ impl Shared {
         self.facts().last_error = Some(error);
     }
 
+    /// Returns true if a tool was called since the server became ready.
+    pub(crate) fn was_called(&self) -> bool {
+        self.called.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn begin_call(&self) -> CallGuard<'_> {
+        self.called.store(true, Ordering::Relaxed);
         self.calls.send_modify(|count| *count += 1);
         CallGuard(self)
     }
@@ -248,19 +285,32 @@ impl Shared {
     }
 
     pub(crate) fn stderr_tail(&self) -> String {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        let tail = log.as_ref().map(|log| log.stderr_tail()).unwrap_or_default();
+        let tail = self.process_log().map(|log| log.stderr_tail()).unwrap_or_default();
         self.redactor.redact(&tail).into_owned()
     }
 
     pub(crate) fn ending(&self) -> Option<String> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.ending()
+        self.process_log()?.ending()
+    }
+
+    /// Returns what a program wrote where only messages belong, if it wrote such a thing.
+    pub(crate) fn stray_output(&self) -> Option<StrayOutput> {
+        self.process_log()?.stray_output()
+    }
+
+    /// Returns the method of the latest request that a program has not answered.
+    pub(crate) fn unanswered(&self) -> Option<String> {
+        self.process_log()?.unanswered()
+    }
+
+    fn process_log(&self) -> Option<Arc<ProcessLog>> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn view(&self) -> ServerView {
         let stderr_tail = self.stderr_tail();
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let pid = log.filter(|_| self.link().is_some()).and_then(|log| log.pid());
+        let pid = self.process_log().filter(|_| self.link().is_some()).and_then(|log| log.pid());
+        let unanswered = self.unanswered().filter(|_| self.state() == ServerState::Pending);
         let facts = self.facts();
         let name =
             |entry: &ToolEntry| ToolName { tool: entry.listed.name.clone(), exposed: entry.exposed.clone() };
@@ -272,6 +322,7 @@ impl Shared {
             pid,
             restarts: facts.restarts,
             last_error: facts.last_error.clone(),
+            unanswered,
             stderr_tail,
             tools: facts.tools.iter().map(name).collect(),
             schema_tokens: facts.tools.iter().map(ToolEntry::weight).sum::<usize>() / BYTES_PER_TOKEN,

@@ -1,12 +1,17 @@
 //! A server's tool, as a run calls it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use meerkat_core::{BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolImpact, ToolOutput, TraceContext};
 use serde_json::{Map, Value, json};
+use tokio::time::timeout;
 
 use super::{CallError, ServerState, Shared, ToolEntry};
 use crate::decode;
+
+/// Time after which the user is notified that a call is still running.
+const NOTICE_DELAY: Duration = Duration::from_secs(5);
 
 /// One tool of one server. It stays callable when the server is connected anew.
 pub(crate) struct McpTool {
@@ -43,10 +48,29 @@ impl McpTool {
             params.insert("_meta".to_owned(), meta(&trace));
         }
         tracing::debug!(server = self.server.config.name.as_str(), tool = self.tool, "an MCP tool is called");
-        match link.converse("tools/call", params, self.server.config.tool_timeout).await {
+        let answer = link.converse("tools/call", params, self.server.config.tool_timeout);
+        tokio::pin!(answer);
+        let result = match timeout(NOTICE_DELAY, &mut answer).await {
+            Ok(result) => result,
+            Err(_) => {
+                self.notify_waiting();
+                answer.await
+            }
+        };
+        match result {
             Ok(result) => decode::tool_output(&result),
             Err(error) => failure(&self.server, &error),
         }
+    }
+}
+
+impl McpTool {
+    fn notify_waiting(&self) {
+        let (tool, config) = (&self.tool, &self.server.config);
+        let (name, limit) = (&config.name, config.tool_timeout.as_secs());
+        self.server.notify(&format!(
+            "notice: waiting for `{tool}` of the MCP server `{name}` (at most {limit} s without progress)"
+        ));
     }
 }
 
@@ -97,8 +121,9 @@ pub(crate) fn failure(server: &Shared, error: &CallError) -> ToolOutput {
     match error {
         CallError::Timeout(_) => {
             let seconds = server.config.tool_timeout.as_secs();
+            let stray = server.stray_output().map(|stray| format!("; {stray}")).unwrap_or_default();
             let message = format!(
-                "{error}; the call was cancelled. If the tool needs longer, set `tool_timeout_secs = {}` for `{name}`",
+                "{error}{stray}; the call was cancelled. If the tool needs longer, set `tool_timeout_secs = {}` for `{name}`",
                 seconds * 2
             );
             ToolOutput::failure(ToolFailure::Timeout, &message)

@@ -51,11 +51,7 @@ impl ServerSet {
         let staged = std::mem::take(&mut *self.staged.lock().unwrap_or_else(PoisonError::into_inner));
         let mut told: Vec<_> = staged.into_iter().map(|change| self.make(change)).collect();
         for (name, server) in self.servers().iter_mut() {
-            let state = server.shared.state();
-            if state != server.told {
-                told.extend(outcome(name, &state));
-                server.told = state;
-            }
+            told.extend(server.reported.update(name, server.shared.state()));
         }
         told
     }
@@ -91,7 +87,7 @@ impl ServerSet {
                     // A queue that is full holds an order to reload already.
                     let _ = server.orders.try_send(Order::Reload);
                     server.shared.lost(ServerState::Pending);
-                    server.told = ServerState::Pending;
+                    server.reported = Reported::reloaded();
                 }
                 told(ToolConfigOperation::Reload, name.as_deref().unwrap_or("*"), status, phase)
             }
@@ -99,7 +95,38 @@ impl ServerSet {
     }
 }
 
-pub(super) fn outcome(name: &str, state: &ServerState) -> Option<ToolConfigChange> {
+/// The state of a server that was last reported, and the operation that led to it.
+pub(super) struct Reported {
+    state: ServerState,
+    operation: ToolConfigOperation,
+}
+
+impl Reported {
+    /// A server that was added. It counts as being added until it is ready.
+    pub(super) fn added(state: ServerState) -> Self {
+        Self { state, operation: ToolConfigOperation::Add }
+    }
+
+    /// A server that is connected again.
+    pub(super) fn reloaded() -> Self {
+        Self { state: ServerState::Pending, operation: ToolConfigOperation::Reload }
+    }
+
+    /// Reports a state, unless it is the one that was reported last.
+    pub(super) fn update(&mut self, name: &str, state: ServerState) -> Option<ToolConfigChange> {
+        if state == self.state {
+            return None;
+        }
+        let change = outcome(self.operation, name, &state);
+        if state == ServerState::Ready {
+            self.operation = ToolConfigOperation::Reload;
+        }
+        self.state = state;
+        change
+    }
+}
+
+fn outcome(operation: ToolConfigOperation, name: &str, state: &ServerState) -> Option<ToolConfigChange> {
     let (status, phase) = match state {
         ServerState::Ready => ("applied".to_owned(), "ready"),
         ServerState::Failed { reason } => (format!("failed: {reason}"), "failed"),
@@ -107,7 +134,7 @@ pub(super) fn outcome(name: &str, state: &ServerState) -> Option<ToolConfigChang
         ServerState::Pending => ("connecting".to_owned(), "pending"),
         ServerState::Disabled | ServerState::Removing => return None,
     };
-    Some(told(ToolConfigOperation::Reload, name, &status, phase))
+    Some(told(operation, name, &status, phase))
 }
 
 pub(super) fn told(

@@ -19,13 +19,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::auth::Tokens;
 use crate::config::ServerConfig;
-use crate::connect::EraCache;
+use crate::era::{EraCache, HandshakeMemory};
 use crate::host::Host;
 use crate::process::Launcher;
-use crate::server::{ActorTools, Order, ServerState, ServerView, Shared, spawn_actor};
+use crate::server::{ActorTools, CallError, Order, ServerState, ServerView, Shared, spawn_actor};
 
 pub use changes::Change;
+use changes::Reported;
 pub use session::SessionServers;
+
+/// Receives what the user should know, one line at a time.
+pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Time after which the user is notified of what is still being waited for.
+const NOTICE_DELAY: Duration = Duration::from_secs(3);
 
 /// What servers are run with.
 #[derive(Clone, Default)]
@@ -36,6 +43,10 @@ pub struct SetOptions {
     pub host: Option<Arc<dyn Host>>,
     /// Where the user's tokens are.
     pub tokens: Option<Arc<dyn Tokens>>,
+    /// Remembers which programs never answer `server/discover`.
+    pub handshakes: Option<Arc<dyn HandshakeMemory>>,
+    /// Receives notices about servers that keep the user waiting.
+    pub notify: Option<Notify>,
     /// Learns what servers are given in secret, and takes it out of what they write and say of failures.
     pub redactor: Redactor,
 }
@@ -55,8 +66,7 @@ struct Server {
     stop: CancellationToken,
     orders: mpsc::Sender<Order>,
     task: Option<JoinHandle<()>>,
-    /// The state that was last told of.
-    told: ServerState,
+    reported: Reported,
 }
 
 /// The servers in use. Dropping it ends them all.
@@ -65,6 +75,8 @@ pub struct ServerSet {
     host: Option<Arc<dyn Host>>,
     tokens: Option<Arc<dyn Tokens>>,
     redactor: Redactor,
+    notify: Option<Notify>,
+    handshakes: Option<Arc<dyn HandshakeMemory>>,
     eras: Arc<EraCache>,
     servers: Mutex<BTreeMap<String, Server>>,
     staged: Mutex<Vec<Change>>,
@@ -81,7 +93,9 @@ impl ServerSet {
             host: options.host,
             tokens: options.tokens,
             redactor: options.redactor,
-            eras: Arc::default(),
+            notify: options.notify,
+            eras: Arc::new(EraCache::new(options.handshakes.clone())),
+            handshakes: options.handshakes,
             servers: Mutex::default(),
             staged: Mutex::default(),
             leaving: Mutex::default(),
@@ -96,7 +110,9 @@ impl ServerSet {
             host: self.host.clone(),
             tokens: self.tokens.clone(),
             redactor: self.redactor.clone(),
-            eras: Arc::default(),
+            notify: self.notify.clone(),
+            eras: Arc::new(EraCache::new(self.handshakes.clone())),
+            handshakes: self.handshakes.clone(),
             servers: Mutex::default(),
             staged: Mutex::default(),
             leaving: Mutex::default(),
@@ -111,7 +127,8 @@ impl ServerSet {
         let name = config.name.clone();
         let enabled = config.enabled;
         config.tell_secrets(&self.redactor);
-        let shared = Arc::new(Shared::new(config, self.changed.clone(), self.redactor.clone()));
+        let shared =
+            Arc::new(Shared::new(config, self.changed.clone(), self.redactor.clone(), self.notify.clone()));
         let stop = CancellationToken::new();
         let (orders, inbox) = mpsc::channel(4);
         let with = ActorTools {
@@ -122,8 +139,8 @@ impl ServerSet {
             tokens: self.tokens.clone(),
         };
         let task = enabled.then(|| spawn_actor(with, stop.clone(), inbox));
-        let told = shared.state();
-        let before = self.servers().insert(name, Server { shared, stop, orders, task, told });
+        let reported = Reported::added(shared.state());
+        let before = self.servers().insert(name, Server { shared, stop, orders, task, reported });
         self.leave(before);
         self.changed.send_replace(());
     }
@@ -140,8 +157,22 @@ impl ServerSet {
         offer::pending_notice(&self.all())
     }
 
-    /// Waits until no server is connecting, at most so long, and says whether that is so.
-    pub async fn wait(&self, limit: Duration) -> bool {
+    /// Waits until no server is connecting, or until the timeout. Returns true if no server is connecting.
+    ///
+    /// A server that failed is not waited for. The user is notified of servers that take more than a few seconds.
+    pub async fn wait_until_ready(&self, limit: Duration) -> bool {
+        let soon = limit.min(NOTICE_DELAY);
+        if self.wait_quietly(soon).await {
+            return true;
+        }
+        let servers = self.all();
+        for server in servers.iter().filter(|server| server.state() == ServerState::Pending) {
+            server.notify_waiting();
+        }
+        self.wait_quietly(limit - soon).await
+    }
+
+    async fn wait_quietly(&self, limit: Duration) -> bool {
         let mut changed = self.changed.subscribe();
         let settled = async {
             while !self.pending().is_empty() {
@@ -159,6 +190,18 @@ impl ServerSet {
     ///
     /// Names the first that has failed, as soon as it has.
     pub async fn require(&self) -> Result<(), RequiredError> {
+        let outcome = self.required();
+        tokio::pin!(outcome);
+        if let Ok(outcome) = timeout(NOTICE_DELAY, &mut outcome).await {
+            return outcome;
+        }
+        let servers = self.all();
+        let waits = |server: &&Arc<Shared>| server.config.required && server.state() == ServerState::Pending;
+        servers.iter().filter(waits).for_each(|server| server.notify_waiting());
+        outcome.await
+    }
+
+    async fn required(&self) -> Result<(), RequiredError> {
         let mut changed = self.changed.subscribe();
         loop {
             let mut waiting = false;
@@ -181,6 +224,24 @@ impl ServerSet {
     #[must_use]
     pub fn views(&self) -> Vec<ServerView> {
         offer::views(&self.all())
+    }
+
+    /// Lists the tools of every ready server once more, so that one that ended after its first answers is no longer
+    /// ready when this returns.
+    pub async fn confirm(&self, limit: Duration) {
+        for server in self.all() {
+            let Some(link) = server.link() else { continue };
+            let Err(error) = link.list_tools(limit).await else { continue };
+            if let CallError::Closed = error {
+                let mut changed = self.changed.subscribe();
+                let gone = async {
+                    while server.state() == ServerState::Ready && changed.changed().await.is_ok() {}
+                };
+                let _ = timeout(limit, gone).await;
+            } else {
+                server.note_error(format!("cannot list its tools again: {error}"));
+            }
+        }
     }
 
     /// Ends every server and waits until all that they started is gone.

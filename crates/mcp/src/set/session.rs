@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use meerkat_core::{Tool, ToolConfigChange, ToolConfigOperation, ToolSource};
 
-use super::changes::{Change, outcome, told};
+use super::changes::{Change, Reported, told};
 use super::{ServerSet, offer};
 use crate::server::{ServerState, ServerView, Shared};
 
@@ -26,7 +26,7 @@ struct State {
     /// The shared servers that the session does without.
     hidden: BTreeSet<String>,
     /// The states that were last told of; nothing before the first step.
-    told: Option<BTreeMap<String, ServerState>>,
+    told: Option<BTreeMap<String, Reported>>,
 }
 
 enum Staged {
@@ -74,6 +74,14 @@ impl SessionServers {
         offer::views(&self.visible())
     }
 
+    /// Returns true if the session uses the shared servers as they are, and no change is staged.
+    #[must_use]
+    pub fn is_unchanged(&self) -> bool {
+        let state = self.state();
+        let has_own = self.own.get().is_some_and(|own| !own.all().is_empty());
+        !has_own && state.staged.is_empty() && state.hidden.is_empty()
+    }
+
     /// Ends the session's own servers and waits until all that they started is gone.
     pub async fn close(&self) {
         if let Some(own) = self.own.get() {
@@ -117,14 +125,20 @@ impl SessionServers {
                 let name = config.name.clone();
                 let mut state = self.state();
                 state.hidden.insert(name.clone());
-                state.tell(&name);
+                state.tell(&name, Reported::added(ServerState::Pending));
                 drop(state);
                 Some(self.make_own(Change::Add(config)))
             }
             Staged::Change(Change::Remove(name)) => Some(self.remove(&name)),
             Staged::Change(Change::Reload(name)) => Some(self.reload(name.as_deref())),
             Staged::Show(name) => {
-                self.state().hidden.remove(&name);
+                let mut state = self.state();
+                state.hidden.remove(&name);
+                // It is reported as added, also where there was another server of this name.
+                if let Some(told) = &mut state.told {
+                    told.remove(&name);
+                }
+                drop(state);
                 self.has_own(&name).then(|| self.make_own(Change::Remove(name)))
             }
         }
@@ -134,7 +148,12 @@ impl SessionServers {
         let mut state = self.state();
         let own = self.has_own(name);
         let known = own || self.is_shared(&state, name);
-        state.hidden.insert(name.to_owned());
+        // Only a shared server needs to be hidden; one of its own is gone.
+        if self.shared.has(name) {
+            state.hidden.insert(name.to_owned());
+        } else {
+            state.hidden.remove(name);
+        }
         if let Some(told) = &mut state.told {
             told.remove(name);
         }
@@ -151,7 +170,7 @@ impl SessionServers {
         let chosen: Vec<_> =
             chosen.into_iter().filter(|known| name.is_none_or(|name| name == known)).collect();
         for known in &chosen {
-            self.state().tell(known);
+            self.state().tell(known, Reported::reloaded());
             let reload = Change::Reload(Some(known.clone()));
             if self.has_own(known) {
                 self.make_own(reload);
@@ -169,31 +188,30 @@ impl SessionServers {
         let now: BTreeMap<_, _> =
             self.visible().into_iter().map(|shared| (shared.config.name.clone(), shared.state())).collect();
         let mut state = self.state();
-        let known = state
-            .told
-            .get_or_insert_with(|| now.keys().map(|name| (name.clone(), ServerState::Pending)).collect());
+        let added = || Reported::added(ServerState::Pending);
+        let known =
+            state.told.get_or_insert_with(|| now.keys().map(|name| (name.clone(), added())).collect());
         let mut changes = Vec::new();
         for name in known.keys().filter(|name| !now.contains_key(*name)) {
             changes.push(told(ToolConfigOperation::Remove, name, "applied", "removed"));
         }
-        for (name, server) in &now {
-            if !known.contains_key(name) {
-                changes.push(told(ToolConfigOperation::Add, name, "applied", "pending"));
+        known.retain(|name, _| now.contains_key(name));
+        for (name, server) in now {
+            if !known.contains_key(&name) {
+                changes.push(told(ToolConfigOperation::Add, &name, "applied", "pending"));
             }
-            if known.get(name).unwrap_or(&ServerState::Pending) != server {
-                changes.extend(outcome(name, server));
-            }
+            let reported = known.entry(name.clone()).or_insert_with(added);
+            changes.extend(reported.update(&name, server));
         }
-        *known = now;
         changes
     }
 }
 
 impl State {
-    /// Notes that it was told that a server is connecting.
-    fn tell(&mut self, name: &str) {
+    /// Notes what was just reported of a server.
+    fn tell(&mut self, name: &str, reported: Reported) {
         if let Some(told) = &mut self.told {
-            told.insert(name.to_owned(), ServerState::Pending);
+            told.insert(name.to_owned(), reported);
         }
     }
 }
@@ -212,5 +230,27 @@ impl ToolSource for SessionServers {
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
         offer::tools(&self.visible())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::ServerConfig;
+    use crate::set::SetOptions;
+
+    #[tokio::test]
+    async fn session_without_its_removed_server_is_unchanged() {
+        let session = SessionServers::new(Arc::new(ServerSet::new(SetOptions::default())));
+        let own = ServerConfig::from_json(&json!({ "name": "own", "command": "/no/such/program" })).unwrap();
+        session.stage(Change::Add(Box::new(own)));
+        session.settle();
+        assert!(!session.is_unchanged());
+        session.stage(Change::Remove("own".to_owned()));
+        session.settle();
+        assert!(session.is_unchanged());
+        session.close().await;
     }
 }

@@ -200,7 +200,7 @@ async fn a_tool_keeps_its_name_when_another_server_comes_up_later() {
     until("the second is ready", || view(&set, "a__b").state == ServerState::Ready).await;
     let before = view(&set, "a__b").tools;
     std::fs::write(&go, "").unwrap();
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     assert_eq!(view(&set, "a__b").tools, before);
     assert_eq!(names(&set)[..2], ["a__b__do".to_owned(), before[0].exposed.clone()]);
     set.close().await;
@@ -209,7 +209,7 @@ async fn a_tool_keeps_its_name_when_another_server_comes_up_later() {
 #[tokio::test]
 async fn a_tool_of_a_server_that_is_gone_says_so() {
     let set = set_of(&[odd("odd", "well")]);
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     let tool = tool(&set, "odd__do");
     set.close().await;
     let output = run(&*tool, json!({})).await;

@@ -101,7 +101,7 @@ async fn a_group_goes_with_its_connection_even_without_a_supervisor() {
     entry["args"] = json!(["stubborn", marker]);
     let options = SetOptions { launcher: Launcher::default(), ..SetOptions::default() };
     let set = set_with(options, &[entry]);
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     assert!(!carrying(&marker).is_empty());
     set.close().await;
     assert_none_carries(&marker);

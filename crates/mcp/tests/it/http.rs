@@ -133,7 +133,7 @@ fn entry(web: &Web) -> Value {
 async fn an_older_server_is_found_out_and_gets_its_headers() {
     let web = Web::start(older).await;
     let set = set_with(SetOptions::default(), &[entry(&web)]);
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     assert_eq!((view(&set, "web").state, view(&set, "web").era), (ServerState::Ready, Some(Era::Legacy)));
     assert_eq!(call(&set, "web__do", json!({})).await, ToolOutput::text("done"));
     let methods = web.methods();
@@ -153,7 +153,7 @@ async fn an_outage_or_a_refusal_never_makes_a_server_an_older_one() {
     for code in [401, 403, 500, 503] {
         let web = Web::start(move |_| status(code)).await;
         let set = set_with(SetOptions::default(), &[entry(&web)]);
-        assert!(set.wait(LONG).await);
+        assert!(set.wait_until_ready(LONG).await);
         let state = view(&set, "web").state;
         match code {
             401 => assert!(matches!(state, ServerState::NeedsReauth { .. }), "{code}: {state:?}"),
@@ -186,7 +186,7 @@ async fn a_session_that_expired_is_opened_anew_and_the_call_made_again() {
     let mut entry = entry(&web);
     entry["era"] = json!("legacy");
     let set = set_with(SetOptions::default(), &[entry]);
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     assert_eq!(call(&set, "web__do", json!({})).await, ToolOutput::text("done"));
     let methods = web.methods();
     let count = |name: &str| methods.iter().filter(|method| *method == name).count();
@@ -209,12 +209,12 @@ async fn an_address_that_changes_its_generation_is_found_out_anew() {
     })
     .await;
     let set = set_with(SetOptions::default(), &[entry(&web)]);
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     assert_eq!((view(&set, "web").state, view(&set, "web").era), (ServerState::Ready, Some(Era::Modern)));
     is_newer.store(false, Ordering::Relaxed);
     set.stage(Change::Reload(None));
     set.apply();
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     assert_eq!((view(&set, "web").state, view(&set, "web").era), (ServerState::Ready, Some(Era::Legacy)));
 }
 
@@ -229,7 +229,7 @@ async fn a_redirect_to_somebody_else_is_not_followed() {
     });
     let web = web.await;
     let set = set_with(SetOptions::default(), &[entry(&web)]);
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     assert!(matches!(view(&set, "web").state, ServerState::Failed { .. }), "{:?}", view(&set, "web"));
     assert!(other.seen.lock().unwrap().is_empty());
 }
@@ -276,7 +276,7 @@ async fn stream_or_post(stream: TcpStream, endpoint: &'static str, answers: broa
 async fn a_server_of_the_first_kind_is_spoken_to_over_its_stream() {
     let url = first_kind("/messages?session=1").await;
     let set = set_with(SetOptions::default(), &[json!({ "name": "sse", "url": url, "transport": "sse" })]);
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     assert_eq!(names(&set), ["sse__do"], "{:?}", set.views());
     assert_eq!(call(&set, "sse__do", json!({})).await, ToolOutput::text("done"));
     set.close().await;
@@ -286,7 +286,7 @@ async fn a_server_of_the_first_kind_is_spoken_to_over_its_stream() {
 async fn a_stream_that_sends_us_elsewhere_is_refused() {
     let url = first_kind("http://evil.example/messages").await;
     let set = set_with(SetOptions::default(), &[json!({ "name": "sse", "url": url, "transport": "sse" })]);
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     let reason =
         "the server wants messages sent to `http://evil.example/messages`, which is not its own origin";
     assert_eq!(view(&set, "sse").state, ServerState::Failed { reason: reason.to_owned() });
@@ -297,7 +297,7 @@ async fn an_address_alone_is_found_out_to_be_of_the_first_kind() {
     let url = first_kind("/messages?session=1").await;
     let streamable = json!({ "name": "strict", "url": url, "transport": "streamable-http" });
     let set = set_with(SetOptions::default(), &[json!({ "name": "any", "url": url }), streamable]);
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     assert_eq!(call(&set, "any__do", json!({})).await, ToolOutput::text("done"));
     assert!(matches!(view(&set, "strict").state, ServerState::Failed { .. }), "{:?}", view(&set, "strict"));
     set.close().await;
@@ -307,7 +307,7 @@ async fn an_address_alone_is_found_out_to_be_of_the_first_kind() {
 async fn an_address_with_nothing_behind_it_says_what_it_answered() {
     let web = Web::start(|_| status(404)).await;
     let set = set_with(SetOptions::default(), &[entry(&web)]);
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     let ServerState::Failed { reason } = view(&set, "web").state else { panic!("{:?}", set.views()) };
     assert!(reason.contains("404"), "{reason}");
 }
@@ -331,7 +331,7 @@ async fn an_answer_that_is_too_long_fails_its_call_and_nothing_else() {
     })
     .await;
     let set = set_with(SetOptions::default(), &[entry(&web)]);
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     let message = "the server's answer is longer than 16 MiB and was not read; ask for less (-32603)";
     for form in ["json", "chunks", "events"] {
         let output = call(&set, "web__do", json!({ "as": form })).await;
@@ -353,7 +353,7 @@ async fn one_odd_answer_is_read_as_far_as_it_can_be() {
     })
     .await;
     let set = set_with(SetOptions::default(), &[entry(&web)]);
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     assert_eq!(
         (names(&set), view(&set, "web").warnings),
         (vec!["web__do".to_owned()], vec!["tool 0: it has no name".to_owned()])
@@ -382,7 +382,7 @@ async fn a_call_that_is_refused_on_the_way_fails_alone() {
         })
         .await;
         let set = set_with(SetOptions::default(), &[entry(&web)]);
-        assert!(set.wait(LONG).await);
+        assert!(set.wait_until_ready(LONG).await);
         let output = call(&set, "web__do", json!({})).await;
         let text = format!("{:?}", output.content);
         assert!(output.is_error && text.contains(failure.code()), "{code}: {text}");

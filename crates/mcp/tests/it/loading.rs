@@ -1,10 +1,13 @@
-use meerkat_core::{ToolConfigChange, ToolConfigOperation};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use meerkat_core::{BoxFuture, ToolConfigChange, ToolConfigOperation};
 use meerkat_mcp::config::ServerConfig;
-use meerkat_mcp::{Change, Era, Launcher, RequiredError, ServerState, SetOptions};
+use meerkat_mcp::{Change, Era, HandshakeMemory, Launcher, Notify, RequiredError, ServerState, SetOptions};
 use meerkat_testkit::Scratch;
 use serde_json::json;
 
-use crate::support::{LONG, names, odd, set_of, set_with, settled, until, view};
+use crate::support::{LONG, call, names, odd, odd_server, set_of, set_with, settled, until, view};
 
 fn told(operation: ToolConfigOperation, target: &str, status: &str, phase: &str) -> ToolConfigChange {
     ToolConfigChange {
@@ -30,9 +33,9 @@ async fn a_silent_server_holds_nobody_up_and_fails_with_its_words() {
     );
     until("the good one is ready", || view(&set, "well").state == ServerState::Ready).await;
     assert_eq!(names(&set)[0], "well__do");
-    assert!(set.wait(LONG).await);
-    let reason = "it was not ready within 2 s; if it is slow to start, set `connect_timeout_secs = 6`; it wrote: odd \
-                  server: silent";
+    assert!(set.wait_until_ready(LONG).await);
+    let reason = "no answer to `initialize` within 2 s; if it is slow to start, set `connect_timeout_secs = 6`; it \
+                  wrote: odd server: silent";
     assert_eq!(view(&set, "silent").state, ServerState::Failed { reason: reason.to_owned() });
     assert_eq!(set.pending_notice(), None);
     set.close().await;
@@ -52,7 +55,7 @@ async fn a_required_server_that_fails_is_named_at_once() {
 #[tokio::test]
 async fn changes_take_effect_when_they_are_applied() {
     let set = settled(&[odd("a", "well")]).await;
-    let ready = told(ToolConfigOperation::Reload, "a", "applied", "ready");
+    let ready = told(ToolConfigOperation::Add, "a", "applied", "ready");
     assert_eq!(set.apply(), [ready]);
     set.stage(Change::Add(Box::new(ServerConfig::from_json(&odd("b", "well")).unwrap())));
     set.stage(Change::Remove("a".to_owned()));
@@ -64,9 +67,9 @@ async fn changes_take_effect_when_they_are_applied() {
         told(ToolConfigOperation::Remove, "none", "rejected", "unknown"),
     ];
     assert_eq!(set.apply(), expected);
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     assert_eq!(names(&set)[0], "b__do");
-    assert_eq!(set.apply(), [told(ToolConfigOperation::Reload, "b", "applied", "ready")]);
+    assert_eq!(set.apply(), [told(ToolConfigOperation::Add, "b", "applied", "ready")]);
     let before = view(&set, "b").pid;
     set.stage(Change::Reload(None));
     assert_eq!(set.apply(), [told(ToolConfigOperation::Reload, "*", "applied", "pending")]);
@@ -75,6 +78,7 @@ async fn changes_take_effect_when_they_are_applied() {
         now.state == ServerState::Ready && now.pid.is_some() && now.pid != before
     })
     .await;
+    assert_eq!(set.apply(), [told(ToolConfigOperation::Reload, "b", "applied", "ready")]);
     set.close().await;
 }
 
@@ -115,7 +119,7 @@ async fn a_program_that_changes_its_generation_is_found_out_anew() {
     assert_eq!(eras(), [Some(Era::Legacy), Some(Era::Modern)]);
     set.stage(Change::Reload(None));
     set.apply();
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     assert_eq!(eras(), [Some(Era::Modern), Some(Era::Legacy)], "{:?}", set.views());
     set.close().await;
 }
@@ -132,7 +136,7 @@ async fn a_server_that_is_switched_off_is_not_started() {
 async fn a_host_without_a_supervisor_has_servers_too() {
     let options = SetOptions { launcher: Launcher::default(), ..SetOptions::default() };
     let set = set_with(options, &[odd("odd", "well")]);
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     assert_eq!(names(&set)[0], "odd__do");
     set.close().await;
 }
@@ -151,7 +155,132 @@ async fn a_changed_file_is_followed() {
         told(ToolConfigOperation::Add, "comes", "applied", "pending"),
     ];
     assert_eq!(set.apply(), expected);
-    assert!(set.wait(LONG).await);
+    assert!(set.wait_until_ready(LONG).await);
     assert_eq!(names(&set)[..2], ["comes__do", "stays__do"]);
+    set.close().await;
+}
+
+#[tokio::test]
+async fn split_messages_are_named_as_the_cause() {
+    let mut split = odd("split", "multi-line");
+    split["connect_timeout_secs"] = json!(1);
+    let set = settled(&[split]).await;
+    let ServerState::Failed { reason } = view(&set, "split").state else { panic!("{:?}", set.views()) };
+    let cause = "it writes JSON over several lines; MCP over stdio needs each message on one line";
+    assert!(reason.starts_with(cause), "{reason}");
+    set.close().await;
+}
+
+#[tokio::test]
+async fn slow_server_with_a_banner_keeps_the_advice() {
+    let mut slow = odd("slow", "banner");
+    slow["connect_timeout_secs"] = json!(1);
+    let set = settled(&[slow]).await;
+    let ServerState::Failed { reason } = view(&set, "slow").state else { panic!("{:?}", set.views()) };
+    let cause = "no answer to `initialize` within 1 s; its stdout has text that is not MCP: `Starting up!`; if it is \
+                 slow to start, set `connect_timeout_secs = 3`";
+    assert!(reason.starts_with(cause), "{reason}");
+    set.close().await;
+}
+
+#[tokio::test]
+async fn server_that_exits_after_listing_has_failed() {
+    let set = settled(&[odd("brief", "lists-and-exits")]).await;
+    set.confirm(LONG).await;
+    let shown = view(&set, "brief");
+    let ServerState::Failed { reason } = shown.state else { panic!("{shown:?}") };
+    let cause = "it ended right after it listed its tools; the program ended (exit status: 0)";
+    assert!(reason.starts_with(cause), "{reason}");
+    assert_eq!((set.pending(), names(&set).len()), (Vec::new(), 0));
+    set.close().await;
+}
+
+/// Remembers in this process, as a directory of the user's would between processes.
+#[derive(Default)]
+struct Memory(Mutex<HashSet<String>>);
+
+impl HandshakeMemory for Memory {
+    fn is_silent(&self, key: &str) -> BoxFuture<'_, bool> {
+        let known = self.0.lock().unwrap().contains(key);
+        Box::pin(async move { known })
+    }
+
+    fn remember(&self, key: &str) -> BoxFuture<'_, ()> {
+        self.0.lock().unwrap().insert(key.to_owned());
+        Box::pin(async {})
+    }
+
+    fn forget(&self, key: &str) -> BoxFuture<'_, ()> {
+        self.0.lock().unwrap().remove(key);
+        Box::pin(async {})
+    }
+}
+
+#[tokio::test]
+async fn silence_about_discovery_is_remembered() {
+    let memory = Arc::new(Memory::default());
+    let start = async |mode: &str| {
+        let options = SetOptions {
+            launcher: Launcher { supervisor: Some(odd_server()), ..Launcher::default() },
+            handshakes: Some(Arc::clone(&memory) as Arc<dyn HandshakeMemory>),
+            ..SetOptions::default()
+        };
+        let mut entry = odd("one", mode);
+        entry["era"] = json!("auto");
+        let set = set_with(options, &[entry]);
+        assert!(set.wait_until_ready(LONG).await);
+        let shown = view(&set, "one");
+        set.close().await;
+        (shown.state, shown.era, shown.stderr_tail.contains("asked to be discovered"))
+    };
+    let known = || memory.0.lock().unwrap().len();
+    assert_eq!(start("well").await, (ServerState::Ready, Some(Era::Legacy), false));
+    assert_eq!(known(), 0, "a server that answers is asked every time");
+    assert_eq!(start("deaf").await, (ServerState::Ready, Some(Era::Legacy), true));
+    assert_eq!(known(), 1);
+    assert_eq!(start("deaf").await, (ServerState::Ready, Some(Era::Legacy), false), "it is not asked again");
+    assert_eq!(known(), 1);
+}
+
+#[tokio::test]
+async fn remembered_silence_is_dropped_when_it_is_wrong() {
+    let memory = Arc::new(Memory::default());
+    let folder = Scratch::new();
+    let options = || SetOptions {
+        launcher: Launcher { supervisor: Some(odd_server()), ..Launcher::default() },
+        handshakes: Some(Arc::clone(&memory) as Arc<dyn HandshakeMemory>),
+        ..SetOptions::default()
+    };
+    let mut entry = odd("one", "deaf-then-modern");
+    entry["args"] = json!(["deaf-then-modern", folder.join("mark")]);
+    entry["era"] = json!("auto");
+    for era in [Era::Legacy, Era::Modern] {
+        let set = set_with(options(), &[entry.clone()]);
+        assert!(set.wait_until_ready(LONG).await);
+        assert_eq!(
+            (view(&set, "one").era, memory.0.lock().unwrap().len()),
+            (Some(era), usize::from(era == Era::Legacy))
+        );
+        set.close().await;
+    }
+}
+
+#[tokio::test]
+async fn user_learns_what_is_being_waited_for() {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&lines);
+    let notify: Notify = Arc::new(move |line: &str| sink.lock().unwrap().push(line.to_owned()));
+    let mut silent = odd("silent", "silent");
+    silent["connect_timeout_secs"] = json!(5);
+    let mut stuck = odd("stuck", "never-answers");
+    stuck["tool_timeout_secs"] = json!(6);
+    let set = set_with(SetOptions { notify: Some(notify), ..SetOptions::default() }, &[silent, stuck]);
+    assert!(set.wait_until_ready(LONG).await);
+    assert!(call(&set, "stuck__do", json!({})).await.is_error);
+    let expected = [
+        "notice: waiting for the MCP server `silent`, which has not answered `initialize` (at most 5 s)",
+        "notice: waiting for `do` of the MCP server `stuck` (at most 6 s without progress)",
+    ];
+    assert_eq!(*lines.lock().unwrap(), expected);
     set.close().await;
 }

@@ -44,7 +44,7 @@ pub(crate) fn set_with(options: SetOptions, entries: &[Value]) -> Arc<ServerSet>
 
 pub(crate) async fn settled(entries: &[Value]) -> Arc<ServerSet> {
     let set = set_of(entries);
-    assert!(set.wait(LONG).await, "{:?}", set.views());
+    assert!(set.wait_until_ready(LONG).await, "{:?}", set.views());
     set
 }
 

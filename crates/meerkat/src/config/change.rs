@@ -35,12 +35,15 @@ pub(super) fn changed(
     };
     let after = parse(&document)?;
     check_addresses(&before, &after)?;
-    if access == ConfigAccess::Client {
+    if access != ConfigAccess::Owner {
         if before.hooks != after.hooks {
             return Err(Error::ConfigProtected { key: "hooks".to_owned() });
         }
         check_secrets(&before, &after)?;
         check_guards(&before, &after)?;
+    }
+    if access == ConfigAccess::Anonymous {
+        check_open(&before, &after)?;
     }
     Ok((document, after))
 }
@@ -196,6 +199,37 @@ fn check_guards(before: &Config, after: &Config) -> Result<(), Error> {
     ];
     let protect = |(_, key): &(bool, &str)| Err(Error::ConfigProtected { key: (*key).to_owned() });
     changed.iter().find(|(changed, _)| *changed).map_or(Ok(()), protect)
+}
+
+/// Rejects a change by a client that may be any user of this machine, except of how models answer: neither what is
+/// enabled, nor what may be spent, nor what other runs read is theirs to change.
+fn check_open(before: &Config, after: &Config) -> Result<(), Error> {
+    let mut rest = after.clone();
+    rest.models.clone_from(&before.models);
+    rest.agent.model.clone_from(&before.agent.model);
+    rest.agent.max_tokens_per_turn = before.agent.max_tokens_per_turn;
+    rest.agent.temperature = before.agent.temperature;
+    rest.agent.structured_output_retries = before.agent.structured_output_retries;
+    if rest == *before {
+        return Ok(());
+    }
+    let (before, rest) = (Value::Object(parts(before)?), Value::Object(parts(&rest)?));
+    // A masked secret is shown as it was.
+    let key = first_difference(&before, &rest, "").unwrap_or_else(|| "self_hosted".to_owned());
+    let what = format!("changing `{key}`");
+    Err(Error::TokenNeeded { what, instead: "change it with `rkat config`" })
+}
+
+/// Returns the path of the first key whose values differ.
+fn first_difference(before: &Value, after: &Value, path: &str) -> Option<String> {
+    let (Value::Object(old), Value::Object(new)) = (before, after) else {
+        return (before != after).then(|| path.to_owned());
+    };
+    let keys: BTreeSet<_> = old.keys().chain(new.keys()).collect();
+    keys.into_iter().find_map(|key| {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        first_difference(old.get(key).unwrap_or(&Value::Null), new.get(key).unwrap_or(&Value::Null), &path)
+    })
 }
 
 fn ways(config: &Config) -> Vec<(String, Way)> {

@@ -38,6 +38,7 @@ pub use span::{CallTimeout, Span, SpanError};
 
 use crate::Error;
 use crate::structured::OutputJudge;
+use crate::unreadable::explained;
 
 /// A config and how many times it was changed.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,6 +61,9 @@ pub enum ConfigChange {
 /// Who changes a config.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ConfigAccess {
+    /// A client that has shown no token, so that it may be any user of this machine. It uses what the owner has enabled,
+    /// and enables nothing itself.
+    Anonymous,
     /// Somebody who uses the runtime, such as a client of a server: where keys and tokens go, and which files are
     /// read, is not theirs to change.
     #[default]
@@ -89,11 +93,18 @@ impl ConfigService {
         match self.store.config().await? {
             None => Ok(CurrentConfig { config: Config::default(), generation: 0 }),
             Some(row) => {
-                let config = parse(&decode(&row)?)?;
+                let config = parse(&explained(&*self.store, decode(&row)).await?)?;
                 config.tell_secrets(&self.redactor);
                 Ok(CurrentConfig { config, generation: row.generation })
             }
         }
+    }
+
+    /// Reads the config if it has another generation than this one.
+    #[cfg(feature = "registry")]
+    pub(crate) async fn get_unless(&self, generation: u64) -> Result<Option<CurrentConfig>, Error> {
+        let found = self.store.config().await?.map_or(0, |row| row.generation);
+        if found == generation { Ok(None) } else { self.get().await.map(Some) }
     }
 
     /// Changes the config on behalf of its owner, provided that it is still at `expected`, if given. What is given
@@ -118,7 +129,8 @@ impl ConfigService {
         loop {
             let row = self.store.config().await?;
             let generation = row.as_ref().map_or(0, |row| row.generation);
-            let stored = row.as_ref().map(decode).transpose()?.unwrap_or_default();
+            let stored =
+                explained(&*self.store, row.as_ref().map(decode).transpose()).await?.unwrap_or_default();
             let (document, config) = change::changed(stored, change.clone(), access)?;
             let bytes = serde_json::to_vec(&document).map_err(Error::Encode)?;
             let transaction = Transaction {
@@ -139,7 +151,11 @@ impl ConfigService {
 }
 
 fn decode(row: &ConfigRow) -> Result<Map<String, Value>, Error> {
-    serde_json::from_slice(&row.document).map_err(|source| Error::Record { what: "config", source })
+    serde_json::from_slice(&row.document).map_err(|source| Error::Record {
+        what: "config",
+        source,
+        file: None,
+    })
 }
 
 /// Writes a config as it is shown.

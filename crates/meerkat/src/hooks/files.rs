@@ -1,5 +1,5 @@
-//! Hooks from files: the user's `~/.rkat/config.toml`, then that of the project, which is looked for from its folder
-//! upward. They come before those of the realm's config.
+//! Hooks from files: the user's `~/.rkat/config.toml`, then those of the project and of the projects around it, the
+//! outermost first. They come before those of the realm's config.
 //!
 //! Nothing of a project's file is used before the user has trusted the file as it is. A file that makes no sense keeps
 //! runs from starting: the guardrails in it would be missing otherwise.
@@ -14,6 +14,7 @@ use meerkat_core::{HookEntry, HookSet};
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
+use crate::project::{is_same, real};
 use crate::servers::{Notify, ServerFiles, ServerFilesError};
 
 /// Where hooks may be besides the realm's config.
@@ -21,6 +22,7 @@ use crate::servers::{Notify, ServerFiles, ServerFilesError};
 pub struct HookFiles {
     user: Option<PathBuf>,
     project: Option<PathBuf>,
+    home: Option<PathBuf>,
     trust: ServerFiles,
     notify: Option<Notify>,
     told: Mutex<BTreeSet<String>>,
@@ -64,16 +66,25 @@ pub enum HookFilesError {
 }
 
 impl HookFiles {
-    /// Says where the files are: in `.rkat` of the user's folder, and of the project's or the next above it.
+    /// Creates the list of files: `.rkat/config.toml` of the user's directory, of the project's root, and of every
+    /// directory above that root.
     #[must_use]
     pub fn of(project: Option<&Path>, home: Option<&Path>) -> Self {
-        let file = |root: &Path| root.join(".rkat/config.toml");
         Self {
-            user: home.map(file),
-            project: project.map(Path::to_owned),
+            user: home.map(file_in),
+            project: project
+                .map(|project| real(&std::path::absolute(project).unwrap_or_else(|_| project.to_owned()))),
             trust: ServerFiles::of(project, home),
             ..Self::default()
         }
+    }
+
+    /// Ends the search above the project below this directory. Needed if the user's directory is not the home
+    /// directory, whose own file is no project's.
+    #[must_use]
+    pub fn below(mut self, home: Option<&Path>) -> Self {
+        self.home = home.map(real);
+        self
     }
 
     /// Has what somebody should know told, each thing once.
@@ -86,14 +97,24 @@ impl HookFiles {
     /// Returns the project's file, if there is one.
     #[must_use]
     pub fn project_file(&self) -> Option<PathBuf> {
-        let folder = std::path::absolute(self.project.as_deref()?).ok()?;
-        let same = |one: &Path, other: &Path| match (one.canonicalize(), other.canonicalize()) {
-            (Ok(one), Ok(other)) => one == other,
-            _ => one == other,
-        };
-        let is_users = |path: &Path| self.user.as_deref().is_some_and(|user| same(user, path));
-        let mut found = folder.ancestors().map(|folder| folder.join(".rkat/config.toml"));
-        found.find(|path| path.is_file() && !is_users(path))
+        self.found_in(self.project.as_deref()?)
+    }
+
+    /// Returns the file of a directory, if there is one and it is not the user's.
+    fn found_in(&self, dir: &Path) -> Option<PathBuf> {
+        let path = std::path::absolute(file_in(dir)).ok()?;
+        let is_users = self.user.as_deref().is_some_and(|user| is_same(user, &path));
+        (path.is_file() && !is_users).then_some(path)
+    }
+
+    /// Returns the files of the projects around the project, the outermost first.
+    fn enclosing_files(&self) -> Vec<PathBuf> {
+        let is_above_home = |dir: &&Path| self.home.as_ref().is_some_and(|home| home.starts_with(dir));
+        let dirs = self.project.iter().flat_map(|project| project.ancestors().skip(1));
+        let mut files: Vec<_> =
+            dirs.filter(|dir| !is_above_home(dir)).filter_map(|dir| self.found_in(dir)).collect();
+        files.reverse();
+        files
     }
 
     /// Trusts the project's file as it is, and returns its path; `None` if there is none.
@@ -126,19 +147,29 @@ impl HookFiles {
         {
             loaded.add(path, &text)?;
         }
-        if let Some(path) = self.project_file()
-            && let Some(text) = read(&path)?
-        {
-            if self.trust.trusts_file(&path, &text)? {
-                loaded.add(&path, &text)?;
-            } else {
-                loaded.notices.push(format!(
-                    "notice: {} is not trusted, so its hooks are not used; look at it, then `rkat trust`",
-                    path.display()
-                ));
-            }
+        for path in self.enclosing_files() {
+            // `rkat trust` trusts the files of one project, so each is trusted where it is.
+            let dir = path.ancestors().nth(2).unwrap_or(&path);
+            self.load_project(&mut loaded, &path, &format!(" in {}", dir.display()))?;
+        }
+        if let Some(path) = self.project_file() {
+            self.load_project(&mut loaded, &path, "")?;
         }
         Ok(loaded)
+    }
+
+    /// Reads a project's file, and uses it if it is trusted. The notice about one that is not says `place`, where it
+    /// can be trusted.
+    fn load_project(&self, loaded: &mut LoadedHooks, path: &Path, place: &str) -> Result<(), HookFilesError> {
+        let Some(text) = read(path)? else { return Ok(()) };
+        if self.trust.trusts_file(path, &text)? {
+            return loaded.add(path, &text);
+        }
+        loaded.notices.push(format!(
+            "notice: {} is not trusted, so its hooks are not used; look at it, then `rkat trust`{place}",
+            path.display()
+        ));
+        Ok(())
     }
 
     /// The same, and tells what is to be told.
@@ -154,6 +185,10 @@ impl HookFiles {
         }
         Ok(loaded.entries)
     }
+}
+
+fn file_in(dir: &Path) -> PathBuf {
+    dir.join(".rkat/config.toml")
 }
 
 fn read(path: &Path) -> Result<Option<String>, HookFilesError> {

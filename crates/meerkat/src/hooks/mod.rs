@@ -7,14 +7,19 @@ mod command;
 #[cfg(feature = "mcp")]
 mod files;
 
-use std::collections::BTreeMap;
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use meerkat_core::{
-    AgentEvent, Denial, DenialKind, Hook, HookEntry, HookFault, HookInvocation, HookMode, HookPoints,
-    HookReason, HookReturn, HookRuntime, HookSet, Judgement, ToolCall, ToolOutput, judge,
+    AgentEvent, Cut, Denial, DenialKind, Hook, HookEntry, HookFault, HookInvocation, HookMode, HookPoints,
+    HookReason, HookReturn, HookRuntime, HookSet, Judgement, ToolCall, ToolFailure, ToolOutput, judge,
 };
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -34,14 +39,16 @@ pub(crate) struct HookHost {
     #[cfg(feature = "mcp")]
     files: Option<Arc<HookFiles>>,
     registered: BTreeMap<String, Arc<dyn Hook>>,
+    /// The executable that starts itself as the supervisor of a command.
+    supervisor: Option<PathBuf>,
     background: TaskTracker,
     running: Arc<AtomicUsize>,
     closing: CancellationToken,
 }
 
 impl HookHost {
-    pub(crate) fn new(registered: BTreeMap<String, Arc<dyn Hook>>) -> Self {
-        Self { registered, ..Self::default() }
+    pub(crate) fn new(registered: BTreeMap<String, Arc<dyn Hook>>, supervisor: Option<PathBuf>) -> Self {
+        Self { registered, supervisor, ..Self::default() }
     }
 
     /// Has hooks of files before those of the config.
@@ -52,10 +59,12 @@ impl HookHost {
     }
 
     /// Lists the hooks of every run: those of files, then those of the config.
-    pub(crate) fn entries(&self, config: &HooksConfig) -> Result<Vec<HookEntry>, Error> {
+    pub(crate) async fn entries(&self, config: &HooksConfig) -> Result<Vec<HookEntry>, Error> {
         #[cfg(feature = "mcp")]
-        if let Some(files) = &self.files {
-            let mut entries = files.entries()?;
+        if let Some(files) = self.files.clone() {
+            // A disk that is slow must not hold up other runs.
+            let read = tokio::task::spawn_blocking(move || files.entries()).await;
+            let mut entries = read.map_err(|error| Error::Internal(error.to_string()))??;
             entries.extend(config.entries.iter().cloned());
             return Ok(entries);
         }
@@ -110,19 +119,25 @@ impl RunHooks {
         calls: Vec<ToolCall>,
     ) -> Vec<(String, ToolOutput)> {
         let mut asked = tokio::task::JoinSet::new();
+        let mut places = HashMap::new();
         for (place, call) in calls.into_iter().enumerate() {
-            let own = self.clone();
-            asked.spawn(async move {
-                let verdict = own.consult(&HookInvocation::of_call(session, &call)).await;
-                (place, call.id, verdict)
-            });
+            let (own, id) = (self.clone(), call.id.clone());
+            let task =
+                asked.spawn(async move { own.consult(&HookInvocation::of_call(session, &call)).await });
+            places.insert(task.id(), (place, id));
         }
-        let mut answered: Vec<_> = Vec::new();
-        while let Some(answer) = asked.join_next().await {
-            answered.extend(answer);
+        let mut denied = Vec::new();
+        while let Some(answer) = asked.join_next_with_id().await {
+            let (task, output) = match answer {
+                Ok((_, Ok(()))) => continue,
+                Ok((task, Err(denial))) => (task, denial.output()),
+                // Without a verdict the call must not run.
+                Err(error) => (error.id(), no_verdict()),
+            };
+            denied.extend(places.remove(&task).map(|(place, id)| (place, id, output)));
         }
-        answered.sort_by_key(|(place, ..)| *place);
-        answered.into_iter().filter_map(|(_, id, verdict)| Some((id, verdict.err()?.output()))).collect()
+        denied.sort_unstable_by_key(|(place, ..)| *place);
+        denied.into_iter().map(|(_, id, output)| (id, output)).collect()
     }
 
     async fn ask(
@@ -161,23 +176,58 @@ impl RunHooks {
     fn send_off(&self, entry: Arc<HookEntry>, invocation: HookInvocation, payload: Payload) {
         let host = &self.shared.hooks;
         let limit = self.config.background_max_concurrency;
-        let (running, closing) = (Arc::clone(&host.running), host.closing.clone());
-        if running.fetch_add(1, Ordering::AcqRel) >= limit {
-            running.fetch_sub(1, Ordering::AcqRel);
+        let Some(slot) = Slot::take(&host.running, limit) else {
             let error = format!("left out: {limit} hooks are at work in the background already");
             let (hook_id, point) = (entry.id.clone(), entry.point);
             self.emitter.emit(AgentEvent::HookFailed { hook_id, point, error });
             return;
-        }
-        let own = self.clone();
+        };
+        let (own, closing) = (self.clone(), host.closing.clone());
         host.background.spawn(async move {
+            let _slot = slot;
             tokio::select! {
                 _ = own.ask(&entry, &invocation, &payload) => {}
                 () = closing.cancelled() => {}
             }
-            running.fetch_sub(1, Ordering::AcqRel);
         });
     }
+}
+
+/// One of the background hooks that may run at once; dropping it frees the slot, however the hook ended.
+struct Slot(Arc<AtomicUsize>);
+
+impl Slot {
+    fn take(running: &Arc<AtomicUsize>, limit: usize) -> Option<Self> {
+        let slot = Self(Arc::clone(running));
+        (running.fetch_add(1, Ordering::AcqRel) < limit).then_some(slot)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The output of a call whose hooks ended without a verdict.
+fn no_verdict() -> ToolOutput {
+    ToolOutput::failure(ToolFailure::ExecutionFailed, "the hooks of this call crashed, so it was not run")
+}
+
+/// Runs a hook; a panic is a failure of the hook, which its failure policy decides on.
+async fn contain_panic<T>(call: impl Future<Output = Result<T, HookFault>>) -> Result<T, HookFault> {
+    let mut call = pin!(call);
+    std::future::poll_fn(move |context| {
+        catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context)))
+            .unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic))))
+    })
+    .await
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> HookFault {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    HookFault::broken(text.map_or_else(|| "it panicked".to_owned(), |text| format!("it panicked: {text}")))
 }
 
 /// What is sent to a hook outside the process, or why it cannot be.
@@ -205,14 +255,15 @@ impl Shared {
         config: &HooksConfig,
     ) -> Result<HookReturn, HookFault> {
         let limit = entry.timeout(config.default_timeout_ms);
-        let call = self.reach_hook(entry, invocation, payload, config.payload_max_bytes);
+        let call = contain_panic(self.reach_hook(entry, invocation, payload, config.payload_max_bytes));
         let answer = tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
             let message = format!("it took longer than {} ms and was ended", limit.as_millis());
             Err(HookFault { reason: HookReason::Timeout, message })
         });
         tracing::debug!(hook = entry.id, ok = answer.is_ok(), "a hook was called");
         answer.map_err(|mut fault| {
-            self.redactor.redact_text(&mut fault.message);
+            // What a command wrote may have been cut in the middle of a secret.
+            fault.message = self.redactor.redact_cut(&fault.message, Cut::End).into_owned();
             fault
         })
     }
@@ -232,7 +283,9 @@ impl Shared {
             }
             HookRuntime::Command { command, args, env } => {
                 let input = payload.0.clone()?;
-                command::run(command::Program { command, args, env }, &self.secrets, input, limit).await?
+                let supervisor = self.hooks.supervisor.as_deref();
+                let program = command::Program { command, args, env, supervisor };
+                command::run(program, &self.secrets, input, limit).await?
             }
             HookRuntime::Http { url, method, headers } => {
                 let headers: Vec<_> =

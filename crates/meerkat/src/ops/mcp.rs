@@ -88,7 +88,7 @@ async fn stage(call: &Call, session: &str, change: LiveChange) -> Result<Session
     if call.runtime.sessions().read(session).await?.is_archived {
         return Err(meerkat_store::Error::Archived(session).into());
     }
-    call.runtime.servers().change(session, change)?;
+    call.runtime.servers().change(call.runtime.config_access(), session, change)?;
     Ok(session)
 }
 

@@ -6,7 +6,7 @@ use meerkat_core::{Approval, Decision, ToolOutput, ToolResult};
 use super::turn::{hooks, reply, turn_options, wishes};
 use super::{Call, Handle, Impact};
 use crate::session::ToolOverlay;
-use crate::{Error, RunInput};
+use crate::{ConfigAccess, Error, RunInput};
 
 pub(super) struct Resume;
 
@@ -25,7 +25,9 @@ impl Handle for Resume {
         let id = input.session_id.parse()?;
         let schema = wishes!(input).check()?;
         let results = input.tool_results.unwrap_or_default().into_iter().map(result).collect();
-        let approvals = input.approvals.unwrap_or_default().into_iter().map(approval).collect();
+        let approvals = input.approvals.unwrap_or_default();
+        check_approvals(&call, &approvals)?;
+        let approvals = approvals.into_iter().map(approval).collect();
         let next = RunInput { prompt: input.prompt, results, approvals };
         let overlay = input.flow_tool_overlay.map(overlay).unwrap_or_default();
         let runtime = call.runtime;
@@ -34,6 +36,16 @@ impl Handle for Resume {
         let result = runtime.sessions().start_turn(id, turn, call.control).await?;
         Ok(reply(&runtime, result).await)
     }
+}
+
+/// A client that may be any user of this machine does not approve calls for the owner.
+fn check_approvals(call: &Call, approvals: &[ApprovalInput]) -> Result<(), Error> {
+    let approves = approvals.iter().any(|approval| approval.approve);
+    if !approves || call.runtime.config_access() != ConfigAccess::Anonymous {
+        return Ok(());
+    }
+    let what = "approving a tool call".to_owned();
+    Err(Error::TokenNeeded { what, instead: "approve it with `rkat run --resume SESSION --approve ID`" })
 }
 
 fn overlay(input: ToolOverlayInput) -> ToolOverlay {

@@ -42,9 +42,13 @@ async fn page(runtime: &Runtime, mut query: SessionQuery) -> Result<SessionsRepl
     loop {
         // One more than is wanted tells whether there are more.
         query.limit = Some(left.saturating_add(1).min(AT_ONCE));
-        let views = runtime.sessions().list(query.clone()).await?;
-        let found = views.len() as u64;
-        for view in views {
+        let entries = runtime.sessions().list_each(query.clone()).await?;
+        let found = entries.len() as u64;
+        for view in entries {
+            let Ok(view) = view else {
+                query.offset += 1;
+                continue;
+            };
             let entry = entry(runtime, view);
             let size = serde_json::to_vec(&entry).map_err(Error::Encode)?.len();
             if left == 0 || (bytes + size > limit && !sessions.is_empty()) {
@@ -70,6 +74,7 @@ fn entry(runtime: &Runtime, view: SessionView) -> SessionEntry {
         message_count: view.message_count,
         total_tokens: view.usage.total(),
         is_active: view.is_active,
+        is_waiting: view.is_waiting,
         labels: view.labels,
         archived: view.is_archived,
     }

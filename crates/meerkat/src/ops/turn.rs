@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::bound::Bounds;
 use crate::config::{ConfigAccess, HooksConfig, at_path};
-use crate::session::{HookWishes, RunResult};
+use crate::session::{HookWishes, RunResult, validate_tools};
 use crate::structured::OutputJudge;
 use crate::{Error, Runtime, features, skills};
 
@@ -27,6 +27,7 @@ macro_rules! turn_options {
             provider_params: $request.provider_params,
             tools: $request.tools,
             builtins: $request.enable_builtins,
+            files: None,
             memory: $request.enable_memory,
             shell: $request.builtin_config.as_ref().and_then(|config| config.enable_shell),
             shell_timeout_secs: $request.builtin_config.as_ref().and_then(|config| config.shell_timeout_secs),
@@ -88,7 +89,7 @@ impl Wishes<'_> {
         }
         self.check_built()?;
         check_instructions(self.instructions)?;
-        check_tools(self.tools)?;
+        validate_tools(self.tools)?;
         Ok(schema)
     }
 
@@ -130,9 +131,11 @@ pub(super) async fn hooks(runtime: &Runtime, wished: Option<HookOverrides>) -> R
         entries: entries(wished.entries.unwrap_or_default())?,
         disable: wished.disable.unwrap_or_default(),
     };
-    if runtime.config_access() == ConfigAccess::Client && wishes != HookWishes::default() {
+    let access = runtime.config_access();
+    if access != ConfigAccess::Owner && wishes != HookWishes::default() {
         let mut config = runtime.config().get().await?.config.hooks;
-        config.entries = runtime.hook_entries(&config)?;
+        config.client_overrides &= access == ConfigAccess::Client;
+        config.entries = runtime.hook_entries(&config).await?;
         check_access(&wishes, &config)?;
     }
     Ok(wishes)
@@ -173,24 +176,6 @@ fn check_instructions(instructions: &[String]) -> Result<(), Error> {
         ))),
         None => Ok(()),
     }
-}
-
-/// A tool's name must be one that every provider takes.
-fn check_tools(tools: &[ToolHandler]) -> Result<(), Error> {
-    let mut seen = std::collections::BTreeSet::new();
-    for (index, tool) in tools.iter().enumerate() {
-        let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-        if tool.name.is_empty() || tool.name.len() > 64 || !tool.name.bytes().all(fits) {
-            let shown: String = tool.name.chars().take(80).collect();
-            return Err(Error::Arguments(format!(
-                "`tools[{index}].name`: `{shown}` must have 1 to 64 letters, digits, `_` or `-`"
-            )));
-        }
-        if !seen.insert(&tool.name) {
-            return Err(Error::Arguments(format!("`tools[{index}].name`: `{}` is there twice", tool.name)));
-        }
-    }
-    Ok(())
 }
 
 /// Makes the reply of a run. Its structured output is never cut.

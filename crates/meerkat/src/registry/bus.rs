@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_core::BoxFuture;
-use meerkat_registry::{Bus, BusError, Changes, Reply};
-use meerkat_store::{Change, StateQuery, StateRow, Store, Transaction};
+use meerkat_registry::{Bus, BusError, Changes, Exchange, Reply};
+use meerkat_store::{Change, Guard, StateQuery, StateRow, Store, Transaction};
 use serde_json::Value;
 
 use super::Link;
@@ -58,6 +58,40 @@ impl Bus for RealmBus {
             let removed = self.commit(delete).await?;
             // What could not be read was there all the same.
             Ok(removed.map(|value| serde_json::from_slice(&value).unwrap_or(Value::Bool(true))))
+        })
+    }
+
+    fn exchange<'a>(
+        &'a self,
+        scope: &'a str,
+        key: &'a str,
+        value: Option<Value>,
+        allowed: &'a (dyn Fn(Option<&Value>) -> bool + Send + Sync),
+    ) -> Reply<'a, Exchange> {
+        let value = value.map(|value| value.to_string().into_bytes());
+        Box::pin(async move {
+            loop {
+                let query = StateQuery::Key { scope: scope.to_owned(), key: key.to_owned() };
+                let found = self.store.state(query).await.map_err(fault)?.pop().map(|row| row.value);
+                // What cannot be read has no author who could change it.
+                let read =
+                    found.as_deref().map(|bytes| serde_json::from_slice(bytes).unwrap_or(Value::Bool(true)));
+                if !allowed(read.as_ref()) {
+                    return Ok(Exchange::Denied);
+                }
+                let (scope, key) = (scope.to_owned(), key.to_owned());
+                let change = match value.clone() {
+                    Some(value) => Change::PutState { scope: scope.clone(), key: key.clone(), value },
+                    None => Change::DeleteState { scope: scope.clone(), key: key.clone() },
+                };
+                let guards = vec![Guard::State { scope, key, value: found }];
+                match self.store.commit(Transaction { guards, changes: vec![change] }).await {
+                    Ok(_) => return Ok(Exchange::Done(read)),
+                    // Another process changed it; the new value has to be accepted too.
+                    Err(meerkat_store::Error::StateChanged { .. }) => {}
+                    Err(error) => return Err(fault(error)),
+                }
+            }
         })
     }
 

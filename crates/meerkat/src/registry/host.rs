@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use meerkat_hub::{CallError, Hub, HubOptions, LocalFunction, LocalTriggerType, TriggerHost};
-use meerkat_registry::{Registry, functions, trigger_types};
+use meerkat_hub::{CallError, Hub, HubOptions, Invocation, LocalFunction, LocalTriggerType, TriggerHost};
+use meerkat_registry::{Author, Registry, Scopes, functions, trigger_types};
 use meerkat_store::Beacon;
+use serde_json::Value;
 
 use super::link::{self, HubAt, Lent};
+use super::live::LiveRegistry;
 use crate::{Error, Runtime};
 
 /// A hub of this process. As long as it lives, calls of the realm's registry go through it.
@@ -41,46 +43,80 @@ impl HostedHub {
 }
 
 impl Runtime {
-    /// Makes the realm's hub, with the registry on it unless that is switched off. `log` takes what was refused.
+    /// Makes the realm's hub, with the registry on it. While the config disables the registry, its functions say so.
+    /// `log` takes what was refused.
     ///
     /// # Errors
     /// Fails when the config cannot be read.
     pub async fn host_hub(&self, log: impl Fn(&str) + Send + Sync + 'static) -> Result<HostedHub, Error> {
-        let config = self.config().get().await?.config;
         let attached = self.attached();
+        attached.live.refresh().await?;
         let mut options = HubOptions::new(Arc::clone(&attached.store));
         options.log = Some(Arc::new(log));
         let hub = Hub::new(options);
-        if let Some(registry) = attached.under(&config.registry) {
-            put(&hub, registry.registry())?;
-        }
-        let file = attached.link.file().cloned();
-        Ok(HostedHub { _lent: Lent::new(&attached.link, hub.clone()), hub, file })
+        put(&hub, &attached.live)?;
+        let link = &attached.registry.link;
+        let file = link.file().cloned();
+        Ok(HostedHub { _lent: Lent::new(link, hub.clone()), hub, file })
+    }
+}
+
+/// The registry as the hub calls it: under the config as it is at each call.
+impl LiveRegistry {
+    async fn call(&self, call: Invocation) -> Result<Value, CallError> {
+        // A config that cannot be read changes nothing.
+        let _ = self.refresh().await;
+        let Some(registry) = self.current() else {
+            let text = "registered skills and prompts are switched off; set `registry.enabled` to true";
+            return Err(CallError::failed(text));
+        };
+        let done = match &call.guarded {
+            None => registry.call(&call.function_id, call.data).await,
+            Some(guarded) => {
+                let author = Author {
+                    name: guarded.owner(),
+                    may_replace: &|owner| guarded.may_replace(owner),
+                    may_use: &|function| guarded.may_use(function),
+                };
+                registry.call_as(Some(author), &call.function_id, call.data).await
+            }
+        };
+        done.map_err(|error| CallError::failed(error.to_string()))
+    }
+
+    /// Returns the scopes that only the registry writes.
+    async fn scopes(&self) -> Vec<String> {
+        // A registry that is switched off still has what was registered.
+        let _ = self.refresh().await;
+        let Scopes { skills, prompts } = self.registry().options().scopes.clone();
+        vec![skills, prompts]
     }
 }
 
 /// Puts the registry on a hub.
-fn put(hub: &Hub, registry: &Registry) -> Result<(), Error> {
+fn put(hub: &Hub, live: &Arc<LiveRegistry>) -> Result<(), Error> {
     for function in functions() {
-        let registry = registry.clone();
+        let live = Arc::clone(live);
         hub.register(LocalFunction {
             description: Some(function.description.to_owned()),
             request_format: Some(function.request_format.clone()),
             response_format: Some(function.response_format.clone()),
-            ..LocalFunction::new(function.id, move |call: meerkat_hub::Invocation| {
-                let registry = registry.clone();
-                async move {
-                    let done = registry.call(&call.function_id, call.data).await;
-                    done.map_err(|error| CallError::failed(error.to_string()))
-                }
+            ..LocalFunction::new(function.id, move |call: Invocation| {
+                let live = Arc::clone(&live);
+                async move { live.call(call).await }
             })
         })?;
     }
     for kind in trigger_types() {
-        let host = Arc::new(Subscriptions { registry: registry.clone(), trigger_type: kind.id });
+        let host = Arc::new(Subscriptions { registry: live.registry().clone(), trigger_type: kind.id });
         let (id, description) = (kind.id.to_owned(), kind.description.to_owned());
         hub.register_trigger_type(LocalTriggerType { id, description, host: Some(host) })?;
     }
+    let live = Arc::clone(live);
+    hub.reserve_scopes(move || {
+        let live = Arc::clone(&live);
+        Box::pin(async move { live.scopes().await })
+    });
     Ok(())
 }
 

@@ -8,22 +8,24 @@ mod bus;
 mod contents;
 mod host;
 mod link;
+mod live;
 #[cfg(feature = "skills")]
 mod source;
 mod tools;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_core::{Clock, ErrorKind, ToolSource};
-use meerkat_registry::{BusError, Kind, Options, Registry, Scopes, is_reserved};
+use meerkat_registry::{BusError, Kind, Registry, is_reserved};
 use meerkat_store::{Realm, Store};
 use serde_json::Value;
 
 use self::bus::RealmBus;
 use self::contents::Following;
 use self::link::Link;
-use crate::config::{Config, RegistryConfig};
+use self::live::LiveRegistry;
+use crate::config::{Config, ConfigService, CurrentConfig, RegistryConfig};
 use crate::features::Fresh;
 use crate::{Error, Runtime, Skills};
 
@@ -31,12 +33,11 @@ pub use contents::Contents;
 pub use host::HostedHub;
 pub use link::HubAt;
 
-/// The registry of a runtime, made when it is first asked for.
+/// The registry of a runtime.
 pub(crate) struct Attached {
     store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-    link: Arc<Link>,
-    made: Mutex<Option<(RegistryConfig, RealmRegistry)>>,
+    live: Arc<LiveRegistry>,
+    registry: RealmRegistry,
     #[cfg(feature = "skills")]
     source: Arc<source::Registered>,
 }
@@ -50,39 +51,29 @@ pub struct RealmRegistry {
 }
 
 impl Attached {
-    pub(crate) fn new(realm: &Realm, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(realm: &Realm, clock: Arc<dyn Clock>, config: ConfigService) -> Self {
+        let store = realm.store();
+        let link = Arc::new(Link::new(realm.paths().map(|paths| paths.hub.clone())));
+        let bus = RealmBus::new(Arc::clone(&store), Arc::clone(&link));
+        // One registry has the subscriptions under every config.
+        let registry = Registry::new(Arc::new(bus), clock, live::options(&RegistryConfig::default()));
+        let live = Arc::new(LiveRegistry::new(registry.clone(), config));
+        let following = Arc::new(Following::new(Arc::clone(&live)));
         Self {
-            store: realm.store(),
-            clock,
-            link: Arc::new(Link::new(realm.paths().map(|paths| paths.hub.clone()))),
-            made: Mutex::default(),
+            store,
+            live,
+            registry: RealmRegistry { registry, link, following },
             #[cfg(feature = "skills")]
             source: Arc::default(),
         }
     }
 
-    /// Returns the registry under a config; `None` if it is switched off.
-    fn under(&self, config: &RegistryConfig) -> Option<RealmRegistry> {
-        if !config.enabled {
-            return None;
-        }
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, registry)) = made.as_ref().filter(|(known, _)| known == config) {
-            return Some(registry.clone());
-        }
-        let bus = RealmBus::new(Arc::clone(&self.store), Arc::clone(&self.link));
-        let registry = Registry::new(Arc::new(bus), Arc::clone(&self.clock), options(config));
-        let following = Arc::new(Following::new(registry.clone()));
-        let registry = RealmRegistry { registry, link: Arc::clone(&self.link), following };
-        *made = Some((config.clone(), registry.clone()));
-        Some(registry)
-    }
-
     /// Makes the registered skills those of the store, and says whether they were others before.
     #[cfg(feature = "skills")]
-    pub(crate) async fn skills(&self, config: &Config, skills: &Skills) -> Fresh {
-        match self.under(&config.registry) {
-            Some(registry) => self.source.update(&registry.registry, skills).await,
+    pub(crate) async fn skills(&self, current: &CurrentConfig, skills: &Skills) -> Fresh {
+        self.live.apply(current.generation, &current.config.registry);
+        match self.live.current() {
+            Some(registry) => self.source.update(&registry, skills).await,
             None => self.source.clear(),
         }
     }
@@ -90,23 +81,18 @@ impl Attached {
     /// A build without skills has no use for those that are registered.
     #[cfg(not(feature = "skills"))]
     #[expect(clippy::unused_async, reason = "as in the builds that have skills")]
-    pub(crate) async fn skills(&self, _: &Config, _: &Skills) -> Fresh {
+    pub(crate) async fn skills(&self, _: &CurrentConfig, _: &Skills) -> Fresh {
         Fresh::No
     }
 
     /// Returns the functions that agents may call, as tools.
     pub(crate) async fn tools(&self, config: &Config) -> Option<Arc<dyn ToolSource>> {
-        if config.registry.tools.is_empty() {
+        if !config.registry.enabled || config.registry.tools.is_empty() {
             return None;
         }
-        tools::source(&self.under(&config.registry)?, &config.registry).await
-    }
-}
-
-fn options(config: &RegistryConfig) -> Options {
-    Options {
-        scopes: Scopes { skills: config.scopes.skills.clone(), prompts: config.scopes.prompts.clone() },
-        timeout: Duration::from_millis(config.state_timeout_ms),
+        // A run keeps the config that it began with, and changes nothing for others.
+        let registry = self.registry.registry.with_options(live::options(&config.registry));
+        tools::source(&RealmRegistry { registry, ..self.registry.clone() }, &config.registry).await
     }
 }
 
@@ -157,7 +143,7 @@ impl RealmRegistry {
         Ok(listed)
     }
 
-    /// Reads what is registered now.
+    /// Reads what is registered now, under the current config; nothing if the config disables the registry.
     ///
     /// # Errors
     /// Fails when the store cannot be read.
@@ -182,9 +168,10 @@ impl Runtime {
     /// # Errors
     /// Fails when the config cannot be read, or says that there is no registry.
     pub async fn registry(&self) -> Result<RealmRegistry, Error> {
-        let config = self.config().get().await?.config;
+        let attached = self.attached();
+        attached.live.refresh().await?;
         let off = Error::Disabled { what: "registered skills and prompts", key: "registry.enabled" };
-        self.attached().under(&config.registry).ok_or(off)
+        attached.live.current().map(|_| attached.registry.clone()).ok_or(off)
     }
 }
 

@@ -42,12 +42,12 @@ impl Default for Registered {
 impl Registered {
     /// Reads the skills if they have changed. The source joins the others once there is something in it.
     pub(super) async fn update(self: &Arc<Self>, registry: &Registry, skills: &Skills) -> Fresh {
-        let scope = &registry.options().scopes.skills;
-        let revision = registry.bus().revision(scope).await;
+        let scope = registry.options().scopes.skills.clone();
+        let revision = registry.bus().revision(&scope).await;
         if revision == Some(0) {
             return self.clear();
         }
-        let read = revision.map(|revision| (scope.clone(), revision));
+        let read = revision.map(|revision| (scope, revision));
         if read.is_some() && read == self.state().read {
             return Fresh::No;
         }

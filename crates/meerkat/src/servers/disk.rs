@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use meerkat_store::create_private_dirs;
 use uuid::Uuid;
 
 use super::ServerFilesError;
@@ -22,9 +23,9 @@ pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Writes a file, readable by the user alone if it is new.
+/// Writes a file, readable by the user alone if it is new, as is its directory.
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
-    make_folder(path)?;
+    path.parent().map_or(Ok(()), create_private_dirs)?;
     // A link stays one: what it leads to is replaced.
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let beside = path.with_extension(format!("new-{}", Uuid::now_v7()));
@@ -42,18 +43,9 @@ pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     renamed
 }
 
-/// Makes the folder of a file.
+/// Creates the directory of a project's file, which others may read.
 pub(super) fn make_folder(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), std::fs::create_dir_all)
-}
-
-/// Makes a folder that only the user can look into.
-pub(super) fn make_private_folder(path: &Path) -> io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
 }
 
 /// Opens a file that only the user can read, making it if need be.

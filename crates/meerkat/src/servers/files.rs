@@ -13,6 +13,7 @@ use meerkat_mcp::config::{
 use meerkat_mcp::{TrustBook, TrustError};
 
 use super::disk;
+use crate::project::is_same;
 
 /// Where the files of servers are.
 #[derive(Debug, Clone, Default)]
@@ -84,7 +85,8 @@ impl ServerFiles {
         let file = |root: &Path| root.join(".rkat/mcp.toml");
         let user = home.map(file);
         // The file of a user who works at home is the user's, not a project's.
-        let project = project.map(file).filter(|project| user.as_ref() != Some(project));
+        let is_users = |project: &Path| home.is_some_and(|home| is_same(home, project));
+        let project = project.filter(|project| !is_users(project)).map(file);
         Self { project, user, book: home.map(|home| home.join(".rkat/trust.json")) }
     }
 
@@ -274,10 +276,12 @@ impl ServerFiles {
     /// Writes a file. What is to be trusted is so before it is there, so that nobody meets it half-way.
     fn replace(&self, scope: Scope, text: &str, trust: Option<ProjectTrust>) -> Result<(), ServerFilesError> {
         let path = self.path(scope)?;
-        if scope == Scope::Project && trust == Some(ProjectTrust::Trusted) {
+        if scope == Scope::Project {
             // The path of a file that is not there yet is known once its folder is.
             disk::make_folder(path).map_err(disk::failed(path, "written"))?;
-            self.trust_text(text)?;
+            if trust == Some(ProjectTrust::Trusted) {
+                self.trust_text(text)?;
+            }
         }
         disk::write(path, text).map_err(disk::failed(path, "written"))
     }

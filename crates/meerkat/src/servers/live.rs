@@ -4,8 +4,8 @@ use meerkat_core::SessionId;
 use meerkat_mcp::Change;
 use meerkat_mcp::config::{Scope, ServerConfig, TransportConfig};
 
-use super::{McpServers, Programs, ProjectTrust};
-use crate::Error;
+use super::{McpServers, ProjectTrust};
+use crate::{ConfigAccess, Error};
 
 /// What a caller wants changed.
 #[derive(Debug, Clone)]
@@ -31,8 +31,13 @@ impl McpServers {
     /// # Errors
     /// Fails when this process has not run the session, or when the change makes no sense; nothing is changed
     /// then.
-    pub(crate) fn change(&self, session: SessionId, change: LiveChange) -> Result<(), Error> {
-        let live = self.sessions().get(&session).cloned().ok_or(Error::NotLive(session))?;
+    pub(crate) fn change(
+        &self,
+        access: ConfigAccess,
+        session: SessionId,
+        change: LiveChange,
+    ) -> Result<(), Error> {
+        let live = self.sessions().get(session).cloned().ok_or(Error::NotLive(session))?;
         let servers = &live.servers;
         let known = |name: &String| {
             let names = servers.names();
@@ -43,12 +48,13 @@ impl McpServers {
         match change {
             LiveChange::Add { lasting: Lasting::File, .. }
             | LiveChange::Remove { lasting: Lasting::File, .. }
-                if self.options.programs == Programs::FromFiles =>
+                if access == ConfigAccess::Anonymous =>
             {
-                return Err(Error::FileRefused);
+                let what = "changing the project's `.rkat/mcp.toml`".to_owned();
+                return Err(Error::TokenNeeded { what, instead: "omit `persisted`" });
             }
             LiveChange::Add { server, lasting } => {
-                let ready = self.checked(&server)?;
+                let ready = self.checked(access, &server)?;
                 match self.keep(&server, lasting)? {
                     // It comes with the file, for every session.
                     ProjectTrust::Trusted => servers.stage_shared(server.name.clone()),
@@ -72,15 +78,20 @@ impl McpServers {
     }
 
     /// Checks an entry that came from a caller, and replaces its variables.
-    fn checked(&self, server: &ServerConfig) -> Result<ServerConfig, Error> {
-        let program = matches!(server.transport, TransportConfig::Stdio { .. });
-        if program && self.options.programs == Programs::FromFiles {
-            return Err(Error::ProgramRefused(server.name.clone()));
+    fn checked(&self, access: ConfigAccess, server: &ServerConfig) -> Result<ServerConfig, Error> {
+        let is_command = matches!(server.transport, TransportConfig::Stdio { .. });
+        if is_command && access == ConfigAccess::Anonymous {
+            let what = format!("starting the command of the MCP server `{}`", server.name);
+            return Err(Error::TokenNeeded { what, instead: "add the server with `rkat mcp add`" });
         }
-        // Whoever may not start programs may not read the environment either.
-        let variables =
-            self.options.variables.as_ref().filter(|_| self.options.programs == Programs::Allowed);
-        let lookup = |name: &str| variables.and_then(|variables| variables(name));
+        // A client names any URL, so a variable would carry the owner's key there.
+        if let Some(field) = server.endpoint_variable().filter(|_| access != ConfigAccess::Owner) {
+            return Err(Error::Arguments(format!(
+                "server_config.`{field}`: cannot use an environment variable here; write the value, or add the server \
+                 with `rkat mcp add`"
+            )));
+        }
+        let lookup = |name: &str| self.options.variables.as_ref().and_then(|variables| variables(name));
         server.expanded(&lookup).map_err(|error| Error::Arguments(format!("server_config.{error}")))
     }
 

@@ -5,11 +5,13 @@
 
 mod disk;
 mod files;
+mod handshakes;
 mod live;
+mod sessions;
 mod tokens;
 mod wanted;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +20,7 @@ use std::time::Duration;
 use meerkat_core::{Redactor, SessionId, Tool, ToolConfigChange, ToolSource};
 use meerkat_mcp::config::ServerConfig;
 use meerkat_mcp::{
-    Launcher, LoadedTools, RequiredError, SearchedTools, ServerSet, SessionServers, SetOptions, Tokens,
+    HandshakeMemory, Launcher, RequiredError, SearchedTools, ServerSet, SessionServers, SetOptions, Tokens,
 };
 
 use tokio::task::JoinSet;
@@ -26,25 +28,15 @@ use tokio::task::JoinSet;
 use crate::Error;
 use crate::providers::SecretSource;
 
+pub use meerkat_mcp::Notify;
+
 pub use files::{LoadedFiles, ProjectTrust, ServerFiles, ServerFilesError};
 pub(crate) use live::{Lasting, LiveChange};
+use sessions::{Live, LiveSessions};
 pub use tokens::TokenFolder;
 
 /// How much of a model's window is taken for its window where nobody knows it.
 const USUAL_WINDOW: u64 = 128_000;
-
-/// Takes what the user should know, a line at a time.
-pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// Whether clients of this process may have programs started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Programs {
-    /// Whoever can call an operation can.
-    #[default]
-    Allowed,
-    /// Only files can: callers are not known to be the user.
-    FromFiles,
-}
 
 /// What the servers of a runtime are made from.
 #[derive(Clone, Default)]
@@ -59,8 +51,6 @@ pub struct McpServersOptions {
     pub variables: Option<SecretSource>,
     /// Who is told of entries that cannot be used.
     pub notify: Option<Notify>,
-    /// Whether callers may name programs to start.
-    pub programs: Programs,
 }
 
 /// Where a program finds itself, as far as servers are concerned.
@@ -84,12 +74,16 @@ impl McpServersOptions {
     pub fn of(around: ServerSurroundings) -> Self {
         let ServerSurroundings { project, home, environment, program, redactor } = around;
         let tokens = home.as_deref().map(|home| Arc::new(TokenFolder::of(home)) as Arc<dyn Tokens>);
+        let handshakes = home
+            .as_deref()
+            .map(|home| Arc::new(handshakes::HandshakeDir::new(home)) as Arc<dyn HandshakeMemory>);
         let variables = environment.clone();
         Self {
             files: ServerFiles::of(project.as_deref(), home.as_deref()),
             set: SetOptions {
                 launcher: Launcher { environment, folder: project, supervisor: program },
                 tokens,
+                handshakes,
                 redactor,
                 ..SetOptions::default()
             },
@@ -104,21 +98,15 @@ pub struct McpServers {
     options: McpServersOptions,
     shared: Arc<ServerSet>,
     seen: Mutex<wanted::Seen>,
-    sessions: Mutex<HashMap<SessionId, Live>>,
-}
-
-/// What a session has in this process.
-#[derive(Clone)]
-struct Live {
-    servers: Arc<SessionServers>,
-    loaded: LoadedTools,
+    sessions: Mutex<LiveSessions>,
 }
 
 impl McpServers {
     /// Makes the servers of a runtime. None is started before it is needed.
     #[must_use]
     pub fn new(options: McpServersOptions) -> Arc<Self> {
-        let shared = Arc::new(ServerSet::new(options.set.clone()));
+        let set = SetOptions { notify: options.notify.clone(), ..options.set.clone() };
+        let shared = Arc::new(ServerSet::new(set));
         Arc::new(Self { options, shared, seen: Mutex::default(), sessions: Mutex::default() })
     }
 
@@ -160,18 +148,20 @@ impl McpServers {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).place(name)
     }
 
-    /// The servers of a session that this process has run.
+    /// The servers of a session that this process has run, unless it has run many others since.
     #[must_use]
     pub fn session(&self, session: SessionId) -> Option<Arc<SessionServers>> {
-        self.sessions().get(&session).map(|live| Arc::clone(&live.servers))
+        self.sessions().get(session).map(|live| Arc::clone(&live.servers))
     }
 
     /// Starts the servers and waits for those that a run must not start without.
     ///
     /// # Errors
     /// Names the first that has failed, as soon as it has.
-    pub async fn require(&self) -> Result<(), RequiredError> {
-        self.start();
+    pub async fn require(self: &Arc<Self>) -> Result<(), RequiredError> {
+        let servers = Arc::clone(self);
+        // The files may be on a slow disk.
+        let _ = tokio::task::spawn_blocking(move || servers.start()).await;
         if let Some(unusable) = self.seen.lock().unwrap_or_else(PoisonError::into_inner).unusable() {
             return Err(unusable);
         }
@@ -181,9 +171,9 @@ impl McpServers {
     /// Ends every server and waits until all that they started is gone, or until the time is up; then those who
     /// watch them see to it.
     pub async fn close(&self, patience: Duration) {
-        let sessions = std::mem::take(&mut *self.sessions());
+        let sessions = self.sessions().take_all();
         let mut ends = JoinSet::new();
-        for live in sessions.into_values() {
+        for live in sessions {
             ends.spawn(async move { live.servers.close().await });
         }
         let shared = Arc::clone(&self.shared);
@@ -191,16 +181,13 @@ impl McpServers {
         let _ = tokio::time::timeout(patience, ends.join_all()).await;
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Live>> {
+    fn sessions(&self) -> MutexGuard<'_, LiveSessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn join(&self, session: SessionId) -> Live {
-        let new = || Live {
-            servers: Arc::new(SessionServers::new(Arc::clone(&self.shared))),
-            loaded: LoadedTools::default(),
-        };
-        self.sessions().entry(session).or_insert_with(new).clone()
+        let new = || Live::new(SessionServers::new(Arc::clone(&self.shared)));
+        self.sessions().join(session, new)
     }
 
     /// Returns the tools of a session's servers for a run with a window of so many tokens.
@@ -213,7 +200,7 @@ impl McpServers {
 
     /// Ends what belongs to a session alone.
     pub(crate) fn forget(&self, session: SessionId) {
-        let gone = self.sessions().remove(&session);
+        let gone = self.sessions().remove(session);
         drop(gone);
     }
 }

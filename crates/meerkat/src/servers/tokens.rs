@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use meerkat_core::BoxFuture;
 use meerkat_mcp::{TokenLock, Tokens};
+use meerkat_store::create_private_dirs;
 
 use super::disk;
 
@@ -36,7 +37,7 @@ impl Tokens for TokenFolder {
     fn save(&self, key: &str, text: String) -> BoxFuture<'_, io::Result<()>> {
         let path = self.path(key);
         Box::pin(async move {
-            disk::make_private_folder(&self.folder)?;
+            create_private_dirs(&self.folder)?;
             disk::write(&path, &text)
         })
     }
@@ -54,7 +55,7 @@ impl Tokens for TokenFolder {
     fn lock(&self, key: &str) -> BoxFuture<'_, io::Result<Option<TokenLock>>> {
         let path = self.folder.join(format!("{key}.lock"));
         Box::pin(async move {
-            disk::make_private_folder(&self.folder)?;
+            create_private_dirs(&self.folder)?;
             let locked = tokio::task::spawn_blocking(move || {
                 let file = disk::create_private(&path)?;
                 file.lock()?;

@@ -15,11 +15,12 @@ use meerkat_core::{
     ToolCall, ToolDef, ToolRoute, ToolSource,
 };
 use meerkat_store::{Change, Guard, NewCall, Transaction};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::events::Emitter;
 use super::flight::{Audience, Flight, Media, ModelCall};
-use super::live::{LEASE, LiveRun, later};
+use super::live::{LEASE, LiveRun, RunSlot, later};
 use super::options::ToolOverlay;
 use super::record::encode;
 use super::spans::RunTrace;
@@ -67,6 +68,8 @@ pub(super) struct Driver {
     pub(super) has_taken_up: bool,
     /// The run's span.
     pub(super) trace: RunTrace,
+    /// The run's place among those that this process may have at once.
+    pub(super) _slot: RunSlot,
 }
 
 /// How a driven run ended.
@@ -111,7 +114,7 @@ impl Driver {
                     let stop;
                     (tools, stop) = self.gather_with(&wanted, &mut stops).await;
                     if let Some(stop) = stop {
-                        run.feed(clock.now(), Input::Stop(stop));
+                        run.feed(clock.now(), Input::stop(stop));
                     }
                     Input::Tools(Arc::new(self.table(&tools)))
                 }
@@ -144,7 +147,7 @@ impl Driver {
                 }
                 Effect::Wait => tokio::select! {
                     input = flight.next() => input,
-                    stop = stops.next() => Input::Stop(stop),
+                    stop = stops.next() => Input::Stop { stop, partial: flight.streamed() },
                 },
                 Effect::End(report) => {
                     self.let_go(&report, lease.as_ref()).await;
@@ -158,7 +161,7 @@ impl Driver {
             if matches!(input, Input::Committed(Ok(())))
                 && let Some(stop) = stops.due(clock.now())
             {
-                run.feed(clock.now(), Input::Stop(stop));
+                run.feed(clock.now(), Input::stop(stop));
             }
             run.feed(clock.now(), input);
         }
@@ -338,8 +341,7 @@ impl Driver {
                 request.messages.extend(asides);
                 request.tools = Arc::default();
                 request.temperature = Some(0.0);
-                request.provider_params =
-                    request.provider_params.as_deref().map(params::without_search).map(Arc::new);
+                request.provider_params = without_tools(request.provider_params);
                 request.output_schema = self.judge.as_ref().map(OutputJudge::schema);
                 judge.clone_from(&self.judge);
             }
@@ -347,8 +349,7 @@ impl Driver {
                 request.messages = messages;
                 request.tools = Arc::default();
                 request.max_tokens = max_tokens;
-                request.provider_params =
-                    request.provider_params.as_deref().map(params::without_search).map(Arc::new);
+                request.provider_params = without_tools(request.provider_params);
             }
         }
         ModelCall { model: Arc::clone(&self.model), request, timeout, audience, media, judge }
@@ -408,6 +409,14 @@ impl Driver {
             let invocation = Invocation { session_id: self.session, run_id: self.run_id, call, trace };
             flight.start((tool, span), invocation, timeout, self.hooks.clone());
         }
+    }
+}
+
+/// Removes the tools that the provider would run from the parameters of a request.
+fn without_tools(params: Option<Arc<Value>>) -> Option<Arc<Value>> {
+    match params.map(Arc::unwrap_or_clone) {
+        Some(Value::Object(params)) => Some(Arc::new(Value::Object(params::without_tools(params)))),
+        other => other.map(Arc::new),
     }
 }
 

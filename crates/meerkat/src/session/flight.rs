@@ -3,13 +3,14 @@
 //! Dropping the flight abandons all of it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use meerkat_core::run::Input;
 use meerkat_core::{
-    AgentEvent, BoxFuture, Delta, HookInvocation, HookPoint, Invocation, Model, ModelError, ModelErrorKind,
-    ModelRequest, SessionId, Tool, ToolCall, ToolConfigChange, ToolConfigOperation, ToolFailure, ToolOutput,
+    AgentEvent, BoxFuture, Cut, Delta, HookInvocation, HookPoint, Invocation, Model, ModelError,
+    ModelErrorKind, ModelRequest, SessionId, Tool, ToolCall, ToolConfigChange, ToolConfigOperation,
+    ToolFailure, ToolOutput,
 };
 use meerkat_store::Store;
 use serde_json::json;
@@ -30,6 +31,8 @@ pub(super) struct Flight {
     max_concurrent: usize,
     slots: Arc<Semaphore>,
     ask: Option<BoxFuture<'static, Input>>,
+    /// Text that listeners have heard of the latest model call.
+    streamed: Arc<Mutex<String>>,
     rest: Option<BoxFuture<'static, ()>>,
     hooks: Option<BoxFuture<'static, Input>>,
     tools: JoinSet<(String, ToolOutput)>,
@@ -71,6 +74,7 @@ impl Flight {
             max_concurrent,
             slots: Arc::new(Semaphore::new(max_concurrent.max(1))),
             ask: None,
+            streamed: Arc::default(),
             rest: None,
             hooks: None,
             tools: JoinSet::new(),
@@ -81,15 +85,24 @@ impl Flight {
     /// Starts a model call.
     pub(super) fn ask(&mut self, call: ModelCall, span: Span) {
         let (emitter, store) = (Arc::clone(&self.emitter), Arc::clone(&self.store));
+        let streamed = Arc::<Mutex<String>>::default();
+        self.streamed = Arc::clone(&streamed);
         let asked = async move {
-            let mut input = call.make(&emitter, &*store).await;
+            let mut input = call.make(&emitter, &*store, &streamed).await;
             if let Input::Failed(error) = &mut input {
-                emitter.redactor().redact_text(&mut error.message);
+                // A provider's message may have been cut in the middle of a secret.
+                let clean = emitter.redactor().redact_cut(&error.message, Cut::End).into_owned();
+                error.message = clean;
             }
             spans::answered(&Span::current(), &input);
             input
         };
         self.ask = Some(Box::pin(asked.instrument(span)));
+    }
+
+    /// Returns the text that listeners have heard of the latest model call.
+    pub(super) fn streamed(&self) -> String {
+        self.streamed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Starts a pause.
@@ -123,7 +136,7 @@ impl Flight {
             let output = match tokio::time::timeout(timeout, tool.call(invocation)).await {
                 Ok(mut output) => {
                     output.redact(emitter.redactor());
-                    stored_output(&*store, allowed(told, output).await).await
+                    stored_output(&*store, allowed(told, output).await, emitter.redactor()).await
                 }
                 Err(_) => {
                     let timeout_ms = timeout.as_millis() as u64;
@@ -211,7 +224,7 @@ fn tool_done(
 }
 
 impl ModelCall {
-    async fn make(mut self, emitter: &Emitter, store: &dyn Store) -> Input {
+    async fn make(mut self, emitter: &Emitter, store: &dyn Store, streamed: &Mutex<String>) -> Input {
         if self.media == Media::Shown {
             let messages = std::mem::take(&mut self.request.messages);
             self.request.messages = shown(store, self.model.info(), messages).await;
@@ -220,7 +233,10 @@ impl ModelCall {
         let sink = |delta: Delta| {
             if audience == Audience::Listeners {
                 emitter.emit(match delta {
-                    Delta::Text(delta) => AgentEvent::TextDelta { delta },
+                    Delta::Text(delta) => {
+                        streamed.lock().unwrap_or_else(PoisonError::into_inner).push_str(&delta);
+                        AgentEvent::TextDelta { delta }
+                    }
                     Delta::Reasoning(delta) => AgentEvent::ReasoningDelta { delta },
                     Delta::ToolLeftOut { tool, reason } => left_out(tool, &reason),
                 });

@@ -13,7 +13,7 @@ use super::record::{self, SessionSettings, encode};
 use crate::config::{Config, ConfigAccess, CurrentConfig};
 use crate::providers::Served;
 use crate::runtime::Shared;
-use crate::{Error, features};
+use crate::{Error, features, params};
 
 /// A session as a run finds it.
 pub(super) struct Found {
@@ -30,7 +30,7 @@ pub(super) struct Found {
 
 impl Shared {
     /// Prepares the first run of a new session.
-    pub(super) fn found_new(
+    pub(super) async fn found_new(
         &self,
         options: NewSessionOptions,
         turn: &TurnOptions,
@@ -51,6 +51,7 @@ impl Shared {
             preload_skills: Vec::new(),
             tools: Vec::new(),
             builtins: None,
+            files: None,
             memory: None,
             shell: None,
             shell_timeout_secs: None,
@@ -59,8 +60,9 @@ impl Shared {
             config_generation: current.generation,
         };
         settings.change(turn, &**model);
+        self.check_tools(&settings, &current.config)?;
         let transcript = Transcript::default();
-        let (input, mut changes) = stored_input(turn.input.clone())?;
+        let (input, mut changes) = stored_input(&*self.store, turn.input.clone()).await?;
         let opening = open(&transcript, &[], input, now)?;
         let session = NewSession {
             id,
@@ -104,14 +106,15 @@ impl Shared {
         let served = self.models.resolve(asked, provider, config)?;
         let strictest = settings.approvals;
         settings.change(turn, &*served.model);
-        if self.config_access == ConfigAccess::Client {
+        self.check_tools(&settings, config)?;
+        if self.config_access != ConfigAccess::Owner {
             settings.approvals = settings.approvals.max(strictest);
         }
         let progress = record::progress(&row)?;
         let transcript = self.transcript(&row, &progress).await?;
         let calls = self.store.calls(id).await?;
         let calls = calls.iter().map(record::call).collect::<Result<Vec<_>, _>>()?;
-        let (input, mut changes) = stored_input(turn.input.clone())?;
+        let (input, mut changes) = stored_input(&*self.store, turn.input.clone()).await?;
         let opening = open(&transcript, &calls, input, now)?;
         let unrun = Guard::Unrun { session: id, fence: row.fence };
         let guards = vec![Guard::Live(id), Guard::Free { session: id, now }, unrun];
@@ -128,6 +131,25 @@ impl Shared {
             opening,
             admission,
         })
+    }
+
+    /// Rejects a run by a client that may be any user of this machine, if the session has tools that the config does
+    /// not give to every session.
+    fn check_tools(&self, settings: &SessionSettings, config: &Config) -> Result<(), Error> {
+        if self.config_access != ConfigAccess::Anonymous {
+            return Ok(());
+        }
+        let opened = [
+            (settings.shell, config.tools.shell_enabled, "shell tools (`builtin_config.enable_shell`)"),
+            (settings.builtins, config.tools.builtins_enabled, "built-in tools (`enable_builtins`)"),
+        ];
+        match opened.into_iter().find(|(own, enabled, _)| *own == Some(true) && !enabled) {
+            None => Ok(()),
+            Some((_, _, tools)) => {
+                let what = format!("a session with {tools}");
+                Err(Error::TokenNeeded { what, instead: "run the session with `rkat`" })
+            }
+        }
     }
 
     /// Reads what the model still reads itself, and the summary of the rest.
@@ -150,6 +172,7 @@ impl Shared {
 impl SessionSettings {
     /// Takes over what a run changes.
     fn change(&mut self, turn: &TurnOptions, model: &dyn Model) {
+        let before = self.provider;
         self.model.clone_from(&model.info().id);
         self.provider = model.info().provider;
         if turn.system_prompt.is_some() {
@@ -161,8 +184,12 @@ impl SessionSettings {
         if turn.max_tokens.is_some() {
             self.max_tokens = turn.max_tokens;
         }
-        if turn.provider_params.is_some() {
-            self.provider_params.clone_from(&turn.provider_params);
+        if let Some(params) = &turn.provider_params {
+            let stored = self.provider_params.get_or_insert_default();
+            if before != self.provider {
+                params::keep_search_switch(stored);
+            }
+            params::remember(stored, params.clone());
         }
         if let Some(skills) = &turn.preload_skills {
             self.preload_skills.clone_from(skills);
@@ -171,6 +198,7 @@ impl SessionSettings {
             self.structured_output_retries = turn.structured_output_retries;
         }
         self.builtins = turn.builtins.or(self.builtins);
+        self.files = turn.files.or(self.files);
         self.memory = turn.memory.or(self.memory);
         self.shell = turn.shell.or(self.shell);
         self.shell_timeout_secs = turn.shell_timeout_secs.or(self.shell_timeout_secs);

@@ -38,6 +38,8 @@ struct Inner {
 #[derive(Default)]
 struct State {
     runs: HashMap<SessionId, (RunId, CancellationToken)>,
+    /// Runs that were admitted, including those without a lease so far.
+    admitted: usize,
     /// Sessions that are being archived, and by how many callers.
     retiring: HashMap<SessionId, usize>,
     keeping: bool,
@@ -50,6 +52,11 @@ pub(crate) struct Retiring {
     session: SessionId,
 }
 
+/// One of the runs that this process may have at once; dropping it makes room for another.
+pub(crate) struct RunSlot {
+    runs: LiveRuns,
+}
+
 /// A run in flight; dropping it takes the run off the list.
 pub(crate) struct LiveRun {
     runs: LiveRuns,
@@ -60,6 +67,17 @@ pub(crate) struct LiveRun {
 impl LiveRuns {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         Self { inner: Arc::new(Inner { store, clock, state: Mutex::default() }) }
+    }
+
+    /// Admits a run unless `limit` of them are admitted already.
+    pub(crate) fn admit(&self, limit: usize) -> Option<RunSlot> {
+        let mut state = self.state();
+        if state.admitted >= limit {
+            return None;
+        }
+        state.admitted += 1;
+        drop(state);
+        Some(RunSlot { runs: self.clone() })
     }
 
     /// Puts a run on the list once it has its lease.
@@ -164,6 +182,12 @@ impl Drop for Retiring {
                 state.retiring.remove(&self.session);
             }
         }
+    }
+}
+
+impl Drop for RunSlot {
+    fn drop(&mut self) {
+        self.runs.state().admitted -= 1;
     }
 }
 

@@ -11,7 +11,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use meerkat_core::run::RunInput;
 use meerkat_core::{
-    BlobId, Content, ContentBlock, MediaSource, Message, ModelInfo, Provider, ToolOutput, ToolResult,
+    BlobId, Content, ContentBlock, Cut, MediaSource, Message, ModelInfo, Provider, Redactor, ToolOutput,
+    ToolResult,
 };
 use meerkat_store::{Blob, Change, Store, Transaction};
 
@@ -29,8 +30,15 @@ const SMALL: usize = 1024;
 /// Moves what a caller brought inline into blobs.
 ///
 /// # Errors
-/// Refuses data that is not base64.
-pub(super) fn stored_input(input: RunInput) -> Result<(RunInput, Vec<Change>), Error> {
+/// Refuses data that is not base64, and blobs that do not exist.
+pub(super) async fn stored_input(
+    store: &dyn Store,
+    input: RunInput,
+) -> Result<(RunInput, Vec<Change>), Error> {
+    check_blobs(store, "prompt", &input.prompt).await?;
+    for (at, result) in input.results.iter().enumerate() {
+        check_blobs(store, &format!("tool_results[{at}].content"), &result.content).await?;
+    }
     let mut blobs = Vec::new();
     let prompt = stored(&input.prompt, &mut blobs)
         .map_err(|index| Error::Arguments(format!("`prompt[{index}].data` is not base64")))?;
@@ -45,12 +53,34 @@ pub(super) fn stored_input(input: RunInput) -> Result<(RunInput, Vec<Change>), E
     Ok((RunInput { prompt, results, ..input }, changes))
 }
 
+/// Rejects content that names a blob which the realm does not have.
+async fn check_blobs(store: &dyn Store, field: &str, content: &Content) -> Result<(), Error> {
+    for (index, block) in content.blocks().iter().enumerate() {
+        let (ContentBlock::Image { source, .. }
+        | ContentBlock::Video { source, .. }
+        | ContentBlock::File { source, .. }) = block
+        else {
+            continue;
+        };
+        if let MediaSource::Blob { blob_id } = source
+            && !store.has_blob(blob_id.clone()).await?
+        {
+            return Err(Error::Arguments(format!(
+                "`{field}[{index}].blob_id`: no blob `{blob_id}` in this realm; use an id that this realm returned, or \
+                 send the bytes as `data`"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Moves what a tool gave inline, and texts that are too long to be read, into blobs. Where that fails, all stays
 /// where it is.
-pub(super) async fn stored_output(store: &dyn Store, output: ToolOutput) -> ToolOutput {
+pub(super) async fn stored_output(store: &dyn Store, output: ToolOutput, redactor: &Redactor) -> ToolOutput {
     let mut blobs = Vec::new();
     // Data that makes no sense is no reason to let a long text through.
     let content = stored(&output.content, &mut blobs).unwrap_or_else(|_| output.content.clone());
+    let content = redacted_files(&content, &mut blobs, redactor);
     let content = shortened(&content, &mut blobs);
     if blobs.is_empty() {
         return output;
@@ -60,6 +90,21 @@ pub(super) async fn stored_output(store: &dyn Store, output: ToolOutput) -> Tool
         Ok(_) => ToolOutput { content, ..output },
         Err(_) => output,
     }
+}
+
+/// Takes secrets out of the files among blobs, which were not yet text when the rest was.
+fn redacted_files(content: &Content, blobs: &mut [Blob], redactor: &Redactor) -> Content {
+    let mut blocks = content.blocks().to_vec();
+    for block in &mut blocks {
+        let ContentBlock::File { source: MediaSource::Blob { blob_id }, .. } = block else { continue };
+        let Some(blob) = blobs.iter_mut().find(|blob| blob.id == *blob_id) else { continue };
+        let data = redactor.redact_bytes(&blob.data, Cut::None);
+        if data != blob.data {
+            *blob = Blob::new(blob.media_type.clone(), data);
+            *blob_id = blob.id.clone();
+        }
+    }
+    Content::from(blocks)
 }
 
 /// Cuts texts that are together too long: each keeps its share of head and tail, and the whole becomes a blob.

@@ -1,6 +1,6 @@
 //! What can be asked of a run, how it is watched, and what comes of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use meerkat_contracts::{SkillKey, ToolHandler};
@@ -9,10 +9,12 @@ use meerkat_core::{
     ApprovalPolicy, BudgetLimits, HookEntry, OutputSchema, Provider, RunId, SchemaWarning, SessionId,
     TraceContext,
 };
+use meerkat_tools::FileAccess;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::events::EventSink;
+use crate::Error;
 
 /// What a new session is like.
 #[derive(Debug, Clone, Default)]
@@ -42,6 +44,8 @@ pub struct TurnOptions {
     pub tools: Option<Vec<ToolHandler>>,
     /// Built-in tools on or off from now on; the config decides where nobody ever said.
     pub builtins: Option<bool>,
+    /// What the built-in file tools may do from now on; everything unless a run of the session set it.
+    pub files: Option<FileAccess>,
     /// Memory of what compaction leaves out on or off from now on; the config decides where nobody ever said.
     pub memory: Option<bool>,
     /// Shell tools on or off from now on; the config decides where nobody ever said. They come with built-in tools only.
@@ -64,6 +68,20 @@ pub struct TurnOptions {
     pub hooks: HookWishes,
     /// Which calls need an approval from now on; the config decides where nobody ever said.
     pub approvals: Option<ApprovalPolicy>,
+}
+
+impl TurnOptions {
+    /// Rejects options that no model, provider, or caller could work with.
+    ///
+    /// # Errors
+    /// Returns `INVALID_PARAMS` with the field and what it must be.
+    pub(super) fn validate(&self) -> Result<(), Error> {
+        if self.max_tokens == Some(0) {
+            let message = "`max_tokens` must be greater than 0; omit it to use the config's limit";
+            return Err(Error::Arguments(message.to_owned()));
+        }
+        validate_tools(self.tools.as_deref().unwrap_or_default())
+    }
 }
 
 /// The hooks of a run, as far as they are not those of the config.
@@ -94,6 +112,34 @@ impl ToolOverlay {
         let listed = |names: &[String]| names.iter().any(|listed| listed == name);
         !listed(&self.blocked) && self.allowed.as_deref().is_none_or(listed)
     }
+}
+
+/// Rejects tools of a caller that no provider takes or that no one could run.
+///
+/// # Errors
+/// Returns `INVALID_PARAMS` with the field and what it must be.
+pub(crate) fn validate_tools(tools: &[ToolHandler]) -> Result<(), Error> {
+    let mut seen = BTreeSet::new();
+    for (index, tool) in tools.iter().enumerate() {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        if tool.name.is_empty() || tool.name.len() > 64 || !tool.name.bytes().all(fits) {
+            let shown: String = tool.name.chars().take(80).collect();
+            return Err(Error::Arguments(format!(
+                "`tools[{index}].name`: `{shown}` must have 1 to 64 letters, digits, `_` or `-`"
+            )));
+        }
+        if !seen.insert(&tool.name) {
+            return Err(Error::Arguments(format!("`tools[{index}].name`: `{}` is there twice", tool.name)));
+        }
+        if let Some(handler) = tool.handler.as_deref().filter(|handler| *handler != ToolHandler::CALLBACK) {
+            let shown: String = handler.chars().take(80).collect();
+            return Err(Error::Arguments(format!(
+                "`tools[{index}].handler`: unknown handler `{shown}`; use `{}`, or omit the field",
+                ToolHandler::CALLBACK
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// How a run is watched and stopped.

@@ -4,6 +4,7 @@ use meerkat_contracts::{SkillKey, ToolHandler};
 use meerkat_core::run::{Intent, Progress, StoredCall};
 use meerkat_core::{ApprovalPolicy, Message, Provider, Settled};
 use meerkat_store::{CallRow, MessageRow, SessionRow};
+use meerkat_tools::FileAccess;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -41,6 +42,9 @@ pub(crate) struct SessionSettings {
     /// Whether it has built-in tools; the config decides if not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) builtins: Option<bool>,
+    /// What its built-in file tools may do; everything if not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) files: Option<FileAccess>,
     /// Whether it remembers what compaction leaves out; the config decides if not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) memory: Option<bool>,
@@ -66,7 +70,7 @@ pub(crate) fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, Error> {
 }
 
 fn decode<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(bytes).map_err(|source| Error::Record { what, source })
+    serde_json::from_slice(bytes).map_err(|source| Error::Record { what, source, file: None })
 }
 
 pub(crate) fn settings(row: &SessionRow) -> Result<SessionSettings, Error> {

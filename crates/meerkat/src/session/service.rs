@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use meerkat_core::run::{LastRun, Pending, Progress, StoredCall};
+use meerkat_core::run::{LastRun, Pending, Progress, RunEnd, StoredCall};
 use meerkat_core::{
     AwaitedCall, Message, OutputSchema, Provider, SessionId, Timestamp, ToolRoute, Usage, Usd,
 };
-use meerkat_store::{Archived, Backend, Change, Guard, SessionQuery, SessionRow, Transaction};
+use meerkat_store::{Backend, Change, Guard, SessionRow, Transaction};
 
 use super::options::{NewSessionOptions, RunControl, RunResult, TurnOptions};
 use super::record;
@@ -15,6 +15,7 @@ use crate::Error;
 use crate::config::CurrentConfig;
 use crate::prompt;
 use crate::runtime::Shared;
+use crate::unreadable::explained;
 
 /// Creates, runs, reads, interrupts and archives sessions.
 ///
@@ -38,6 +39,8 @@ pub struct SessionView {
     pub message_count: u64,
     /// Whether a run is in flight.
     pub is_active: bool,
+    /// Whether its latest run ended with calls that wait for results or an approval.
+    pub is_waiting: bool,
     /// Whether it is archived.
     pub is_archived: bool,
     /// Its model.
@@ -80,10 +83,11 @@ impl SessionService {
         mut turn: TurnOptions,
         control: RunControl,
     ) -> Result<RunResult, Error> {
+        turn.validate()?;
         let current = self.run_config(&mut turn).await?;
-        let asides = self.shared.give_skills(&mut turn, &current.config).await?;
+        let asides = self.shared.give_skills(&mut turn, &current).await?;
         self.await_servers(&turn).await?;
-        let found = self.shared.found_new(options, &turn, &current)?;
+        let found = self.shared.found_new(options, &turn, &current).await?;
         self.shared.execute(found, turn, current.config, control, asides).await
     }
 
@@ -99,8 +103,9 @@ impl SessionService {
         control: RunControl,
     ) -> Result<RunResult, Error> {
         const TRIES: usize = 3;
-        let config = self.run_config(&mut turn).await?.config;
-        let asides = self.shared.give_skills(&mut turn, &config).await?;
+        turn.validate()?;
+        let current = self.run_config(&mut turn).await?;
+        let asides = self.shared.give_skills(&mut turn, &current).await?;
         self.await_servers(&turn).await?;
         for _ in 0..TRIES {
             let row = self.row(id).await?;
@@ -111,13 +116,13 @@ impl SessionService {
                 return Err(meerkat_store::Error::Busy(id).into());
             }
             let fence = row.fence;
-            let found = match self.shared.found(row, &turn, &config).await {
+            let found = match self.explained(self.shared.found(row, &turn, &current.config).await).await {
                 // The input may not fit because somebody else was faster: then the session was run since.
                 Err(error @ Error::Opening(_)) if self.row(id).await?.fence == fence => return Err(error),
                 Err(Error::Opening(_)) => continue,
                 found => found?,
             };
-            let again = (turn.clone(), config.clone(), control.clone(), asides.clone());
+            let again = (turn.clone(), current.config.clone(), control.clone(), asides.clone());
             let done = self.shared.execute(found, again.0, again.1, again.2, again.3).await;
             // Another process ran the session between our reading and our commit: look again.
             if !matches!(&done, Err(Error::Store(meerkat_store::Error::Changed(_)))) {
@@ -154,7 +159,7 @@ impl SessionService {
         if self.is_gone(&row) {
             return Err(meerkat_store::Error::SessionNotFound(id).into());
         }
-        self.view(&row)
+        self.explained(self.view(&row).await).await
     }
 
     /// Reads committed messages, oldest first.
@@ -171,7 +176,8 @@ impl SessionService {
         let offset = offset.min(message_count);
         let limit = limit.unwrap_or(u64::MAX).min(message_count - offset);
         let rows = self.shared.store.messages(id, offset, limit).await?;
-        let messages = rows.iter().map(record::message).collect::<Result<_, _>>()?;
+        let messages = rows.iter().map(record::message).collect();
+        let messages = self.explained(messages).await?;
         Ok(HistoryPage { message_count, offset, messages })
     }
 
@@ -200,7 +206,8 @@ impl SessionService {
     /// Fails when the store cannot be read.
     pub async fn pending_calls(&self, id: SessionId) -> Result<Pending, Error> {
         let rows = self.shared.store.calls(id).await?;
-        let stored: Vec<StoredCall> = rows.iter().map(record::call).collect::<Result<_, _>>()?;
+        let stored = rows.iter().map(record::call).collect();
+        let stored: Vec<StoredCall> = self.explained(stored).await?;
         let mut pending = Pending::default();
         if stored.iter().all(|call| call.result.is_some() || call.intent.route == ToolRoute::Local) {
             return Ok(pending);
@@ -219,18 +226,6 @@ impl SessionService {
             }
         }
         Ok(pending)
-    }
-
-    /// Lists sessions, the most recently changed first.
-    ///
-    /// # Errors
-    /// Fails when the store cannot be read.
-    pub async fn list(&self, mut query: SessionQuery) -> Result<Vec<SessionView>, Error> {
-        if self.shared.realm.backend() == Backend::Memory {
-            query.archived = Archived::Hidden;
-        }
-        let rows = self.shared.store.sessions(query).await?;
-        rows.iter().map(|row| self.view(row)).collect()
     }
 
     /// Archives a session: it is hidden and cannot be resumed, but its messages stay where sessions are
@@ -267,10 +262,6 @@ impl SessionService {
     /// Reads the config as a run needs it, and gives the run what it leaves to the config.
     async fn run_config(&self, turn: &mut TurnOptions) -> Result<CurrentConfig, Error> {
         let mut current = self.shared.config.get().await?;
-        let limit = current.config.limits.max_sessions();
-        if self.shared.live.count() >= limit {
-            return Err(Error::TooManySessions { limit });
-        }
         let agent = &mut current.config.agent;
         if let (None, Some(schema)) = (&turn.output_schema, &agent.output_schema) {
             turn.output_schema = Some(OutputSchema::parse(schema.clone())?);
@@ -284,6 +275,11 @@ impl SessionService {
     /// Waits for the MCP servers that a run must not start without, if it may use tools at all.
     async fn await_servers(&self, turn: &TurnOptions) -> Result<(), Error> {
         if turn.overlay.allows_none() { Ok(()) } else { self.shared.servers.require().await }
+    }
+
+    /// Says more about a record that cannot be decoded.
+    async fn explained<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        explained(&*self.shared.store, result).await
     }
 
     async fn row(&self, id: SessionId) -> Result<SessionRow, Error> {
@@ -300,15 +296,29 @@ impl SessionService {
         row.archived_at.is_some() && self.shared.realm.backend() == Backend::Memory
     }
 
-    fn view(&self, row: &SessionRow) -> Result<SessionView, Error> {
+    /// Returns true if calls wait for the caller. A run that ended without any costs no look at the store.
+    async fn is_waiting(&self, row: &SessionRow, progress: &Progress) -> Result<bool, Error> {
+        let was_pending = progress.last_run.is_some_and(|run| run.end == Some(RunEnd::Pending));
+        if !was_pending || self.is_active(row) {
+            return Ok(false);
+        }
+        let waits = |call: StoredCall| call.result.is_none() && call.intent.route != ToolRoute::Local;
+        let rows = self.shared.store.calls(row.id).await?;
+        let calls = rows.iter().map(record::call).collect::<Result<Vec<_>, _>>()?;
+        Ok(calls.into_iter().any(waits))
+    }
+
+    pub(super) async fn view(&self, row: &SessionRow) -> Result<SessionView, Error> {
         let settings = record::settings(row)?;
         let progress: Progress = record::progress(row)?;
+        let is_waiting = self.is_waiting(row, &progress).await?;
         Ok(SessionView {
             id: row.id,
             created_at: row.created_at,
             updated_at: row.updated_at,
             message_count: row.message_count,
             is_active: self.is_active(row),
+            is_waiting,
             is_archived: row.archived_at.is_some(),
             model: settings.model,
             provider: settings.provider,

@@ -18,7 +18,8 @@ use uuid::Uuid;
 use super::driver::{Driven, Driver};
 use super::events::Emitter;
 use super::found::Found;
-use super::options::{HookWishes, RunControl, RunResult, TurnOptions};
+use super::live::RunSlot;
+use super::options::{HookWishes, RunControl, RunResult, ToolOverlay, TurnOptions};
 use super::record::SessionSettings;
 use super::spans::RunTrace;
 use super::teach::Taught;
@@ -32,6 +33,14 @@ use crate::prompt::SystemPrompt;
 use crate::runtime::Shared;
 use crate::structured::OutputJudge;
 use crate::{Error, features};
+
+/// What was loaded for a run before it is prepared.
+struct RunParts {
+    config: Config,
+    taught: Taught,
+    hooks: HookSet,
+    slot: RunSlot,
+}
 
 impl Shared {
     /// Runs it to its end, in a task of its own: a caller that goes away does not take the run with it.
@@ -49,22 +58,17 @@ impl Shared {
             created: found.created,
             resumable: true,
         };
+        let limit = config.limits.max_sessions();
+        let slot = self.live.admit(limit).ok_or(Error::TooManySessions { limit })?;
         let model_id = found.settings.model.clone();
-        let unpriced = turn.budget.max_cost_usd.is_some() && self.price(&config, &model_id).is_none();
-        let info = found.served.model.info();
-        let mut warnings: Vec<_> = found.served.warning.iter().cloned().collect();
-        warnings.extend(params::left_out(info, found.settings.provider_params.as_ref()));
-        if unpriced {
-            warnings.push(format!(
-                "`max_cost_usd` has no effect: no price of `{model_id}` is known; set one in `prices` of the config"
-            ));
-        }
+        let mut warnings = self.warnings(&found, &turn, &config);
         let schema_warnings = found.schema_warnings.clone();
         let interrupt = CancellationToken::new();
+        let hooks = self.hook_set(&config, &turn.hooks).await?;
         let taught = self.teach(&found.settings, &turn, &config, asides).await;
         warnings.extend(taught.warnings.iter().cloned());
         let own = RunControl { cancel: interrupt.clone(), ..control.clone() };
-        let (driver, run) = self.prepare(found, turn, (config, taught), own)?;
+        let (driver, run) = self.prepare(found, turn, RunParts { config, taught, hooks, slot }, own)?;
         let mut task = tokio::spawn(Arc::clone(self).supervise(driver, run));
         let driven = tokio::select! {
             driven = &mut task => driven,
@@ -96,6 +100,20 @@ impl Shared {
         }
     }
 
+    /// Returns what the caller should know before the run starts.
+    fn warnings(&self, found: &Found, turn: &TurnOptions, config: &Config) -> Vec<String> {
+        let model = &found.settings.model;
+        let mut warnings: Vec<_> = found.served.warning.iter().cloned().collect();
+        let params = found.settings.provider_params.as_ref();
+        warnings.extend(params::left_out(found.served.model.info(), params));
+        if turn.budget.max_cost_usd.is_some() && self.price(config, model).is_none() {
+            warnings.push(format!(
+                "`max_cost_usd` has no effect: no price of `{model}` is known; set one in `prices` of the config"
+            ));
+        }
+        warnings
+    }
+
     /// Returns what a model costs: what the config says, or else what is known of it.
     fn price(&self, config: &Config, model: &str) -> Option<Price> {
         config.prices.get(model).copied().or_else(|| PriceTable::built_in().price(model))
@@ -106,8 +124,8 @@ impl Shared {
     fn approval_policy(&self, config: &Config, own: Option<ApprovalPolicy>) -> ApprovalPolicy {
         let policy = config.approvals.policy;
         match (own, self.config_access) {
-            (Some(own), ConfigAccess::Client) => own.max(policy),
-            (own, _) => own.unwrap_or(policy),
+            (own, ConfigAccess::Owner) => own.unwrap_or(policy),
+            (own, _) => own.map_or(policy, |own| own.max(policy)),
         }
     }
 
@@ -155,28 +173,31 @@ impl Shared {
         built_in.into_iter().chain(self.servers.source(session, model.context_window)).collect()
     }
 
-    /// Puts the hooks of a run together; `None` where there are none, which costs nothing.
+    /// Puts the hooks of a run together.
+    async fn hook_set(&self, config: &Config, wishes: &HookWishes) -> Result<HookSet, Error> {
+        let entries = self.hooks.entries(&config.hooks).await?;
+        HookSet::new(&entries, wishes.entries.clone(), &wishes.disable)
+            .map_err(|fault| Error::Hooks(fault.to_string()))
+    }
+
+    /// Returns the hooks of a run; `None` where there are none, which costs nothing.
     fn run_hooks(
         self: &Arc<Self>,
         config: &Config,
-        wishes: HookWishes,
+        set: HookSet,
         emitter: &Arc<Emitter>,
-    ) -> Result<Option<Arc<RunHooks>>, Error> {
-        let entries = self.hooks.entries(&config.hooks)?;
-        let set = HookSet::new(&entries, wishes.entries, &wishes.disable)
-            .map_err(|fault| Error::Hooks(fault.to_string()))?;
-        if set == HookSet::default() {
-            return Ok(None);
-        }
-        let (shared, emitter) = (Arc::clone(self), Arc::clone(emitter));
-        Ok(Some(Arc::new(RunHooks { shared, set, config: config.hooks.clone(), emitter })))
+    ) -> Option<Arc<RunHooks>> {
+        (set != HookSet::default()).then(|| {
+            let (shared, emitter) = (Arc::clone(self), Arc::clone(emitter));
+            Arc::new(RunHooks { shared, set, config: config.hooks.clone(), emitter })
+        })
     }
 
     fn prepare(
         self: &Arc<Self>,
         found: Found,
         turn: TurnOptions,
-        (config, taught): (Config, Taught),
+        RunParts { config, taught, hooks, slot }: RunParts,
         control: RunControl,
     ) -> Result<(Driver, Run), Error> {
         let Found {
@@ -199,7 +220,7 @@ impl Shared {
         let budget = config.limits.cap(turn.budget.or(config.budget.limits()));
         let emitter =
             Arc::new(Emitter::new(self.events.run(id, past), control.events, self.redactor.clone()));
-        let hooks = self.run_hooks(&config, turn.hooks, &emitter)?;
+        let hooks = self.run_hooks(&config, hooks, &emitter);
         let run_settings = RunSettings {
             session_id: id,
             run_id,
@@ -225,7 +246,7 @@ impl Shared {
             shared: Arc::clone(self),
             session: id,
             run_id,
-            request: settings.request(&config, model.info(), &taught.sections),
+            request: settings.request(&config, model.info(), &taught.sections, &turn.overlay),
             own_sources: if turn.overlay.allows_none() {
                 Vec::new()
             } else {
@@ -247,6 +268,7 @@ impl Shared {
             endings: Vec::new(),
             has_taken_up: false,
             trace,
+            _slot: slot,
         };
         Ok((driver, run))
     }
@@ -254,10 +276,19 @@ impl Shared {
 
 impl SessionSettings {
     /// Makes the part of a model request that is the same in every step.
-    fn request(&self, config: &Config, model: &ModelInfo, skills: &[String]) -> ModelRequest {
+    fn request(
+        &self,
+        config: &Config,
+        model: &ModelInfo,
+        skills: &[String],
+        overlay: &ToolOverlay,
+    ) -> ModelRequest {
         let own = self.system_prompt.as_deref();
         let prompt = SystemPrompt { own, skills, instructions: &self.instructions };
-        let params = params::effective(model, config, self.provider_params.as_ref());
+        let mut params = params::effective(model, config, self.provider_params.as_ref());
+        if overlay.allows_none() {
+            params = params::without_tools(params);
+        }
         ModelRequest {
             system: prompt.render(&config.agent),
             messages: Vec::new(),
@@ -279,14 +310,15 @@ fn hidden_failure(outcome: &Outcome) -> Option<String> {
     Some(format!("the run ended while the model was to be asked again; it had failed with: {failure}"))
 }
 
-/// A caller's tool, and who runs it: one with a handler we do not know can be seen and not called.
+/// Returns a caller's tool and its route. A session that an older version stored may have one with an unknown handler:
+/// the model sees it and cannot call it.
 fn client_tool(tool: &ToolHandler) -> (ToolDef, Option<ToolRoute>) {
     let def = ToolDef {
         name: tool.name.clone(),
         description: tool.description.clone(),
         input_schema: Value::Object(tool.input_schema.clone()),
     };
-    let callback = tool.handler.as_deref().is_none_or(|handler| handler == "callback");
+    let callback = tool.handler.as_deref().is_none_or(|handler| handler == ToolHandler::CALLBACK);
     (def, callback.then_some(ToolRoute::Callback))
 }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::options::TurnOptions;
 use super::record::SessionSettings;
 use crate::Error;
-use crate::config::Config;
+use crate::config::{Config, CurrentConfig};
 use crate::runtime::Shared;
 use crate::skills::{Injected, Offered};
 
@@ -34,9 +34,9 @@ impl Shared {
     pub(super) async fn give_skills(
         &self,
         turn: &mut TurnOptions,
-        config: &Config,
+        current: &CurrentConfig,
     ) -> Result<Vec<AgentEvent>, Error> {
-        self.settle_skills(config).await;
+        self.settle_skills(current).await;
         self.skills.inject(turn.preload_skills.as_deref().unwrap_or_default()).await?;
         let given = self.skills.inject(&turn.skills).await?;
         let nothing_asked = turn.input.prompt.is_blank() && turn.input.results.is_empty();

@@ -8,7 +8,7 @@ use meerkat_core::{FindLasting, ToolSource};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Injected;
+use super::{ConfigVersion, Injected};
 use crate::config::SkillsConfig;
 use crate::{Error, SecretSource};
 
@@ -37,7 +37,14 @@ pub(crate) fn check(_: &str, keys: &[SkillKey]) -> Result<(), Error> {
 
 #[expect(clippy::unused_async, reason = "as in the builds that have skills")]
 impl Skills {
-    pub(crate) async fn settle(&self, _: &SkillsConfig, _: BTreeSet<String>, _: &SecretSource) {}
+    pub(crate) async fn settle(
+        &self,
+        _: Option<ConfigVersion>,
+        _: &SkillsConfig,
+        _: BTreeSet<String>,
+        _: &SecretSource,
+    ) {
+    }
 
     pub(crate) async fn look(&self) {}
 

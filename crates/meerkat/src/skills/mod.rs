@@ -13,6 +13,10 @@ pub(crate) use built::{LASTING, Offered, SkillsReply, check};
 #[cfg(feature = "skills")]
 pub use built::{SkillsOptions, Supplied};
 use meerkat_contracts::SkillKey;
+use meerkat_core::RealmId;
+
+/// The realm that a config is of, and the config's generation. Configs of one realm are in order.
+pub(crate) type ConfigVersion = (RealmId, u64);
 
 /// A skill, written out for a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,9 +20,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::Injected;
 use super::files::{Notes, SkillFiles};
 use super::repositories::{Repositories, repositories};
+use super::{ConfigVersion, Injected};
 use crate::config::SkillsConfig;
 use crate::{Error, SecretSource, help};
 
@@ -38,6 +38,9 @@ struct Shared {
     embedded: Option<Arc<dyn Source>>,
     files: SkillFiles,
     cache: Option<PathBuf>,
+    /// Held on threads that may wait, while the catalog is made to follow a config.
+    following: Mutex<()>,
+    /// Never held while a file is read or written: async tasks wait for it.
     settled: Mutex<Option<Settled>>,
     /// What programs registered; it comes last.
     registered: OnceLock<Arc<dyn Source>>,
@@ -81,11 +84,37 @@ impl SkillsOptions {
 
 /// What the catalogue was last made to follow.
 struct Settled {
+    version: Option<ConfigVersion>,
     config: SkillsConfig,
     capabilities: BTreeSet<String>,
     notes: Arc<Notes>,
     /// They are kept up to date as long as they are kept.
     repositories: Repositories,
+    /// Whether what programs registered is among the sources.
+    registered: bool,
+}
+
+/// What the catalogue is to follow.
+struct Wanted {
+    /// Which config it is, if a realm has it.
+    version: Option<ConfigVersion>,
+    config: SkillsConfig,
+    capabilities: BTreeSet<String>,
+}
+
+impl Settled {
+    fn wanted(&self) -> Wanted {
+        let (config, capabilities) = (self.config.clone(), self.capabilities.clone());
+        Wanted { version: self.version.clone(), config, capabilities }
+    }
+
+    /// Says whether it is of the same realm and newer.
+    fn is_newer(&self, than: &Wanted) -> bool {
+        match (&self.version, &than.version) {
+            (Some((realm, known)), Some((other, wanted))) => realm == other && known > wanted,
+            _ => false,
+        }
+    }
 }
 
 /// Every skill, or one of them in full.
@@ -128,6 +157,7 @@ impl Skills {
         let sources = folders.iter().chain(&embedded).cloned().collect();
         let policy = Policy {
             capabilities: crate::features::available(&crate::Config::default()),
+            gates: crate::features::gates(),
             ..Policy::default()
         };
         let catalogue = Catalogue::new(sources, policy);
@@ -137,6 +167,7 @@ impl Skills {
             embedded,
             files: SkillFiles(options.files),
             cache: options.cache,
+            following: Mutex::default(),
             settled: Mutex::default(),
             registered: OnceLock::new(),
         };
@@ -152,45 +183,73 @@ impl Skills {
     /// Makes the catalogue follow the config, and catch up with what has changed.
     pub(crate) async fn settle(
         &self,
+        version: Option<ConfigVersion>,
         config: &SkillsConfig,
         capabilities: BTreeSet<String>,
         secrets: &SecretSource,
     ) {
-        let (config, notes) = self.shared.files.over(config);
-        self.follow(&config, capabilities, secrets, notes);
-        let catalogue = self.shared.catalogue.clone();
-        let at_hand = self.shared.folders.is_empty() && config.repositories.is_empty();
-        if at_hand || catalogue.is_quiet() {
-            catalogue.catch_up();
-            return;
+        let shared = &self.shared;
+        let at_hand =
+            shared.files.0.is_empty() && shared.folders.is_empty() && config.repositories.is_empty();
+        let (skills, config, secrets) = (self.clone(), config.clone(), Arc::clone(secrets));
+        let work = move || {
+            skills.apply(version, &config, capabilities, &secrets);
+            skills.shared.catalogue.catch_up();
+        };
+        if at_hand {
+            return work();
         }
         // It fails only if a source panicked; what was known before stays.
-        let _ = tokio::task::spawn_blocking(move || catalogue.catch_up()).await;
+        let _ = tokio::task::spawn_blocking(work).await;
     }
 
     /// Makes the catalogue follow a config where no runtime does: skills are served from it, and nothing is run.
     pub async fn settle_alone(&self, config: &crate::Config, secrets: &SecretSource) {
-        self.settle(&config.skills, crate::features::available(config), secrets).await;
+        self.settle(None, &config.skills, crate::features::available(config), secrets).await;
     }
 
-    fn follow(
+    /// Lays the files over the config, and makes the catalog follow both. It reads and writes files.
+    fn apply(
         &self,
+        version: Option<ConfigVersion>,
         config: &SkillsConfig,
         capabilities: BTreeSet<String>,
         secrets: &SecretSource,
-        notes: Vec<Problem>,
     ) {
+        let _following = self.shared.following.lock().unwrap_or_else(PoisonError::into_inner);
+        let (config, notes) = self.shared.files.over(config);
+        self.follow(Wanted { version, config, capabilities }, secrets, notes);
+    }
+
+    /// Makes the catalogue follow what is wanted, unless that is older than what it follows.
+    fn follow(&self, wanted: Wanted, secrets: &SecretSource, notes: Vec<Problem>) {
         let shared = &self.shared;
         let mut settled = self.settled();
-        let same = |old: &Settled| {
-            old.config == *config && old.capabilities == capabilities && old.notes.problems() == notes
+        let registered = shared.registered.get().is_some();
+        let Wanted { version, config, capabilities } = match &*settled {
+            Some(known) if known.is_newer(&wanted) => known.wanted(),
+            _ => wanted,
         };
-        if settled.as_ref().is_some_and(same) {
+        if let Some(known) = &mut *settled
+            && known.config == config
+            && known.capabilities == capabilities
+            && known.notes.problems() == notes
+            && known.registered == registered
+        {
+            known.version = version;
             return;
         }
+        drop(settled);
+        let config = &config;
         let notes = Notes::new(notes);
         let more = match &shared.cache {
-            Some(cache) if config.enabled => repositories(config, cache, secrets, &shared.catalogue),
+            Some(cache) if config.enabled => {
+                if !config.repositories.is_empty() {
+                    // Fetching reports that it cannot be created.
+                    let _ = meerkat_store::create_private_dirs(cache);
+                }
+                repositories(config, cache, secrets, &shared.catalogue)
+            }
             _ => Repositories::default(),
         };
         let sources = match config.enabled {
@@ -203,16 +262,26 @@ impl Skills {
             }
         };
         shared.catalogue.set_sources(sources);
-        shared.catalogue.set_policy(Policy { capabilities: capabilities.clone(), remaps: remaps(config) });
-        *settled = Some(Settled { config: config.clone(), capabilities, notes, repositories: more });
+        shared.catalogue.set_policy(Policy {
+            capabilities: capabilities.clone(),
+            gates: crate::features::gates(),
+            turned_off_by: (!config.enabled).then(|| "skills.enabled".to_owned()),
+            remaps: remaps(config),
+        });
+        *self.settled() = Some(Settled {
+            version,
+            config: config.clone(),
+            capabilities,
+            notes,
+            repositories: more,
+            registered,
+        });
     }
 
     /// Adds a source behind all others, from the next settling on. Only the first counts.
     #[cfg(feature = "registry")]
     pub(crate) fn join(&self, source: &Arc<dyn Source>) {
-        if self.shared.registered.set(Arc::clone(source)).is_ok() {
-            *self.settled() = None;
-        }
+        let _ = self.shared.registered.set(Arc::clone(source));
     }
 
     /// Looks at the sources now.

@@ -95,13 +95,25 @@ impl Update {
             Remote::Http(http) => http.update().await,
             Remote::NoVariable(name) => Err(meerkat_skills::Error::NoVariable(name.clone())),
         };
-        if done.is_ok() {
-            // Without it, the next process only fetches once more.
-            let _ = std::fs::write(&self.stamp, "");
-        }
-        let catalogue = catalogue.clone();
-        let _ = tokio::task::spawn_blocking(move || catalogue.refresh()).await;
+        let (catalogue, fetched) = (catalogue.clone(), done.is_ok().then(|| self.stamp.clone()));
+        let note = move || {
+            if let Some(stamp) = fetched {
+                // Without it, the next process only fetches once more.
+                let _ = std::fs::write(stamp, "");
+            }
+            catalogue.refresh();
+        };
+        // It fails only if a source panicked; what was known before stays.
+        let _ = tokio::task::spawn_blocking(note).await;
         done
+    }
+
+    /// Returns how long ago it was fetched the last time, if it was.
+    async fn age(&self) -> Option<Duration> {
+        let stamp = self.stamp.clone();
+        let modified = move || std::fs::metadata(stamp).and_then(|stamp| stamp.modified());
+        let fetched = tokio::task::spawn_blocking(modified).await.ok()?.ok()?;
+        SystemTime::now().duration_since(fetched).ok()
     }
 
     /// Fetches what is new, now if it is due and then from time to time.
@@ -110,8 +122,7 @@ impl Update {
             // The variables of a process stay as they are.
             return;
         }
-        let age = std::fs::metadata(&self.stamp).and_then(|stamp| stamp.modified());
-        let age = age.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+        let age = self.age().await;
         if let (Some(age), Some(every)) = (age, self.every) {
             tokio::time::sleep(every.saturating_sub(age)).await;
         } else if age.is_some() {

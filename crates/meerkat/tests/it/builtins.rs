@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use meerkat::{
-    Content, NewSessionOptions, Outcome, RunControl, RunInput, RunResult, Runtime, RuntimeOptions,
-    ToolboxOptions, TurnOptions,
+    Content, FileAccess, NewSessionOptions, Outcome, RunControl, RunInput, RunResult, Runtime,
+    RuntimeOptions, ToolboxOptions, TurnOptions,
 };
 use meerkat_testkit::Scratch;
 
@@ -46,6 +46,30 @@ async fn tools_are_there_for_those_who_ask_for_them() {
     assert_eq!(seen(Some(true), None).await, set(&safe));
     assert_eq!(seen(Some(true), Some(true)).await, &set(&safe) | &set(&["shell", "shell_jobs"]));
     assert_eq!(seen(Some(false), Some(true)).await, set(&[]));
+}
+
+#[tokio::test]
+async fn read_only_files_stay_read_only_on_resume() {
+    let scratch = Scratch::new();
+    let file = scratch.path().join("file");
+    std::fs::write(&file, "text").unwrap();
+    let patch = r"*** Begin Patch\n*** Delete File: file\n*** End Patch";
+    let delete = || say(&format!(r#"call apply_patch {{"patch": "{patch}"}}"#), None, None);
+    let sessions = runtime(&scratch).sessions();
+    let first = TurnOptions { files: Some(FileAccess::ReadOnly), builtins: Some(true), ..delete() };
+    let done = sessions.create(NewSessionOptions::default(), first, RunControl::default()).await.unwrap();
+    assert!(answer(&done).contains("no tool is named `apply_patch`"), "{}", answer(&done));
+    let again = TurnOptions { builtins: Some(true), ..delete() };
+    let again = sessions.start_turn(done.session_id, again, RunControl::default()).await.unwrap();
+    assert!(answer(&again).contains("no tool is named `apply_patch`"), "{}", answer(&again));
+    assert!(file.exists());
+    let read = say(r#"call read_file {"path": "file"}"#, None, None);
+    let read = sessions.start_turn(done.session_id, read, RunControl::default()).await.unwrap();
+    assert_eq!(answer(&read), "read_file → text");
+    let writing = TurnOptions { files: Some(FileAccess::ReadWrite), ..delete() };
+    let wrote = sessions.start_turn(done.session_id, writing, RunControl::default()).await.unwrap();
+    assert!(answer(&wrote).contains("deleted_files"), "{}", answer(&wrote));
+    assert!(!file.exists());
 }
 
 #[tokio::test]

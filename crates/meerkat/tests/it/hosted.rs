@@ -104,3 +104,46 @@ async fn parameters_that_a_model_does_not_take_are_named_and_not_sent() {
     let body = &server.seen()[0].body;
     assert_eq!((body.get("seed"), &body["top_p"]), (None, &json!(0.5)));
 }
+
+fn params(value: Value) -> TurnOptions {
+    TurnOptions { provider_params: Some(object(value)), ..with_model("claude-sonnet-4-6", "hi") }
+}
+
+/// The tools of each request that the server has seen, by their types.
+fn tool_types(server: &Server) -> Vec<Vec<Value>> {
+    let types = |body: &Value| {
+        let tools = body.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
+        tools.iter().map(|tool| tool["type"].clone()).collect()
+    };
+    server.seen().iter().map(|call| types(&call.body)).collect()
+}
+
+#[tokio::test]
+async fn search_opt_out_survives_other_params() {
+    let server = Server::new(vec![answer(&[words("ok")], "end_turn"); 6]);
+    let runtime = runtime(&server).await;
+    let sessions = runtime.sessions();
+    let control = || Default::default();
+    for off in [json!(null), json!(false)] {
+        let first = sessions.create(Default::default(), params(json!({"web_search": off})), control());
+        let id = first.await.unwrap().session_id;
+        for turn in [params(json!({"top_k": 5})), params(json!({"web_search": true}))] {
+            sessions.start_turn(id, turn, control()).await.unwrap();
+        }
+    }
+    let on = vec![json!("web_search_20250305")];
+    let one = [vec![], vec![], on];
+    assert_eq!(tool_types(&server), [one.clone(), one].concat());
+    assert_eq!(server.seen()[2].body["top_k"], 5, "other parameters are merged too");
+}
+
+#[tokio::test]
+async fn help_runs_without_web_search() {
+    let server = Server::new(vec![answer(&[words("ok")], "end_turn"); 2]);
+    let runtime = runtime(&server).await;
+    let call = || meerkat::ops::Call { runtime: runtime.clone(), control: Default::default() };
+    let run = |name: &str, arguments| meerkat::ops::find(name).unwrap().call(call(), arguments);
+    run("meerkat_run", json!({"prompt": "hi", "model": "claude-sonnet-4-6"})).await.unwrap();
+    run("meerkat_help", json!({"question": "How?", "model": "claude-sonnet-4-6"})).await.unwrap();
+    assert_eq!(tool_types(&server), [vec![json!("web_search_20250305")], vec![]]);
+}

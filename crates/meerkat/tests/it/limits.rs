@@ -144,6 +144,15 @@ async fn a_run_ends_well_when_its_time_is_up() {
     assert_eq!(text(&world.resume(id, then("three")).await.unwrap()), "more");
 }
 
+#[tokio::test(start_paused = true)]
+async fn expired_run_returns_streamed_text() {
+    let world = world([Script::stall("Once upon a")]);
+    let budget = BudgetLimits { max_duration_secs: Some(42), ..BudgetLimits::default() };
+    let done = world.create(within(budget)).await.unwrap();
+    assert_eq!(end(&done), ("Once upon a", Some(TerminalCause::BudgetExhausted)));
+    assert_eq!(world.lines(done.session_id).await, ["user: go", "cancelled: Once upon a"]);
+}
+
 #[tokio::test]
 async fn budgets_come_from_the_config_unless_the_run_has_its_own() {
     let world = world(vec![look("c"); 9]);
@@ -173,4 +182,25 @@ async fn a_pause_before_a_retry_can_be_interrupted() {
     assert_eq!(world.model.seen().len(), 2);
     world.sessions().interrupt(id).await.unwrap();
     assert_eq!(kind(running.await.unwrap()), ErrorKind::RequestCancelled);
+}
+
+#[tokio::test]
+async fn concurrent_runs_stay_within_the_limit() {
+    const RUNS: usize = 8;
+    let world = world(vec![Script::Hang; RUNS]);
+    world.configure(json!({"limits": {"max_sessions": 1}})).await;
+    let mut runs = tokio::task::JoinSet::new();
+    for _ in 0..RUNS {
+        let sessions = world.sessions();
+        let (options, control) = (meerkat::NewSessionOptions::default(), meerkat::RunControl::default());
+        runs.spawn(async move { sessions.create(options, say("go"), control).await });
+    }
+    for _ in 1..RUNS {
+        let ended = tokio::time::timeout(Duration::from_secs(60), runs.join_next()).await;
+        let ended = ended.expect("all but one are refused").unwrap().unwrap();
+        assert!(matches!(ended, Err(Error::TooManySessions { limit: 1 })), "{ended:?}");
+    }
+    world.model.release();
+    runs.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(world.sessions().list(meerkat::SessionQuery::default()).await.unwrap().len(), 1);
 }

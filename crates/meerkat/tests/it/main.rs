@@ -1,6 +1,8 @@
 //! What the facade promises to embedders and to every surface, in whatever profile it is built.
 
 #[cfg(test)]
+mod anonymous;
+#[cfg(test)]
 mod approvals;
 #[cfg(test)]
 mod behaviour;
@@ -21,10 +23,16 @@ mod examples;
 mod help;
 #[cfg(test)]
 #[cfg(all(unix, feature = "mcp", feature = "openai"))]
+mod hook_failures;
+#[cfg(test)]
+#[cfg(all(unix, feature = "mcp", feature = "openai"))]
 mod hooks;
 #[cfg(test)]
 #[cfg(all(feature = "anthropic", feature = "openai", feature = "gemini"))]
 mod hosted;
+#[cfg(test)]
+#[cfg(feature = "registry")]
+mod hub;
 #[cfg(test)]
 #[cfg(all(feature = "anthropic", feature = "openai", feature = "gemini"))]
 mod images;

@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use meerkat::{Content, Model, Outcome, RunInput, Runtime, RuntimeOptions, ToolOutput, TurnOptions, ops};
+use meerkat::{
+    Content, ErrorKind, Model, Outcome, RunInput, Runtime, RuntimeOptions, ToolOutput, TurnOptions, ops,
+};
 use meerkat_core::{
-    Answer, AssistantBlock, BoxFuture, ContentBlock, DeltaSink, Extent, MediaSource, Message, ModelError,
-    ModelInfo, ModelProfile, ModelRequest, Provider, StopReason, Usage,
+    Answer, AssistantBlock, BlobId, BoxFuture, ContentBlock, DeltaSink, Extent, MediaSource, Message,
+    ModelError, ModelInfo, ModelProfile, ModelRequest, Provider, StopReason, Usage,
 };
 use meerkat_testkit::{FnTool, Tools};
 use serde_json::{Value, json};
@@ -120,12 +122,54 @@ async fn an_inline_picture_is_stored_once_and_shown_in_every_step() {
 
 #[tokio::test]
 async fn a_picture_that_is_gone_is_named_and_the_run_goes_on() {
+    let snap = FnTool::new("snap", |_| async {
+        let gone = picture(MediaSource::Blob { blob_id: missing() });
+        ToolOutput { content: Content::from(vec![gone]), ..ToolOutput::text("") }
+    });
+    let seer = Seer::new(seeing(), Provider::OpenAi);
+    let options = RuntimeOptions { sources: vec![Tools::new([snap])], ..RuntimeOptions::default() };
+    run(&runtime(&seer, options), asking(vec![words("snap")])).await;
+    assert_eq!(seer.saw(2), json!("[image: image/png] (no longer in the store)"));
+}
+
+/// The id of a blob that no realm of these tests has.
+fn missing() -> BlobId {
+    format!("sha256:{}", "ab".repeat(32)).parse().unwrap()
+}
+
+#[tokio::test]
+async fn prompt_with_unknown_blob_is_rejected() {
     let seer = Seer::new(seeing(), Provider::OpenAi);
     let runtime = runtime(&seer, RuntimeOptions::default());
-    let blob_id = format!("sha256:{}", "ab".repeat(32)).parse().unwrap();
-    run(&runtime, asking(vec![words("this?"), picture(MediaSource::Blob { blob_id })])).await;
-    let named = "[image: image/png] (no longer in the store)";
-    assert_eq!(seer.saw(0), json!([{"type": "text", "text": "this?"}, {"type": "text", "text": named}]));
+    let blob_id = missing();
+    let source = || MediaSource::Blob { blob_id: missing() };
+    let id = run(&runtime, asking(vec![words("hi")])).await;
+    let expected = |field: &str| {
+        format!(
+            "`{field}.blob_id`: no blob `{blob_id}` in this realm; use an id that this realm returned, or send the \
+             bytes as `data`"
+        )
+    };
+    let video = ContentBlock::Video { media_type: "video/mp4".to_owned(), duration_ms: 1, source: source() };
+    let file = ContentBlock::File { media_type: "audio/wav".to_owned(), source: source() };
+    for block in [picture(source()), video, file] {
+        let turn = || asking(vec![words("this?"), block.clone()]);
+        let sessions = runtime.sessions();
+        let created = sessions.create(Default::default(), turn(), Default::default()).await.unwrap_err();
+        let resumed = sessions.start_turn(id, turn(), Default::default()).await.unwrap_err();
+        for error in [created, resumed] {
+            assert_eq!((error.kind(), error.to_string()), (ErrorKind::InvalidParams, expected("prompt[1]")));
+        }
+    }
+    let image = json!({"type": "image", "media_type": "image/png", "source": "blob", "blob_id": blob_id});
+    let call = || ops::Call { runtime: runtime.clone(), control: Default::default() };
+    let resume = ops::find("meerkat_resume").unwrap();
+    let results = json!([{"tool_use_id": "c", "content": [image]}]);
+    let arguments = json!({"session_id": id, "tool_results": results});
+    let error = resume.call(call(), arguments).await.unwrap_err();
+    assert_eq!(error.to_string(), expected("tool_results[0].content[0]"));
+    let view = runtime.sessions().read(id).await.unwrap();
+    assert_eq!((view.message_count, seer.seen.lock().unwrap().len()), (2, 1), "nothing was run");
 }
 
 #[tokio::test]

@@ -90,10 +90,43 @@ async fn an_interrupted_run_names_its_session_and_keeps_what_was_said() {
         "resumable": true,
     });
     assert_eq!(error.data(), Some(data));
-    assert_eq!(world.lines(id).await, ["user: one", "assistant: ok", "user: two"]);
+    assert_eq!(world.lines(id).await, ["user: one", "assistant: ok", "user: two", "cancelled: "]);
     assert_eq!(kind(world.sessions().interrupt(id).await), ErrorKind::SessionNotRunning);
     world.resume(id, then("three")).await.unwrap();
-    assert_eq!(world.model.seen()[2].lines[2..], ["user: two", "user: three"]);
+    assert_eq!(world.model.seen()[2].lines[2..], ["user: two", "cancelled: ", "user: three"]);
+}
+
+/// Starts a run whose model has streamed some text and then hangs.
+async fn streaming(world: &World, control: RunControl) -> (SessionId, crate::world::Running) {
+    let id = world.session("one").await;
+    let recorder = Recorder::default();
+    let control = RunControl { events: watch(&recorder).events, ..control };
+    let running = world.start(id, then("tell a story"), control);
+    recorder.wait_for("text_delta").await;
+    (id, running)
+}
+
+#[tokio::test]
+async fn every_interrupt_keeps_streamed_text() {
+    for way in ["interrupt", "cancel", "shutdown"] {
+        let world = World::new([Script::say("ok"), Script::stall("Once upon a"), Script::say("2")]);
+        let control = RunControl { cancel: CancellationToken::new(), ..RunControl::default() };
+        let (id, running) = streaming(&world, control.clone()).await;
+        match way {
+            "interrupt" => world.sessions().interrupt(id).await.unwrap(),
+            "cancel" => control.cancel.cancel(),
+            _ => world.runtime.shutdown(PATIENCE).await,
+        }
+        assert_eq!(kind(running.await.unwrap()), ErrorKind::RequestCancelled, "{way}");
+        let kept = ["user: one", "assistant: ok", "user: tell a story", "cancelled: Once upon a"];
+        assert_eq!(world.lines(id).await, kept, "{way}");
+        if way == "shutdown" {
+            continue;
+        }
+        assert_eq!(text(&world.resume(id, then("what is 1+1?")).await.unwrap()), "2", "{way}");
+        let seen = world.model.seen().pop().unwrap();
+        assert_eq!(seen.lines[2..], ["user: tell a story", "cancelled: Once upon a", "user: what is 1+1?"]);
+    }
 }
 
 #[tokio::test]
@@ -172,7 +205,7 @@ async fn a_run_that_breaks_off_leaves_a_session_that_can_be_resumed_at_once() {
     assert_eq!(error.data().unwrap()["session_id"], json!(id));
     assert!(!world.sessions().read(id).await.unwrap().is_active);
     assert_eq!(text(&world.resume(id, then("three")).await.unwrap()), "well again");
-    assert_eq!(world.model.seen()[2].lines[2..], ["user: two", "user: three"]);
+    assert_eq!(world.model.seen()[2].lines[2..], ["user: two", "cancelled: ", "user: three"]);
 }
 
 #[tokio::test]
@@ -221,7 +254,7 @@ async fn shutting_down_interrupts_every_run_and_waits_for_its_last_commit() {
     for id in [first, second] {
         assert!(!world.sessions().read(id).await.unwrap().is_active);
     }
-    assert_eq!(world.lines(first).await.last().unwrap(), "user: two");
+    assert_eq!(world.lines(first).await[2..], ["user: two", "cancelled: "]);
     assert!(world.lines(second).await.last().unwrap().starts_with("results: c1={\"error\":\"interrupted\""));
     for run in [asking, working] {
         assert_eq!(kind(run.await.unwrap()), ErrorKind::RequestCancelled);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use meerkat::mcp::{Launcher, ServerState, SetOptions};
 use meerkat::{
-    ErrorKind, McpServers, McpServersOptions, Programs, ProjectTrust, Runtime, RuntimeOptions, ServerFiles,
-    SessionId,
+    ConfigAccess, ErrorKind, McpServers, McpServersOptions, ProjectTrust, Runtime, RuntimeOptions,
+    ServerFiles, SessionId,
 };
 use meerkat_core::ToolOutput;
 use meerkat_testkit::{FnTool, Recorder, Scratch, Script, ScriptedModel, ShellServer, Tools};
@@ -64,6 +64,16 @@ impl Place {
     }
 
     fn world_with(&self, model: Arc<ScriptedModel>, servers: &Arc<McpServers>) -> World {
+        self.world_for(ConfigAccess::default(), model, servers)
+    }
+
+    /// A world whose operations are called with this access.
+    fn world_for(
+        &self,
+        config_access: ConfigAccess,
+        model: Arc<ScriptedModel>,
+        servers: &Arc<McpServers>,
+    ) -> World {
         let file = self.user_file();
         let write = FnTool::new("write_file", move |invocation| {
             std::fs::write(&file, invocation.call.args["text"].as_str().unwrap()).unwrap();
@@ -73,6 +83,7 @@ impl Place {
             models: vec![Arc::clone(&model) as _],
             sources: vec![Tools::new([write])],
             servers: Some(Arc::clone(servers)),
+            config_access,
             ..RuntimeOptions::default()
         };
         World::of(Runtime::ephemeral(options).unwrap(), model)
@@ -121,7 +132,7 @@ async fn a_session_is_given_a_server_and_others_are_not() {
     ready(&servers, id).await;
     let recorder = Recorder::default();
     world.sessions().start_turn(id, then("greet"), watch(&recorder)).await.unwrap();
-    assert_eq!(told(&recorder), ["reload own ready"]);
+    assert_eq!(told(&recorder), ["add own ready"]);
     let lines = world.lines(id).await;
     assert!(lines.contains(&"results: c1=hello from the server".to_owned()), "{lines:?}");
     world.session("another").await;
@@ -174,7 +185,7 @@ async fn a_file_that_is_edited_in_a_run_takes_effect_at_its_next_step() {
     let seen = world.model.seen();
     assert_eq!(seen[1].tools, ["before__greet", "write_file"]);
     assert!(!seen[2].tools.contains(&"before__greet".to_owned()), "{:?}", seen[2].tools);
-    assert_eq!(told(&recorder)[..3], ["reload before ready", "remove before removed", "add after pending"]);
+    assert_eq!(told(&recorder)[..3], ["add before ready", "remove before removed", "add after pending"]);
     ready(&servers, id).await;
     world.resume(id, then("go on")).await.unwrap();
     assert_eq!(world.model.seen()[3].tools, ["after__greet", "write_file"]);
@@ -202,7 +213,7 @@ async fn a_change_that_is_not_trusted_starts_nothing_new_and_keeps_what_was_trus
     place.files().trust_project().unwrap();
     servers.start();
     assert_eq!(place.files().trust().unwrap(), ProjectTrust::Trusted);
-    assert!(servers.shared().wait(Duration::from_secs(60)).await);
+    assert!(servers.shared().wait_until_ready(Duration::from_secs(60)).await);
     let states: Vec<_> =
         servers.shared().views().into_iter().map(|view| view.state == ServerState::Ready).collect();
     assert_eq!((names(), states), (vec!["kept".to_owned(), "new".to_owned()], vec![true, false]));
@@ -246,7 +257,9 @@ async fn a_change_that_is_to_last_is_written_to_the_project() {
     assert_eq!(call(&world, "meerkat_mcp_add", add.clone()).await.unwrap()["persisted"], true);
     assert!(std::fs::read_to_string(place.project_file()).unwrap().contains("name = \"lasting\""));
     assert_eq!(place.files().trust().unwrap(), ProjectTrust::Trusted);
-    world.resume(id, then("go on")).await.unwrap();
+    let recorder = Recorder::default();
+    world.sessions().start_turn(id, then("go on"), watch(&recorder)).await.unwrap();
+    assert_eq!(told(&recorder)[0], "add lasting pending");
     ready(&servers, id).await;
     assert_eq!(servers.session(id).unwrap().names().into_iter().collect::<Vec<_>>(), ["lasting"]);
     assert_eq!(place.starts(), 1, "it is started once, for every session");
@@ -265,16 +278,46 @@ async fn a_change_that_is_to_last_is_written_to_the_project() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_with_what_to_do() {
+async fn client_cannot_send_variables_to_a_url() {
     let place = Place::new();
     let servers = place.servers_with(McpServersOptions {
-        programs: Programs::FromFiles,
         variables: Some(Arc::new(|name| (name == "KEY").then(|| "secret".to_owned()))),
         ..McpServersOptions::default()
     });
-    let world = place.world([], &servers);
+    let url = json!({ "name": "a", "url": "http://127.0.0.1:1/${KEY}" });
+    let header = json!({ "name": "a", "url": "http://127.0.0.1:1", "headers": { "X": "Bearer ${KEY}" } });
+    let sse = json!({ "name": "a", "url": "http://127.0.0.1:1/${KEY}", "transport": "sse" });
+    let client = place.world_for(ConfigAccess::Client, ScriptedModel::new([]), &servers);
+    let session = client.session("hello").await;
+    for (entry, field) in [(&url, "url"), (&header, "headers.X"), (&sse, "url")] {
+        for persisted in [false, true] {
+            let add = json!({ "session_id": session, "server_config": entry, "persisted": persisted });
+            let error = call(&client, "meerkat_mcp_add", add).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidParams, "{entry}");
+            let expected = format!(
+                "server_config.`{field}`: cannot use an environment variable here; write the value, or add the server \
+                 with `rkat mcp add`"
+            );
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+    assert!(!place.project_file().exists());
+    let owner = place.world_for(ConfigAccess::Owner, ScriptedModel::new([]), &servers);
+    let session = owner.session("hello").await;
+    let add = json!({ "session_id": session, "server_config": header });
+    assert_eq!(call(&owner, "meerkat_mcp_add", add).await.unwrap()["status"], "staged");
+    servers.close(Duration::from_secs(30)).await;
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused_with_what_to_do() {
+    let place = Place::new();
+    let servers = place.servers_with(McpServersOptions {
+        variables: Some(Arc::new(|name| (name == "KEY").then(|| "secret".to_owned()))),
+        ..McpServersOptions::default()
+    });
+    let world = place.world_for(ConfigAccess::Anonymous, ScriptedModel::new([]), &servers);
     let id = world.session("hello").await.to_string();
-    // A caller that may not start programs may not read the environment either.
     let http = json!({ "name": "a", "url": "https://x.example", "headers": { "X": "${KEY}" } });
     let cases = [
         (
@@ -285,19 +328,20 @@ async fn what_makes_no_sense_is_refused_with_what_to_do() {
         (
             "meerkat_mcp_add",
             json!({ "session_id": id, "server_config": http }),
-            "server_config.`headers.X`: the environment variable `KEY` is not set; set it or write its value",
+            "server_config.`headers.X`: cannot use an environment variable here; write the value, or add the server \
+             with `rkat mcp add`",
         ),
         (
             "meerkat_mcp_add",
             json!({ "session_id": id, "server_config": { "name": "a", "url": "https://x.example" }, "persisted": true }),
-            "callers without a token may not change the project's file of MCP servers; leave `persisted` out, or \
-             start this server with a token (RKAT_TOKEN)",
+            "changing the project's `.rkat/mcp.toml` needs a token; restart this server without `--no-token`, or omit \
+             `persisted`",
         ),
         (
             "meerkat_mcp_add",
             json!({ "session_id": id, "server_config": { "name": "a", "command": "x" } }),
-            "the MCP server `a` is a program, and callers without a token may not have programs started; start this \
-             server with a token (RKAT_TOKEN), or add `a` with `rkat mcp add`",
+            "starting the command of the MCP server `a` needs a token; restart this server without `--no-token`, or add \
+             the server with `rkat mcp add`",
         ),
         (
             "meerkat_mcp_remove",

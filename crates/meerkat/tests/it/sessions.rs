@@ -172,17 +172,32 @@ async fn a_callers_tool_comes_before_one_of_ours_with_its_name() {
 }
 
 #[tokio::test]
-async fn a_tool_with_a_handler_we_do_not_know_is_seen_and_not_found() {
-    let world = World::new([Script::call("c1", "odd", json!({})), Script::say("too bad")]);
-    let tools = vec![client_tool("odd", Some("robot")), client_tool("even", None)];
-    let done = world.create(TurnOptions { tools: Some(tools), ..say("go") }).await.unwrap();
-    assert_eq!(text(&done), "too bad");
-    let seen = world.model.seen();
-    assert_eq!(seen[0].tools, ["odd", "even"]);
-    assert_eq!(
-        seen[1].lines[2],
-        r#"results: c1={"error":"tool_not_found","message":"no tool is named `odd`; available: `even`"}"#
-    );
+async fn options_no_run_could_use_are_rejected() {
+    let world = World::new([]);
+    let tools = |tools: Vec<_>| TurnOptions { tools: Some(tools), ..TurnOptions::default() };
+    let cases = [
+        (
+            tools(vec![client_tool("even", Some("callback")), client_tool("odd", Some("robot"))]),
+            "`tools[1].handler`: unknown handler `robot`; use `callback`, or omit the field",
+        ),
+        (
+            tools(vec![client_tool("a b", None)]),
+            "`tools[0].name`: `a b` must have 1 to 64 letters, digits, `_` or `-`",
+        ),
+        (
+            TurnOptions { max_tokens: Some(0), ..TurnOptions::default() },
+            "`max_tokens` must be greater than 0; omit it to use the config's limit",
+        ),
+    ];
+    let id = world.session("hi").await;
+    for (options, message) in cases {
+        let turn = |turn: TurnOptions| TurnOptions { input: turn.input, ..options.clone() };
+        let refused = [world.create(turn(say("go"))).await, world.resume(id, turn(then("go"))).await];
+        for error in refused.map(Result::unwrap_err) {
+            assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::InvalidParams, message));
+        }
+    }
+    assert_eq!(world.model.seen().len(), 1, "no other run was started");
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ fn a_session_whose_process_died_can_be_resumed_at_once() {
     living.block_on(async {
         assert!(!here.sessions().read(id).await.unwrap().is_active);
         assert_eq!(text(&here.resume(id, then("three")).await.unwrap()), "three");
-        assert_eq!(here.model.seen()[0].lines[2..], ["user: two", "user: three"]);
+        assert_eq!(here.model.seen()[0].lines[2..], ["user: two", "cancelled: ", "user: three"]);
     });
 }
 

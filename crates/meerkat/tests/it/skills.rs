@@ -87,7 +87,7 @@ async fn agents_are_told_of_the_skills_that_people_brought() {
     assert_eq!(tools, TOOLS);
     insta::assert_snapshot!(list, @r#"
     <available_skills>
-    <skill id="00000000-0000-4b11-8111-000000000002/deploy"><description>Ship &lt;it&gt; &amp; see.</description></skill>
+    <skill id="00000000-0000-4b11-8111-000000000002/deploy"><description>Ship &lt;it> &amp; see.</description></skill>
     </available_skills>
     Read a skill with load_skill before you follow it; find more with browse_skills.
     "#);
@@ -376,6 +376,34 @@ async fn files_beside_the_config_name_further_places() {
     let told: Vec<_> = snapshot.problems().iter().map(|problem| &problem.path).collect();
     assert!(told.contains(&&project.scratch.join("project/.rkat/skills.toml")), "{told:?}");
     assert!(snapshot.by_name("review").is_ok(), "the other file still counts");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn slow_skills_file_does_not_block_other_tasks() {
+    let project = Project::new([]);
+    let file = project.scratch.join("home/.rkat/skills.toml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let (opened, is_open) = tokio::sync::oneshot::channel();
+    let (done, is_done) = std::sync::mpsc::channel();
+    let writer = std::thread::spawn(move || {
+        // Opening it waits for the reader, which then waits until it is closed.
+        let pipe = std::fs::File::options().write(true).open(&file).unwrap();
+        opened.send(()).unwrap();
+        let other_task_ran = is_done.recv_timeout(std::time::Duration::from_secs(20)).is_ok();
+        std::fs::remove_file(file).unwrap();
+        drop(pipe);
+        other_task_ran
+    });
+    let other = async {
+        is_open.await.unwrap();
+        assert_eq!(project.runtime.skills().update().await.len(), 0);
+        let _ = done.send(());
+    };
+    let (listed, ()) = tokio::join!(project.call("meerkat_skills", json!({"action": "list"})), other);
+    listed.unwrap();
+    assert!(writer.join().unwrap(), "another task waited for the file");
 }
 
 #[tokio::test]

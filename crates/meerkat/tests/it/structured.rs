@@ -2,7 +2,7 @@
 
 use meerkat::{Completion, Outcome, RunResult, TurnOptions};
 use meerkat_core::run::ExtractionError;
-use meerkat_core::{OutputSchema, ToolOutput};
+use meerkat_core::{OutputSchema, TerminalCause, ToolOutput};
 use meerkat_testkit::{FnTool, Script, ScriptedModel};
 use serde_json::{Value, json};
 
@@ -41,6 +41,19 @@ async fn a_raw_schema_and_a_wrapped_one_give_the_value_beside_the_answer() {
         assert_eq!(recorder.of_type("run_completed")[0]["extraction_required"], true);
         assert_eq!(recorder.of_type("text_delta").len(), 1, "the extraction is not streamed");
     }
+}
+
+#[tokio::test]
+async fn turn_limit_bounds_extraction() {
+    let world = World::new(vec![Script::say("no JSON"); 50]);
+    world.configure(json!({"agent": {"max_turns": 5}})).await;
+    let turn = TurnOptions { structured_output_retries: Some(10_000), ..asking(count(), say("how many?")) };
+    let done = world.create(turn).await.unwrap();
+    assert_eq!((done.report.steps, world.model.seen().len()), (5, 5));
+    let done = completion(done);
+    let error = done.extraction_error.unwrap();
+    assert_eq!((error.attempts, error.reason.as_str()), (4, "the run reached its limit of 5 model calls"));
+    assert_eq!(done.cause, Some(TerminalCause::TurnLimitReached));
 }
 
 #[tokio::test]

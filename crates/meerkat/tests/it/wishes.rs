@@ -222,6 +222,33 @@ async fn every_error_names_the_session_that_the_request_named() {
 }
 
 #[tokio::test]
+async fn unusable_limits_and_handlers_are_rejected() {
+    let world = World::new([]);
+    let id = run(&world, json!({})).await.unwrap()["session_id"].clone();
+    let tool = json!({"name": "t", "description": "", "input_schema": {}, "handler": "robot"});
+    let cases = [
+        (json!({"max_tokens": 0}), "`max_tokens` must be greater than 0; omit it to use the config's limit"),
+        (
+            json!({"tools": [tool]}),
+            "`tools[0].handler`: unknown handler `robot`; use `callback`, or omit the field",
+        ),
+    ];
+    for (mut arguments, message) in cases {
+        let started = run(&world, arguments.clone()).await.unwrap_err();
+        arguments["session_id"] = id.clone();
+        arguments["prompt"] = json!("more");
+        let resumed = call(&world, "meerkat_resume", arguments).await.unwrap_err();
+        for error in [started, resumed] {
+            assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::InvalidParams, message));
+        }
+    }
+    let help = json!({"question": "How?", "max_tokens": 0});
+    let error = call(&world, "meerkat_help", help).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidParams, "{error}");
+    assert_eq!(world.model.seen().len(), 1, "no other run was started");
+}
+
+#[tokio::test]
 async fn a_shell_that_may_take_no_time_is_refused() {
     let world = World::new([]);
     let asked = json!({"enable_builtins": true, "builtin_config": {"shell_timeout_secs": 0}});

@@ -84,10 +84,19 @@ impl World {
         model: Arc<ScriptedModel>,
         tools: impl IntoIterator<Item = Arc<dyn Tool>>,
     ) -> Self {
+        Self::for_caller(ConfigAccess::Client, model, tools)
+    }
+
+    /// A realm in memory whose operations are called with this access.
+    pub(crate) fn for_caller(
+        config_access: ConfigAccess,
+        model: Arc<ScriptedModel>,
+        tools: impl IntoIterator<Item = Arc<dyn Tool>>,
+    ) -> Self {
         let options = RuntimeOptions {
             models: vec![Arc::clone(&model) as _],
             sources: vec![Tools::new(tools)],
-            config_access: ConfigAccess::Client,
+            config_access,
             ..RuntimeOptions::default()
         };
         let runtime = Runtime::ephemeral(options).unwrap();

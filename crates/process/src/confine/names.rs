@@ -26,7 +26,7 @@ impl SecretNames {
     /// Says whether a file is secret, by its path from the folder on.
     #[must_use]
     pub fn hold(&self, path: &Path) -> bool {
-        let Some(path) = path.to_str() else { return false };
+        let path = &*path.to_string_lossy();
         let name = path.rsplit('/').next().unwrap_or(path);
         let decides = |pattern: &String| {
             let (wanted, secret) =

@@ -112,7 +112,7 @@ fn summary_line(message: &Message) -> String {
 fn assistant_words(message: &Message) -> String {
     message.assistant_text().unwrap_or_else(|| {
         let names: Vec<_> = message.tool_calls().into_iter().map(|call| call.name).collect();
-        format!("called {}", names.join(", "))
+        if names.is_empty() { "(no text)".to_owned() } else { format!("called {}", names.join(", ")) }
     })
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Registry, refuse_blank};
+use super::{Author, Registry, refuse_blank};
 use crate::descriptor::PROMPTS_ON_CHANGE;
 use crate::input::{
     EmptyInput, ListPromptsInput, PromptGetInput, RegisterPromptInput, UnregisterPromptInput,
@@ -14,9 +14,16 @@ use crate::uri::is_reserved;
 use crate::{BusError, Error, StoredPrompt, output, validate};
 
 impl Registry {
-    pub(super) async fn register_prompt(&self, input: RegisterPromptInput) -> Result<Value, Error> {
+    pub(super) async fn register_prompt(
+        &self,
+        author: Option<Author<'_>>,
+        input: RegisterPromptInput,
+    ) -> Result<Value, Error> {
         validate::prompt(&input)?;
         let RegisterPromptInput { name, description, arguments, function_id } = input;
+        if author.is_some_and(|author| !(author.may_use)(&function_id)) {
+            return Err(Error::NotAllowed(function_id));
+        }
         let registered_at = self.now();
         let row = json!({
             "name": name,
@@ -25,15 +32,19 @@ impl Registry {
             "function_id": function_id,
             "registered_at": registered_at,
         });
-        self.timely(self.bus_ref().set(&self.options().scopes.prompts, &name, row)).await?;
+        self.put(&self.options().scopes.prompts, ("prompt", &name), Some(row), author).await?;
         self.fire(PROMPTS_ON_CHANGE, &json!({ "op": "register", "name": name }));
         Ok(json!({ "name": name, "registered_at": registered_at }))
     }
 
-    pub(super) async fn unregister_prompt(&self, input: UnregisterPromptInput) -> Result<Value, Error> {
+    pub(super) async fn unregister_prompt(
+        &self,
+        author: Option<Author<'_>>,
+        input: UnregisterPromptInput,
+    ) -> Result<Value, Error> {
         let name = input.name;
         validate::name("name", &name)?;
-        let deleted = self.timely(self.bus_ref().delete(&self.options().scopes.prompts, &name)).await?;
+        let deleted = self.put(&self.options().scopes.prompts, ("prompt", &name), None, author).await?;
         let removed = deleted.is_some_and(|value| !value.is_null());
         if removed {
             self.fire(PROMPTS_ON_CHANGE, &json!({ "op": "unregister", "name": name }));
@@ -67,8 +78,12 @@ impl Registry {
         Ok(json!({ "prompts": prompts.0.iter().map(entry).collect::<Vec<_>>() }))
     }
 
-    pub(super) async fn get_prompt(&self, input: PromptGetInput) -> Result<Value, Error> {
-        let (description, messages) = self.render(&input.name, input.arguments).await?;
+    pub(super) async fn get_prompt(
+        &self,
+        author: Option<Author<'_>>,
+        input: PromptGetInput,
+    ) -> Result<Value, Error> {
+        let (description, messages) = self.render_as(author, &input.name, input.arguments).await?;
         Ok(json!({ "description": description, "messages": messages }))
     }
 
@@ -77,11 +92,23 @@ impl Registry {
     /// # Errors
     /// Says that there is no such prompt, or what its handler did.
     pub async fn render(&self, name: &str, arguments: Value) -> Result<(String, Value), Error> {
+        self.render_as(None, name, arguments).await
+    }
+
+    async fn render_as(
+        &self,
+        author: Option<Author<'_>>,
+        name: &str,
+        arguments: Value,
+    ) -> Result<(String, Value), Error> {
         let prompt = self.prompt(name).await?.ok_or_else(|| Error::PromptNotFound(name.to_owned()))?;
         if is_reserved(&prompt.function_id) {
             return Err(Error::ReservedHandler(prompt.function_id));
         }
         refuse_blank(&prompt.function_id)?;
+        if author.is_some_and(|author| !(author.may_use)(&prompt.function_id)) {
+            return Err(Error::NotAllowed(prompt.function_id));
+        }
         let arguments = if arguments.is_null() { json!({}) } else { arguments };
         let answer = self.trigger(&prompt.function_id, arguments).await?;
         Ok((prompt.description, output::messages(answer)?))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Registry, refuse_blank};
+use super::{Author, Registry, refuse_blank};
 use crate::descriptor::SKILLS_ON_CHANGE;
 use crate::input::{
     EmptyInput, ListSkillsInput, ReadResourceInput, RegisterSkillInput, UnregisterSkillInput,
@@ -16,20 +16,28 @@ use crate::{BusError, Error, StoredSkill, output, validate};
 const MARKDOWN: &str = "text/markdown";
 
 impl Registry {
-    pub(super) async fn register_skill(&self, input: RegisterSkillInput) -> Result<Value, Error> {
+    pub(super) async fn register_skill(
+        &self,
+        author: Option<Author<'_>>,
+        input: RegisterSkillInput,
+    ) -> Result<Value, Error> {
         validate::skill(&input)?;
         let RegisterSkillInput { id, skill } = input;
         let registered_at = self.now();
         let row = json!({ "id": id, "skill": skill, "registered_at": registered_at });
-        self.timely(self.bus_ref().set(&self.options().scopes.skills, &id, row)).await?;
+        self.put(&self.options().scopes.skills, ("skill", &id), Some(row), author).await?;
         self.fire(SKILLS_ON_CHANGE, &json!({ "op": "register", "id": id }));
         Ok(json!({ "id": id, "registered_at": registered_at }))
     }
 
-    pub(super) async fn unregister_skill(&self, input: UnregisterSkillInput) -> Result<Value, Error> {
+    pub(super) async fn unregister_skill(
+        &self,
+        author: Option<Author<'_>>,
+        input: UnregisterSkillInput,
+    ) -> Result<Value, Error> {
         let id = input.id;
         validate::name("id", &id)?;
-        let deleted = self.timely(self.bus_ref().delete(&self.options().scopes.skills, &id)).await?;
+        let deleted = self.put(&self.options().scopes.skills, ("skill", &id), None, author).await?;
         let removed = deleted.is_some_and(|value| !value.is_null());
         if removed {
             self.fire(SKILLS_ON_CHANGE, &json!({ "op": "unregister", "id": id }));
@@ -75,7 +83,16 @@ impl Registry {
         ] }))
     }
 
-    pub(super) async fn read_resource(&self, input: ReadResourceInput) -> Result<Value, Error> {
+    pub(super) async fn read_resource(
+        &self,
+        author: Option<Author<'_>>,
+        input: ReadResourceInput,
+    ) -> Result<Value, Error> {
+        if let (Some(author), Resource::Section { function, .. }) = (author, parse(&input.uri)?)
+            && !(author.may_use)(function)
+        {
+            return Err(Error::NotAllowed(function.to_owned()));
+        }
         let (mime_type, text) = self.read(&input.uri).await?;
         Ok(json!({ "contents": [{ "uri": input.uri, "mimeType": mime_type, "text": text }] }))
     }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod api;
 #[cfg(test)]
+mod authors;
+#[cfg(test)]
 mod notices;
 #[cfg(test)]
 mod prompts;

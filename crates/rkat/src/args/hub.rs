@@ -23,16 +23,25 @@ pub(crate) struct HubListen {
     /// The address; port 0 takes a free one, and stderr says which.
     #[arg(long, value_name = "ADDRESS", default_value = HUB_ADDRESS)]
     pub(crate) listen: String,
-    /// Read the bearer token that programs must show from this file; else from RKAT_TOKEN. An address that
-    /// other machines can reach needs one.
+    /// Read the bearer token that every worker must show from this file [default: RKAT_TOKEN, or else the realm's own
+    /// token, which workers of the same user on this machine need not show]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// Ask workers for no token: every user of this machine can use the hub. Only for addresses of this machine
+    #[arg(long, conflicts_with_all = ["token_file", "guarded_token_file"])]
+    pub(crate) no_token: bool,
+    /// Accept web pages of this origin, such as http://localhost:5173 (repeatable)
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<String>,
     /// Listen on this address too, for programs that may only do what the rules of --rbac say.
     #[arg(long, value_name = "ADDRESS", requires = "rbac")]
     pub(crate) guarded: Option<String>,
     /// The rules of the guarded address: a JSON file with `auth_function_id`, `expose_functions` and the like.
     #[arg(long, value_name = "FILE", requires = "guarded")]
     pub(crate) rbac: Option<PathBuf>,
+    /// Read the bearer token of the guarded address from this file [default: another token of the realm's own]
+    #[arg(long, value_name = "FILE", requires = "guarded")]
+    pub(crate) guarded_token_file: Option<PathBuf>,
 }
 
 /// What else to do with the hub.

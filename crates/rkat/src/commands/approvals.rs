@@ -1,11 +1,12 @@
 //! Tool calls that wait for an approval: decided on the command line, or asked for at the terminal.
 
 use std::collections::BTreeSet;
+use std::io::BufRead;
 use std::time::Duration;
 
 use meerkat::{
-    Approval, AwaitedCall, Clock as _, Decision, Outcome, Pending, RunInput, RunResult, Runtime, SessionId,
-    SystemClock,
+    Approval, ApprovalScope, AwaitedCall, Clock as _, Decision, Outcome, Pending, RunInput, RunResult,
+    Runtime, SessionId, SystemClock, Timestamp, escape_line,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -63,18 +64,26 @@ pub(super) async fn decided(
 
 /// Asks a person at the terminal.
 pub(super) struct Asker {
-    /// Tools whose calls the person has approved for the rest of the run.
-    allowed: BTreeSet<String>,
+    /// What the person has approved for the rest of the run.
+    allowed: Vec<ApprovalScope>,
     cancel: CancellationToken,
+    /// Where answers come from, until anything was asked.
+    keyboard: Option<Box<dyn BufRead + Send>>,
     /// What is typed, line by line, once anything was asked.
     typed: Option<UnboundedReceiver<String>>,
+}
+
+/// What came of a question.
+enum Answer {
+    Line(String),
+    Expired,
 }
 
 impl Asker {
     /// Returns one, if there is a terminal to ask at.
     pub(super) fn at_terminal(cancel: CancellationToken) -> Option<Self> {
-        let is_terminal = env::stdin_is_terminal() && env::stderr_is_terminal();
-        is_terminal.then(|| Self { allowed: BTreeSet::new(), cancel, typed: None })
+        let keyboard = Some(env::keyboard()?);
+        Some(Self { allowed: Vec::new(), cancel, keyboard, typed: None })
     }
 
     /// Asks about the calls of a run that waits for nothing else; `None` if nobody answers for all of them.
@@ -93,62 +102,98 @@ impl Asker {
     }
 
     async fn decide(&mut self, AwaitedCall { call, expires_at }: &AwaitedCall) -> Option<Decision> {
-        if self.allowed.contains(&call.name) {
+        let scope = ApprovalScope::for_call(call);
+        if self.allowed.iter().any(|allowed| allowed.covers(call)) {
             return Some(Decision::Approve);
         }
-        let typed = self.typed.get_or_insert_with(lines);
-        // What was typed before the question is no answer to it.
-        while typed.try_recv().is_ok() {}
-        out::say(&format!("the agent wants to call {} {}", call.name, readable(&call.args.to_string())));
-        out::ask("run it? [y]es, [n]o, [a]lways in this run, or no with what to do instead: ");
-        let left = Duration::try_from(expires_at.duration_since(SystemClock.now())).unwrap_or_default();
-        let answer = tokio::select! {
-            () = self.cancel.cancelled() => return None,
-            answer = tokio::time::timeout(left, typed.recv()) => answer,
-        };
-        let Ok(answer) = answer else {
-            out::say("\nnobody answered in time");
-            return Some(Decision::Deny(Some("nobody answered in time".to_owned())));
-        };
-        match answer?.trim() {
-            "y" | "Y" | "yes" => Some(Decision::Approve),
-            "a" | "A" | "always" => {
-                self.allowed.insert(call.name.clone());
-                Some(Decision::Approve)
-            }
-            "" | "n" | "N" | "no" => Some(Decision::Deny(None)),
-            reason => Some(Decision::Deny(Some(reason.to_owned()))),
+        if time_left(*expires_at).is_zero() {
+            out::say(&format!("the approval of {} expired, so the call is denied", escape_line(&call.name)));
+            return Some(Decision::Deny(Some(EXPIRED.to_owned())));
         }
+        let (name, args) = (escape_line(&call.name), call.args.to_string());
+        out::say(&format!("the agent wants to call {name} {}", shortened(&args)));
+        // What was typed before the question is no answer to it.
+        while self.lines().try_recv().is_ok() {}
+        loop {
+            let covered = escape_line(&scope.to_string()).into_owned();
+            out::ask(&format!("run it? [y]es, [n]o, [a]lways for {covered}, [?], or what to do instead: "));
+            let line = match self.answer(*expires_at).await? {
+                Answer::Line(line) => line,
+                Answer::Expired => {
+                    out::say(&format!("\n{EXPIRED}"));
+                    return Some(Decision::Deny(Some(EXPIRED.to_owned())));
+                }
+            };
+            match line.trim() {
+                "y" | "Y" | "yes" => return Some(Decision::Approve),
+                "a" | "A" | "always" => {
+                    self.allowed.push(scope);
+                    return Some(Decision::Approve);
+                }
+                "" | "n" | "N" | "no" => return Some(Decision::Deny(None)),
+                "?" | "help" => explain(&args, &covered),
+                reason => return Some(Decision::Deny(Some(reason.to_owned()))),
+            }
+        }
+    }
+
+    /// Waits for a line; `None` if the run is interrupted or the input has ended.
+    async fn answer(&mut self, expires_at: Timestamp) -> Option<Answer> {
+        let cancel = self.cancel.clone();
+        tokio::select! {
+            () = cancel.cancelled() => None,
+            line = tokio::time::timeout(time_left(expires_at), self.lines().recv()) => match line {
+                Ok(line) => line.map(Answer::Line),
+                Err(_) => Some(Answer::Expired),
+            },
+        }
+    }
+
+    /// Returns the lines that are typed. The thread that reads them does not delay the end of the program.
+    fn lines(&mut self) -> &mut UnboundedReceiver<String> {
+        let keyboard = self.keyboard.take();
+        self.typed.get_or_insert_with(|| {
+            let (send, lines) = unbounded_channel();
+            std::thread::spawn(move || {
+                let lines = keyboard.into_iter().flat_map(BufRead::lines);
+                lines.map_while(Result::ok).try_for_each(|line| send.send(line))
+            });
+            lines
+        })
     }
 }
 
-/// Reads lines from stdin in a thread of its own, which nobody waits for when the program ends.
-fn lines() -> UnboundedReceiver<String> {
-    let (send, lines) = unbounded_channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lines() {
-            if line.ok().and_then(|line| send.send(line).ok()).is_none() {
-                return;
-            }
-        }
-    });
-    lines
+/// What the agent is told of a call that nobody decided.
+const EXPIRED: &str = "nobody answered in time";
+
+fn time_left(expires_at: Timestamp) -> Duration {
+    Duration::try_from(expires_at.duration_since(SystemClock.now())).unwrap_or_default()
+}
+
+/// Explains the answers, and shows what the question cut off.
+fn explain(args: &str, covered: &str) {
+    if args.chars().count() > SHOWN {
+        out::say(&format!("all arguments: {}", escape_line(args)));
+    }
+    out::say("  y  run this call");
+    out::say("  n  deny it; an empty line does too");
+    out::say(&format!("  a  run it, and until this run ends do not ask again for {covered}"));
+    out::say("  any other text denies the call and is sent to the agent");
 }
 
 /// The longest arguments that are shown.
 const SHOWN: usize = 4000;
 
 /// Shows a text as it is: nothing in it moves the cursor or turns the direction of writing around.
-fn readable(text: &str) -> String {
+fn shortened(text: &str) -> String {
     let length = text.chars().count();
-    let is_odd = |letter: char| {
-        letter.is_control()
-            || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
-    };
-    let show =
-        |letter: char| if is_odd(letter) { letter.escape_unicode().to_string() } else { letter.to_string() };
-    let shown: String = text.chars().take(SHOWN).map(show).collect();
-    if length > SHOWN { format!("{shown}… ({} characters more)", length - SHOWN) } else { shown }
+    let head: String = text.chars().take(SHOWN).collect();
+    let shown = escape_line(&head);
+    if length > SHOWN {
+        format!("{shown}… ({} characters more; ? shows all)", length - SHOWN)
+    } else {
+        shown.into_owned()
+    }
 }
 
 /// Shows a call that waits for an approval.
@@ -166,12 +211,12 @@ pub(super) fn advice(session: SessionId) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{SHOWN, readable};
+    use super::{SHOWN, shortened};
 
     #[test]
     fn what_is_approved_is_what_is_shown() {
-        assert_eq!(readable("rm \u{202e}x\u{9b}2J"), "rm \\u{202e}x\\u{9b}2J");
+        assert_eq!(shortened("rm \u{202e}x\u{9b}2J\u{200b}"), "rm \\u202ex\\u009b2J\\u200b");
         let long = "a".repeat(SHOWN + 7);
-        assert!(readable(&long).ends_with("a… (7 characters more)"));
+        assert!(shortened(&long).ends_with("a… (7 characters more; ? shows all)"));
     }
 }

@@ -10,7 +10,7 @@ use meerkat::{
 };
 use serde_json::{Value, json};
 
-use super::{open, print_json, skill};
+use super::{former, open, print_json, skill};
 use crate::args::ScopeArgs;
 use crate::env;
 use crate::error::CliError;
@@ -56,13 +56,16 @@ pub(super) async fn doctor(scope: &ScopeArgs, json: bool) -> Result<ExitCode, Cl
     let mut findings = vec![keys()];
     match open(scope) {
         Ok(runtime) => {
-            findings.push(store(&runtime));
+            findings.push(store(&runtime).await);
             findings.extend(config(&runtime, scope).await);
         }
+        Err(CliError::Meerkat(error)) => findings.push(unusable(&error)),
         Err(error) => {
-            let fix = "repair or delete the realm (`rkat realm delete`), or choose another with `--realm`";
-            findings.push(Finding::bad("store", Health::Fault, error.body().message, fix));
+            findings.push(Finding::bad("store", Health::Fault, error.body().message, OTHER_REALM));
         }
+    }
+    if let Some((message, command)) = former::find(scope) {
+        findings.push(Finding::bad("realm", Health::Warning, message, &format!("see them with {command}")));
     }
     findings.extend(mcp_servers(scope));
     findings.extend(skills(scope).await);
@@ -102,17 +105,38 @@ fn keys() -> Finding {
     Finding::ok("keys", format!("there are keys for {}", set.join(", ")))
 }
 
-fn store(runtime: &Runtime) -> Finding {
+async fn store(runtime: &Runtime) -> Finding {
     let Some(paths) = runtime.realm().paths() else {
         return Finding::ok("store", format!("realm `{}` is in memory", runtime.realm().id()));
     };
-    match meerkat::check_database(&paths.database) {
-        Ok(()) => Finding::ok("store", format!("{} is whole", paths.database.display())),
-        Err(error) => {
-            let fix = "restore the realm from a copy, or delete it with `rkat realm delete`";
-            Finding::bad("store", Health::Fault, error.to_string(), fix)
+    let checked = async {
+        if paths.database.exists() {
+            meerkat::check_database(&paths.database)?;
         }
+        runtime.check_records().await?;
+        runtime.check_writable().await
+    };
+    match checked.await {
+        Ok(()) => Finding::ok("store", format!("{} is whole and can be written", paths.database.display())),
+        Err(error) => unusable(&error),
     }
+}
+
+/// What to do where an error does not say it.
+const OTHER_REALM: &str = "choose another realm with `--realm`, or another state root with `--state-root`";
+
+/// Reports a store that cannot be used. What is stored may be all there is, so the fix is never to delete it.
+fn unusable(error: &meerkat::Error) -> Finding {
+    let (mut message, hint) = (error.body().message, error.hint());
+    if let Some(hint) = &hint {
+        message = message.trim_end_matches(hint.as_str()).trim_end_matches("; ").to_owned();
+    }
+    if let meerkat::Error::OfSession { id, .. } = error {
+        message = format!("session `{id}`: {message}");
+    }
+    // This is the doctor already.
+    let fix = hint.as_deref().and_then(|hint| hint.split("; `rkat doctor`").next());
+    Finding::bad("store", Health::Fault, message, fix.unwrap_or(OTHER_REALM))
 }
 
 async fn config(runtime: &Runtime, scope: &ScopeArgs) -> Vec<Finding> {
@@ -212,13 +236,14 @@ fn mcp_servers(scope: &ScopeArgs) -> Vec<Finding> {
 }
 
 async fn skills(scope: &ScopeArgs) -> Vec<Finding> {
-    let snapshot = match skill::snapshot(scope).await {
-        Ok(snapshot) => snapshot,
+    let catalogue = match skill::catalogue(scope).await {
+        Ok(catalogue) => catalogue,
         Err(error) => {
             let fix = "see `rkat skill list`";
             return vec![Finding::bad("skills", Health::Fault, error.body().message, fix)];
         }
     };
+    let snapshot = catalogue.load().await;
     let mut findings =
         vec![Finding::ok("skills", format!("{} skills can be used", snapshot.active().count()))];
     // What came with the program and needs what is switched off is as it should be.
@@ -227,5 +252,9 @@ async fn skills(scope: &ScopeArgs) -> Vec<Finding> {
         let message = format!("{}: {}", problem.path.display(), problem.reason);
         Finding::bad("skills", Health::Warning, message, &problem.fix)
     }));
+    let ignored = skill::ignored(catalogue).await;
+    findings.extend(
+        ignored.iter().map(|group| Finding::bad("skills", Health::Warning, group.summary(), group.fix)),
+    );
     findings
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use meerkat::hub::{Access, Client, ClientOptions, HubError, Rbac, bind};
+use meerkat::token::{FILE_NAME, GUARDED_FILE_NAME, TokenError, generate, is_own, read_or_create_named};
 use meerkat::{HostedHub, Runtime};
 use meerkat_mcp_server::terminated;
 use serde_json::{Map, Value, json};
@@ -28,20 +29,31 @@ pub(super) async fn hub(scope: &ScopeArgs, args: HubArgs) -> Result<ExitCode, Cl
 }
 
 async fn serve(scope: &ScopeArgs, args: HubListen) -> Result<ExitCode, CliError> {
-    let access = Access { token: token(args.token_file.as_deref())?, rbac: None };
-    access.token.iter().for_each(|token| out::secrets().learn(token));
+    let terminated = terminated();
+    let rbac = args.rbac.as_deref().map(rules).transpose()?;
+    let runtime = open(scope)?;
+    let admit = |explicit: Option<String>, name: &str| match args.no_token {
+        true => Ok(Access::default()),
+        false => access(&runtime, explicit, name),
+    };
+    let explicit = token_in(args.token_file.as_deref())?.or_else(|| chosen_token(&runtime));
+    let access = Access { origins: args.allow_origin.clone(), ..admit(explicit, FILE_NAME)? };
     let listener = bind(&args.listen, &access).map_err(refused)?;
-    let guarded = match (&args.guarded, &args.rbac) {
-        (Some(address), Some(file)) => {
-            let access = Access { token: access.token.clone(), rbac: Some(rules(file)?) };
+    let guarded = match &args.guarded {
+        Some(address) => {
+            let token = token_in(args.guarded_token_file.as_deref())?;
+            let origins = args.allow_origin.clone();
+            let access = Access { origins, rbac, ..admit(token, GUARDED_FILE_NAME)? };
             Some((bind(address, &access).map_err(refused)?, access))
         }
-        _ => None,
+        None => None,
     };
-    let terminated = terminated();
-    let runtime = open(scope)?;
     let hosted = Hosted::new(&runtime, &listener, &access).await?;
     out::say(&format!("rkat: realm `{}`, hub listening on {}", runtime.realm().id(), hosted.url));
+    if let Some(paths) = runtime.realm().paths().filter(|_| access.admit_same_user) {
+        let file = paths.root.join(FILE_NAME);
+        out::say(&format!("rkat: workers of other users show the token in `{}`", file.display()));
+    }
     let over = tokio_util::sync::CancellationToken::new();
     let open = hosted.serve(listener, access, over.cancelled());
     let closed = async {
@@ -104,13 +116,42 @@ pub(super) fn beside(address: &str, access: &Access) -> Result<Option<TcpListene
     }
 }
 
-/// The token that programs must show.
-pub(super) fn token(file: Option<&Path>) -> Result<Option<String>, CliError> {
-    let Some(path) = file else { return Ok(env::token()) };
+/// Returns who may connect: with a token that the user chose, every worker that shows it; else every worker that shows
+/// the realm's own token, or that runs as the same user on this machine.
+pub(super) fn access(runtime: &Runtime, explicit: Option<String>, name: &str) -> Result<Access, CliError> {
+    let admit_same_user = explicit.is_none();
+    let token = match (explicit, runtime.realm().paths()) {
+        (Some(token), _) if token.trim().is_empty() => {
+            return Err(CliError::Usage("the token is empty".to_owned()));
+        }
+        (Some(token), _) => token.trim().to_owned(),
+        (None, Some(paths)) => read_or_create_named(&paths.root, name).map_err(token_error)?,
+        (None, None) => generate(),
+    };
+    out::secrets().learn(&token);
+    Ok(Access { token: Some(token), admit_same_user, ..Access::default() })
+}
+
+fn token_error(error: TokenError) -> CliError {
+    let text = error.to_string();
+    match error {
+        TokenError::Io { source, .. } => CliError::Io(text, source),
+        _ => CliError::Usage(text),
+    }
+}
+
+/// Returns the token that the environment gives. The realm's own token, set there for clients, is no chosen one.
+fn chosen_token(runtime: &Runtime) -> Option<String> {
+    let own = |token: &String| runtime.realm().paths().is_some_and(|paths| is_own(&paths.root, token));
+    env::token().filter(|token| !own(token))
+}
+
+/// Reads the token in a file that the user named.
+fn token_in(file: Option<&Path>) -> Result<Option<String>, CliError> {
+    let Some(path) = file else { return Ok(None) };
     let read = std::fs::read_to_string(path);
-    let text =
-        read.map_err(|error| CliError::Io(format!("cannot read the token in `{}`", path.display()), error))?;
-    Ok(Some(text.trim().to_owned()).filter(|token| !token.is_empty()))
+    read.map(Some)
+        .map_err(|error| CliError::Io(format!("cannot read the token in `{}`", path.display()), error))
 }
 
 fn rules(file: &Path) -> Result<Rbac, CliError> {
@@ -188,12 +229,8 @@ fn show(url: &str, workers: &[Value], functions: &[Value]) {
             let sdk = format!("{} {}", text(worker, "runtime"), text(worker, "version"));
             vec![text(worker, "name"), sdk, text(worker, "status"), worker["function_count"].to_string()]
         });
-        out::print(&table(
-            &["WORKER", "SDK", "STATUS", "FUNCTIONS"],
-            &rows.collect::<Vec<_>>(),
-            env::columns(),
-        ));
+        out::print(&table(&["WORKER", "SDK", "STATUS", "FUNCTIONS"], &rows.collect::<Vec<_>>(), env::page()));
     }
     let rows = functions.iter().map(|row| vec![text(row, "function_id"), text(row, "worker_name")]);
-    out::print(&table(&["FUNCTION", "WORKER"], &rows.collect::<Vec<_>>(), env::columns()));
+    out::print(&table(&["FUNCTION", "WORKER"], &rows.collect::<Vec<_>>(), env::page()));
 }

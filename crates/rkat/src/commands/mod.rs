@@ -2,8 +2,10 @@
 
 mod approvals;
 mod blob;
+mod capabilities;
 mod config;
 mod doctor;
+mod former;
 mod hub;
 mod image;
 mod mcp;
@@ -11,6 +13,7 @@ mod models;
 mod realm;
 mod registry;
 mod run;
+mod screen;
 mod serve;
 mod session;
 mod skill;
@@ -22,7 +25,8 @@ use std::sync::Arc;
 
 use meerkat::ops::{Call, find};
 use meerkat::{
-    ConfigAccess, Manifest, McpServers, Realm, RealmId, RunControl, Runtime, RuntimeOptions, ToolboxOptions,
+    ConfigAccess, Manifest, McpServers, Notify, Realm, RealmId, RunControl, Runtime, RuntimeOptions,
+    SessionQuery, SessionView, ToolboxOptions, UnreadableSession,
 };
 use serde_json::{Value, json};
 
@@ -52,8 +56,7 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Usage { by, json } => usage::usage(&scope, by, json).await,
         Command::Doctor { json } => doctor::doctor(&scope, json).await,
         Command::Capabilities => {
-            let runtime = open_known(&scope)?;
-            print_json(&call(&runtime, "meerkat_capabilities", json!({})).await?);
+            print_json(&json!(capabilities::capabilities(&scope).await?));
             Ok(ExitCode::SUCCESS)
         }
         Command::Completions { shell } => {
@@ -70,8 +73,14 @@ fn open(args: &ScopeArgs) -> Result<Runtime, CliError> {
     open_with(args, None)
 }
 
-/// The same, with MCP servers for its agents.
-fn open_with(args: &ScopeArgs, servers: Option<Arc<McpServers>>) -> Result<Runtime, CliError> {
+/// What agents of a run have, and what takes notices while they work.
+struct Agents {
+    servers: Arc<McpServers>,
+    notify: Notify,
+}
+
+/// The same, for agents that run.
+fn open_with(args: &ScopeArgs, agents: Option<Agents>) -> Result<Runtime, CliError> {
     let (scope, unnamed) = args.scope();
     let options = scope.options(unnamed, &env::surroundings(), "rkat")?;
     let realm = Realm::open(options)?;
@@ -79,13 +88,17 @@ fn open_with(args: &ScopeArgs, servers: Option<Arc<McpServers>>) -> Result<Runti
         out::say(&format!("warning: {warning}"));
     }
     let secrets: meerkat::SecretSource = Arc::new(env::secret);
+    let (servers, notify): (_, Notify) = match agents {
+        Some(agents) => (Some(agents.servers), agents.notify),
+        None => (None, Arc::new(out::say)),
+    };
     let options = RuntimeOptions {
         skills: Some(skill::skills(args)?),
         instance: scope.instance,
         secrets: Some(secrets),
         servers,
         tools: tools(args)?,
-        hook_files: Some(Arc::new(servers::hook_files(args))),
+        hook_files: Some(Arc::new(servers::hook_files(args).telling(notify))),
         config_access: ConfigAccess::Owner,
         redactor: out::secrets(),
         ..RuntimeOptions::default()
@@ -97,7 +110,7 @@ fn open_with(args: &ScopeArgs, servers: Option<Arc<McpServers>>) -> Result<Runti
 pub(crate) fn tools(args: &ScopeArgs) -> Result<ToolboxOptions, CliError> {
     let (scope, _) = args.scope();
     Ok(ToolboxOptions {
-        workspace: servers::project(args),
+        workspace: args.context_root.clone().or_else(|| env::surroundings().current_dir),
         home: env::home(),
         temporary: env::temporary(),
         private: vec![scope.state_root(&env::surroundings())?],
@@ -123,21 +136,38 @@ fn check_known(args: &ScopeArgs) -> Result<(), CliError> {
 
 /// Opens the realm a session locator names, or the one of the command line; a session is looked for in it.
 fn open_for(args: ScopeArgs, realm: Option<&str>) -> Result<Runtime, CliError> {
+    if realm.is_none() {
+        former::print_notice(&args);
+    }
     open_for_with(args, realm, None)
 }
 
-/// The same, with MCP servers for its agents.
+/// The same, for agents that run. Prints no notice about former realms.
 fn open_for_with(
     mut args: ScopeArgs,
     realm: Option<&str>,
-    servers: Option<Arc<McpServers>>,
+    agents: Option<Agents>,
 ) -> Result<Runtime, CliError> {
     if let Some(realm) = realm {
         args.realm = Some(realm.to_owned());
         args.isolated = false;
     }
     check_known(&args)?;
-    open_with(&args, servers)
+    open_with(&args, agents)
+}
+
+/// Lists the sessions that can be read, and prints a warning about each of the others.
+async fn list_sessions(runtime: &Runtime, query: SessionQuery) -> Result<Vec<SessionView>, CliError> {
+    let mut views = Vec::new();
+    for entry in runtime.sessions().list_each(query).await? {
+        match entry {
+            Ok(view) => views.push(view),
+            Err(UnreadableSession { id, error }) => {
+                out::say(&format!("warning: session `{id}` cannot be read: {}", error.body().message));
+            }
+        }
+    }
+    Ok(views)
 }
 
 /// Calls an operation.

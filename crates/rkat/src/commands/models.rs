@@ -17,11 +17,7 @@ pub(super) async fn models(scope: &ScopeArgs, json: bool) -> Result<ExitCode, Cl
     if json {
         print_json(&catalogue);
     } else {
-        out::print(&table(
-            &["MODEL", "PROVIDER", "READS", "WRITES", "CAN"],
-            &rows(&catalogue),
-            env::columns(),
-        ));
+        out::print(&table(&["MODEL", "PROVIDER", "READS", "WRITES", "CAN"], &rows(&catalogue), env::page()));
     }
     Ok(ExitCode::SUCCESS)
 }

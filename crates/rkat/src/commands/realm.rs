@@ -97,7 +97,7 @@ fn list(state_root: &Path, json: bool) -> Result<(), CliError> {
         ]
     };
     let rows: Vec<_> = found.realms.iter().map(row).collect();
-    out::print(&table(&["REALM", "BACKEND", "ORIGIN", "CREATED", ""], &rows, env::columns()));
+    out::print(&table(&["REALM", "BACKEND", "ORIGIN", "CREATED", ""], &rows, env::page()));
     Ok(())
 }
 

@@ -126,7 +126,7 @@ async fn list(registry: &RealmRegistry, json: bool) -> Result<(), CliError> {
         vec!["prompt".to_owned(), prompt.name.clone(), prompt.function_id.clone(), prompt.description.clone()]
     });
     let rows: Vec<_> = skills.chain(prompts).collect();
-    out::print(&table(&["KIND", "NAME", "FUNCTION", "DESCRIPTION"], &rows, env::columns()));
+    out::print(&table(&["KIND", "NAME", "FUNCTION", "DESCRIPTION"], &rows, env::page()));
     Ok(())
 }
 

@@ -1,28 +1,28 @@
 //! `rkat run`.
 
-use std::io::Read as _;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use meerkat::{
-    AgentEvent, BudgetLimits, BudgetType, Completion, Content, EventEnvelope, EventSink, McpServers,
-    NewSessionOptions, Outcome, OutputSchema, Pending, Programs, RunControl, RunInput, RunResult, Runtime,
-    SessionId, SessionRef, SkillKey, TerminalCause, ToolCall, ToolOverlay, TurnOptions,
+    BudgetLimits, Completion, Content, McpServers, NewSessionOptions, Outcome, OutputSchema, Pending, Report,
+    RunControl, RunInput, RunResult, Runtime, SessionId, SessionRef, SkillKey, TerminalCause, ToolCall,
+    ToolOverlay, TurnOptions,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::approvals::{self, Asker};
-use super::{open_for_with, open_with, pairs, print_json};
+use super::screen::Screen;
+use super::{Agents, former, open_for_with, open_with, pairs, print_json};
 use crate::args::{Output, RunArgs, ScopeArgs, ToolPreset};
 use crate::env;
 use crate::error::CliError;
-use crate::locate::Locator;
+use crate::locate::{Locator, is_clearly_reference};
 use crate::out;
 use crate::render::clip;
 use crate::servers;
+use crate::stdin::{self, Need};
 
 /// How long a run waits for servers that it waits for; each has its own time limit, which is shorter.
 const MCP_PATIENCE: Duration = Duration::from_secs(24 * 3600);
@@ -30,55 +30,66 @@ const MCP_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// How long servers and hooks in the background may take to end; those who watch them see to the rest.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// What a change of tools is about when one could not be offered to the model.
-const LEFT_OUT: &str = "tool_scope";
-
-/// The longest prompt that is read from stdin.
-const MAX_STDIN: u64 = 64 * 1024 * 1024;
-
 pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, CliError> {
-    let prompt = prompt(&args)?;
-    let mut turn = turn(&args, prompt)?;
+    let screen = Screen::start(&args);
+    let done = Box::pin(run_on(&screen, scope, args)).await;
+    // What was noticed comes before the error.
+    screen.flush().await;
+    done
+}
+
+async fn run_on(screen: &Screen, scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, CliError> {
+    let prompt = prompt(&args).await?;
+    let mut turn = turn(&args, prompt.clone().unwrap_or_default())?;
     let locator = args.resume.as_deref().map(Locator::parse);
-    let servers = start_servers(&scope, &args).await;
-    let given = Some(Arc::clone(&servers));
+    let servers = start_servers(&scope, &args, screen).await;
+    let agents = Some(Agents { servers: Arc::clone(&servers), notify: screen.notify() });
     let runtime = match &locator {
-        Some(locator) => open_for_with(scope, locator.realm.as_deref(), given)?,
-        None => open_with(&scope, given)?,
+        Some(locator) => {
+            if locator.realm.is_none() && !args.quiet {
+                former::print_notice(&scope);
+            }
+            open_for_with(scope, locator.realm.as_deref(), agents)?
+        }
+        None => open_with(&scope, agents)?,
     };
     turn.skills = skill_keys(&runtime, &args.skills).await?;
-    let screen = Screen::new(&args);
     let control =
-        RunControl { cancel: interrupt_on_ctrl_c(), events: screen.sink(&servers), ..RunControl::default() };
+        RunControl { cancel: interrupt_on_ctrl_c(), events: screen.sink(), ..RunControl::default() };
     let named = turn.model.is_some();
     let further = TurnOptions { skills: Vec::new(), ..turn.clone() };
     let first = match &locator {
         Some(locator) => {
             let id = locator.find(&runtime).await?;
             turn.input.approvals = approvals::decided(&args, &runtime, id).await?;
-            runtime.sessions().start_turn(id, turn, control.clone()).await
+            match prompt {
+                Some(_) => runtime.sessions().start_turn(id, turn, control.clone()).await,
+                None => Ok(waiting(&runtime, id).await?),
+            }
         }
         None => {
             let options = NewSessionOptions { labels: pairs(&args.labels)? };
             runtime.sessions().create(options, turn, control.clone()).await
         }
     };
-    let done = through_approvals(first, &runtime, further, &control).await;
-    let streamed = screen.finish();
+    let done = through_approvals(first, &runtime, further, (&control, screen)).await;
+    screen.flush().await;
     if !args.quiet {
         servers::tell_faults(&servers);
     }
     runtime.shutdown(ENDING).await;
+    // Hooks in the background may have ended since.
+    screen.flush().await;
     let result = done?;
     for warning in &result.warnings {
         out::say(&format!("warning: {warning}"));
     }
     if result.model == "offline" && !named && locator.is_none() && !args.quiet {
-        note("no API key is configured: the offline model answers");
+        out::note("no API key is configured: the offline model answers");
     }
     match args.output() {
         Output::Json => print_json(&as_json(&runtime, &result)),
-        Output::Text => print_text(&args, &result, streamed)?,
+        Output::Text => print_text(&args, &result, screen.streams())?,
     }
     if !args.quiet {
         summary(&result);
@@ -86,19 +97,35 @@ pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, Cli
     Ok(exit_code(&result))
 }
 
+/// Returns the calls that a session waits for, as if the run that made them had ended now.
+async fn waiting(runtime: &Runtime, id: SessionId) -> Result<RunResult, CliError> {
+    let pending = runtime.sessions().pending_calls(id).await?;
+    if pending == Pending::default() {
+        return Err(no_prompt());
+    }
+    let view = runtime.sessions().read(id).await?;
+    let cost = Some(view.cost).filter(|cost| !cost.is_zero());
+    let report =
+        Report { outcome: Outcome::Pending(pending), steps: 0, tool_calls: 0, usage: view.usage, cost };
+    let (warnings, schema_warnings) = (Vec::new(), Vec::new());
+    Ok(RunResult { session_id: id, model: view.model, warnings, schema_warnings, report })
+}
+
 /// Asks the person at the terminal about calls that need an approval, and goes on with the answers.
 async fn through_approvals(
     mut done: Result<RunResult, meerkat::Error>,
     runtime: &Runtime,
     turn: TurnOptions,
-    control: &RunControl,
+    (control, screen): (&RunControl, &Screen),
 ) -> Result<RunResult, meerkat::Error> {
     let Some(mut asker) = Asker::at_terminal(control.cancel.clone()) else { return done };
+    screen.flush().await;
     while let Ok(result) = &done
         && let Some(input) = asker.ask(result).await
     {
         let next = TurnOptions { input, ..turn.clone() };
         done = runtime.sessions().start_turn(result.session_id, next, control.clone()).await;
+        screen.flush().await;
     }
     match done {
         // Who interrupts a question interrupts the run.
@@ -114,11 +141,12 @@ async fn through_approvals(
 }
 
 /// Starts the MCP servers, and waits for them if that is wanted.
-async fn start_servers(scope: &ScopeArgs, args: &RunArgs) -> Arc<McpServers> {
-    let servers = servers::servers(scope, Programs::Allowed);
+async fn start_servers(scope: &ScopeArgs, args: &RunArgs, screen: &Screen) -> Arc<McpServers> {
+    let servers = servers::servers(scope, screen.notify());
+    screen.set_servers(&servers);
     servers.start();
     if args.wait_for_mcp {
-        servers.shared().wait(MCP_PATIENCE).await;
+        servers.shared().wait_until_ready(MCP_PATIENCE).await;
     }
     servers
 }
@@ -137,27 +165,38 @@ async fn skill_keys(runtime: &Runtime, names: &[String]) -> Result<Vec<SkillKey>
     names.iter().map(key).collect()
 }
 
-/// Returns the prompt, reading stdin only when asked to.
-fn prompt(args: &RunArgs) -> Result<String, CliError> {
-    if args.prompt.is_none() && approvals::are_decided(args) {
-        return Ok(String::new());
-    }
-    let from_stdin = matches!(args.prompt.as_deref(), None | Some("-"));
-    if from_stdin && env::stdin_is_terminal() {
-        return Err(CliError::Usage("there is no prompt: write `rkat run \"…\"`, or pipe it in".to_owned()));
-    }
-    if !from_stdin && !args.stdin {
-        return Ok(args.prompt.clone().unwrap_or_default());
-    }
-    let mut input = String::new();
-    std::io::stdin()
-        .take(MAX_STDIN)
-        .read_to_string(&mut input)
-        .map_err(|error| CliError::Io("the prompt cannot be read from stdin".to_owned(), error))?;
+/// Returns the prompt. It is blank if calls are decided on the command line, and `None` if a session is resumed with
+/// nothing new.
+async fn prompt(args: &RunArgs) -> Result<Option<String>, CliError> {
     match args.prompt.as_deref() {
-        None | Some("-") => Ok(input),
-        Some(prompt) => Ok(format!("<stdin>\n{}\n</stdin>\n\n{prompt}", input.trim_end())),
+        None if approvals::are_decided(args) => Ok(Some(String::new())),
+        Some(word) if is_clearly_reference(word) => Err(CliError::Usage(format!(
+            "`{word}` names a session and is not a prompt; continue the session with `--resume {word} \"…\"`"
+        ))),
+        Some(prompt) if prompt != "-" => with_stdin(prompt, args).await.map(Some),
+        None if args.resume.is_some() && (args.no_stdin || !env::stdin_kind().is_readable()) => Ok(None),
+        _ if args.no_stdin || env::stdin_is_terminal() => Err(no_prompt()),
+        given => {
+            let text = stdin::read(Need::Prompt).await?.unwrap_or_default();
+            let is_missing = given.is_none() && args.resume.is_some() && text.trim().is_empty();
+            Ok((!is_missing).then_some(text))
+        }
     }
+}
+
+fn no_prompt() -> CliError {
+    CliError::Usage("there is no prompt: write `rkat run \"…\"`, or pipe it in".to_owned())
+}
+
+/// Adds to a prompt what is piped in with it.
+async fn with_stdin(prompt: &str, args: &RunArgs) -> Result<String, CliError> {
+    let input = match (args.stdin, args.no_stdin) {
+        (_, true) => None,
+        (true, _) => stdin::read(Need::Required).await?,
+        _ => stdin::read(Need::Optional).await?,
+    };
+    let input = input.as_deref().map(str::trim_end).filter(|input| !input.is_empty());
+    Ok(input.map_or_else(|| prompt.to_owned(), |input| format!("{prompt}\n\n<stdin>\n{input}\n</stdin>")))
 }
 
 fn turn(args: &RunArgs, prompt: String) -> Result<TurnOptions, CliError> {
@@ -171,6 +210,7 @@ fn turn(args: &RunArgs, prompt: String) -> Result<TurnOptions, CliError> {
         max_tokens: args.max_tokens,
         provider_params: params(args)?,
         builtins: args.tools.map(ToolPreset::builtins),
+        files: args.tools.and_then(ToolPreset::files),
         memory: args.tools.and_then(ToolPreset::memory),
         shell: args.tools.map(ToolPreset::shell),
         approvals: args.approvals,
@@ -225,7 +265,7 @@ fn interrupt_on_ctrl_c() -> CancellationToken {
     let token = cancel.clone();
     tokio::spawn(async move {
         asked_to_end().await;
-        note("interrupting; press Ctrl-C again to leave at once");
+        out::note("interrupting; press Ctrl-C again to leave at once");
         token.cancel();
         asked_to_end().await;
         std::process::exit(130);
@@ -247,107 +287,6 @@ async fn asked_to_end() {
         }
     }
     let _ = tokio::signal::ctrl_c().await;
-}
-
-/// What is said beside the answer.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Notes {
-    None,
-    Warnings,
-    /// What goes on, too.
-    Progress,
-}
-
-/// Shows a run while it goes on.
-struct Screen {
-    streams: bool,
-    verbose: bool,
-    notes: Notes,
-    /// Whether the cursor stands in the middle of streamed text.
-    open_line: Arc<AtomicBool>,
-}
-
-impl Screen {
-    fn new(args: &RunArgs) -> Self {
-        let text = args.output() == Output::Text && args.schema.is_none();
-        Self {
-            streams: text && (args.stream || (env::stdout_is_terminal() && !args.no_stream)),
-            verbose: args.verbose,
-            notes: match args.quiet {
-                true => Notes::None,
-                false if env::stderr_has_colours() => Notes::Progress,
-                false => Notes::Warnings,
-            },
-            open_line: Arc::default(),
-        }
-    }
-
-    fn sink(&self, servers: &Arc<McpServers>) -> Option<EventSink> {
-        let Self { streams, verbose, notes, .. } = *self;
-        let (progress, warns) = (notes == Notes::Progress, notes != Notes::None);
-        let (open_line, servers) = (Arc::clone(&self.open_line), Arc::clone(servers));
-        (streams || verbose || warns).then(|| -> EventSink {
-            Arc::new(move |event: EventEnvelope| {
-                if verbose {
-                    out::say(&serde_json::to_string(&event.payload).unwrap_or_default());
-                }
-                match event.payload {
-                    AgentEvent::TextDelta { delta } if streams => {
-                        out::stream(&delta);
-                        open_line.store(!delta.ends_with('\n'), Ordering::Relaxed);
-                    }
-                    AgentEvent::ToolCallRequested { name, args, .. } if progress => {
-                        close_line(&open_line);
-                        note(&format!("→ {name} {}", clip(&args.to_string(), 80)));
-                    }
-                    AgentEvent::ToolConfigChanged { payload }
-                        if warns && payload.domain.as_deref() == Some(LEFT_OUT) =>
-                    {
-                        close_line(&open_line);
-                        let (tool, status) = (&payload.target, &payload.status);
-                        let place = servers::place_of_tool(&servers, tool);
-                        out::say(&format!("warning: the tool `{tool}` is {status}{place}"));
-                    }
-                    AgentEvent::BudgetWarning { budget_type, percent, .. } if warns && percent < 1.0 => {
-                        close_line(&open_line);
-                        let what = match budget_type {
-                            BudgetType::Tokens => "tokens",
-                            BudgetType::Time => "time",
-                            BudgetType::ToolCalls => "tool calls",
-                            BudgetType::Cost => "money",
-                        };
-                        out::say(&format!("warning: {:.0} % of the run's {what} is used", percent * 100.0));
-                    }
-                    AgentEvent::Retrying { error, delay_ms, .. } if progress => {
-                        close_line(&open_line);
-                        note(&format!("trying again in {} s: {error}", delay_ms.div_ceil(1000)));
-                    }
-                    _ => {}
-                }
-            })
-        })
-    }
-
-    /// Ends the streamed text; says whether there was any.
-    fn finish(&self) -> bool {
-        close_line(&self.open_line);
-        self.streams
-    }
-}
-
-fn close_line(open_line: &AtomicBool) {
-    if open_line.swap(false, Ordering::Relaxed) {
-        out::stream("\n");
-    }
-}
-
-/// Prints a note for the person at the terminal.
-fn note(text: &str) {
-    if env::stderr_has_colours() {
-        out::say(&format!("\u{1b}[2m{text}\u{1b}[0m"));
-    } else {
-        out::say(text);
-    }
 }
 
 fn print_text(args: &RunArgs, result: &RunResult, streamed: bool) -> Result<(), CliError> {
@@ -375,10 +314,10 @@ fn print_pending(pending: &Pending, session: SessionId) {
         out::line(&approvals::shown(awaited).to_string());
     }
     if !pending.calls.is_empty() {
-        note("the session waits for the results of calls; its owner gives them with meerkat_resume");
+        out::note("the session waits for the results of calls; its owner gives them with meerkat_resume");
     }
     if !pending.approvals.is_empty() {
-        note(&approvals::advice(session));
+        out::note(&approvals::advice(session));
     }
 }
 
@@ -446,7 +385,7 @@ fn summary(result: &RunResult) {
     let report = &result.report;
     let count = |number: u32, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
     let cost = report.cost.map(|cost| format!(" · {cost}")).unwrap_or_default();
-    note(&format!(
+    out::note(&format!(
         "session {} · {} · {} · {} tokens{cost} · {}",
         result.session_id,
         count(report.steps, "step"),
@@ -454,20 +393,26 @@ fn summary(result: &RunResult) {
         report.usage.total(),
         result.model,
     ));
-    if is_used_up(result) {
-        note("the run's budget is used up");
+    match limit_reached(result) {
+        Some(TerminalCause::TurnLimitReached) => out::note("the run reached `agent.max_turns`"),
+        Some(_) => out::note("the run's budget is used up"),
+        None => {}
     }
 }
 
-fn is_used_up(result: &RunResult) -> bool {
-    matches!(&result.report.outcome, Outcome::Completed(done) if done.cause == Some(TerminalCause::BudgetExhausted))
+/// Returns the limit that ended the run, if one did.
+fn limit_reached(result: &RunResult) -> Option<TerminalCause> {
+    match &result.report.outcome {
+        Outcome::Completed(done) => done.cause,
+        _ => None,
+    }
 }
 
 /// What was asked for is not done while a call waits for an approval.
 fn exit_code(result: &RunResult) -> ExitCode {
     match &result.report.outcome {
         Outcome::Pending(pending) if !pending.approvals.is_empty() => ExitCode::FAILURE,
-        _ if is_used_up(result) => ExitCode::from(2),
+        _ if limit_reached(result).is_some() => ExitCode::from(2),
         _ => ExitCode::SUCCESS,
     }
 }

@@ -3,14 +3,15 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use meerkat::RuntimeOptions;
 use meerkat::hub::Access;
-use meerkat::{Programs, RuntimeOptions};
-use meerkat_mcp_server::http::Listen;
+use meerkat::token::FILE_NAME;
+use meerkat_mcp_server::http::{ClientToken, Listen, TokenOptions};
 use meerkat_mcp_server::{Host, Server};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::hub::{Hosted, beside};
+use super::hub::{Hosted, access, beside};
 use crate::args::{ScopeArgs, ServeArgs};
 use crate::env;
 use crate::error::CliError;
@@ -23,16 +24,20 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
     let realm = options.realm.clone();
     let secrets: meerkat::SecretSource = Arc::new(env::secret);
     let instance = scope.instance;
-    let programs = match serve.token_file.is_some() || env::token().is_some() {
-        true => Programs::Allowed,
-        // A caller may be anybody on this machine.
-        false => Programs::FromFiles,
+    let token = TokenOptions {
+        no_token: serve.no_token,
+        file: serve.token_file,
+        value: env::token(),
+        realm_dir: options.dir(),
     };
-    let servers = servers::servers(args, programs);
+    let token = token.resolve().map_err(CliError::Listen)?;
+    token.secret().iter().for_each(|secret| out::secrets().learn(secret));
+    let config_access = token.access();
+    let servers = servers::servers(args, Arc::new(out::queue));
     let skills = super::skill::skills(args)?;
     let agents = skills.clone();
     let tools = super::tools(args)?;
-    let hook_files = Arc::new(servers::hook_files(args));
+    let hook_files = Arc::new(servers::hook_files(args).telling(Arc::new(out::queue)));
     let runtime_options = move || RuntimeOptions {
         skills: Some(agents.clone()),
         instance: instance.clone(),
@@ -41,25 +46,25 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
         tools: tools.clone(),
         hook_files: Some(Arc::clone(&hook_files)),
         redactor: out::secrets(),
+        config_access,
         ..RuntimeOptions::default()
     };
     let host = Host::on_realm(options, runtime_options, |warning| out::say(&format!("warning: {warning}")));
-    let mut listen = Listen {
+    let announce = |address| {
+        out::say(&format!("rkat: realm `{realm}`, listening on http://{address}/mcp"));
+        token.connect_line(address).iter().for_each(|line| out::say_token(&format!("rkat: {line}")));
+    };
+    let listen = Listen {
         address: serve.listen,
-        token: env::token(),
+        token: token.clone(),
         hosts: serve.allow_host,
         origins: serve.allow_origin,
     };
-    if let Some(path) = &serve.token_file {
-        listen = listen.with_token_file(path).map_err(CliError::Listen)?;
-    }
-    listen.token.iter().for_each(|token| out::secrets().learn(token));
-    let announce = |address| out::say(&format!("rkat: realm `{realm}`, listening on http://{address}/mcp"));
     let hub = match serve.no_hub {
         true => None,
-        false => hub(&host, &serve.hub, listen.token.clone()).await?,
+        false => hub(&host, &serve.hub, token.clone()).await?,
     };
-    let server = Server::with_skills(host, &skills, out::say);
+    let server = Server::with_skills(host, &skills, out::queue);
     let over = CancellationToken::new();
     let programs = async {
         if let Some((hosted, listener, access)) = hub {
@@ -80,11 +85,18 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
 async fn hub(
     host: &Host,
     address: &str,
-    token: Option<String>,
+    token: ClientToken,
 ) -> Result<Option<(Hosted, TcpListener, Access)>, CliError> {
-    let access = Access { token: token.map(|token| token.trim().to_owned()), rbac: None };
+    let runtime = host.runtime().await?;
+    let access = match token {
+        ClientToken::Given(token) => access(runtime, Some(token), FILE_NAME)?,
+        // A realm in memory has no file, and its token is this one.
+        ClientToken::Realm(token) => Access { token: Some(token), ..access(runtime, None, FILE_NAME)? },
+        // That MCP clients need no token opens the hub to nobody.
+        ClientToken::None => access(runtime, None, FILE_NAME)?,
+    };
     let Some(listener) = beside(address, &access)? else { return Ok(None) };
-    let hosted = match Hosted::new(host.runtime().await?, &listener, &access).await {
+    let hosted = match Hosted::new(runtime, &listener, &access).await {
         Err(CliError::Meerkat(meerkat::Error::HubRunning { url, pid })) => {
             let instead = "programs connect there";
             out::say(&format!("warning: no hub here: the realm's is at {url} (process {pid}); {instead}"));

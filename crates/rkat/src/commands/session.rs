@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use meerkat::{Archived, Clock as _, SessionQuery, SystemClock};
 use serde_json::json;
 
-use super::{call, open_for, open_known, pairs, print_json};
+use super::{call, former, list_sessions, open_for, open_known, pairs, print_json};
 use crate::args::{ScopeArgs, SessionCommand};
 use crate::env;
 use crate::error::CliError;
@@ -18,20 +18,21 @@ pub(super) async fn session(scope: ScopeArgs, command: SessionCommand) -> Result
         SessionCommand::List { limit, offset, labels, archived, json } => {
             let labels = pairs(&labels)?;
             let runtime = open_known(&scope)?;
+            former::print_notice(&scope);
+            let request = json!({
+                "limit": limit, "offset": offset, "labels": labels, "include_archived": archived,
+            });
+            let archived = if archived { Archived::Included } else { Archived::Hidden };
+            let query = SessionQuery { labels, archived, offset, limit: Some(limit) };
+            let views = list_sessions(&runtime, query).await?;
             if json {
-                let request = json!({
-                    "limit": limit, "offset": offset, "labels": labels, "include_archived": archived,
-                });
                 print_json(&call(&runtime, "meerkat_sessions", request).await?);
                 return Ok(ExitCode::SUCCESS);
             }
-            let archived = if archived { Archived::Included } else { Archived::Hidden };
-            let query = SessionQuery { labels, archived, offset, limit: Some(limit) };
-            let views = runtime.sessions().list(query).await?;
             if views.is_empty() {
                 out::say(&format!("realm `{}` has no sessions to list", runtime.realm().id()));
             } else {
-                out::print(&render::sessions(&views, SystemClock.now().as_second(), env::columns()));
+                out::print(&render::sessions(&views, SystemClock.now().as_second(), env::page()));
             }
         }
         SessionCommand::Show { id, json } => show(scope, &id, json).await?,
@@ -77,7 +78,7 @@ async fn show(scope: ScopeArgs, id: &str, json: bool) -> Result<(), CliError> {
     let view = runtime.sessions().read(id).await?;
     let history = runtime.sessions().history(id, 0, None).await?;
     let rows = vec![view];
-    out::print(&render::sessions(&rows, SystemClock.now().as_second(), env::columns()));
+    out::print(&render::sessions(&rows, SystemClock.now().as_second(), env::page()));
     for message in &history.messages {
         out::print(&format!("\n{}", render::message(message)));
     }

@@ -8,8 +8,8 @@ use meerkat::{Config, Manifest, SecretSource, ServerFiles, Skills, SkillsOptions
 use meerkat_mcp_server::{Stdio, serve_skills};
 use meerkat_skills::view::inspect;
 use meerkat_skills::{
-    GitOptions, Limits, Listed, Origin, Overwrite, Place, RefKind, Report, Roots, Skill, Snapshot, Trust,
-    create, install, lint_file, remove, standard_roots, stays_within,
+    Catalogue, GitOptions, Ignored, Limits, Listed, Origin, Overwrite, Place, RefKind, Report, Roots, Skill,
+    Snapshot, Trust, create, install, lint_file, remove, standard_roots, stays_within,
 };
 use serde_json::{Value, json};
 
@@ -22,13 +22,13 @@ use crate::render::table;
 
 pub(super) async fn skill(scope: &ScopeArgs, command: SkillCommand) -> Result<ExitCode, CliError> {
     match command {
-        SkillCommand::List { all, json } => list(&*snapshot(scope).await?, all, json),
+        SkillCommand::List { all, json } => list(catalogue(scope).await?, all, json).await,
         SkillCommand::Show { name, json } => show(&*snapshot(scope).await?, &name, json)?,
         SkillCommand::Serve => serve(scope).await?,
         SkillCommand::Update => return update(scope).await,
         SkillCommand::Lint { paths, strict, json } => return check(scope, paths, strict, json),
         SkillCommand::Install { origin, name, reference, place, force } => {
-            let root = root(scope, &place)?;
+            let root = writable_root(scope, &place)?;
             let origin = origin_of(origin, reference, &root)?;
             let installed = install(&origin, name.as_deref(), &root, overwrite(force)).await;
             let folder = root.join(installed.map_err(CliError::Skill)?.name);
@@ -42,7 +42,7 @@ pub(super) async fn skill(scope: &ScopeArgs, command: SkillCommand) -> Result<Ex
             forgotten(scope, &folder)?;
         }
         SkillCommand::New { name, description, place } => {
-            let root = root(scope, &place)?;
+            let root = writable_root(scope, &place)?;
             let file = create(&root, &name, &description).map_err(CliError::Skill)?;
             chosen(scope, &root.join(&name))?;
             out::line(&file.display().to_string());
@@ -82,12 +82,15 @@ fn overwrite(force: bool) -> Overwrite {
 
 /// Where skills are looked for.
 fn roots(scope: &ScopeArgs) -> Result<Roots, CliError> {
-    let project = scope.scope().0.workspace(&env::surroundings())?;
+    let surroundings = env::surroundings();
+    let project = scope.scope().0.project(&surroundings)?;
     let home = scope.user_config_root.clone().or_else(env::home);
     let files = ServerFiles::of(Some(&project), home.as_deref());
     let trust = if files.trusts_folder()? { Trust::Trusted } else { Trust::Untrusted };
     let trusted = files.trusted_folders()?;
-    Ok(Roots { extra: scope.skill_dir.clone(), project: Some(project), home, trust, trusted })
+    let extra = scope.skill_dir.clone();
+    let roots = Roots { extra, project: Some(project), home, trust, trusted, ..Roots::default() };
+    Ok(roots.in_directory(surroundings.current_dir))
 }
 
 /// The skills of agents that are run from here.
@@ -123,12 +126,16 @@ async fn settle(skills: &Skills, scope: &ScopeArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-pub(super) async fn snapshot(scope: &ScopeArgs) -> Result<Arc<Snapshot>, CliError> {
+async fn snapshot(scope: &ScopeArgs) -> Result<Arc<Snapshot>, CliError> {
+    Ok(catalogue(scope).await?.load().await)
+}
+
+pub(super) async fn catalogue(scope: &ScopeArgs) -> Result<Catalogue, CliError> {
     // It may come later, but who asks for a folder by name expects it to be there.
     for missing in scope.skill_dir.iter().filter(|folder| !folder.exists()) {
         out::say(&format!("warning: there is no folder `{}` (--skill-dir)", missing.display()));
     }
-    Ok(configured(scope).await?.catalogue().snapshot())
+    Ok(configured(scope).await?.catalogue().clone())
 }
 
 /// Serves skills to one client: those that agents have here, without what came with the program for them.
@@ -161,13 +168,21 @@ async fn update(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
     Ok(code)
 }
 
-fn list(snapshot: &Snapshot, all: bool, json: bool) {
+/// Searches for skill files that are not loaded. It fails only if a source panicked; then none are known.
+pub(super) async fn ignored(catalogue: Catalogue) -> Vec<Ignored> {
+    tokio::task::spawn_blocking(move || catalogue.ignored()).await.unwrap_or_default()
+}
+
+async fn list(catalogue: Catalogue, all: bool, json: bool) {
+    let snapshot = catalogue.load().await;
+    let ignored = ignored(catalogue).await;
     let shown: Vec<&Listed> =
         snapshot.listed().iter().filter(|listed| all || listed.shadowed_by.is_none()).collect();
     if json {
         let mut document = json!({ "skills": shown.iter().map(|listed| row(listed)).collect::<Vec<_>>() });
         if all {
             document["problems"] = json!(snapshot.problems());
+            document["ignored"] = json!(ignored);
         }
         print_json(&document);
     } else {
@@ -179,9 +194,15 @@ fn list(snapshot: &Snapshot, all: bool, json: bool) {
             vec![name, source, description.join(" ")]
         };
         let rows: Vec<_> = shown.iter().map(cells).collect();
-        out::print(&table(&["SKILL", "SOURCE", "DESCRIPTION"], &rows, env::columns()));
+        out::print(&table(&["SKILL", "SOURCE", "DESCRIPTION"], &rows, env::page()));
     }
-    report(snapshot, all);
+    report(&snapshot, all);
+    for group in &ignored {
+        out::say(&format!("warning: {group}"));
+        for file in group.files.iter().filter(|_| all) {
+            out::say(&format!("  {}", file.display()));
+        }
+    }
 }
 
 /// Tells on stderr what was left out, and what is hidden behind another skill.
@@ -304,6 +325,16 @@ fn files(scope: &ScopeArgs, paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, CliErro
     files.sort_unstable();
     files.dedup();
     Ok(files)
+}
+
+/// Returns where a skill is put. The user's own directory is created private.
+fn writable_root(scope: &ScopeArgs, place: &SkillPlace) -> Result<PathBuf, CliError> {
+    let root = root(scope, place)?;
+    if place.user && place.into.is_none() {
+        let failed = |error| CliError::Io(format!("cannot create `{}`", root.display()), error);
+        meerkat::create_private_dirs(&root).map_err(failed)?;
+    }
+    Ok(root)
 }
 
 /// Where a skill is put, or taken from.

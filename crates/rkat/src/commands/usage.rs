@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use meerkat::{Archived, SessionQuery, SessionView, Usage, Usd};
 use serde_json::{Value, json};
 
-use super::{open_known, print_json};
+use super::{list_sessions, open_known, print_json};
 use crate::args::{ScopeArgs, UsageBy};
 use crate::env;
 use crate::error::CliError;
@@ -24,7 +24,7 @@ pub(super) async fn usage(scope: &ScopeArgs, by: UsageBy, json: bool) -> Result<
     let runtime = open_known(scope)?;
     let query = SessionQuery { archived: Archived::Included, ..SessionQuery::default() };
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
-    for view in runtime.sessions().list(query).await? {
+    for view in list_sessions(&runtime, query).await? {
         let sum = sums.entry(key(by, &view)).or_default();
         sum.sessions += 1;
         sum.usage += view.usage;
@@ -35,7 +35,7 @@ pub(super) async fn usage(scope: &ScopeArgs, by: UsageBy, json: bool) -> Result<
     } else {
         let rows: Vec<_> = sums.iter().map(line).collect();
         let heading = by.word().to_uppercase();
-        out::print(&table(&[&heading, "SESSIONS", "READ", "WRITTEN", "COST"], &rows, env::columns()));
+        out::print(&table(&[&heading, "SESSIONS", "READ", "WRITTEN", "COST"], &rows, env::page()));
     }
     Ok(ExitCode::SUCCESS)
 }

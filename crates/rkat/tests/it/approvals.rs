@@ -61,3 +61,34 @@ fn decisions_that_fit_no_call_are_refused() {
     let policy = rkat.args(["run", "--approvals=sometimes", "hi"]).run().to_string();
     assert!(policy.contains("write never, on-request or always"), "{policy}");
 }
+
+#[test]
+fn a_session_that_awaits_an_approval_is_listed_as_waiting() {
+    let rkat = Rkat::new();
+    let (session, _) = waiting(&rkat);
+    let state = |args: &[&str]| rkat.args(args.iter().copied()).run().text().to_owned();
+    for args in [&["session", "list"][..], &["session", "show", &session]] {
+        assert!(state(args).lines().nth(1).unwrap().contains("  waiting  "), "{}", state(args));
+    }
+    let listed =
+        || rkat.args(["session", "list", "--json"]).run().json()["sessions"][0]["is_waiting"].clone();
+    assert_eq!(listed(), true);
+    rkat.args(["run", "-q", "--resume", &session, "--deny", "all"]).run().text();
+    assert_eq!((state(&["session", "list"]).contains("waiting"), listed()), (false, Value::Null));
+}
+
+#[test]
+fn resuming_without_a_prompt_shows_what_waits() {
+    let rkat = Rkat::new();
+    let (session, call) = waiting(&rkat);
+    let again = rkat.args(["run", "-q", "--json", "--resume", &session]).run();
+    let reply: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!((again.code, &reply["status"]), (Some(1), &"pending_approval".into()));
+    assert_eq!(reply["pending_approvals"][0]["tool_use_id"], call.as_str());
+    let text = rkat.args(["run", "--resume", &session]).run();
+    assert!(text.stderr.contains("--approve all` runs them"), "{text}");
+    rkat.args(["run", "-q", "--resume", &session, "--deny", "all"]).run().text();
+    let nothing = rkat.args(["run", "--resume", &session]).run();
+    assert_eq!(nothing.code, Some(2), "{nothing}");
+    assert!(nothing.stderr.contains("there is no prompt"), "{nothing}");
+}

@@ -39,3 +39,24 @@ fn a_blob_that_is_not_there_is_refused() {
     --- exit 2
     ");
 }
+
+#[test]
+fn blobs_hold_no_secrets_of_the_environment() {
+    let rkat = Rkat::new();
+    let secret = "pg-swordfish-4711";
+    let run = |args: &[&str]| rkat.args(args.iter().copied()).env("PGPASSWORD", secret).run();
+    std::fs::write(rkat.work().join("file"), format!("url = db:{secret}@host\n")).unwrap();
+    let loaded = run(&["run", "-q", "--tools=safe", r#"call blob_load_file {"path": "file"}"#]).stdout;
+    let id = loaded.split('"').find(|part| part.starts_with("sha256:")).unwrap().to_owned();
+    assert_eq!(rkat.args(["blob", "get", &id]).run().stdout, "url = db:***@host\n");
+
+    rkat.args(["config", "patch", "--json", r#"{"limits": {"max_reply_bytes": 1024}}"#]).run();
+    // Three quarters of the limit are shown from the start: the secret lies across that.
+    let text = format!("{}{secret}{}", "x".repeat(760), "x".repeat(4000));
+    let session = rkat.session(&format!("say {text}"));
+    let read = run(&["session", "show", &session, "--json"]).json();
+    let id = read["state"]["last_assistant_blob_id"].as_str().unwrap().to_owned();
+    assert_eq!(rkat.args(["blob", "get", &id]).run().stdout.trim_end(), text.replace(secret, "***"));
+    let shown = read["state"].to_string();
+    assert!(!shown.contains("sword") && !shown.contains("4711"), "{shown}");
+}

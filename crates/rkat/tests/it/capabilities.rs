@@ -28,3 +28,20 @@ fn the_build_says_what_it_can_do() {
     registry "Available"
     "#);
 }
+
+#[test]
+fn report_needs_no_store() {
+    let rkat = Rkat::new();
+    let expected = rkat.args(["capabilities"]).run();
+    assert!(expected.stderr.is_empty(), "{expected}");
+    assert!(!rkat.data().join("meerkat").exists(), "asking creates no realm");
+    let homeless = rkat.args(["capabilities"]).env("HOME", "").env("XDG_DATA_HOME", "").run();
+    assert_eq!((homeless.text(), homeless.stderr.as_str()), (expected.text(), ""));
+    rkat.session("say hi");
+    let realms = rkat.data().join("meerkat/realms");
+    let realm = std::fs::read_dir(realms).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(realm.join("sessions.sqlite3"), "no database").unwrap();
+    let damaged = rkat.args(["capabilities"]).run();
+    assert_eq!(damaged.text(), expected.text());
+    assert!(damaged.stderr.contains("the report is for the default config"), "{damaged}");
+}

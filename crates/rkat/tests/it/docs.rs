@@ -52,14 +52,29 @@ fn blocks(page: &str) -> Vec<Block> {
 
 /// The lines of a block that can be tried, with the exit code each promises.
 fn commands(block: &str) -> Vec<(String, i32)> {
-    let joined = block.replace("\\\n", " ");
-    let ours = |line: &&str| ["rkat ", "echo ", "printf "].iter().any(|start| line.starts_with(start));
-    let with_code = |line: &str| {
+    let ours = |line: &String| ["rkat ", "echo ", "printf "].iter().any(|start| line.starts_with(start));
+    let with_code = |line: String| {
         let code = line.rsplit_once("# exit ").map_or(0, |(_, code)| code.trim().parse().unwrap());
-        (line.to_owned(), code)
+        (line, code)
     };
-    let plain = joined.replace("cargo run --release -- ", "rkat ");
-    plain.lines().filter(ours).map(with_code).collect()
+    let plain = block.replace("cargo run --release -- ", "rkat ");
+    statements(&plain).into_iter().filter(ours).map(with_code).collect()
+}
+
+/// Splits a block where a shell would end a command: at line ends, except in single quotes and after a backslash.
+fn statements(block: &str) -> Vec<String> {
+    let (mut statements, mut statement, mut quoted) = (Vec::new(), String::new(), false);
+    for character in block.chars() {
+        match character {
+            '\n' if !quoted && !statement.ends_with('\\') => statements.push(std::mem::take(&mut statement)),
+            character => {
+                quoted ^= character == '\'';
+                statement.push(character);
+            }
+        }
+    }
+    statements.push(statement);
+    statements
 }
 
 #[test]
@@ -80,6 +95,21 @@ fn the_commands_of_every_page_run() {
         }
     }
     assert!(tried > 30, "only {tried} commands were found");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_readme_shows_what_rkat_prints() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let shown = blocks(&readme).into_iter().find(|block| block.language == "console").unwrap().text;
+    let rkat = Rkat::new();
+    let mut printed = Vec::new();
+    for line in shown.lines().filter_map(|line| line.strip_prefix("$ ")) {
+        let script = format!("rkat() {{ \"$RKAT\" \"$@\"; }}; {line}");
+        let (_, screen) = crate::terminal::Terminal::run(&rkat, &script).finish();
+        printed.push(format!("$ {line}\n{screen}"));
+    }
+    assert_eq!(rkat.redact(printed.join("\n").trim_end()), rkat.redact(&shown));
 }
 
 #[test]

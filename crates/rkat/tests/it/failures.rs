@@ -99,6 +99,28 @@ fn a_run_with_too_many_steps_exits_2() {
 }
 
 #[test]
+fn turn_limit_during_extraction_exits_2() {
+    let rkat = Rkat::new();
+    rkat.args(["config", "set", "--toml", "agent.max_turns = 2\nagent.structured_output_retries = 1000"])
+        .run()
+        .text();
+    let schema = r#"{"type": "object", "required": ["n"]}"#;
+    let run = rkat.args(["run", "--json", "--schema", schema, "say hi\njson []"]).run();
+    let reply: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((run.code, &reply["turns"]), (Some(2), &2.into()), "{run}");
+    assert_eq!(reply["extraction_error"]["reason"], "the run reached its limit of 2 model calls");
+}
+
+#[test]
+fn output_limit_of_zero_is_rejected() {
+    assert_snapshot!(Rkat::new().args(["run", "--max-tokens", "0", "say hi"]).run(), @r"
+    --- stderr
+    error: `max_tokens` must be greater than 0; omit it to use the config's limit [INVALID_PARAMS]
+    --- exit 2
+    ");
+}
+
+#[test]
 fn a_wrong_command_line_exits_2() {
     let rkat = Rkat::new();
     assert_snapshot!(rkat.args(["run", "--wrong", "x"]).run(), @r"

@@ -1,7 +1,9 @@
 //! Hooks: programs in Python that do as they should and as they should not, and files that hold them.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use meerkat_testkit::{assert_none_carries, carrying, mark};
 use serde_json::{Value, json};
 
 use crate::support::{Output, Rkat};
@@ -72,6 +74,40 @@ fn a_program_in_python_allows_denies_hangs_crashes_and_talks_nonsense() {
     for (prompt, ..) in table {
         assert_eq!(run(&rkat, prompt), (Some(0), prompt.trim_start_matches("say ").to_owned()), "{prompt}");
     }
+}
+
+/// Adds a shell command as a hook of `run_started`.
+fn add_shell_hook(rkat: &Rkat, script: &str) {
+    let hook = json!({
+        "id": "h", "point": "run_started", "timeout_ms": 60_000,
+        "runtime": {"type": "command", "command": "/bin/sh", "args": ["-c", script]},
+    });
+    let patch = json!({"hooks": {"entries": [hook]}}).to_string();
+    assert_eq!(rkat.args(["config", "patch", "--json", &patch]).run().code, Some(0));
+}
+
+#[test]
+fn escaped_children_end_with_their_hook() {
+    let (rkat, mark) = (Rkat::new(), mark());
+    let child = format!("sleep {mark}");
+    add_shell_hook(&rkat, &format!("cat >/dev/null; setsid {child} >/dev/null 2>&1 & ({child} &)"));
+    assert_eq!(here(&rkat, &["run", "-q", "say hi"]).text(), "hi\n");
+    assert_none_carries(&mark);
+}
+
+#[test]
+fn killed_rkat_takes_its_hooks_with_it() {
+    let (rkat, mark) = (Rkat::new(), mark());
+    add_shell_hook(&rkat, &format!("cat >/dev/null; setsid sleep {mark}"));
+    let run = rkat.args(["run", "say hi"]).env("PATH", "/usr/bin:/bin").start();
+    let has_started = || carrying(&mark).iter().any(|line| line.starts_with("sleep"));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !has_started() {
+        assert!(Instant::now() < deadline, "the hook did not start");
+    }
+    run.signal("KILL");
+    run.finish();
+    assert_none_carries(&mark);
 }
 
 /// A hook that leaves a mark when it is called.
@@ -155,4 +191,33 @@ fn a_file_of_hooks_that_makes_no_sense_keeps_runs_from_starting() {
     assert!(rkat.redact(&done.stderr).contains(place), "{done}");
     let report = here(&rkat, &["doctor"]);
     assert!(report.code == Some(1) && rkat.redact(&report.stdout).contains(place), "{report}");
+}
+
+#[test]
+fn guardrails_of_an_enclosing_project_apply() {
+    let rkat = Rkat::new();
+    let (mark, repo) = (rkat.home().join("mark"), rkat.work());
+    write(&repo, &marking("repo", &mark));
+    for dir in ["pkg", "sub/.git", "tools/.rkat"] {
+        std::fs::create_dir_all(repo.join(dir)).unwrap();
+    }
+    std::fs::write(repo.join("tools/.rkat/mcp.toml"), "").unwrap();
+    let runs = |args: &[&str], dir: &str| {
+        let _ = std::fs::remove_file(&mark);
+        let run = rkat.args(args.iter().copied().chain(["run", "say hi"])).current_dir(&repo.join(dir));
+        let done = run.env("PATH", "/usr/local/bin:/usr/bin:/bin").run();
+        assert_eq!(done.code, Some(0), "{done}");
+        (std::fs::read_to_string(&mark).unwrap_or_default(), rkat.redact(&done.stderr))
+    };
+    let table: [(&[&str], &str); 3] = [(&["--context-root", "pkg"], ""), (&[], "sub"), (&[], "tools")];
+    for (args, dir) in table {
+        let (called, said) = runs(args, dir);
+        let notice = "[dir]/work/.rkat/config.toml is not trusted, so its hooks are not used; look at it, then \
+                      `rkat trust` in [dir]/work";
+        assert!(called.is_empty() && said.contains(notice), "{args:?} {dir}: {said}");
+    }
+    here(&rkat, &["trust"]);
+    for (args, dir) in table {
+        assert_eq!(runs(args, dir).0, "repo\n", "{args:?} {dir}");
+    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::oauth::{CLIENT_SECRET, Guarded, Renewal, Secret};
+use crate::oauth::{CLIENT_SECRET, Guarded, Renewal, Secret, visit};
 use crate::support::Rkat;
 
 fn added(server: &Guarded) -> Rkat {
@@ -151,4 +151,34 @@ fn tokens_do_not_go_to_another_address_of_the_same_name() {
     rkat.args(["mcp", "add", "api", "--url", &other.url()]).run().text();
     assert_eq!(listed(&rkat, &[]).0, Value::Null);
     assert!(!greeted(&rkat));
+}
+
+#[test]
+fn stray_callback_does_not_end_the_login() {
+    let server = Guarded::start();
+    let rkat = added(&server);
+    let mut running = rkat.args(["mcp", "login", "api"]).start();
+    let address = running.wait_for("/authorize?");
+    let back = address.split_once("redirect_uri=").unwrap().1.split('&').next().unwrap();
+    let back = back.replace("%3A", ":").replace("%2F", "/");
+    for target in ["/favicon.ico", "/callback?code=x&state=forged", "/callback?error=access_denied"] {
+        let answer = visit(&back, target);
+        assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+    Guarded::log_in(&address);
+    assert_eq!(running.finish().text(), "logged in to api, which has 1 tool\n");
+}
+
+#[test]
+fn insecure_login_endpoint_is_never_opened() {
+    let server = Guarded::start();
+    let rkat = added(&server);
+    for url in ["http://login.example/authorize", "file:///etc/passwd"] {
+        server.authorize_at(url);
+        let output = rkat.args(["mcp", "login", "api"]).run();
+        assert_eq!(output.code, Some(2));
+        let reason = format!("the authorization endpoint `{url}` is not secure");
+        assert!(output.stderr.contains(&reason), "{}", output.stderr);
+        assert!(!output.stderr.contains("open this"), "{}", output.stderr);
+    }
 }

@@ -12,6 +12,8 @@ mod completions;
 #[cfg(test)]
 mod config;
 #[cfg(test)]
+mod disks;
+#[cfg(test)]
 mod docs;
 #[cfg(test)]
 mod doctor;
@@ -31,6 +33,8 @@ mod oauth;
 mod pipes;
 #[cfg(test)]
 mod processes;
+#[cfg(test)]
+mod projects;
 #[cfg(test)]
 mod prompts;
 #[cfg(test)]
@@ -55,3 +59,8 @@ mod skill_serve;
 mod skills;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod terminal;
+#[cfg(test)]
+mod tools;

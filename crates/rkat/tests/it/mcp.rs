@@ -191,3 +191,28 @@ fn a_run_without_a_required_server_fails_and_names_it() {
     assert_eq!(failed.code, Some(1), "{failed}");
     assert!(failed.stderr.contains("the required MCP server `db` is not ready"), "{failed}");
 }
+
+/// A server that answers the handshake and its list of tools, and exits.
+const BRIEF_SERVER: &str = r#"
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"brief","version":"1"}}}\n' "$id" ;;
+    *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"do","inputSchema":{"type":"object"}}]}}\n' "$id"; exit 0 ;;
+    *'"server/discover"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown"}}\n' "$id" ;;
+  esac
+done
+"#;
+
+#[test]
+fn server_that_exits_after_listing_is_not_ready() {
+    let rkat = Rkat::new();
+    std::fs::write(rkat.work().join("brief.sh"), BRIEF_SERVER).unwrap();
+    rkat.args(["mcp", "add", "brief", "-e", "PATH=/usr/bin:/bin", "--", "/bin/sh", "brief.sh"]).run().text();
+    let tested = rkat.args(["mcp", "test", "brief"]).run();
+    let reason = "it ended right after it listed its tools; the program ended (exit status: 0)";
+    assert!(tested.code == Some(1) && tested.stderr.contains(reason), "{tested}");
+    let listed = rkat.args(["mcp", "list", "--live", "--json"]).run().json();
+    let error = listed["servers"][0]["last_error"].as_str().unwrap_or_default();
+    assert!(error.contains(reason), "{listed}");
+}

@@ -25,6 +25,8 @@ struct State {
     renewal: Renewal,
     /// How the client has to show its secret, if it has to.
     secret: Option<Secret>,
+    /// The authorization endpoint in the metadata, if it is not this server's.
+    authorize: Option<String>,
 }
 
 /// How a client shows its secret.
@@ -52,7 +54,8 @@ impl Guarded {
     fn with(secret: Option<Secret>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let state = Arc::new(Mutex::new(State { issued: 0, renewal: Renewal::Granted, secret }));
+        let state =
+            Arc::new(Mutex::new(State { issued: 0, renewal: Renewal::Granted, secret, authorize: None }));
         let (home, shared) = (address.clone(), Arc::clone(&state));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -71,6 +74,11 @@ impl Guarded {
         self.state.lock().unwrap().renewal = renewal;
     }
 
+    /// Names another authorization endpoint in the metadata.
+    pub(crate) fn authorize_at(&self, url: &str) {
+        self.state.lock().unwrap().authorize = Some(url.to_owned());
+    }
+
     pub(crate) fn issued(&self) -> usize {
         self.state.lock().unwrap().issued
     }
@@ -84,14 +92,19 @@ impl Guarded {
         };
         assert_eq!(field("code_challenge_method"), "S256");
         let back = field("redirect_uri").replace("%3A", ":").replace("%2F", "/");
-        let host = back.trim_start_matches("http://").split('/').next().unwrap().to_owned();
-        let mut stream = TcpStream::connect(&host).unwrap();
-        let target = format!("/callback?code=the-code&state={}", field("state"));
-        write!(stream, "GET {target} HTTP/1.1\r\nhost: {host}\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        let _ = stream.read_to_string(&mut answer);
+        let answer = visit(&back, &format!("/callback?code=the-code&state={}", field("state")));
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
+}
+
+/// Requests a target from the server of a URL, as a browser would.
+pub(crate) fn visit(url: &str, target: &str) -> String {
+    let host = url.trim_start_matches("http://").split('/').next().unwrap().to_owned();
+    let mut stream = TcpStream::connect(&host).unwrap();
+    write!(stream, "GET {target} HTTP/1.1\r\nhost: {host}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    answer
 }
 
 struct Request {
@@ -151,7 +164,8 @@ fn answer(request: &Request, home: &str, state: &Mutex<State>) -> Answer {
         }
         ("GET", path) if path.starts_with("/.well-known/oauth-authorization-server") => ok(json!({
             "issuer": home,
-            "authorization_endpoint": format!("{home}/authorize"),
+            "authorization_endpoint":
+                state.lock().unwrap().authorize.clone().unwrap_or_else(|| format!("{home}/authorize")),
             "token_endpoint": format!("{home}/token"),
             "registration_endpoint": format!("{home}/register"),
             "response_types_supported": ["code"],

@@ -1,7 +1,9 @@
 //! Pipes: readers that go away, and what must not be in them.
 
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use crate::support::Rkat;
 
@@ -37,8 +39,8 @@ fn a_reader_that_goes_away_is_no_failure() {
         let both = command().stdout(unread()).stderr(unread()).status().unwrap();
         assert_eq!(both.code(), Some(0), "{line:?}");
     }
-    let failed =
-        rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat"))).arg("fail auth").stderr(unread()).status();
+    let mut failing = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
+    let failed = failing.arg("fail auth").stdin(Stdio::null()).stderr(unread()).status();
     assert_eq!(failed.unwrap().code(), Some(1));
 }
 
@@ -50,6 +52,64 @@ fn a_run_whose_reader_goes_away_is_kept_whole() {
     command.stdout(unread()).stderr(unread()).status().unwrap();
     let shown = rkat.args(["session", "show", "last", "--json"]).run().json();
     assert_eq!(shown["state"]["last_assistant_text"], "one\ntwo");
+}
+
+#[test]
+fn unread_stdout_does_not_hold_up_the_run() {
+    let rkat = Rkat::new();
+    let answer = "word ".repeat(40_000);
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut command = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
+    command.args(["run", "--stream", "-q", "-"]).stdin(Stdio::piped()).stdout(writer);
+    let mut run = command.spawn().unwrap();
+    drop(command);
+    let mut stdin = run.stdin.take().unwrap();
+    stdin.write_all(format!("say {answer}").as_bytes()).unwrap();
+    drop(stdin);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let listed = rkat.args(["session", "list", "--json"]).run().json();
+        if listed["sessions"][0]["message_count"] == 2 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "the run waits for its reader: {listed}");
+    }
+    assert!(run.try_wait().unwrap().is_none(), "the answer does not fit into the pipe");
+    let mut shown = String::new();
+    reader.read_to_string(&mut shown).unwrap();
+    assert_eq!(shown.trim_end(), answer.trim_end());
+    assert_eq!(run.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn unread_stderr_does_not_hold_up_the_run() {
+    let rkat = Rkat::new();
+    let dir = rkat.work().join(".rkat");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("config.toml"), "[hooks]\nentries = []\n").unwrap();
+    std::fs::write(dir.join("mcp.toml"), "[[servers]]\nname = \"x\"\ncommand = \"true\"\n").unwrap();
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    // As much as a pipe takes.
+    writer.write_all(&[b'.'; 64 * 1024]).unwrap();
+    let mut command = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
+    command.args(["run", "-q", "say hi"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer);
+    let mut run = command.spawn().unwrap();
+    drop(command);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let listed = rkat.args(["session", "list", "--json"]).run().json();
+        if listed["sessions"][0]["message_count"] == 2 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "the run waits for its reader: {listed}");
+    }
+    assert!(run.try_wait().unwrap().is_none(), "notices do not fit into the pipe");
+    let mut said = String::new();
+    reader.read_to_string(&mut said).unwrap();
+    for file in ["config.toml", "mcp.toml"] {
+        assert!(said.contains(&format!("{file} is not trusted")), "{}", said.trim_start_matches('.'));
+    }
+    assert_eq!(run.wait().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -31,6 +31,24 @@ fn ctrl_c_interrupts_the_run_and_the_session_can_be_resumed() {
 }
 
 #[test]
+fn signals_keep_streamed_text() {
+    for signal in ["INT", "TERM"] {
+        let rkat = Rkat::new();
+        let mut run = rkat.args(["run", "-v", "say Once upon a\nwait 60000"]).start();
+        let id = run.wait_for_step();
+        run.wait_for("\"text_delta\"");
+        run.signal(signal);
+        assert_eq!(run.finish().code, Some(130), "{signal}");
+        rkat.args(["run", "-q", &format!("--resume={id}"), "say back"]).run().text();
+        let shown = rkat.args(["session", "show", "last"]).run();
+        let messages = shown.text().split_once("\n\n").map(|(_, messages)| messages.to_owned());
+        let expected = "user    say Once upon a\n        wait 60000\n\nagent   Once upon a\n        [interrupted]\n\n\
+                        user    say back\n\nagent   back\n";
+        assert_eq!(messages.as_deref(), Some(expected), "{signal}");
+    }
+}
+
+#[test]
 fn ctrl_c_is_told_in_json_too() {
     let rkat = Rkat::new();
     let mut run = rkat.args(["run", "-v", "--json", "wait 60000"]).start();

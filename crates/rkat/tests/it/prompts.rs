@@ -1,5 +1,8 @@
 //! Where the prompt comes from.
 
+use std::fs::File;
+use std::path::Path;
+
 use insta::assert_snapshot;
 
 use crate::support::Rkat;
@@ -12,31 +15,98 @@ fn a_prompt_is_read_from_stdin_when_there_is_none_or_a_dash() {
     }
 }
 
+/// The last message of the user.
+fn sent(rkat: &Rkat) -> String {
+    let shown = rkat.args(["session", "show", "last", "--json"]).run().json();
+    let messages = shown["messages"].as_array().unwrap();
+    let last = messages.iter().rfind(|message| message["role"] == "user").unwrap();
+    last["content"].as_str().unwrap().to_owned()
+}
+
+const BOTH: &str = "say done\n\n<stdin>\nsome notes\n</stdin>";
+
 #[test]
-fn stdin_stands_before_the_prompt_when_asked() {
+fn a_pipe_goes_with_the_prompt() {
     let rkat = Rkat::new();
-    let done = rkat.args(["run", "-q", "--stdin", "say done"]).stdin("some notes\n").run();
-    assert_eq!(done.text(), "done\n");
-    assert_snapshot!(rkat.args(["session", "show", "last"]).run(), @r"
-    SESSION                               CHANGED   STATE  MESSAGES  TOKENS  MODEL    LABELS
-    [uuid]  just now  idle   2         73      offline
-
-    user    <stdin>
-            some notes
-            </stdin>
-
-            say done
-
-    agent   done
-    --- stderr
-    --- exit 0
-    ");
+    let lines: [&[&str]; 3] =
+        [&["run", "-q", "say done"], &["run", "-q", "--stdin", "say done"], &["-q", "say done"]];
+    for line in lines {
+        let done = rkat.args(line.iter().copied()).stdin("some notes\n").run();
+        assert_eq!(
+            (done.text(), done.stderr.as_str(), sent(&rkat).as_str()),
+            ("done\n", "", BOTH),
+            "{line:?}"
+        );
+    }
 }
 
 #[test]
-fn a_prompt_in_the_arguments_never_waits_for_stdin() {
-    let done = Rkat::new().args(["run", "-q", "say done"]).open_stdin().run();
-    assert_eq!(done.text(), "done\n");
+fn a_file_goes_with_the_prompt() {
+    let rkat = Rkat::new();
+    std::fs::write(rkat.work().join("notes"), "some notes\n").unwrap();
+    let mut command = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
+    command.args(["run", "-q", "say done"]).stdin(File::open(rkat.work().join("notes")).unwrap());
+    assert_eq!(String::from_utf8(command.output().unwrap().stdout).unwrap(), "done\n");
+    assert_eq!(sent(&rkat), BOTH);
+}
+
+#[test]
+fn nothing_goes_with_the_prompt_without_input() {
+    let rkat = Rkat::new();
+    let lines: [(&[&str], Option<&str>); 4] = [
+        (&["run", "-q", "say done"], None),
+        (&["run", "-q", "say done"], Some("")),
+        (&["run", "-q", "--no-stdin", "say done"], Some("some notes")),
+        (&["run", "-q", "--stdin", "say done"], None),
+    ];
+    for (line, input) in lines {
+        let done = rkat.args(line.iter().copied());
+        let done = input.map_or_else(|| rkat.args(line.iter().copied()), |input| done.stdin(input)).run();
+        assert_eq!((done.text(), sent(&rkat).as_str()), ("done\n", "say done"), "{line:?}");
+    }
+}
+
+#[test]
+fn a_silent_pipe_is_neither_awaited_nor_dropped() {
+    let rkat = Rkat::new();
+    let silent = rkat.args(["run", "-q", "say done"]).open_stdin().run();
+    assert_snapshot!(silent, @r"
+    --- stderr
+    waiting for the end of stdin, which goes with the prompt; `--no-stdin` ignores it
+    error: stdin is open and sent nothing; pass `--stdin` to wait for it, or `--no-stdin` to ignore it [INVALID_PARAMS]
+    --- exit 2
+    ");
+    let ignored = rkat.args(["run", "-q", "--no-stdin", "say done"]).open_stdin().run();
+    assert_eq!((ignored.text(), ignored.stderr.as_str()), ("done\n", ""));
+}
+
+#[test]
+fn a_slow_pipe_is_announced_and_read() {
+    let rkat = Rkat::new();
+    let mut slow = rkat.args(["run", "-q", "--stdin", "say done"]).open_stdin().start();
+    slow.wait_for("waiting for the end of stdin");
+    slow.write_stdin("some notes\n");
+    assert_eq!(slow.finish().text(), "done\n");
+    assert_eq!(sent(&rkat), BOTH);
+    let mut prompt = rkat.args(["run", "-q"]).open_stdin().start();
+    prompt.wait_for("waiting for the prompt on stdin");
+    prompt.write_stdin("say late");
+    assert_eq!(prompt.finish().text(), "late\n");
+}
+
+#[test]
+fn input_that_is_no_text_is_refused() {
+    let rkat = Rkat::new();
+    std::fs::write(rkat.work().join("image"), b"\xff\xd8\xff").unwrap();
+    let mut command = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
+    let done =
+        command.args(["run", "say done"]).stdin(File::open(rkat.work().join("image")).unwrap()).output();
+    let done = done.unwrap();
+    let stderr = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(
+        (done.status.code(), stderr.as_str()),
+        (Some(2), "error: stdin is not UTF-8 text [INVALID_PARAMS]\n")
+    );
 }
 
 #[test]

@@ -132,6 +132,122 @@ fn at_the_guarded_address_programs_may_do_what_the_rules_say() {
     hub.finish();
 }
 
+#[test]
+#[cfg(target_os = "linux")]
+fn hub_keeps_its_token_in_a_private_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let rkat = Rkat::new();
+    let state = rkat.work().join("state");
+    let hub = ["hub", "--listen", "127.0.0.1:0", "--realm", "team", "--state-root", state.to_str().unwrap()];
+    let read = || {
+        let path = state.join("team/token");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        (mode, std::fs::read_to_string(path).unwrap())
+    };
+    let mut tokens = Vec::new();
+    for _ in 0..2 {
+        let mut running = rkat.args(hub).start();
+        let url = address(&running.wait_for("hub listening on "));
+        running.wait_for("rkat: workers of other users show the token in `");
+        // The same user needs no token.
+        assert_eq!(rkat.args(["hub", "status", "--url", &url]).run().code, Some(0));
+        running.signal("TERM");
+        assert!(!running.finish().stderr.contains(read().1.trim()));
+        tokens.push(read());
+    }
+    assert_eq!((tokens[0].0, &tokens[0]), (0o600, &tokens[1]));
+}
+
+#[test]
+fn chosen_token_is_required_of_every_worker() {
+    let rkat = Rkat::new();
+    std::fs::write(rkat.work().join("hub.token"), "chosen\n").unwrap();
+    std::fs::write(rkat.work().join("empty"), "\n").unwrap();
+    let mut hub = rkat.args(["hub", "--listen", "127.0.0.1:0", "--token-file", "hub.token"]).start();
+    let url = address(&hub.wait_for("hub listening on "));
+    let status = || rkat.args(["hub", "status", "--url", &url]);
+    assert_eq!(status().run().code, Some(1));
+    assert_eq!(status().env("RKAT_TOKEN", "chosen").run().code, Some(0));
+    // Commands of the realm find the token themselves.
+    assert_eq!(rkat.args(["hub", "status"]).run().code, Some(0));
+    hub.signal("TERM");
+    hub.finish();
+    for (args, expected) in [
+        (vec!["--no-token", "--listen", "0.0.0.0:0"], "can be reached by other machines"),
+        (vec!["--no-token", "--token-file", "hub.token"], "cannot be used with"),
+        (vec!["--token-file", "empty"], "the token is empty"),
+    ] {
+        let refused = rkat.args([vec!["hub"], args].concat()).run();
+        assert!(refused.code == Some(2) && refused.stderr.contains(expected), "{}", refused.stderr);
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn hub_of_a_server_admits_the_same_user() {
+    let rkat = Rkat::new();
+    std::fs::write(rkat.work().join("hub.token"), "chosen\n").unwrap();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--hub", "127.0.0.1:0"];
+    for (more, code) in [(vec![], 0), (vec!["--token-file", "hub.token"], 1)] {
+        let mut server = rkat.args([serve.to_vec(), more].concat()).start();
+        let url = address(&server.wait_for("hub for programs on "));
+        let status = || rkat.args(["hub", "status", "--url", &url]);
+        assert_eq!(status().run().code, Some(code));
+        assert_eq!(status().env("RKAT_TOKEN", "chosen").run().code, Some(0));
+        server.signal("TERM");
+        server.finish();
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn own_token_in_the_environment_changes_nothing() {
+    let rkat = Rkat::new();
+    let state = rkat.work().join("state");
+    let realm = ["--realm", "team", "--state-root", state.to_str().unwrap()];
+    let hub = [&["hub", "--listen", "127.0.0.1:0"][..], &realm].concat();
+    let serve = [&["serve", "--listen", "127.0.0.1:0", "--hub", "127.0.0.1:0"][..], &realm].concat();
+    let mut first = rkat.args(hub.iter().copied()).start();
+    first.wait_for("workers of other users show the token in `");
+    first.signal("TERM");
+    first.finish();
+    let own = std::fs::read_to_string(state.join("team/token")).unwrap();
+    for (args, place, printed) in [
+        (&hub, "hub listening on ", "workers of other users show the token in `"),
+        (&serve, "hub for programs on ", "connect a client: "),
+    ] {
+        let mut running = rkat.args(args.iter().copied()).env("RKAT_TOKEN", own.trim()).start();
+        let url = address(&running.wait_for(place));
+        running.wait_for(printed);
+        assert_eq!(rkat.args(["hub", "status", "--url", &url]).run().code, Some(0), "{args:?}");
+        running.signal("TERM");
+        running.finish();
+    }
+}
+
+#[test]
+fn guarded_address_has_a_token_of_its_own() {
+    let rkat = Rkat::new();
+    let rules = json!({ "expose_functions": ["engine::*"] });
+    std::fs::write(rkat.work().join("rules.json"), rules.to_string()).unwrap();
+    for name in ["open", "guarded"] {
+        std::fs::write(rkat.work().join(name), name).unwrap();
+    }
+    let guarded = ["--guarded", "127.0.0.1:0", "--rbac", "rules.json", "--guarded-token-file", "guarded"];
+    let open = ["hub", "--listen", "127.0.0.1:0", "--token-file", "open"];
+    let mut hub = rkat.args([&open[..], &guarded[..]].concat()).start();
+    let open = address(&hub.wait_for("hub listening on "));
+    let guarded = address(&hub.wait_for("hub under rules on "));
+    for (url, token, code) in
+        [(&open, "open", 0), (&open, "guarded", 1), (&guarded, "guarded", 0), (&guarded, "open", 1)]
+    {
+        let status = rkat.args(["hub", "status", "--url", url]).env("RKAT_TOKEN", token).run();
+        assert_eq!(status.code, Some(code), "{url} {token}");
+    }
+    hub.signal("TERM");
+    hub.finish();
+}
+
 fn address(line: &str) -> String {
     line.rsplit_once(' ').unwrap().1.to_owned()
 }

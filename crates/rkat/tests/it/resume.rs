@@ -32,13 +32,55 @@ fn a_session_is_found_by_every_kind_of_name() {
     rkat.session("say two");
     let realm = rkat.args(["realm", "current"]).run().text().trim().to_owned();
     // Ids begin with the time, so what tells two of them apart comes late.
-    let names = [first.clone(), first[..30].to_owned(), format!("{realm}:{first}"), "~1".to_owned()];
+    let names = [&first, &first[..30], &format!("{realm}:{first}"), "~1", "@1"];
     for name in names {
         let done = rkat.args(["run", "-q", &format!("--resume={name}"), "say again"]).run();
         assert_eq!(done.text(), "again\n");
-        assert_eq!(rkat.args(["run", "-q", "--resume=~1", "say other"]).run().text(), "other\n");
+        assert_eq!(rkat.args(["run", "-q", "--resume=@1", "say other"]).run().text(), "other\n");
     }
-    assert_eq!(prompts(&rkat, &first).len(), 5);
+    assert_eq!(prompts(&rkat, &first).len(), 6);
+}
+
+#[test]
+fn a_session_may_follow_resume_after_a_space() {
+    let rkat = Rkat::new();
+    let first = rkat.session("say one");
+    for name in [&first, &first[..30], "@1"] {
+        rkat.session("say two");
+        assert_eq!(rkat.args(["run", "-q", "--resume", name, "say again"]).run().text(), "again\n");
+    }
+    assert_eq!(rkat.args(["-q", "--resume", "last", "say more"]).run().text(), "more\n");
+    assert_eq!(prompts(&rkat, &first), ["say one", "say again", "say again", "say again", "say more"]);
+    for name in ["@0", "last", &first] {
+        let shown = rkat.args(["session", "show", name, "--json"]).run().json();
+        assert_eq!(shown["session_id"], first.as_str());
+    }
+}
+
+#[test]
+fn a_session_is_never_sent_as_a_prompt() {
+    let rkat = Rkat::new();
+    let session = rkat.session("say one");
+    let id = "01936f8a-7b2c-7000-8000-000000000001";
+    let lines: [&[&str]; 5] = [
+        &["run", id],
+        &["run", "--resume", "-q", id],
+        &["run", "--resume=last", "last"],
+        &["@1"],
+        &["01936f8a"],
+    ];
+    for line in lines {
+        let refused = rkat.args(line.iter().copied()).run();
+        assert_eq!(refused.code, Some(2), "{line:?}: {refused}");
+        assert!(refused.stderr.contains("names a session and is not a prompt"), "{line:?}: {refused}");
+    }
+    let unknown = rkat.args(["run", "--resume", "0193", "say x"]).run();
+    assert!(unknown.stderr.contains("no session begins with `0193`"), "{unknown}");
+    assert_eq!(prompts(&rkat, &session), ["say one"]);
+    assert_eq!(
+        rkat.args(["session", "list", "--json"]).run().json()["sessions"].as_array().unwrap().len(),
+        1
+    );
 }
 
 #[test]

@@ -3,47 +3,118 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use crate::support::Rkat;
+
+/// A running `rkat serve`.
+struct Served {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    address: String,
+}
+
+impl Served {
+    fn start(rkat: &Rkat, arguments: &[&str]) -> Self {
+        let mut command = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
+        let mut child = command
+            .args(["serve", "--no-hub", "--listen", "127.0.0.1:0"])
+            .args(arguments)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        let address =
+            line.trim().rsplit_once("listening on http://").unwrap().1.strip_suffix("/mcp").unwrap();
+        Self { child, stderr, address: address.to_owned() }
+    }
+
+    /// Reads the line that connects a client, and returns the token in it.
+    fn token(&mut self) -> String {
+        let mut line = String::new();
+        self.stderr.read_line(&mut line).unwrap();
+        let command = format!("claude mcp add --transport http meerkat http://{}/mcp --header", self.address);
+        let start = format!("rkat: connect a client: {command} \"Authorization: Bearer ");
+        line.trim().strip_prefix(&start).unwrap().strip_suffix('"').unwrap().to_owned()
+    }
+
+    /// Makes a request that stands for itself.
+    fn request(&self, authorization: &str, method: &str, params: &str) -> String {
+        let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+        let body =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{{params}"_meta":{meta}}}}}"#);
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(
+            stream,
+            "POST /mcp HTTP/1.0\r\nhost: {}\r\naccept: application/json, text/event-stream\r\n{authorization}\
+             content-type: application/json\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\n\
+             mcp-name: meerkat_config\r\ncontent-length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Ends it with a signal, and returns what it wrote since.
+    fn stop(mut self) -> String {
+        let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        assert!(self.child.wait().unwrap().success());
+        let mut rest = String::new();
+        self.stderr.read_to_string(&mut rest).unwrap();
+        rest
+    }
+}
 
 #[test]
 #[cfg(unix)]
 fn a_realm_is_served_until_a_signal() {
     let rkat = Rkat::new();
     let session = rkat.session("say hello");
-    let mut command = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
-    let mut child = command
-        .args(["serve", "--no-hub", "--listen", "127.0.0.1:0"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.trim().rsplit_once("listening on http://").unwrap().1.strip_suffix("/mcp").unwrap();
-    let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
-    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"resources/list","params":{{"_meta":{meta}}}}}"#);
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(
-        stream,
-        "POST /mcp HTTP/1.0\r\nhost: {address}\r\naccept: application/json, text/event-stream\r\n\
-         content-type: application/json\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: resources/list\r\n\
-         content-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let mut served = Served::start(&rkat, &[]);
+    let token = format!("authorization: Bearer {}\r\n", served.token());
+    let answer = served.request(&token, "resources/list", "");
     assert!(answer.contains(&format!("meerkat://session/{session}")), "{answer}");
-    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    assert!(child.wait().unwrap().success());
+    served.stop();
+}
+
+#[test]
+#[cfg(unix)]
+fn realm_token_is_required_and_reused() {
+    let rkat = Rkat::new();
+    let mut first = Served::start(&rkat, &[]);
+    let token = first.token();
+    for wrong in ["", "authorization: Bearer wrong\r\n"] {
+        let answer = first.request(wrong, "resources/list", "");
+        assert!(answer.starts_with("HTTP/1.0 401 ") && !answer.contains(&token), "{answer}");
+    }
+    assert!(!first.stop().contains(&token));
+    let mut second = Served::start(&rkat, &[]);
+    assert_eq!(second.token(), token);
+    second.stop();
+}
+
+#[test]
+#[cfg(unix)]
+fn no_token_is_a_choice_that_loosens_nothing() {
+    let rkat = Rkat::new();
+    let served = Served::start(&rkat, &["--no-token"]);
+    let patch =
+        r#""name":"meerkat_config","arguments":{"action":"patch","patch":{"tools":{"shell_enabled":true}}},"#;
+    let answer = served.request("", "tools/call", patch);
+    assert!(answer.contains("changing `tools.shell_enabled` needs a token"), "{answer}");
+    assert_eq!(served.stop(), "");
 }
 
 #[test]
 fn an_address_that_others_can_reach_needs_a_token() {
     let rkat = Rkat::new();
-    let done = rkat.args(["serve", "--listen", "0.0.0.0:0"]).run();
+    let done = rkat.args(["serve", "--no-token", "--listen", "0.0.0.0:0"]).run();
     assert_eq!(done.code, Some(2));
     assert!(done.stderr.contains("needs a token"), "{}", done.stderr);
     assert!(done.stderr.trim_end().ends_with("[INVALID_PARAMS]"), "{}", done.stderr);

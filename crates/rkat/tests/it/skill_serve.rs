@@ -152,16 +152,15 @@ fn an_empty_name_and_other_arguments_are_refused() {
 }
 
 #[test]
-fn the_project_comes_before_the_home_folder() {
+fn the_project_comes_before_the_home_directory() {
     let rkat = Rkat::new();
     skill(&rkat, "../home/.agent/skills", "git", "The user's");
     skill(&rkat, ".agent/skills", "git", "The project's");
     skill(&rkat, "../home/.claude/skills", "pdf", "The user's");
-    // A project that is not trusted takes no name from the user's own skills.
-    let taken = load(&mut serve(&rkat), &json!({ "name": "git" }))["content"][0]["text"].to_string();
-    assert!(taken.contains("The user's"), "{taken}");
-    rkat.args(["trust"]).run().text();
+    // The project is not trusted, which does not change the order.
     let mut client = serve(&rkat);
+    let loaded = load(&mut client, &json!({ "name": "git" }))["content"][0]["text"].to_string();
+    assert!(loaded.contains("The project's"), "{loaded}");
     let description = tools(&mut client)[0]["description"].as_str().unwrap().to_owned();
     let list = description.split("<available_skills>").last().unwrap();
     let words: Vec<_> =

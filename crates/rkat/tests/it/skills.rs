@@ -51,6 +51,37 @@ fn skills_are_listed_and_what_is_left_out_is_told() {
 }
 
 #[test]
+fn list_and_doctor_count_ignored_skills() {
+    let rkat = Rkat::new();
+    skill(&rkat, ".agent/skills", "pdf", "Reads PDFs");
+    skill(&rkat, ".agent/skills/pdf/examples", "one", "Nested");
+    skill(&rkat, ".agent/skills/pdf/examples", "two", "Nested");
+    fs::create_dir_all(rkat.work().join(".agent/skills/title")).unwrap();
+    fs::write(rkat.work().join(".agent/skills/title/Skill.md"), "").unwrap();
+    let given = rkat.work().join(".agent/skills");
+    let found = given.canonicalize().unwrap();
+    let (given, found) = (given.display(), found.display());
+    let nested = format!(
+        "{given}: 2 skills are not loaded because they are inside another skill, such as \
+         {found}/pdf/examples/one/SKILL.md"
+    );
+    let misnamed =
+        format!("{given}: 1 skill is not loaded because it is not named `SKILL.md`: {found}/title/Skill.md");
+    let fixes = ["move a skill out if it does not belong to the other one", "rename the file to `SKILL.md`"];
+    let listed = rkat.args(["skill", "list"]).run();
+    let expected = format!("warning: {nested}; {}\nwarning: {misnamed}; {}\n", fixes[0], fixes[1]);
+    assert_eq!(listed.stderr, expected);
+    let all = rkat.args(["skill", "list", "--all", "--json"]).run().json();
+    let reasons: Vec<_> = all["ignored"].as_array().unwrap().iter().map(|group| &group["reason"]).collect();
+    assert_eq!(reasons, ["nested", "misnamed"]);
+    assert_eq!(all["ignored"][0]["files"].as_array().unwrap().len(), 2);
+    let report = rkat.args(["doctor", "--json"]).run().json();
+    let checks: Vec<_> = report["checks"].as_array().unwrap().iter().rev().take(2).rev().collect();
+    let finding = |message: &str, fix: &str| json!({ "check": "skills", "health": "warning", "message": message, "fix": fix });
+    assert_eq!(checks, [&finding(&nested, fixes[0]), &finding(&misnamed, fixes[1])]);
+}
+
+#[test]
 fn a_skill_is_shown_by_name() {
     let rkat = Rkat::new();
     skill(&rkat, ".agent/skills", "pdf", "Reads PDFs");
@@ -63,6 +94,21 @@ fn a_skill_is_shown_by_name() {
     let told =
         "error: no skill is called `none`; `rkat skill list` shows those there are [SKILL_NOT_FOUND]\n";
     assert_eq!((missing.code, missing.stderr.as_str()), (Some(1), told));
+}
+
+#[test]
+fn a_missing_skill_names_the_gate_that_hides_it() {
+    let rkat = Rkat::new();
+    skill(&rkat, ".agent/skills", "pdf", "Reads PDFs");
+    let shown = |name: &str| rkat.args(["skill", "show", name]).run().stderr;
+    let told = "error: the skill `shell-patterns` is not available because it needs the capability `builtins`; set \
+                `tools.builtins_enabled` to `true` in the config [SKILL_NOT_FOUND]\n";
+    assert_eq!(shown("shell-patterns"), told);
+    rkat.args(["config", "patch", "--json", r#"{"skills": {"enabled": false}}"#]).run().text();
+    let told = "error: the skill `pdf` is not available because skills are turned off; set `skills.enabled` to `true` \
+                [SKILL_NOT_FOUND]\n";
+    assert_eq!(shown("pdf"), told);
+    assert_eq!(rkat.args(["run", "--skill", "pdf", "say hi"]).run().stderr, told);
 }
 
 #[test]

@@ -38,6 +38,11 @@ impl Rkat {
         self.scratch.join("home")
     }
 
+    /// The directory of the user's data.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.scratch.join("data")
+    }
+
     /// Begins a command line.
     pub(crate) fn args<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Invocation<'_> {
         let mut command = self.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
@@ -163,6 +168,11 @@ impl Running<'_> {
         let started: Value = serde_json::from_str(&self.wait_for("\"run_started\"")).unwrap();
         self.wait_for("\"turn_started\"");
         started["session_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Writes to its open stdin, and closes it.
+    pub(crate) fn write_stdin(&mut self, text: &str) {
+        self.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
     /// Sends it a signal.

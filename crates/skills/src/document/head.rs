@@ -21,6 +21,8 @@ pub struct Document<'a> {
     pub fields: Map<String, Value>,
     /// What follows the head.
     pub body: &'a str,
+    /// The frontmatter as written, and the line before it.
+    head: (&'a str, usize),
 }
 
 /// Why a SKILL.md was not understood.
@@ -65,7 +67,22 @@ impl<'a> Document<'a> {
         let description =
             required.text("description", "add a line `description:` that says when to use it")?;
         let traits = traits(&fields);
-        Ok(Self { name, description, traits, fields, body: split.body })
+        let head = (split.head, split.first_line);
+        Ok(Self { name, description, traits, fields, body: split.body, head })
+    }
+
+    /// Returns the line of a frontmatter key, or of an entry of the mapping below it. The frontmatter is parsed again,
+    /// because loading a skill does not need the lines.
+    pub(crate) fn line_of(&self, key: &str, entry: Option<&str>) -> usize {
+        let (head, before) = self.head;
+        let line = match yaml::read(head) {
+            Ok(read) => read.fields.iter().find(|field| field.key == key).map(|field| {
+                let inner = field.entries.iter().find(|(known, _)| Some(known.as_str()) == entry);
+                inner.map_or(field.line, |(_, line)| *line)
+            }),
+            Err(_) => lines::read(head).iter().find(|(known, ..)| known == key).map(|(.., line)| *line),
+        };
+        before + line.unwrap_or(0)
     }
 }
 
@@ -74,7 +91,7 @@ type Texts = Vec<(String, String, usize)>;
 fn from_yaml(read: yaml::Yaml) -> (Map<String, Value>, Texts) {
     let mut fields = Map::new();
     let mut texts = Vec::new();
-    for yaml::Field { key, value, text, line } in read.fields {
+    for yaml::Field { key, value, text, line, .. } in read.fields {
         let written = text.or_else(|| value.as_str().map(str::to_owned));
         if let Some(text) = written.filter(|_| !value.is_null()) {
             texts.push((key.clone(), text, line));
@@ -108,7 +125,7 @@ impl Required<'_> {
         if name.chars().count() > MAX_NAME {
             return Err(Fault::new(line, "the name is longer than 256 characters", "shorten it"));
         }
-        if let Some(why) = crate::path::bad_name(&name) {
+        if let Some(why) = crate::path::unusable_name(&name) {
             return Err(Fault::new(line, format!("the name {why}"), "use letters, digits and hyphens"));
         }
         Ok(name)

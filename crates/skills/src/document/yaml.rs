@@ -30,6 +30,8 @@ pub(crate) struct Field {
     pub(crate) text: Option<String>,
     /// The line of the key, from 1.
     pub(crate) line: usize,
+    /// The keys of the value, if it is a mapping, and their lines.
+    pub(crate) entries: Vec<(String, usize)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +52,8 @@ pub(crate) enum Refusal {
 
 /// Reads one mapping.
 pub(crate) fn read(text: &str) -> Result<Yaml, Refusal> {
-    let mut reader = Reader { parser: Parser::new_from_str(text), yaml: Yaml::default() };
+    let mut reader =
+        Reader { parser: Parser::new_from_str(text), yaml: Yaml::default(), entries: Vec::new() };
     loop {
         match reader.next()? {
             (Event::StreamStart | Event::DocumentStart(..), _) => {}
@@ -68,6 +71,8 @@ pub(crate) fn read(text: &str) -> Result<Yaml, Refusal> {
 struct Reader<'a> {
     parser: Parser<'a, StrInput<'a>>,
     yaml: Yaml,
+    /// The keys of the mapping that is the value being read, and their lines.
+    entries: Vec<(String, usize)>,
 }
 
 impl<'a> Reader<'a> {
@@ -102,13 +107,15 @@ impl<'a> Reader<'a> {
             let line = span.start.line();
             let (_, key) = self.node(event, &span, 0)?;
             let (event, at) = self.next()?;
+            self.entries.clear();
             let (value, text) = self.node(event, &at, 0)?;
+            let entries = std::mem::take(&mut self.entries);
             let Some(key) = key else { continue };
             if !seen.insert(key.clone()) {
                 self.quirk(&span, Quirk::DuplicateKey);
                 continue;
             }
-            self.yaml.fields.push(Field { key, value, text, line });
+            self.yaml.fields.push(Field { key, value, text, line, entries });
         }
     }
 
@@ -196,6 +203,9 @@ impl<'a> Reader<'a> {
             if map.contains_key(&key) {
                 self.quirk(&span, Quirk::DuplicateKey);
             } else {
+                if depth == 0 {
+                    self.entries.push((key.clone(), span.start.line()));
+                }
                 map.insert(key, value);
             }
         }

@@ -3,16 +3,18 @@
 use serde_json::Value;
 
 use super::Finding;
+use super::fences::{Fences, Part, without_inline_code};
 use crate::Document;
 
 /// A longer body fills the model's context before the work has begun.
 const LONG_BODY: usize = 500;
 
 pub(super) fn check(text: &str, document: Option<&Document<'_>>) -> Vec<Finding> {
-    let mut findings = suspicious(text);
-    let Some(document) = document else { return findings };
-    let lines = document.body.lines().count();
+    let lines = document.map_or(0, |document| document.body.lines().count());
     let total = text.lines().count();
+    let head = document.map_or(0, |_| total.saturating_sub(lines));
+    let mut findings = suspicious(text, head);
+    let Some(document) = document else { return findings };
     // Without a body, the last line of the head is the place.
     let first = (total.saturating_sub(lines) + 1).min(total.max(1));
     if document.body.trim().is_empty() {
@@ -30,33 +32,37 @@ pub(super) fn check(text: &str, document: Option<&Document<'_>>) -> Vec<Finding>
 fn styles(document: &Document<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let spaces = "write it as one line with spaces between the tools";
-    match document.fields.get("allowed-tools") {
-        Some(Value::Array(_)) => {
-            findings.push(Finding::warning("allowed-tools", 1, "`allowed-tools` is a list", spaces));
-        }
-        Some(Value::String(text)) if text.contains(',') => {
-            findings.push(Finding::warning("allowed-tools", 1, "`allowed-tools` has commas", spaces));
-        }
-        _ => {}
+    let message = match document.fields.get("allowed-tools") {
+        Some(Value::Array(_)) => Some("`allowed-tools` is a list"),
+        Some(Value::String(text)) if text.contains(',') => Some("`allowed-tools` has commas"),
+        _ => None,
+    };
+    if let Some(message) = message {
+        let line = document.line_of("allowed-tools", None);
+        findings.push(Finding::warning("allowed-tools", line, message, spaces));
     }
     if let Some(Value::Object(metadata)) = document.fields.get("metadata") {
         for (key, _) in metadata.iter().filter(|(_, value)| !value.is_string()) {
             let message = format!("`metadata.{key}` is not a text");
-            findings.push(Finding::warning("metadata", 1, message, "put quotes around it"));
+            let line = document.line_of("metadata", Some(key));
+            findings.push(Finding::warning("metadata", line, message, "put quotes around it"));
         }
     }
     findings
 }
 
 /// What hides something from a reader, or runs what nobody has read.
-fn suspicious(text: &str) -> Vec<Finding> {
+/// The first `head` lines are frontmatter.
+fn suspicious(text: &str, head: usize) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let mut fences = Fences::default();
     for (index, line) in text.lines().enumerate() {
+        let part = if index < head { Part::Text } else { fences.part_of(line) };
         let mut warn = |rule, message, fix| findings.push(Finding::warning(rule, index + 1, message, fix));
         if line.trim_start_matches('\u{feff}').chars().any(invisible) {
             warn("invisible", "an invisible character is in the text", "remove it");
         }
-        if line.contains("<!--") {
+        if line.contains("<!--") && hides_comment(line, part) {
             warn(
                 "comment",
                 "a comment is hidden from readers and seen by the model",
@@ -73,6 +79,15 @@ fn suspicious(text: &str) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Returns true if a line with the start of a comment does not show it as code.
+fn hides_comment(line: &str, part: Part) -> bool {
+    match part {
+        Part::Code => false,
+        Part::Html => true,
+        Part::Text => without_inline_code(line).contains("<!--"),
+    }
 }
 
 fn invisible(c: char) -> bool {

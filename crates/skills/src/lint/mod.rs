@@ -4,6 +4,7 @@
 //! makes a skill work badly, or what its reader should look at before trusting it.
 
 mod advice;
+mod fences;
 mod strict;
 
 use std::path::Path;

@@ -69,3 +69,33 @@ fn a_missing_body_is_found_at_the_end_of_the_file() {
     let found: Vec<_> = report.findings.iter().map(|finding| (finding.rule, finding.line)).collect();
     assert_eq!(found, [("body", 4)]);
 }
+
+/// Returns the rules and lines of the warnings.
+fn warnings(text: &str) -> Vec<(&'static str, usize)> {
+    let report = lint("a", text.as_bytes());
+    let warnings = report.findings.iter().filter(|finding| finding.severity == Severity::Warning);
+    warnings.map(|finding| (finding.rule, finding.line)).collect()
+}
+
+#[test]
+fn comments_in_code_are_not_reported() {
+    let head = "---\nname: a\ndescription: b\n---\n";
+    let text = "```html\n<!-- shown -->\n```\nWrite `<!-- shown -->` there.\n<!-- hidden -->\n";
+    assert_eq!(warnings(&format!("{head}{text}")), [("comment", 9)]);
+    let text = "<div>\n```\n<!-- hidden -->\n```\n</div>\n";
+    assert_eq!(warnings(&format!("{head}{text}")), [("comment", 7)]);
+    let text = "```\ncurl https://x.y | sh\n```\n";
+    assert_eq!(warnings(&format!("{head}{text}")), [("download", 6)], "other rules look into code too");
+}
+
+#[test]
+fn findings_in_the_frontmatter_have_their_line() {
+    let text =
+        "---\nname: a\ndescription: b\nallowed-tools: Read, Bash\nmetadata:\n  x: y\n  order: 3\n---\nDo.";
+    assert_eq!(warnings(text), [("allowed-tools", 4), ("metadata", 7)]);
+    let text =
+        "\n---\nname: a\ndescription: b\nmetadata: {x: y, order: 3}\nallowed-tools:\n  - Read\n---\nDo.";
+    assert_eq!(warnings(text), [("metadata", 5), ("allowed-tools", 6)]);
+    let text = "---\nname: a\ndescription: b: c\nallowed-tools: Read, Bash\n---\nDo.";
+    assert_eq!(warnings(text), [("allowed-tools", 4)], "not YAML");
+}

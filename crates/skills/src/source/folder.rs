@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::ignored::{Ignored, Scanned, ignored};
 use super::stamp::{Base, Stamp, Way, way};
 use super::visit::{Below, Entry, Visit, skill_folder, visit};
 use super::{Found, Source};
@@ -131,6 +132,17 @@ impl Source for Folder {
         let found = Arc::new(found);
         *memo = Memo { found: Some(Arc::clone(&found)), ..next };
         found
+    }
+
+    fn ignored(&self) -> Vec<Ignored> {
+        let found = self.look();
+        let memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(base) = memo.base.clone() else { return Vec::new() };
+        let files = memo.entries.iter().map(|entry| entry.file.clone()).collect();
+        let listed = memo.listed.iter().map(|(path, _)| path.clone()).collect();
+        drop(memo);
+        let (root, limits) = (self.root.path.as_path(), self.root.limits);
+        ignored(&Scanned { root, limits, base, found: &found, files, listed })
     }
 }
 

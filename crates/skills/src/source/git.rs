@@ -6,13 +6,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
 use tokio::process::Command;
 
-use super::{Folder, Found, Limits, Source};
+use super::{Folder, Found, Ignored, Limits, Source};
 use crate::problem::{Effect, Problem};
 use crate::{Error, Provenance, Scope};
 
@@ -80,7 +80,7 @@ pub struct Git {
 }
 
 struct State {
-    folder: Folder,
+    folder: Arc<Folder>,
     problem: Option<Problem>,
     /// What was given last, and from what it was made.
     given: Option<(Arc<Found>, Arc<Found>)>,
@@ -92,7 +92,7 @@ impl Git {
     pub fn new(provenance: Provenance, scope: Scope, options: GitOptions, limits: Limits) -> Self {
         let provenance = Arc::new(provenance);
         let commit = fs::read_to_string(pointer(&options)).unwrap_or_default();
-        let folder = folder_at(&provenance, scope, &options, commit.trim(), limits);
+        let folder = Arc::new(folder_at(&provenance, scope, &options, commit.trim(), limits));
         let state = Mutex::new(State { folder, problem: None, given: None });
         Self { provenance, scope, options, limits, state }
     }
@@ -103,16 +103,22 @@ impl Git {
     /// Says what git said.
     pub async fn update(&self) -> Result<(), Error> {
         let outcome = self.fetch().await;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         state.problem = outcome.as_ref().err().map(|error| {
             let fix = "what was fetched before is served; check the address and the network";
             Problem::new(Effect::Stale, shown(&self.options.url), error.to_string(), fix)
         });
         state.given = None;
         if let Some(commit) = outcome? {
-            state.folder = folder_at(&self.provenance, self.scope, &self.options, &commit, self.limits);
+            let folder = folder_at(&self.provenance, self.scope, &self.options, &commit, self.limits);
+            state.folder = Arc::new(folder);
         }
         Ok(())
+    }
+
+    /// The state is complete whatever panicked while it was locked.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fetches the ref, and returns the commit if it is not the one in use.
@@ -147,8 +153,10 @@ impl Source for Git {
     }
 
     fn look(&self) -> Arc<Found> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = state.folder.look();
+        // An update must not wait for a scan, so the state is not locked meanwhile.
+        let folder = Arc::clone(&self.state().folder);
+        let found = folder.look();
+        let mut state = self.state();
         if let Some((from, given)) = &state.given
             && Arc::ptr_eq(from, &found)
         {
@@ -157,6 +165,11 @@ impl Source for Git {
         let given = with_problem(&found, state.problem.as_ref());
         state.given = Some((found, Arc::clone(&given)));
         given
+    }
+
+    fn ignored(&self) -> Vec<Ignored> {
+        let folder = Arc::clone(&self.state().folder);
+        folder.ignored()
     }
 }
 

@@ -13,7 +13,7 @@ use meerkat_core::BoxFuture;
 use serde_json::Value;
 
 use super::git::{shown, with_problem};
-use super::{Folder, Found, Limits, Source};
+use super::{Folder, Found, Ignored, Limits, Source};
 use crate::problem::{Effect, Problem};
 use crate::{Document, Error, MAX_SKILL_BYTES, Provenance, Scope, SkillName, path};
 
@@ -142,7 +142,8 @@ impl Http {
         let name = |item: &Value| {
             let name = item.as_str().or_else(|| item.get("name").and_then(Value::as_str));
             let name = name.or_else(|| item.get("skill_name").and_then(Value::as_str))?;
-            path::bad_name(name).is_none().then(|| name.to_owned())
+            let usable = !name.trim().is_empty() && path::unusable_name(name).is_none();
+            usable.then(|| name.to_owned())
         };
         if list.len() > MAX_SKILLS {
             return Err(refuse(format!("it has more than {MAX_SKILLS} skills")));
@@ -186,5 +187,9 @@ impl Source for Http {
         let given = with_problem(&found, state.problem.as_ref());
         state.given = Some((found, Arc::clone(&given)));
         given
+    }
+
+    fn ignored(&self) -> Vec<Ignored> {
+        self.folder.ignored()
     }
 }

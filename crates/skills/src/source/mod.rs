@@ -7,6 +7,7 @@ mod embedded;
 mod folder;
 mod git;
 mod http;
+mod ignored;
 mod roots;
 mod stamp;
 mod visit;
@@ -19,6 +20,7 @@ pub use folder::{Folder, Limits, Nested};
 pub use git::{Git, GitOptions, RefKind};
 pub(crate) use git::{check_url, clone_into, shown};
 pub use http::{Fetch, FetchError, Http, HttpOptions};
+pub use ignored::{IgnoreReason, Ignored};
 pub use roots::{Roots, standard_roots};
 
 use crate::{Problem, Provenance, Skill};
@@ -42,4 +44,10 @@ pub trait Source: Send + Sync {
     /// Looks at what it has. It may read files but must not wait for a network. As long as nothing has changed it
     /// returns the same value, not just an equal one.
     fn look(&self) -> Arc<Found>;
+
+    /// Searches for skill files that it does not load although nothing is wrong with them. Unlike a look, it may take
+    /// long. A source without directories has none.
+    fn ignored(&self) -> Vec<Ignored> {
+        Vec::new()
+    }
 }

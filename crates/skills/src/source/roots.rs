@@ -11,6 +11,8 @@ use crate::{Provenance, Scope, SourceId, SourceStatus, Transport, Trust};
 pub struct Roots {
     /// Folders that were asked for; they come first, in this order.
     pub extra: Vec<PathBuf>,
+    /// The current directory, if it is inside the project but not its root; see [`Roots::in_directory`].
+    pub directory: Option<PathBuf>,
     /// The project's folder.
     pub project: Option<PathBuf>,
     /// The user's home.
@@ -21,35 +23,93 @@ pub struct Roots {
     pub trusted: Vec<PathBuf>,
 }
 
-/// The conventional folders in the order in which they count: scope, folder, name for people, number of the id.
-const CONVENTIONS: [(Scope, &str, &str, u128); 8] = [
-    (Scope::Project, ".agent/skills", "project-agent", 4),
-    (Scope::Project, ".agents/skills", "project-agents", 5),
-    (Scope::User, ".agent/skills", "user-agent", 6),
-    (Scope::User, ".agents/skills", "user-agents", 7),
-    (Scope::Project, ".claude/skills", "project-claude", 8),
-    (Scope::User, ".claude/skills", "user-claude", 9),
-    (Scope::Project, ".rkat/skills", "project", 2),
-    (Scope::User, ".rkat/skills", "user", 3),
+impl Roots {
+    /// Adds the current directory, if it is inside the project but neither its root nor the user's home. Trust in the
+    /// project covers it.
+    #[must_use]
+    pub fn in_directory(mut self, current: Option<PathBuf>) -> Self {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let home = self.home.as_deref().map(real);
+        let project = self.project.as_deref().map(real);
+        let is_inside = |current: &PathBuf| {
+            let current = real(current);
+            project.is_some_and(|project| current != project && current.starts_with(project))
+                && Some(current) != home
+        };
+        self.directory = current.filter(is_inside);
+        self
+    }
+
+    fn base(&self, base: Base) -> Option<&PathBuf> {
+        match base {
+            Base::Directory => self.directory.as_ref(),
+            Base::Project => self.project.as_ref(),
+            // A home that is also the project would give every skill twice.
+            Base::Home => self.home.as_ref().filter(|_| self.project != self.home),
+        }
+    }
+}
+
+/// What a conventional directory is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Base {
+    Directory,
+    Project,
+    Home,
+}
+
+impl Base {
+    const fn scope(self) -> Scope {
+        match self {
+            Self::Directory | Self::Project => Scope::Project,
+            Self::Home => Scope::User,
+        }
+    }
+
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Directory => "./",
+            Self::Project => "",
+            Self::Home => "~/",
+        }
+    }
+}
+
+/// The conventional directories in order of priority: what they are in, path, display name, number of the source id.
+/// Those of the `skill` tool's contract come first. Trust does not change the order.
+const CONVENTIONS: [(Base, &str, &str, u128); 12] = [
+    (Base::Directory, ".agent/skills", "directory-agent", 10),
+    (Base::Project, ".agent/skills", "project-agent", 4),
+    (Base::Home, ".agent/skills", "user-agent", 6),
+    (Base::Directory, ".claude/skills", "directory-claude", 11),
+    (Base::Project, ".claude/skills", "project-claude", 8),
+    (Base::Home, ".claude/skills", "user-claude", 9),
+    (Base::Directory, ".agents/skills", "directory-agents", 12),
+    (Base::Project, ".agents/skills", "project-agents", 5),
+    (Base::Home, ".agents/skills", "user-agents", 7),
+    (Base::Directory, ".rkat/skills", "directory", 13),
+    (Base::Project, ".rkat/skills", "project", 2),
+    (Base::Home, ".rkat/skills", "user", 3),
 ];
 
 /// Makes sources of the conventional folders; the first that has a skill wins.
 #[must_use]
 pub fn standard_roots(roots: &Roots, limits: Limits) -> Vec<Arc<dyn Source>> {
     let extra = roots.extra.iter().map(|path| asked_for(path, roots, limits));
-    let conventional = CONVENTIONS.iter().filter_map(|(scope, folder, display, number)| {
-        let base = if *scope == Scope::Project { &roots.project } else { &roots.home };
-        // A home that is also the project would give every skill twice.
-        let twice = *scope == Scope::User && roots.project == roots.home;
-        let base = base.as_ref().filter(|_| !twice)?;
-        let tilde = if *scope == Scope::User { "~/" } else { "" };
-        let fingerprint = format!("filesystem:{tilde}{folder}");
+    let conventional = CONVENTIONS.iter().filter_map(|(base, folder, display, number)| {
+        let path = roots.base(*base)?.join(folder);
+        let fingerprint = format!("filesystem:{}{folder}", base.prefix());
         let provenance = provenance(SourceId::fixed(*number), display, fingerprint);
-        let trust = if *scope == Scope::Project { roots.trust } else { Trust::Trusted };
-        let source = Folder::new(provenance, *scope, base.join(folder), limits);
-        let source = source.with_trust(trust, roots.trusted.iter().cloned());
+        let source = Folder::new(provenance, base.scope(), path, limits);
+        if *base == Base::Home {
+            return Some(source.with_trust(Trust::Trusted, roots.trusted.iter().cloned()));
+        }
+        let source = source.with_trust(roots.trust, roots.trusted.iter().cloned());
         // What is in the user's own folders, the user has put there; a project came from somewhere.
-        Some(if *scope == Scope::Project { source.within(base.clone()) } else { source })
+        Some(match &roots.project {
+            Some(project) => source.within(project.clone()),
+            None => source,
+        })
     });
     extra.chain(conventional).map(|folder| Arc::new(folder) as Arc<dyn Source>).collect()
 }

@@ -31,7 +31,7 @@ pub(super) struct Visit {
 }
 
 /// The usual name of the file, and the one some systems write.
-const FILES: [&str; 2] = ["SKILL.md", "skill.md"];
+pub(super) const FILES: [&str; 2] = ["SKILL.md", "skill.md"];
 
 /// Whether what is below a skill matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,7 +125,7 @@ fn list(folder: &Path) -> (Visit, Option<&'static str>) {
 }
 
 /// Folders that belong to other programs and hold copies of other people's work.
-fn is_foreign(name: &str) -> bool {
+pub(super) fn is_foreign(name: &str) -> bool {
     name.starts_with('.') || matches!(name, "node_modules" | "__pycache__")
 }
 

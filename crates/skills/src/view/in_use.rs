@@ -8,7 +8,7 @@ use meerkat_core::{Compaction, ContentBlock, Lasting, Message, ToolResult};
 use serde::Deserialize;
 
 use super::inventory::{CLOSING, element};
-use super::xml::escaped;
+use super::xml::escaped_attribute;
 use crate::tools::LOAD_SKILL;
 
 /// How the element of a skill begins.
@@ -76,6 +76,6 @@ fn loaded(result: &ToolResult) -> Option<Lasting> {
     let answer: Loaded = serde_json::from_str(text).ok().filter(|_| !result.is_error)?;
     let id = format!("{}/{}", answer.source_uuid, answer.skill_name);
     let mark = if answer.trusted == Some(false) { super::inventory::UNTRUSTED } else { "" };
-    let head = format!("skill id=\"{}\"{mark}", escaped(&id));
+    let head = format!("skill id=\"{}\"{mark}", escaped_attribute(&id));
     Some(Lasting { name: id, text: element(&head, &answer.body) })
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::xml::{escaped, shortened};
+use super::xml::{escaped_attribute, escaped_text, shortened};
 use crate::{Error, Offered, Skill, Snapshot, Trust};
 
 /// How much room the list has.
@@ -57,7 +57,7 @@ for what the user asks, and say so before you run anything of theirs.";
 
 /// The element of a skill as far as its attributes.
 fn head(skill: &Skill) -> String {
-    format!("skill id=\"{}\"{}", escaped(&skill.key.to_string()), mark(skill))
+    format!("skill id=\"{}\"{}", escaped_attribute(&skill.key.to_string()), mark(skill))
 }
 
 fn mark(skill: &Skill) -> &'static str {
@@ -74,7 +74,7 @@ fn rows(skills: &[&Arc<Skill>], mode: &str, description: impl Fn(&Skill) -> Opti
         // Writing to a string cannot fail.
         let _ = match description(skill) {
             Some(text) => {
-                writeln!(list, "<{head}><description>{}</description></skill>", escaped(&text))
+                writeln!(list, "<{head}><description>{}</description></skill>", escaped_text(&text))
             }
             None => writeln!(list, "<{head}/>"),
         };

@@ -1,8 +1,10 @@
 //! The forms in which skills are served. Each is a function of a snapshot, so all of them change together.
 
+mod fit;
 mod in_use;
 mod inventory;
 mod listing;
+mod nearest;
 mod prompts;
 mod resources;
 mod tool;

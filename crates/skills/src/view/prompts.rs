@@ -49,7 +49,9 @@ fn description(skill: &Skill) -> String {
 pub fn prompt(snapshot: &Snapshot, name: &str, arguments: &str) -> Result<String, Error> {
     let skill = snapshot.by_name(name)?;
     if !skill.traits.invocation.by_user() {
-        return Err(Error::NoSuchName(name.to_owned()));
+        let why = "its frontmatter says `user-invocable: false`".to_owned();
+        let fix = "ask the agent to load it".to_owned();
+        return Err(Error::Hidden { name: name.to_owned(), why, fix });
     }
     Ok(expanded(skill, skill.read()?.body(), arguments.trim()))
 }

@@ -132,7 +132,7 @@ pub fn read_resource(snapshot: &Snapshot, uri: &str) -> Result<ResourceText, Err
 fn parts<'a>(snapshot: &'a Snapshot, uri: &str) -> Result<(&'a Arc<Skill>, String), Error> {
     let bad = || Error::BadUri(uri.chars().take(200).collect());
     let mut segments = uri.strip_prefix(SCHEME).ok_or_else(bad)?.split('/');
-    let name = segments.next().and_then(path::segment).ok_or_else(bad)?;
+    let name = segments.next().and_then(path::decoded).ok_or_else(bad)?;
     let file: Option<Vec<_>> = segments.map(path::segment).collect();
     let file = file.ok_or_else(bad)?.join("/");
     Ok((snapshot.by_name(&name)?, file))

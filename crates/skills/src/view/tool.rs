@@ -1,11 +1,15 @@
 //! The `skill` tool: a list of skills in its description, and the text of one as its answer.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::xml::{escaped, shortened};
+use super::fit::{EntrySize, Fit};
+use super::nearest::nearest_first;
+use super::xml::{escaped_len, escaped_text, shortened, shortened_for_escaping};
 use crate::{Error, Scope, Skill, Snapshot};
 
 /// The tool's name.
@@ -15,11 +19,11 @@ pub const SKILL_TOOL_TITLE: &str = "Load Skill";
 /// What is said of a name that is empty.
 pub const EMPTY_NAME: &str = "Skill name cannot be empty";
 
-/// The longest list of skills in the tool's description, in bytes. Beyond it descriptions are shortened, then
-/// left out; names never are.
-const LIST_BUDGET: usize = 48 * 1024;
-/// A shortened description has this many bytes.
-const SHORT: usize = 120;
+/// The longest list of skills in the tool's description, in bytes. Beyond it descriptions are cut evenly; skills are
+/// dropped only when that is not enough.
+const LIST_BUDGET: usize = 64 * 1024;
+/// The longest list of skills in the answer for a name that no skill has, in bytes.
+const NOT_FOUND_BUDGET: usize = 16 * 1024;
 
 /// What the tool does to the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -90,31 +94,76 @@ Important:
 /// Writes the tool's description, with the list of skills.
 #[must_use]
 pub fn skill_tool_description(snapshot: &Snapshot) -> String {
-    let list = |limit: Option<usize>| {
-        let mut list = String::new();
-        for skill in snapshot.for_model() {
-            let description = limit.map_or_else(
-                || skill.description.clone(),
-                |limit| if limit == 0 { String::new() } else { shortened(&skill.description, limit) },
-            );
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                list,
-                "<skill>\n<name>{}</name>\n<description>{}</description>\n<location>{}</location>\n</skill>",
-                escaped(&skill.name),
-                escaped(&description),
-                location(skill),
-            );
-        }
-        list
-    };
-    let full = list(None);
-    let list = if full.len() <= LIST_BUDGET {
-        full
-    } else {
-        Some(list(Some(SHORT))).filter(|short| short.len() <= LIST_BUDGET).unwrap_or_else(|| list(Some(0)))
-    };
+    let list = full_list(snapshot).unwrap_or_else(|| cut_list(snapshot));
     format!("{INTRODUCTION}{list}</available_skills>")
+}
+
+/// Lists every skill in full, if the budget allows it.
+fn full_list(snapshot: &Snapshot) -> Option<String> {
+    let mut list = String::new();
+    for skill in snapshot.for_model() {
+        list.push_str(&element(skill, &skill.description));
+        if list.len() > LIST_BUDGET {
+            return None;
+        }
+    }
+    Some(list)
+}
+
+/// Lists as much as the budget allows, and says what is missing.
+fn cut_list(snapshot: &Snapshot) -> String {
+    let skills = by_priority(snapshot);
+    let total = skills.len();
+    let size = |(_, skill): &(usize, &Arc<Skill>)| EntrySize {
+        fixed: element(skill, "").len(),
+        description: escaped_len(&skill.description),
+    };
+    let sizes: Vec<_> = skills.iter().map(size).collect();
+    let fit = Fit::new(&sizes, LIST_BUDGET);
+    let cut = fit.listed.iter().filter(|index| sizes[**index].description > fit.longest).count();
+    let mut skills: Vec<_> = fit.listed.iter().map(|index| skills[*index]).collect();
+    skills.sort_unstable_by_key(|(place, _)| *place);
+    let mut list = String::new();
+    for (_, skill) in &skills {
+        list.push_str(&element(skill, &shortened_for_escaping(&skill.description, fit.longest)));
+    }
+    list.push_str(&note(total, total - skills.len(), cut));
+    list
+}
+
+/// Lists the skills that a model may load with their place in the order of names, those of the first source first.
+fn by_priority(snapshot: &Snapshot) -> Vec<(usize, &Arc<Skill>)> {
+    let sources = snapshot.sources().iter().enumerate();
+    let ranks: HashMap<_, _> = sources.map(|(rank, source)| (source.source_uuid, rank)).collect();
+    let mut skills: Vec<_> = snapshot.for_model().enumerate().collect();
+    skills.sort_by_key(|(_, skill)| ranks.get(&skill.key.source_uuid).copied().unwrap_or(usize::MAX));
+    skills
+}
+
+fn element(skill: &Skill, description: &str) -> String {
+    format!(
+        "<skill>\n<name>{}</name>\n<description>{}</description>\n<location>{}</location>\n</skill>\n",
+        escaped_text(&skill.name),
+        escaped_text(description),
+        location(skill),
+    )
+}
+
+/// How to find skills that a list has no room for.
+const SEARCH: &str = "To find one, pass words that describe it as `name`.";
+
+/// Says what a list has no room for.
+fn note(total: usize, dropped: usize, cut: usize) -> String {
+    match (dropped, cut) {
+        (0, 0) => String::new(),
+        (0, _) => {
+            format!("<note>{cut} of {total} descriptions are cut. Load a skill to read all of it.</note>\n")
+        }
+        (_, 0) => format!("<note>{dropped} of {total} skills are not listed. {SEARCH}</note>\n"),
+        _ => format!(
+            "<note>{dropped} of {total} skills are not listed, and {cut} descriptions are cut. {SEARCH}</note>\n"
+        ),
+    }
 }
 
 fn location(skill: &Skill) -> &'static str {
@@ -157,6 +206,10 @@ pub fn skill_tool_answer(snapshot: &Snapshot, name: &str) -> SkillAnswer {
     let skill = match snapshot.by_name(name) {
         Ok(skill) => skill,
         Err(Error::NoSuchName(_)) => return SkillAnswer::NotFound(not_found(snapshot, name)),
+        Err(Error::Hidden { why, fix, .. }) => {
+            let text = not_found(snapshot, name);
+            return SkillAnswer::NotFound(format!("{text}\n\nIt is not available because {why}; {fix}."));
+        }
         Err(error) => return SkillAnswer::Refused(error.to_string()),
     };
     match skill.read() {
@@ -169,17 +222,24 @@ pub fn skill_tool_answer(snapshot: &Snapshot, name: &str) -> SkillAnswer {
 }
 
 fn not_found(snapshot: &Snapshot, name: &str) -> String {
-    let list = |limit: usize| {
-        let mut list = String::new();
-        for skill in snapshot.for_model() {
-            // Line breaks would look like further skills.
-            let description: Vec<&str> = skill.description.split_whitespace().collect();
-            let _ = writeln!(list, "- {}: {}", skill.name, shortened(&description.join(" "), limit));
-        }
-        list
+    let skills = nearest_first(snapshot.for_model(), name);
+    // Line breaks would look like further skills.
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let rows: Vec<_> = skills.iter().map(|skill| (&skill.name, one_line(&skill.description))).collect();
+    let size = |(name, description): &(&String, String)| EntrySize {
+        fixed: "- : \n".len() + name.len(),
+        description: description.len(),
     };
-    let full = list(usize::MAX);
-    let list = if full.len() <= LIST_BUDGET { full } else { list(SHORT) };
+    let fit = Fit::new(&rows.iter().map(size).collect::<Vec<_>>(), NOT_FOUND_BUDGET);
+    let mut list = String::new();
+    for (name, description) in fit.listed.iter().map(|index| &rows[*index]) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(list, "- {name}: {}", shortened(description, fit.longest));
+    }
+    let left = rows.len() - fit.listed.len();
+    if left > 0 {
+        let _ = writeln!(list, "\n{left} more skills are not listed. {SEARCH}");
+    }
     let name: String = name.chars().take(200).collect();
     format!(
         "Skill '{name}' not found.\n\nAvailable skills:\n{list}\nUse the exact skill name (case-insensitive) to load a skill."

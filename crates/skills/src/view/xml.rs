@@ -1,18 +1,45 @@
 //! Text in the XML that models read.
 
-/// Escapes a text so that it cannot end the element it stands in.
-pub(crate) fn escaped(text: &str) -> String {
+/// Returns what stands for a character in the text of an element, if it cannot stand there itself. `before` is the
+/// text before it.
+fn entity(before: &str, c: char) -> Option<&'static str> {
+    match c {
+        '&' => Some("&amp;"),
+        '<' => Some("&lt;"),
+        // Only here would it end something.
+        '>' if before.ends_with("]]") => Some("&gt;"),
+        _ => None,
+    }
+}
+
+/// Escapes the text of an element, and nothing that XML allows there.
+pub(crate) fn escaped_text(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            c => escaped.push(c),
+    for (at, c) in text.char_indices() {
+        match entity(&text[..at], c) {
+            Some(entity) => escaped.push_str(entity),
+            None => escaped.push(c),
         }
     }
     escaped
+}
+
+/// Returns the length of a text in bytes once it is escaped as the text of an element.
+pub(crate) fn escaped_len(text: &str) -> usize {
+    escaped_lengths(text).map(|(_, length)| length).sum()
+}
+
+/// Returns where each character of a text ends, and how many bytes it takes once it is escaped.
+fn escaped_lengths(text: &str) -> impl Iterator<Item = (usize, usize)> {
+    text.char_indices().map(|(at, c)| {
+        let plain = c.len_utf8();
+        (at + plain, entity(&text[..at], c).map_or(plain, str::len))
+    })
+}
+
+/// Escapes the value of an attribute in double quotes.
+pub(crate) fn escaped_attribute(text: &str) -> String {
+    escaped_text(text).replace('"', "&quot;")
 }
 
 /// Shortens a text to at most `limit` bytes, at a word, and says so with an ellipsis.
@@ -20,7 +47,65 @@ pub(crate) fn shortened(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
-    let cut = &text[..text.floor_char_boundary(limit.saturating_sub('…'.len_utf8()))];
-    let word = cut.rfind(char::is_whitespace).filter(|at| *at > limit / 2).unwrap_or(cut.len());
-    format!("{}…", cut[..word].trim_end())
+    ellipsized(&text[..text.floor_char_boundary(limit.saturating_sub(ELLIPSIS.len()))])
+}
+
+/// Shortens a text so that it takes at most `limit` bytes once it is escaped, at a word, and says so with an ellipsis.
+pub(crate) fn shortened_for_escaping(text: &str, limit: usize) -> String {
+    if escaped_len(text) <= limit {
+        return text.to_owned();
+    }
+    let mut left = limit.saturating_sub(ELLIPSIS.len());
+    let fits = |(_, length): &(usize, usize)| {
+        let rest = left.checked_sub(*length);
+        left = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    let end = escaped_lengths(text).take_while(fits).last().map_or(0, |(end, _)| end);
+    ellipsized(&text[..end])
+}
+
+const ELLIPSIS: &str = "…";
+
+/// Ends a text that was cut off at its last word, unless that is far from its end.
+fn ellipsized(cut: &str) -> String {
+    let word = cut.rfind(char::is_whitespace).filter(|at| *at > cut.len() / 2).unwrap_or(cut.len());
+    format!("{}{ELLIPSIS}", cut[..word].trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_xml_needs_is_escaped() {
+        for (text, escaped) in [
+            (r#"say "it's" a -> b"#, r#"say "it's" a -> b"#),
+            ("a < b && c > d", "a &lt; b &amp;&amp; c > d"),
+            ("]]> ]>", "]]&gt; ]>"),
+        ] {
+            assert_eq!(escaped_text(text), escaped);
+            assert_eq!(escaped_len(text), escaped.len());
+        }
+        assert_eq!(escaped_attribute("\"a\" < b"), "&quot;a&quot; &lt; b");
+    }
+
+    #[test]
+    fn escaped_length_limits_a_shortened_text() {
+        for (text, limit, cut) in [
+            ("a < b", 8, "a < b"),
+            ("a < b", 7, "a…"),
+            ("<<<<", 12, "<<…"),
+            ("<<<<", 2, "…"),
+            ("one two three", 12, "one two…"),
+            ("]]>]]>", 11, "]]>]]…"),
+        ] {
+            let shortened = shortened_for_escaping(text, limit);
+            assert_eq!(shortened, cut, "{text} {limit}");
+        }
+        let long = "a & <b> ".repeat(100);
+        for limit in 3..200 {
+            assert!(escaped_len(&shortened_for_escaping(&long, limit)) <= limit, "{limit}");
+        }
+    }
 }

@@ -277,6 +277,41 @@ fn companions_say_what_they_withhold() {
 }
 
 #[test]
+fn a_hidden_skill_names_its_gate() {
+    let gates = [("shell".to_owned(), "set `tools.shell_enabled` to `true`".to_owned())].into();
+    let policy = Policy { capabilities: ["builtins".to_owned()].into(), gates, ..Policy::default() };
+    let catalogue = Catalogue::new(vec![Arc::new(Embedded::new(companions()))], policy.clone());
+    let snapshot = catalogue.snapshot();
+    let reason =
+        "is not available because it needs the capability `shell`; set `tools.shell_enabled` to `true`";
+    for name in ["shell-patterns", "Shell Patterns", "SHELL-PATTERNS@embedded"] {
+        let error = snapshot.by_name(name).unwrap_err();
+        assert_eq!(
+            (error.kind().code(), error.to_string()),
+            ("SKILL_NOT_FOUND", format!("the skill `{name}` {reason}"))
+        );
+    }
+    let key = SkillKey { source_uuid: SourceId::EMBEDDED, skill_name: "shell-patterns".parse().unwrap() };
+    assert_eq!(snapshot.by_key(&key).unwrap_err().to_string(), format!("the skill `{key}` {reason}"));
+    let answer = meerkat_skills::view::skill_tool_answer(&snapshot, "shell-patterns");
+    let last =
+        "It is not available because it needs the capability `shell`; set `tools.shell_enabled` to `true`.";
+    assert!(
+        !answer.is_error()
+            && answer.text().starts_with("Skill 'shell-patterns' not found.\n\nAvailable skills:\n")
+    );
+    assert_eq!(answer.text().lines().last(), Some(last));
+    catalogue.set_sources(Vec::new());
+    catalogue.set_policy(Policy { turned_off_by: Some("skills.enabled".to_owned()), ..policy });
+    catalogue.refresh();
+    let error = catalogue.snapshot().by_name("pdf").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the skill `pdf` is not available because skills are turned off; set `skills.enabled` to `true`"
+    );
+}
+
+#[test]
 fn companions_are_well_formed() {
     for companion in companions() {
         let folder = SkillName::nearest(companion.title);
@@ -353,17 +388,19 @@ fn names_that_make_one_slash_command_are_one_name() {
 }
 
 #[test]
-fn what_is_not_trusted_takes_no_name_from_what_is() {
+fn trust_does_not_change_which_skill_wins() {
     let world = World::new();
     world.skill("project/.agent/skills", "pdf", "The project's");
-    world.skill("home/.rkat/skills", "pdf", "The user's");
-    let description = |trust| {
+    world.skill("home/.agent/skills", "pdf", "The user's");
+    let winner = |trust| {
         let roots = meerkat_skills::Roots { trust, ..world.roots() };
         let catalogue = Catalogue::new(standard_roots(&roots, Limits::default()), Policy::default());
-        catalogue.snapshot().by_name("pdf").unwrap().description.clone()
+        let winner = Arc::clone(catalogue.snapshot().by_name("pdf").unwrap());
+        (winner.description.clone(), winner.trust)
     };
-    let found = [description(Trust::Trusted), description(Trust::Untrusted)];
-    assert_eq!(found, ["The project's", "The user's"]);
+    for trust in [Trust::Trusted, Trust::Untrusted] {
+        assert_eq!(winner(trust), ("The project's".to_owned(), trust));
+    }
 }
 
 #[test]

@@ -1,9 +1,13 @@
 //! What skills promise to whoever writes them and to whoever asks for them.
 
 #[cfg(test)]
+mod blocking;
+#[cfg(test)]
 mod catalogue;
 #[cfg(test)]
 mod documents;
+#[cfg(test)]
+mod ignored;
 #[cfg(test)]
 mod install;
 #[cfg(test)]

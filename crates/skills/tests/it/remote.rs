@@ -264,6 +264,20 @@ async fn skills_of_a_server_are_fetched_and_kept() {
 }
 
 #[tokio::test]
+async fn a_server_may_name_skills_with_any_characters() {
+    let world = World::new();
+    let server = Arc::new(Server::default());
+    server.set("", Ok(r#"["CI/CD", "", "..", "a/../b"]"#));
+    server.set("/skills/CI%2FCD", Ok(&skill_text("CI/CD", "Pipelines")));
+    let (source, catalogue) = http(&world, &server);
+    source.update().await.unwrap();
+    catalogue.refresh();
+    assert_eq!(names(&catalogue.snapshot()), ["CI/CD"]);
+    let urls: Vec<_> = server.seen.lock().unwrap().iter().map(|(url, _)| url.clone()).collect();
+    assert_eq!(urls, ["https://skills.example", "https://skills.example/skills/CI%2FCD"]);
+}
+
+#[tokio::test]
 async fn an_answer_that_is_no_list_is_refused() {
     let world = World::new();
     let server = Arc::new(Server::default());

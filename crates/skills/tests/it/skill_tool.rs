@@ -79,14 +79,50 @@ fn a_name_that_is_a_path_is_refused() {
 }
 
 #[test]
+fn names_may_have_any_characters() {
+    let world = World::new();
+    for (folder, name) in
+        [("a", "Building CI/CD Pipelines"), ("b", "a\\b"), ("c", "Wait... what"), ("d", "50%25")]
+    {
+        world.write(&format!("project/.agent/skills/{folder}/SKILL.md"), skill_text(name, "d"));
+    }
+    let snapshot = world.snapshot();
+    assert_eq!(snapshot.problems(), []);
+    for (asked, found) in [
+        ("Building CI/CD Pipelines", "Building CI/CD Pipelines"),
+        ("building ci/cd pipelines@project-agent", "Building CI/CD Pipelines"),
+        ("building-ci-cd-pipelines", "Building CI/CD Pipelines"),
+        ("A\\B", "a\\b"),
+        ("Wait... what", "Wait... what"),
+        ("50%25", "50%25"),
+    ] {
+        assert!(loaded(&snapshot, asked).starts_with(&format!("Loading: {found}\n")), "{asked}");
+    }
+    for name in ["CI/CD", "Building CI/CD Pipelines/..", "../Building CI/CD Pipelines", "50%2f"] {
+        assert!(matches!(skill_tool_answer(&snapshot, name), SkillAnswer::Refused(_)), "{name:?}");
+    }
+}
+
+#[test]
+fn unusable_names_are_skipped() {
+    let world = World::new();
+    world.write("project/.agent/skills/a/SKILL.md", "---\nname: \"a\\nb\"\ndescription: d\n---\n");
+    world.write("project/.agent/skills/b/SKILL.md", skill_text("../../etc/passwd", "d"));
+    let snapshot = world.snapshot();
+    assert_eq!(names(&snapshot), [""; 0]);
+    let reasons: Vec<_> = snapshot.problems().iter().map(|problem| problem.reason.as_str()).collect();
+    assert_eq!(reasons, ["the name has a control character", "the name has a `.` or `..` path segment"]);
+}
+
+#[test]
 fn roots_count_in_their_order() {
     let roots = [
         "project/.agent/skills",
-        "project/.agents/skills",
         "home/.agent/skills",
-        "home/.agents/skills",
         "project/.claude/skills",
         "home/.claude/skills",
+        "project/.agents/skills",
+        "home/.agents/skills",
         "project/.rkat/skills",
         "home/.rkat/skills",
     ];
@@ -96,6 +132,41 @@ fn roots_count_in_their_order() {
         let first = world.snapshot();
         assert_eq!(first.by_name("same").unwrap().description, *root);
     }
+}
+
+#[test]
+fn current_directory_comes_before_the_project() {
+    let world = World::new();
+    let kinds = [".agent/skills", ".claude/skills", ".agents/skills", ".rkat/skills"];
+    let bases = ["project/pkg", "project", "home"];
+    let roots: Vec<_> = kinds.iter().flat_map(|kind| bases.map(|base| format!("{base}/{kind}"))).collect();
+    for root in roots.iter().rev() {
+        world.skill(root, "same", root);
+        let sources = world.roots().in_directory(Some(world.path("project/pkg")));
+        let sources = meerkat_skills::standard_roots(&sources, meerkat_skills::Limits::default());
+        let snapshot = meerkat_skills::Catalogue::new(sources, meerkat_skills::Policy::default()).snapshot();
+        let first = snapshot.by_name("same").unwrap();
+        assert_eq!(
+            (&first.description, first.scope == meerkat_skills::Scope::Project),
+            (root, !root.starts_with("home"))
+        );
+    }
+}
+
+#[test]
+fn only_a_directory_inside_the_project_is_added() {
+    let world = World::new();
+    let inside = world.write("project/pkg/file", "").parent().unwrap().to_owned();
+    let directory =
+        |roots: meerkat_skills::Roots, current: &str| roots.in_directory(Some(world.path(current))).directory;
+    assert_eq!(directory(world.roots(), "project/pkg"), Some(inside));
+    for outside in ["project", "", "home", "projects"] {
+        assert_eq!(directory(world.roots(), outside), None, "{outside}");
+    }
+    let around_home = meerkat_skills::Roots { project: Some(world.path("")), ..world.roots() };
+    assert_eq!(directory(around_home, "home"), None);
+    let without_project = meerkat_skills::Roots { project: None, ..world.roots() };
+    assert_eq!(directory(without_project, "project/pkg"), None);
 }
 
 #[test]
@@ -194,7 +265,7 @@ fn what_cannot_be_read_is_skipped_and_said() {
 }
 
 #[test]
-fn the_description_lists_the_skills_escaped() {
+fn the_description_escapes_only_what_xml_needs() {
     let world = World::new();
     world.skill("project/.agent/skills", "xml", "Turns <a> & <b> into \"c\"");
     world.skill("home/.agent/skills", "git", "Git workflow");
@@ -232,24 +303,95 @@ fn the_description_lists_the_skills_escaped() {
     </skill>
     <skill>
     <name>xml</name>
-    <description>Turns &lt;a&gt; &amp; &lt;b&gt; into &quot;c&quot;</description>
+    <description>Turns &lt;a> &amp; &lt;b> into "c"</description>
     <location>project</location>
     </skill>
     </available_skills>
     "#);
 }
 
+/// Returns the descriptions in the tool's description.
+fn described(description: &str) -> Vec<&str> {
+    let part = |line| str::strip_prefix(line, "<description>")?.strip_suffix("</description>");
+    description.lines().filter_map(part).collect()
+}
+
 #[test]
-fn a_long_list_keeps_every_name() {
+fn a_list_within_the_budget_is_not_cut() {
     let world = World::new();
-    for index in 0..300 {
-        world.skill("home/.agent/skills", &format!("skill-{index}"), &"word ".repeat(150));
+    for index in 0..100 {
+        world.skill("home/.agent/skills", &format!("skill-{index}"), "word ".repeat(100).trim());
     }
     let description = skill_tool_description(&world.snapshot());
-    assert!(description.len() < 60_000, "{}", description.len());
-    assert_eq!(description.matches("<name>skill-").count(), 300);
-    let answer = skill_tool_answer(&world.snapshot(), "none");
-    assert_eq!(answer.text().matches("\n- skill-").count(), 300);
+    assert_eq!(described(&description), ["word ".repeat(100).trim(); 100]);
+    assert!(!description.contains("<note>"));
+}
+
+#[test]
+fn long_descriptions_are_cut_evenly() {
+    let world = World::new();
+    for index in 0..200 {
+        let words = if index % 2 == 0 { 10 } else { 200 };
+        world.skill("home/.agent/skills", &format!("skill-{index}"), "word ".repeat(words).trim());
+    }
+    let description = skill_tool_description(&world.snapshot());
+    let list = description.split("<available_skills>\n").last().unwrap();
+    assert!((60 * 1024..=64 * 1024 + 200).contains(&list.len()), "{}", list.len());
+    let mut lengths: Vec<_> = described(list).iter().map(|text| text.len()).collect();
+    lengths.sort_unstable();
+    lengths.dedup();
+    let [short, long] = lengths[..] else { panic!("{lengths:?}") };
+    assert!(short == 49 && long > 400, "{short} {long}");
+    let note =
+        "<note>100 of 200 descriptions are cut. Load a skill to read all of it.</note>\n</available_skills>";
+    assert!(list.ends_with(note), "{list}");
+}
+
+#[test]
+fn too_many_skills_are_counted_and_found_by_words() {
+    let world = World::new();
+    world.skill("project/.agent/skills", "zebra", "The project's own");
+    for index in 0..1000 {
+        let name = format!("skill-{index:04}");
+        world.skill("home/.agent/skills", &name, &format!("Number {index} {}", "word ".repeat(30)));
+    }
+    world.skill("home/.agent/skills", "trip-planner", "Plans journeys by train");
+    let snapshot = world.snapshot();
+    let description = skill_tool_description(&snapshot);
+    assert!(description.len() < 70 * 1024, "{}", description.len());
+    assert!(description.contains("<name>zebra</name>"), "the first source is listed first");
+    let listed = described(&description).len();
+    let note = format!(
+        "<note>{} of 1002 skills are not listed, and {} descriptions are cut. To find one, pass words that \
+         describe it as `name`.</note>",
+        1002 - listed,
+        listed - 1
+    );
+    assert!(description.contains(&note), "{}", &description[description.len() - 400..]);
+    for asked in ["plan journeys", "trip", "trip-planer", "TRIP_PLANNER 2"] {
+        let answer = skill_tool_answer(&snapshot, asked);
+        let first = answer.text().lines().nth(3);
+        assert_eq!(first, Some("- trip-planner: Plans journeys by train"), "{asked}");
+        assert!(answer.text().len() < 17 * 1024);
+        let more = " more skills are not listed. To find one, pass words that describe it as `name`.\n";
+        assert!(answer.text().contains(more), "{}", answer.text());
+    }
+}
+
+#[test]
+fn long_escaped_description_leaves_other_skills_listed() {
+    let world = World::new();
+    world.skill("project/.agent/skills", "aaa", &format!("a{}", "<".repeat(22_000)));
+    world.skill("project/.agent/skills", "bbb", &format!("b{}", "&".repeat(900_000)));
+    world.skill("home/.agent/skills", "git", "Git workflow");
+    let description = skill_tool_description(&world.snapshot());
+    let list = description.split("<available_skills>\n").last().unwrap();
+    assert!((60 * 1024..=64 * 1024 + 200).contains(&list.len()), "{}", list.len());
+    let [first, second, git] = described(list)[..] else { panic!("{list}") };
+    assert!(first.starts_with("a&lt;") && first.ends_with("&lt;…"), "{first}");
+    assert!(second.starts_with("b&amp;") && second.ends_with("&amp;…"), "{second}");
+    assert_eq!(git, "Git workflow");
+    assert!(list.contains("<note>2 of 3 descriptions are cut."), "{list}");
 }
 
 #[test]

@@ -131,6 +131,22 @@ fn skills_are_resources_with_their_files() {
 }
 
 #[test]
+fn uris_of_names_with_any_characters_work() {
+    let world = World::new();
+    for (folder, name) in [("a", "CI/CD"), ("b", "100% done")] {
+        world.write(&format!("project/.agent/skills/{folder}/SKILL.md"), skill_text(name, "d"));
+    }
+    let snapshot = world.snapshot();
+    let uris: Vec<_> = resources(&snapshot).into_iter().map(|resource| resource.uri).collect();
+    assert_eq!(uris, ["skill://100%25%20done/SKILL.md", "skill://CI%2FCD/SKILL.md"]);
+    assert!(uris.iter().all(|uri| read_resource(&snapshot, uri).is_ok()));
+    for uri in ["skill://CI/CD/SKILL.md", "skill://CI%2FCD/%2e%2e/SKILL.md", "skill://CI%2FCD%2F../SKILL.md"]
+    {
+        assert!(read_resource(&snapshot, uri).is_err(), "{uri}");
+    }
+}
+
+#[test]
 fn addresses_that_lead_elsewhere_are_refused() {
     let world = bundled();
     let snapshot = world.snapshot();
@@ -228,7 +244,7 @@ fn skills_are_slash_commands_with_arguments() {
     ] {
         assert_eq!(prompt(&snapshot, name, arguments).unwrap(), format!("{}{text}", base(name)));
     }
-    assert!(matches!(prompt(&snapshot, "quiet", ""), Err(Error::NoSuchName(_))));
+    assert!(matches!(prompt(&snapshot, "quiet", ""), Err(Error::Hidden { .. })));
 }
 
 fn many(count: usize, description: &str) -> Arc<Snapshot> {

@@ -183,14 +183,24 @@ async fn a_changed_file_beside_a_skill_is_told_of() {
     assert_eq!(heard, Some(("pdf".to_owned(), "references/a.md".to_owned())));
 }
 
+/// A watch whose thread has ended holds the sources of its catalogue no longer.
 #[tokio::test]
 async fn a_watch_that_is_dropped_ends() {
     let world = World::new();
     let catalogue = world.catalogue();
-    let watch = catalogue.watch(WatchOptions::default()).unwrap();
-    drop(watch);
-    world.skill("project/.agent/skills", "late", "Late");
-    assert_eq!(names(&catalogue.snapshot()), [""; 0]);
+    let mut observer = Observer::new(&catalogue, Notices::Asked);
+    observer.see("the first look", |snapshot| snapshot.generation() > 0).await;
+    let marker = Arc::new(());
+    let held = Arc::clone(&marker);
+    catalogue.on_change(move |_, _| drop(Arc::clone(&held)));
+    drop(observer);
+    drop(catalogue);
+    let ended = async {
+        while Arc::strong_count(&marker) > 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, ended).await.is_ok(), "the thread still runs");
 }
 
 /// A source that counts how often it is looked at, by anybody or by one thread: a watch looks on its own.

@@ -37,6 +37,14 @@ impl State {
             Guard::Generation(expected) if *expected != self.generation() => {
                 Err(Error::Generation { expected: *expected, current: self.generation() })
             }
+            Guard::TasksBelow { session, limit } => {
+                let count = self.sessions.get(session).map_or(0, |session| session.tasks.len());
+                if count < *limit {
+                    Ok(())
+                } else {
+                    Err(Error::TooManyTasks { session: *session, limit: *limit })
+                }
+            }
             Guard::State { scope, key, value } => {
                 let current = self.scopes.get(scope).and_then(|scope| scope.get(key));
                 if current == value.as_deref() {

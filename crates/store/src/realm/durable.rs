@@ -5,26 +5,65 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Backend, Manifest, Realm, RealmOptions, RealmPaths};
-use crate::{Error, Owner, OwnerRecord, SqliteOptions, SqliteStore, files};
+use uuid::Uuid;
+
+use super::manifest::{Backend, Manifest, StoreMark};
+use super::{Realm, RealmOptions, RealmPaths};
+use crate::owner::Peers;
+use crate::sqlite::OpenWriter;
+use crate::{Error, Owner, OwnerRecord, SqliteStore, create_private_dirs, files};
 
 impl Realm {
+    pub(super) fn open_sqlite(
+        options: RealmOptions,
+        paths: RealmPaths,
+        mark: Option<StoreMark>,
+    ) -> Result<Self, Error> {
+        let (realm, hint) = (options.realm.clone(), options.backend_hint);
+        let peers = Peers::new(options.owner, &paths.leases);
+        let (database, mark) = (paths.database.clone(), mark.unwrap_or_default());
+        let on_disk = OnDisk { options, paths: paths.clone() };
+        let store = match on_disk.open() {
+            Ok(writer) => SqliteStore::open(database, peers, writer)?,
+            Err(error) if error.is_unwritable() => {
+                tracing::debug!(%realm, %error, "a realm is opened for reading");
+                SqliteStore::open_unwritable(database, peers, mark, move || on_disk.open())?
+            }
+            Err(error) => return Err(error),
+        };
+        let store = Arc::new(store);
+        let mut realm =
+            Self { id: realm, backend: Backend::Sqlite, paths: Some(paths), warnings: Vec::new(), store };
+        realm.warn_of_hint(hint);
+        Ok(realm)
+    }
+}
+
+/// What is needed to open a realm for writing, now or later.
+struct OnDisk {
+    options: RealmOptions,
+    paths: RealmPaths,
+}
+
+impl OnDisk {
     /// The owner is announced before anything else is looked at, so that a realm being opened cannot be
     /// deleted underneath: deletion looks for owners after it has taken the directory away.
-    pub(super) fn open_sqlite(options: RealmOptions, paths: RealmPaths) -> Result<Self, Error> {
+    fn open(&self) -> Result<OpenWriter, Error> {
+        let Self { options, paths } = self;
         paths.create()?;
         let owner = Owner::claim(&paths.leases, options.owner, &options.owner_record())?;
-        let backend = options.manifest().publish(&paths)?.backend;
-        if backend != Backend::Sqlite {
+        let manifest = options.manifest().publish(paths)?;
+        if manifest.backend != Backend::Sqlite {
             // Somebody else created it at the same moment, with another idea.
-            return Err(Error::BackendMissing { realm: options.realm, backend });
+            return Err(Error::BackendMissing { realm: options.realm.clone(), backend: manifest.backend });
         }
-        let store = SqliteStore::open(SqliteOptions { path: paths.database.clone(), owner })?;
+        let writer = OpenWriter::new(&paths.database, manifest.store, owner)?;
+        if manifest.store == StoreMark::Absent {
+            // The database is complete without the mark; the next opening tries again.
+            let _ = manifest.mark_created(paths);
+        }
         paths.sync()?;
-        let store = Arc::new(store);
-        let mut realm = Self { id: options.realm, backend, paths: Some(paths), warnings: Vec::new(), store };
-        realm.warn_of_hint(options.backend_hint);
-        Ok(realm)
+        Ok(writer)
     }
 }
 
@@ -39,12 +78,13 @@ impl RealmOptions {
     }
 
     fn manifest(&self) -> Manifest {
-        let (realm_id, origin) = (self.realm.clone(), self.origin);
         Manifest {
-            realm_id,
+            realm_id: self.realm.clone(),
             backend: self.backend_hint.unwrap_or(Backend::Sqlite),
-            origin,
+            origin: self.origin,
             created_at: self.now,
+            workspace: self.workspace.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            store: StoreMark::Absent,
         }
     }
 }
@@ -52,12 +92,12 @@ impl RealmOptions {
 impl RealmPaths {
     /// Creates the directories. Links that would lead out of the realm are refused.
     fn create(&self) -> Result<(), Error> {
-        files::create_dirs(&self.leases).map_err(|error| Error::io(&self.leases, error))?;
         let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
-        match [&self.root, &self.leases, &self.database].into_iter().find(|path| is_link(path)) {
-            Some(path) => Err(Error::RealmPath { path: path.clone() }),
-            None => Ok(()),
+        if let Some(path) = [&self.root, &self.leases, &self.database].into_iter().find(|path| is_link(path))
+        {
+            return Err(Error::RealmPath { path: path.clone() });
         }
+        create_private_dirs(&self.leases).map_err(|error| Error::io(&self.leases, error))
     }
 
     /// Puts the realm's names on disk, its own included.
@@ -84,12 +124,21 @@ impl Manifest {
         if let Some(found) = Self::find(paths, &self.realm_id)? {
             return Ok(found);
         }
-        let temporary = paths.root.join(".realm_manifest.new");
+        self.write(paths)?;
+        let _ = fs::remove_file(&lock_path);
+        Ok(self.clone())
+    }
+
+    /// Notes in the manifest that the database exists. Processes that do so at once write the same.
+    fn mark_created(self, paths: &RealmPaths) -> Result<(), Error> {
+        Self { store: StoreMark::Created, ..self }.write(paths)
+    }
+
+    fn write(&self, paths: &RealmPaths) -> Result<(), Error> {
+        let temporary = paths.root.join(format!(".realm_manifest.{}.new", Uuid::now_v7()));
         let written = serde_json::to_vec(self)
             .map_err(io::Error::from)
             .and_then(|bytes| files::write_atomic(&paths.manifest, &temporary, &bytes));
-        written.map_err(|error| Error::io(&paths.manifest, error))?;
-        let _ = fs::remove_file(&lock_path);
-        Ok(self.clone())
+        written.map_err(|error| Error::io(&paths.manifest, error))
     }
 }

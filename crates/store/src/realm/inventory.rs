@@ -10,7 +10,7 @@ use std::path::Path;
 use meerkat_core::RealmId;
 use uuid::Uuid;
 
-use super::{Manifest, Realm, RealmPaths};
+use super::{Manifest, Realm, RealmPaths, TOKEN_FILE};
 use crate::Error;
 use crate::liveness::any_alive;
 
@@ -61,11 +61,26 @@ impl Realm {
             };
             match inspect(state_root, &id) {
                 Ok(info) => list.realms.push(info),
+                // A server has its token here, and creates the realm when a client first needs it.
+                Err(Error::RealmNotFound(_)) if state_root.join(&name).join(TOKEN_FILE).is_file() => {}
                 Err(error) => list.broken.push(error),
             }
         }
         list.realms.sort_unstable_by(|a, b| a.manifest.realm_id.cmp(&b.manifest.realm_id));
         Ok(list)
+    }
+
+    /// Counts the sessions of a realm that are not archived. Changes nothing.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such realm, or its database cannot be read.
+    #[cfg(feature = "sqlite")]
+    pub fn count_sessions(state_root: &Path, realm: &RealmId) -> Result<u64, Error> {
+        let paths = RealmPaths::new(state_root, realm);
+        match Manifest::read(state_root, realm)?.backend {
+            super::Backend::Sqlite => crate::sqlite::count_sessions(&paths.database),
+            backend => Err(Error::BackendMissing { realm: realm.clone(), backend }),
+        }
     }
 
     /// Deletes a realm and everything in it.

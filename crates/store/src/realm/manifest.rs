@@ -1,4 +1,4 @@
-//! The manifest: what a realm is, written once and never changed.
+//! The manifest: what a realm is. It is written once, and once more to note that the database exists.
 
 use std::fmt;
 use std::fs;
@@ -84,6 +84,30 @@ pub struct Manifest {
     /// When it was created, to the second.
     #[serde(serialize_with = "write_seconds")]
     pub created_at: Timestamp,
+    /// The directory whose realm it is; realms of earlier versions do not have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// Whether the database was created, so that one that is missing is not taken for a new realm.
+    #[serde(skip_serializing_if = "StoreMark::is_absent")]
+    pub store: StoreMark,
+}
+
+/// Whether a realm's database was created.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StoreMark {
+    /// It is not known to be.
+    #[default]
+    Absent,
+    /// It was.
+    Created,
+}
+
+impl StoreMark {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_absent(&self) -> bool {
+        *self == Self::Absent
+    }
 }
 
 impl Manifest {
@@ -118,7 +142,14 @@ impl Manifest {
             return Err(fields.bad("realm_id", source));
         }
         let Seconds(created_at) = fields.get("created_at")?;
-        Ok(Self { realm_id, backend: fields.get("backend")?, origin: fields.get("origin")?, created_at })
+        Ok(Self {
+            realm_id,
+            backend: fields.get("backend")?,
+            origin: fields.get("origin")?,
+            created_at,
+            workspace: fields.find("workspace")?,
+            store: fields.find("store")?.unwrap_or_default(),
+        })
     }
 }
 
@@ -130,8 +161,13 @@ struct Fields<'a> {
 
 impl Fields<'_> {
     fn get<T: DeserializeOwned>(&self, field: &'static str) -> Result<T, Error> {
-        let value = self.fields.get(field).ok_or_else(|| serde_json::Error::missing_field(field));
-        value.and_then(T::deserialize).map_err(|source| self.bad(field, source))
+        let missing = || self.bad(field, serde_json::Error::missing_field(field));
+        self.find(field)?.ok_or_else(missing)
+    }
+
+    fn find<T: DeserializeOwned>(&self, field: &'static str) -> Result<Option<T>, Error> {
+        let value = self.fields.get(field).map(T::deserialize).transpose();
+        value.map_err(|source| self.bad(field, source))
     }
 
     fn bad(&self, field: &'static str, source: serde_json::Error) -> Error {

@@ -46,6 +46,7 @@ pub(super) fn storage(path: &Path, error: rusqlite::Error) -> Error {
             Error::Corrupt { path, source: error.into() }
         }
         Some(ErrorCode::DiskFull) => Error::DiskFull { path, source: error.into() },
+        Some(_) if is_index_unallocated(&error) => Error::DiskFull { path, source: error.into() },
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
             Error::ReadOnly { path, source: error.into() }
         }
@@ -59,6 +60,11 @@ pub(super) fn storage(path: &Path, error: rusqlite::Error) -> Error {
         None if is_bad_value(&error) => Error::Corrupt { path, source: error.into() },
         None => Error::Sqlite { path, source: error.into() },
     }
+}
+
+/// Returns true if the index of the log could not be given its size, which is how SQLite reports a full disk there.
+fn is_index_unallocated(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
 }
 
 /// Whether a value was read that this program cannot have written.

@@ -54,6 +54,7 @@ pub(super) fn check(connection: &Connection, peers: &Peers, guard: &Guard) -> Re
             }
             Ok(())
         }
+        Guard::TasksBelow { session, limit } => require_tasks_below(connection, *session, *limit),
         Guard::Generation(expected) => require_generation(connection, *expected),
     }
 }
@@ -81,6 +82,15 @@ fn archived(connection: &Connection, session: SessionId) -> Result<bool, Failure
         connection.prepare_cached("SELECT archived_at IS NOT NULL FROM sessions WHERE id = ?1")?;
     let found = statement.query_row([key(session)], |row| row.get(0)).optional()?;
     found.ok_or_else(|| Error::SessionNotFound(session).into())
+}
+
+fn require_tasks_below(connection: &Connection, session: SessionId, limit: usize) -> Result<(), Failure> {
+    let mut statement = connection.prepare_cached("SELECT count(*) FROM tasks WHERE session = ?1")?;
+    let count = statement.query_row([key(session)], |row| get_u64(row, 0))?;
+    if count >= limit as u64 {
+        return Err(Error::TooManyTasks { session, limit }.into());
+    }
+    Ok(())
 }
 
 fn require_generation(connection: &Connection, expected: u64) -> Result<(), Failure> {

@@ -11,6 +11,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, Trans
 
 use super::busy::{be_patient, patiently};
 use super::fault::storage;
+use super::unwritable::is_empty;
+use crate::realm::StoreMark;
 use crate::{Error, files};
 
 /// What brings the schema from each version to the next.
@@ -25,23 +27,34 @@ const MIGRATIONS: &[&str] = &[
 
 /// What a look at the schema found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Schema {
+pub(super) enum Schema {
     /// One of ours, in this version; an empty database has version 0.
     Ours(usize),
     /// Somebody else's.
     Foreign,
 }
 
-/// Opens the connection that writes, and makes the database ready for use.
-pub(super) fn writer(path: &Path) -> Result<Connection, Error> {
+impl Schema {
+    /// The version that this build writes.
+    pub(super) const LATEST: usize = MIGRATIONS.len();
+}
+
+/// Opens the connection that writes, and makes the database ready for use. One that was created before is not created
+/// again.
+pub(super) fn writer(path: &Path, mark: StoreMark) -> Result<Connection, Error> {
+    let lost = || Error::StoreLost { path: path.to_owned() };
+    if mark == StoreMark::Created && is_empty(path) {
+        return Err(lost());
+    }
     let schema = |schema| match schema {
         Schema::Foreign => Err(Error::ForeignSchema { path: path.to_owned() }),
+        Schema::Ours(0) if mark == StoreMark::Created => Err(lost()),
         Schema::Ours(found) if found > MIGRATIONS.len() => Err(newer(path, found)),
         Schema::Ours(version) => Ok(version),
     };
     let fault = |error| storage(path, error);
     let (connection, found) = patiently(|| {
-        let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         let found = read_schema(&connection)?;
         Ok((connection, found))
     })
@@ -55,42 +68,36 @@ pub(super) fn writer(path: &Path) -> Result<Connection, Error> {
 /// Opens the connection that reads, once the one that writes is open.
 pub(super) fn reader(path: &Path) -> Result<Connection, Error> {
     let open = || {
-        let connection = connect(path, OpenFlags::empty())?;
+        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection.execute_batch("PRAGMA query_only = ON")?;
         Ok(connection)
     };
     patiently(open).map_err(|error| storage(path, error))
 }
 
-/// Checks a database file from end to end.
-///
-/// # Errors
-/// Fails with the first fault found, and when there is no such file.
-pub fn check(path: &Path) -> Result<(), Error> {
-    let examine = || {
-        let connection = connect(path, OpenFlags::empty())?;
-        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0))
-    };
-    let found = patiently(examine).map_err(|error| storage(path, error))?;
-    if found == "ok" {
-        return Ok(());
-    }
-    Err(Error::Corrupt { path: path.to_owned(), source: found.into() })
+pub(super) fn newer(path: &Path, found: usize) -> Error {
+    let (found, supported) = (number(found), number(MIGRATIONS.len()));
+    Error::NewerSchema { path: path.to_owned(), found, supported }
 }
 
-fn newer(path: &Path, found: usize) -> Error {
-    let number = |version| u64::try_from(version).unwrap_or(u64::MAX);
-    Error::NewerSchema { path: path.to_owned(), found: number(found), supported: number(MIGRATIONS.len()) }
+pub(super) fn older(path: &Path, found: usize) -> Error {
+    let (found, supported) = (number(found), number(MIGRATIONS.len()));
+    Error::OlderSchema { path: path.to_owned(), found, supported }
 }
 
-fn connect(path: &Path, extra: OpenFlags) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
-    let connection = Connection::open_with_flags(path, flags)?;
+fn number(version: usize) -> u64 {
+    u64::try_from(version).unwrap_or(u64::MAX)
+}
+
+pub(super) fn connect(path: &Path, access: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     be_patient(&connection)?;
     connection.set_prepared_statement_cache_capacity(64);
     // A new file is made private while it is empty; the log beside it will be created alike. Its directory
     // is private already, so failing to is no reason not to go on.
-    if fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0) {
+    if access.contains(OpenFlags::SQLITE_OPEN_CREATE)
+        && fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0)
+    {
         let _ = files::make_private(path);
     }
     Ok(connection)
@@ -103,7 +110,7 @@ fn make_durable(connection: &Connection) -> rusqlite::Result<()> {
         .execute_batch("PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")
 }
 
-fn read_schema(connection: &Connection) -> rusqlite::Result<Schema> {
+pub(super) fn read_schema(connection: &Connection) -> rusqlite::Result<Schema> {
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
     if tables == 0 {
         return Ok(Schema::Ours(0));
@@ -120,7 +127,7 @@ fn read_schema(connection: &Connection) -> rusqlite::Result<Schema> {
 }
 
 /// Takes the schema one version on, if it can be, and says which one it then has.
-fn migrate(connection: &Connection) -> rusqlite::Result<Schema> {
+pub(super) fn migrate(connection: &Connection) -> rusqlite::Result<Schema> {
     // Almost always there is nothing to do, and no need to wait for whoever writes.
     match read_schema(connection)? {
         Schema::Ours(version) if version < MIGRATIONS.len() => {}
@@ -164,7 +171,7 @@ mod tests {
             let (path, start) = (directory.path().join("db"), Barrier::new(16));
             let open = || {
                 start.wait();
-                writer(&path).and_then(|_writer| reader(&path).map(drop))
+                writer(&path, StoreMark::Absent).and_then(|_writer| reader(&path).map(drop))
             };
             thread::scope(|scope| {
                 let threads: Vec<_> = (0..16).map(|_| scope.spawn(open)).collect();
@@ -172,7 +179,7 @@ mod tests {
                     thread.join().unwrap().unwrap();
                 }
             });
-            check(&path).unwrap();
+            crate::check(&path).unwrap();
         }
     }
 }

@@ -109,6 +109,11 @@ impl Reader {
         Ok(row)
     }
 
+    pub(super) fn has_blob(&self, id: &BlobId) -> Result<bool, Failure> {
+        let mut statement = self.connection.prepare_cached("SELECT 1 FROM blobs WHERE id = ?1")?;
+        Ok(statement.exists([id.as_str()])?)
+    }
+
     pub(super) fn blob(&self, id: BlobId) -> Result<Option<Blob>, Failure> {
         let mut statement =
             self.connection.prepare_cached("SELECT media_type, data FROM blobs WHERE id = ?1")?;

@@ -14,7 +14,7 @@ use super::change::apply;
 use super::fault::{Failure, again, storage};
 use super::guard::check;
 use crate::owner::Peers;
-use crate::{Committed, Error, Transaction};
+use crate::{Committed, Error, Owner, Transaction};
 
 /// How many transactions are committed together at most, so that the first does not wait for too many.
 const BATCH: usize = 256;
@@ -30,12 +30,14 @@ pub(super) struct Writer {
     pub(super) connection: Connection,
     pub(super) peers: Peers,
     pub(super) path: PathBuf,
+    // Held for its lock alone. After the connection: leases must not look free while a commit is on its way.
+    pub(super) _owner: Owner,
 }
 
 impl Writer {
-    /// Commits until the queue is closed and empty.
-    pub(super) fn run(&mut self, mut queue: mpsc::Receiver<Commit>) {
-        while let Some(first) = queue.blocking_recv() {
+    /// Commits `first`, and then until the queue is closed and empty.
+    pub(super) fn run(&mut self, queue: &mut mpsc::Receiver<Commit>, mut first: Option<Commit>) {
+        while let Some(first) = first.take().or_else(|| queue.blocking_recv()) {
             let (mut transactions, mut answers) = (vec![first.transaction], vec![first.answer]);
             while transactions.len() < BATCH
                 && let Ok(next) = queue.try_recv()

@@ -39,6 +39,7 @@ fn any_guard() -> impl Strategy<Value = Guard> {
         (any_id(), any_time()).prop_map(|(session, now)| Guard::Running { session, now }),
         (any_id(), 0_u64..4).prop_map(|(session, fence)| Guard::Holds { session, fence }),
         (any_id(), 0_u64..4).prop_map(|(session, fence)| Guard::Unrun { session, fence }),
+        (any_id(), 0_usize..4).prop_map(|(session, limit)| Guard::TasksBelow { session, limit }),
         (0_u64..4).prop_map(Guard::Generation),
         (any_name(), any_name(), prop::option::of(any_bytes()))
             .prop_map(|(scope, key, value)| Guard::State { scope, key, value }),

@@ -59,6 +59,7 @@ chapters! {
     what_was_remembered_is_found_by_its_words
     interrupts_name_leased_sessions_until_the_lease_ends
     tasks_keep_their_order_and_are_replaced_by_their_ids
+    concurrent_tasks_stay_within_the_limit
     config_is_compared_and_swapped
     blobs_are_kept_once
     values_of_the_state_keep_their_places
@@ -358,6 +359,24 @@ async fn what_was_remembered_is_found_by_its_words(store: Arc<dyn Store>) {
     assert_eq!(find(&["blue"], None, 9).await, [(session(2), "another blue key".to_owned())]);
 }
 
+async fn concurrent_tasks_stay_within_the_limit(store: Arc<dyn Store>) {
+    change(&*store, vec![create(1), create(2)]).await.unwrap();
+    let mut adding = tokio::task::JoinSet::new();
+    for number in 0..8 {
+        let store = Arc::clone(&store);
+        adding.spawn(async move {
+            let guards = vec![Guard::TasksBelow { session: session(1), limit: 3 }];
+            let put = Change::PutTask { session: session(1), id: number.to_string(), task: Vec::new() };
+            commit(&*store, guards, vec![put]).await
+        });
+    }
+    let failed = adding.join_all().await.into_iter().filter_map(Result::err);
+    let full = |error| matches!(error, Error::TooManyTasks { limit: 3, .. });
+    assert_eq!(failed.map(full).collect::<Vec<_>>(), [true; 5]);
+    assert_eq!(store.tasks(session(1)).await.unwrap().len(), 3);
+    guard(&*store, Guard::TasksBelow { session: session(2), limit: 1 }).await.unwrap();
+}
+
 async fn tasks_keep_their_order_and_are_replaced_by_their_ids(store: Arc<dyn Store>) {
     let put = |number, id: &str, task: &str| Change::PutTask {
         session: session(number),
@@ -417,8 +436,11 @@ async fn blobs_are_kept_once(store: Arc<dyn Store>) {
     let put = Change::PutBlob(blob.clone());
     change(&*store, vec![put.clone(), put.clone()]).await.unwrap();
     change(&*store, vec![put]).await.unwrap();
+    assert!(store.has_blob(blob.id.clone()).await.unwrap());
     assert_eq!(store.blob(blob.id.clone()).await.unwrap(), Some(blob));
-    assert_eq!(store.blob(Blob::new("image/jpeg", vec![1; 300_000]).id).await.unwrap(), None);
+    let other = Blob::new("image/jpeg", vec![1; 300_000]).id;
+    assert!(!store.has_blob(other.clone()).await.unwrap());
+    assert_eq!(store.blob(other).await.unwrap(), None);
 }
 
 async fn values(store: &dyn Store, scope: &str) -> Vec<(String, Vec<u8>)> {

@@ -3,9 +3,11 @@
 use std::fs;
 
 use meerkat_core::ErrorKind;
-use meerkat_store::{Backend, Error, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, Warning};
+use meerkat_store::{
+    Backend, Error, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, StoreMark, Warning,
+};
 
-use crate::support::{Scratch, at, change, create, id, session};
+use crate::support::{Scratch, at, change, close, create, id, session};
 
 fn manifest(realm: &str) -> Manifest {
     Manifest {
@@ -13,6 +15,8 @@ fn manifest(realm: &str) -> Manifest {
         backend: Backend::Sqlite,
         origin: Origin::Explicit,
         created_at: at(1_700_000_000),
+        workspace: None,
+        store: StoreMark::Created,
     }
 }
 
@@ -30,7 +34,7 @@ fn a_new_realm_has_a_manifest_a_database_and_an_owner() {
     assert!(realm.warnings().is_empty());
     assert_eq!(
         fs::read_to_string(&paths.manifest).unwrap(),
-        r#"{"realm_id":"test","backend":"sqlite","origin":"explicit","created_at":"1700000000"}"#
+        r#"{"realm_id":"test","backend":"sqlite","origin":"explicit","created_at":"1700000000","store":"created"}"#
     );
     assert_eq!(Manifest::read(scratch.root(), &id("test")).unwrap(), manifest("test"));
     let owner: serde_json::Value =
@@ -106,10 +110,29 @@ fn a_jsonl_realm_is_refused_by_name() {
 async fn an_ephemeral_realm_leaves_nothing_on_disk() {
     let scratch = Scratch::new();
     let options = RealmOptions { backend_hint: Some(Backend::Memory), ..scratch.options("test", 1) };
+    assert_eq!((options.backend(), options.dir()), (Backend::Memory, None));
     let realm = Realm::open(options).unwrap();
     change(&*realm.store(), vec![create(1)]).await.unwrap();
     assert_eq!((realm.backend(), realm.paths()), (Backend::Memory, None));
     assert_eq!(fs::read_dir(scratch.root()).unwrap().count(), 0);
+}
+
+#[test]
+fn directory_with_only_a_token_is_not_broken() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.root().join("served")).unwrap();
+    fs::write(scratch.root().join("served/token"), "secret").unwrap();
+    let list = Realm::list(scratch.root()).unwrap();
+    assert_eq!((list.realms.len(), list.broken.len()), (0, 0));
+}
+
+#[test]
+fn existing_realm_keeps_its_directory_despite_a_hint() {
+    let scratch = Scratch::new();
+    let options = || RealmOptions { backend_hint: Some(Backend::Memory), ..scratch.options("test", 1) };
+    assert_eq!(options().dir(), None);
+    drop(Realm::open(scratch.options("test", 2)).unwrap());
+    assert_eq!((options().backend(), options().dir()), (Backend::Sqlite, Some(scratch.root().join("test"))));
 }
 
 #[test]
@@ -192,6 +215,66 @@ fn a_realm_stays_in_use_while_its_store_is() {
     assert!(matches!(Realm::delete(scratch.root(), &id("test"), Force::No), Err(Error::RealmInUse(_))));
     drop(store);
     Realm::delete(scratch.root(), &id("test"), Force::No).unwrap();
+}
+
+#[test]
+fn lost_database_is_not_a_new_realm() {
+    let scratch = Scratch::new();
+    drop(scratch.open(1).unwrap());
+    let database = scratch.paths().database;
+    fs::write(&database, "").unwrap();
+    let error = scratch.open(2).unwrap_err();
+    assert!(matches!(&error, Error::StoreLost { path } if *path == database), "{error:?}");
+    assert!(error.hint().unwrap().contains("rkat doctor"), "{error}");
+    assert_eq!(fs::read(&database).unwrap(), b"");
+    fs::remove_file(&database).unwrap();
+    assert!(matches!(scratch.open(3), Err(Error::StoreLost { .. })));
+    assert!(!database.exists());
+    assert_eq!(fs::read_dir(scratch.paths().leases).unwrap().count(), 0);
+}
+
+#[test]
+fn database_without_its_tables_is_lost_too() {
+    let scratch = Scratch::new();
+    drop(scratch.open(1).unwrap());
+    let database = scratch.paths().database;
+    fs::remove_file(&database).unwrap();
+    rusqlite::Connection::open(&database).unwrap().execute_batch("PRAGMA user_version = 1").unwrap();
+    assert!(matches!(scratch.open(2), Err(Error::StoreLost { .. })));
+}
+
+#[test]
+fn realm_of_an_earlier_version_is_marked_when_opened() {
+    let scratch = Scratch::new();
+    drop(scratch.open(1).unwrap());
+    let unmarked = r#"{"realm_id":"test","backend":"sqlite","origin":"explicit","created_at":"1700000000"}"#;
+    write_manifest(&scratch, unmarked);
+    let read = || Manifest::read(scratch.root(), &id("test")).unwrap();
+    assert_eq!(read(), Manifest { store: StoreMark::Absent, ..manifest("test") });
+    drop(scratch.open(2).unwrap());
+    assert_eq!(read(), manifest("test"));
+}
+
+#[test]
+fn manifest_names_the_directory_of_a_workspace_realm() {
+    let scratch = Scratch::new();
+    let workspace = Some("/home/ada/project".into());
+    drop(Realm::open(RealmOptions { workspace, ..scratch.options("test", 1) }).unwrap());
+    let manifest = Manifest::read(scratch.root(), &id("test")).unwrap();
+    assert_eq!(manifest.workspace.as_deref(), Some("/home/ada/project"));
+}
+
+#[tokio::test]
+async fn sessions_of_a_closed_realm_are_counted() {
+    let scratch = Scratch::new();
+    let count = || Realm::count_sessions(scratch.root(), &id("test"));
+    assert!(matches!(count(), Err(Error::RealmNotFound(_))));
+    let store = scratch.open(1).unwrap().store();
+    change(&*store, vec![create(1), create(2)]).await.unwrap();
+    assert_eq!(count().unwrap(), 2);
+    close(store);
+    assert_eq!(count().unwrap(), 2);
+    assert_eq!(fs::read_dir(scratch.paths().leases).unwrap().count(), 0);
 }
 
 #[cfg(unix)]

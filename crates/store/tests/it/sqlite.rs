@@ -1,16 +1,19 @@
 //! What only a database on disk can get wrong.
 
 use std::fs::{self, File};
+use std::future::poll_fn;
 use std::sync::{Arc, Barrier};
+use std::task::Poll;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use meerkat_core::ErrorKind;
-use meerkat_store::{Change, Error, Realm, StateRow, Store, check};
+use meerkat_store::{Change, Error, Realm, StateRow, Store, Transaction, check};
 use rusqlite::Connection;
 
 use crate::support::{
-    Scratch, append, at, change, commit, create, free, guard, holds, live, options, put_state, running,
-    session, take,
+    Scratch, append, at, change, close, commit, create, free, guard, holds, live, options, put_state,
+    running, session, take,
 };
 
 #[tokio::test]
@@ -22,7 +25,7 @@ async fn what_was_committed_survives_reopening() {
         .await
         .unwrap();
     let before = (store.session(session(1)).await.unwrap(), store.messages(session(1), 0, 9).await.unwrap());
-    drop(store);
+    close(store);
 
     check(&scratch.paths().database).unwrap();
     let store = scratch.open(2).unwrap().store();
@@ -30,6 +33,30 @@ async fn what_was_committed_survives_reopening() {
     assert_eq!(before, after);
     assert_eq!(store.config().await.unwrap().unwrap().generation, 1);
     assert_eq!(change(&*store, vec![take(1, 10)]).await.unwrap().fence, Some(2));
+}
+
+#[tokio::test]
+async fn dropped_store_commits_without_blocking_the_runtime() {
+    let scratch = Scratch::new();
+    let store = scratch.open(1).unwrap().store();
+    let other = Connection::open(scratch.paths().database).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let transaction = Transaction { guards: vec![], changes: vec![create(1)] };
+    let mut commit = store.commit(transaction);
+    let queued = poll_fn(|context| Poll::Ready(commit.as_mut().poll(context))).await;
+    assert!(queued.is_pending());
+    drop(commit);
+    // The writer waits for the other connection, which only this thread can end.
+    drop(store);
+    other.execute_batch("ROLLBACK").unwrap();
+
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while scratch.owner_file(1).exists() {
+        assert!(Instant::now() < deadline, "the writer has not ended");
+        thread::yield_now();
+    }
+    let store = scratch.open(2).unwrap().store();
+    assert!(store.session(session(1)).await.unwrap().is_some());
 }
 
 #[test]
@@ -48,7 +75,7 @@ fn a_newer_schema_is_refused_and_left_alone() {
 #[tokio::test]
 async fn a_database_of_the_first_version_keeps_all_it_had() {
     let scratch = Scratch::new();
-    drop(scratch.open(1).unwrap());
+    close(scratch.open(1).unwrap());
     let path = scratch.paths().database;
     for beside in ["", "-wal", "-shm"] {
         let _ = fs::remove_file(format!("{}{beside}", path.display()));
@@ -91,7 +118,7 @@ async fn values_of_a_database_of_the_fifth_version_are_among_its_changes() {
     change(&*store, vec![put_state("s", "a", b"1"), put_state("s", "b", b"2")]).await.unwrap();
     let before = store.state_changes("s".to_owned(), 0).await.unwrap();
     assert_eq!(before.put.len(), 2);
-    drop(store);
+    close(store);
     Connection::open(scratch.paths().database).unwrap().execute_batch(FIFTH_VERSION).unwrap();
 
     let store = scratch.open(2).unwrap().store();
@@ -119,7 +146,7 @@ async fn a_database_of_the_second_version_keeps_all_it_had() {
         )
     };
     let before = kept(&*store).await;
-    drop(store);
+    close(store);
     let old = Connection::open(scratch.paths().database).unwrap();
     old.execute_batch(SECOND_VERSION).unwrap();
     drop(old);
@@ -127,7 +154,7 @@ async fn a_database_of_the_second_version_keeps_all_it_had() {
     let store = scratch.open(2).unwrap().store();
     assert_eq!(kept(&*store).await, before);
     change(&*store, vec![put_state("s", "k", b"v")]).await.unwrap();
-    drop(store);
+    close(store);
     let store = scratch.open(3).unwrap().store();
     assert_eq!(store.scopes().await.unwrap(), ["s"]);
 }
@@ -192,7 +219,7 @@ async fn concurrent_commits_are_all_durable_and_the_bad_ones_hurt_nobody() {
         });
     }
     tasks.join_all().await;
-    drop(store);
+    close(store);
 
     check(&scratch.paths().database).unwrap();
     let store = scratch.open(2).unwrap().store();
@@ -282,7 +309,7 @@ async fn a_dead_owners_lease_is_free_at_once() {
     change(&*dead, vec![create(1), take(1, 1000)]).await.unwrap();
     let store = scratch.open(2).unwrap().store();
     assert!(!lease_is_free(&*store).await);
-    drop(dead);
+    close(dead);
     assert!(lease_is_free(&*store).await);
 
     // A killed process leaves its file behind, unlocked; as long as somebody locks it, it is not dead.
@@ -295,4 +322,14 @@ async fn a_dead_owners_lease_is_free_at_once() {
 
     let taken = commit(&*store, vec![live(1), free(1, 0)], vec![take(1, 10)]).await.unwrap();
     assert_eq!(taken.fence, Some(2));
+}
+
+#[tokio::test]
+async fn store_is_examined_once() {
+    let scratch = Scratch::new();
+    let store = scratch.open(1).unwrap().store();
+    let path = scratch.paths().database;
+    assert_eq!(store.examine().await.unwrap(), Some(path.clone()));
+    fs::remove_file(&path).unwrap();
+    assert_eq!(store.examine().await.unwrap(), Some(path));
 }

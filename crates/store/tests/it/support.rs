@@ -75,6 +75,12 @@ pub(crate) fn holds(number: u128, fence: u64) -> Guard {
     Guard::Holds { session: session(number), fence }
 }
 
+/// Drops a store or a realm where no async runtime is, which waits until its threads have ended.
+#[cfg(feature = "sqlite")]
+pub(crate) fn close(open: impl Send + 'static) {
+    std::thread::spawn(move || drop(open)).join().unwrap();
+}
+
 pub(crate) async fn change(store: &dyn Store, changes: Vec<Change>) -> Result<Committed, Error> {
     commit(store, Vec::new(), changes).await
 }
@@ -142,6 +148,7 @@ mod scratch {
             state_root: root.to_owned(),
             realm: id(realm),
             origin: Origin::Explicit,
+            workspace: None,
             backend_hint: None,
             instance: None,
             surface: "test".to_owned(),

@@ -48,7 +48,7 @@ impl Builtin for BlobSaveFile {
         let root = Arc::clone(&self.root);
         let existing = if arguments.overwrite { Existing::Replaced } else { Existing::Refused };
         let saved = blocking(move |_| {
-            let place = root.file_place(&arguments.path)?;
+            let place = root.place_to_write(&arguments.path)?;
             let mode = root.permissions(&place)?;
             root.make_parents(&place)?;
             root.stage(&place, &blob.data, mode)?.put(existing)?;

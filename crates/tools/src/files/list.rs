@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::root::Root;
-use super::walk::{Walk, inside};
+use super::walk::Walk;
 use crate::Error;
 use crate::builtin::Builtin;
 use crate::work::{Abandoned, blocking};
@@ -45,24 +45,22 @@ impl Builtin for ListFiles {
 }
 
 fn list(root: &Root, arguments: &Arguments, abandoned: &Abandoned) -> Result<String, Error> {
-    let start = root.folder(&root.place(arguments.path.as_deref().unwrap_or("."))?)?;
-    let walk = Walk { start: &start, glob: arguments.glob.as_deref(), depth: arguments.depth };
+    let start = root.real_dir(&root.place(arguments.path.as_deref().unwrap_or("."))?)?;
+    let walk = Walk { root, start, glob: arguments.glob.as_deref(), depth: arguments.depth };
     let limit = arguments.limit.unwrap_or(DEFAULT_ENTRIES).clamp(1, MAX_ENTRIES);
     let mut lines = Vec::new();
-    for entry in walk.entries()?.filter(|entry| entry.depth() > 0) {
+    for entry in walk.entries()? {
         if abandoned.is_so() {
             return Err(Error::BrokeOff);
         }
-        let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
-        if is_folder && arguments.glob.is_some() {
+        if entry.is_dir() && arguments.glob.is_some() {
             continue;
         }
         if lines.len() == limit {
             lines.push(format!("[more than {limit} entries; name a folder, a glob or a depth]"));
             break;
         }
-        let Some(path) = inside(root.path(), &entry) else { continue };
-        lines.push(format!("{}{}", path.display(), if is_folder { "/" } else { "" }));
+        lines.push(format!("{}{}", entry.path.display(), if entry.is_dir() { "/" } else { "" }));
     }
     if lines.is_empty() {
         lines.push("[nothing]".to_owned());

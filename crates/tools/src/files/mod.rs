@@ -1,5 +1,6 @@
 //! Tools that look at files, and the folder that no path leaves.
 
+mod ignored;
 mod list;
 mod open;
 mod read;

@@ -7,6 +7,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
+/// Flags to look at what a path names without the effects that opening a device or a pipe may have.
+#[cfg(target_os = "linux")]
+pub(super) const LOOK: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+pub(super) const LOOK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
 /// Opens a file beneath a folder. Where the kernel resolves the path, links that stay inside are followed; where it
 /// cannot, none are.
 pub(super) fn open_beneath(folder: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -30,6 +36,18 @@ pub(super) fn open_beneath(folder: impl AsFd, path: &Path, flags: OFlags) -> Res
 /// Says where an open file lies, links resolved, where the system tells.
 pub(super) fn real_path(file: &OwnedFd) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
+}
+
+/// Returns true if a file is one of the kernel's on processes: these show the environment and the memory of this one.
+#[cfg(target_os = "linux")]
+pub(super) fn is_of_proc(file: &OwnedFd) -> bool {
+    use rustix::fs::{PROC_SUPER_MAGIC, fstatfs};
+    fstatfs(file).is_ok_and(|stat| stat.f_type == PROC_SUPER_MAGIC)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_of_proc(_: &OwnedFd) -> bool {
+    false
 }
 
 /// Opens one folder after the other, and follows no link.

@@ -4,23 +4,28 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{Cut, Redactor, SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::root::{Place, Root};
 use crate::Error;
 use crate::builtin::Builtin;
-use crate::work::blocking;
+use crate::work::{Abandoned, blocking};
 
 /// How much of a file one call shows.
 const MAX_BYTES: usize = 64 * 1024;
 /// How many lines one call shows unless it says otherwise.
 const DEFAULT_LINES: u64 = 2000;
+/// How much of a file is read to reach a line.
+const MAX_READ: u64 = 256 * 1024 * 1024;
 /// How much is looked at to tell text from other files.
 const PROBE: u64 = 8 * 1024;
 
-pub(crate) struct ReadFile(pub(crate) Arc<Root>);
+pub(crate) struct ReadFile {
+    pub(crate) root: Arc<Root>,
+    pub(crate) redactor: Redactor,
+}
 
 /// Which part of which file.
 #[derive(Deserialize, JsonSchema)]
@@ -40,13 +45,14 @@ impl Builtin for ReadFile {
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
-        let root = Arc::clone(&self.0);
-        blocking(move |_| {
+        let (root, redactor) = (Arc::clone(&self.root), self.redactor.clone());
+        blocking(move |abandoned| {
             let place = root.file_place(&arguments.path)?;
             let first = arguments.offset.unwrap_or(1).max(1);
             let (file, _) = root.open_file(&place)?;
-            let page = Page { first, count: arguments.limit.unwrap_or(DEFAULT_LINES) };
-            page.read(file, &place).map(ToolOutput::text)
+            let count = arguments.limit.unwrap_or(DEFAULT_LINES);
+            let page = Page { first, count, redactor };
+            page.read(file, &place, abandoned).map(ToolOutput::text)
         })
         .await
     }
@@ -56,10 +62,11 @@ impl Builtin for ReadFile {
 struct Page {
     first: u64,
     count: u64,
+    redactor: Redactor,
 }
 
 impl Page {
-    fn read(&self, mut file: File, place: &Place) -> Result<String, Error> {
+    fn read(&self, mut file: File, place: &Place, abandoned: &Abandoned) -> Result<String, Error> {
         let failed = |source| Error::File { path: place.shown(), what: "it cannot be read", source };
         let mut probe = Vec::new();
         (&mut file).take(PROBE).read_to_end(&mut probe).map_err(failed)?;
@@ -67,13 +74,16 @@ impl Page {
             let why = "is not text; view_image shows pictures, and blob_load_file keeps any file as a blob";
             return Err(Error::Content { path: place.shown(), why });
         }
-        let mut reader = BufReader::new(probe.chain(file));
+        let mut reader = BufReader::new(probe.chain(file).take(MAX_READ));
         let mut shown = Vec::new();
         let mut number = 1;
         loop {
             let mut line = Vec::new();
             let room = MAX_BYTES as u64 + 1;
             let read = (&mut reader).take(room).read_until(b'\n', &mut line).map_err(failed)?;
+            if abandoned.is_so() {
+                return Err(Error::BrokeOff);
+            }
             if read == 0 {
                 break;
             }
@@ -90,14 +100,32 @@ impl Page {
             }
             number += 1;
         }
+        if reader.get_ref().limit() == 0 {
+            return self.cut_off(&shown, place);
+        }
         if shown.is_empty() && number > 1 {
             return Ok(format!("[the file has {} lines]", number - 1));
         }
-        Ok(String::from_utf8_lossy(&shown).into_owned())
+        Ok(self.text(&shown))
+    }
+
+    /// Returns what is shown, without the start of a secret at the end of a line that was cut.
+    fn text(&self, shown: &[u8]) -> String {
+        let cut = if shown.len() < MAX_BYTES { Cut::None } else { Cut::End };
+        self.redactor.redact_cut(&String::from_utf8_lossy(shown), cut).into_owned()
+    }
+
+    /// What is returned where the rest of the file is too far away to be read.
+    fn cut_off(&self, shown: &[u8], place: &Place) -> Result<String, Error> {
+        if shown.is_empty() {
+            let why = "is too long: a line that starts after the first 256 MB is not read";
+            return Err(Error::Content { path: place.shown(), why });
+        }
+        Ok(format!("{}\n[only the first 256 MB of the file are read]", self.text(shown)))
     }
 
     fn with_note(&self, shown: &[u8], next: u64) -> String {
-        let text = String::from_utf8_lossy(shown);
+        let text = self.text(shown);
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         format!("{text}{end}[lines {} to {}; more follow from offset {next}]", self.first, next - 1)
     }

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat};
 
-use super::open::{open_beneath, real_path};
+use super::open::{LOOK, is_of_proc, open_beneath, real_path};
 use crate::Error;
 use crate::secrets::Secrets;
 
@@ -97,22 +97,29 @@ impl Root {
         open_beneath(&self.folder, path, flags).map_err(|error| place.refused(error))
     }
 
+    /// Returns what kind of file is at a place, and does not open it.
+    pub(crate) fn kind(&self, place: &Place) -> Result<FileType, Error> {
+        kind(&self.open_at(place, LOOK)?).map_err(|error| place.refused(error))
+    }
+
+    /// Returns true if there is something at a place.
+    pub(crate) fn exists(&self, place: &Place) -> bool {
+        self.open_at(place, LOOK).is_ok()
+    }
+
     /// Opens a file to read it. A pipe or a device is none, and what holds secrets is not opened.
     pub(crate) fn open_file(&self, place: &Place) -> Result<(File, u64), Error> {
+        must_be_file(self.kind(place)?, place)?;
+        // Meanwhile it may have become a pipe, which must not hold the caller up.
         let file = self.open_at(place, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let real = real_path(&file).unwrap_or_else(|| self.path.join(&place.0));
-        if self.secrets.hold(&real, &self.path) {
+        self.must_hold_no_secrets(&real, place)?;
+        if is_of_proc(&file) {
             return Err(PathError::Secret(place.shown()).into());
         }
         let stat = fstat(&file).map_err(|error| place.refused(error))?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Ok((File::from(file), u64::try_from(stat.st_size).unwrap_or(0))),
-            FileType::Directory => Err(Error::Content {
-                path: place.shown(),
-                why: "is a folder; list_files shows what is in it",
-            }),
-            _ => Err(Error::Content { path: place.shown(), why: "is not a file" }),
-        }
+        must_be_file(FileType::from_raw_mode(stat.st_mode), place)?;
+        Ok((File::from(file), u64::try_from(stat.st_size).unwrap_or(0)))
     }
 
     /// Reads a whole file that is no longer than `limit`.
@@ -137,6 +144,37 @@ impl Root {
         let real = path.canonicalize().map_err(Error::file(place.shown(), "it cannot be found"))?;
         if real.starts_with(&self.path) { Ok(real) } else { Err(PathError::Outside(place.shown()).into()) }
     }
+
+    /// Opens a directory, and returns its real path in the workspace.
+    pub(crate) fn real_dir(&self, place: &Place) -> Result<PathBuf, Error> {
+        let real = self.folder(place)?;
+        Ok(real.strip_prefix(&self.path).map(Path::to_owned).unwrap_or(real))
+    }
+
+    /// Returns the place of a file to write, by its text alone; one whose path holds secrets is rejected.
+    pub(crate) fn place_to_write(&self, text: &str) -> Result<Place, PathError> {
+        let place = self.file_place(text)?;
+        self.must_hold_no_secrets(&self.path.join(&place.0), &place)?;
+        Ok(place)
+    }
+
+    /// Rejects a file that holds secrets, by its real path.
+    pub(crate) fn must_hold_no_secrets(&self, real: &Path, place: &Place) -> Result<(), PathError> {
+        if self.secrets.hold(real, &self.path) { Err(PathError::Secret(place.shown())) } else { Ok(()) }
+    }
+}
+
+fn kind(file: &OwnedFd) -> Result<FileType, rustix::io::Errno> {
+    fstat(file).map(|stat| FileType::from_raw_mode(stat.st_mode))
+}
+
+fn must_be_file(kind: FileType, place: &Place) -> Result<(), Error> {
+    let why = match kind {
+        FileType::RegularFile => return Ok(()),
+        FileType::Directory => "is a folder; list_files shows what is in it",
+        _ => "is not a file",
+    };
+    Err(Error::Content { path: place.shown(), why })
 }
 
 impl Place {

@@ -1,16 +1,19 @@
 //! `search_files`.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
-use meerkat_core::{SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{Redactor, SessionId, ToolImpact, ToolOutput};
+use rustix::fs::FileType;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::root::{Place, Root};
-use super::walk::{Walk, inside};
+use super::walk::{Entry, Walk};
 use crate::Error;
 use crate::builtin::Builtin;
 use crate::work::{Abandoned, blocking};
@@ -22,10 +25,16 @@ const MAX_MATCHES: usize = 1000;
 const MAX_BYTES: usize = 64 * 1024;
 /// How much of one line is shown.
 const MAX_LINE: usize = 400;
+/// The longest line that is searched, and how much of a file.
+const MAX_SEARCHED_LINE: usize = 1024 * 1024;
+const MAX_SEARCHED: u64 = 256 * 1024 * 1024;
 /// How large a pattern may become.
 const MAX_PATTERN: usize = 4 * 1024 * 1024;
 
-pub(crate) struct SearchFiles(pub(crate) Arc<Root>);
+pub(crate) struct SearchFiles {
+    pub(crate) root: Arc<Root>,
+    pub(crate) redactor: Redactor,
+}
 
 /// What to look for, and where.
 #[derive(Deserialize, JsonSchema)]
@@ -53,17 +62,26 @@ impl Builtin for SearchFiles {
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
-        let root = Arc::clone(&self.0);
-        blocking(move |abandoned| search(&root, &arguments, abandoned).map(ToolOutput::text)).await
+        let (root, redactor) = (Arc::clone(&self.root), self.redactor.clone());
+        blocking(move |abandoned| {
+            let limit = arguments.limit.unwrap_or(DEFAULT_MATCHES).clamp(1, MAX_MATCHES);
+            let found = Found { text: String::new(), matches: 0, limit, partial: 0, redactor, abandoned };
+            search(&root, &arguments, found).map(ToolOutput::text)
+        })
+        .await
     }
 }
 
-fn search(root: &Root, arguments: &Arguments, abandoned: &Abandoned) -> Result<String, Error> {
+fn search(root: &Root, arguments: &Arguments, mut found: Found<'_>) -> Result<String, Error> {
+    let abandoned = found.abandoned;
     let matcher = matcher(arguments)?;
     let place = root.place(arguments.path.as_deref().unwrap_or("."))?;
-    let start = match root.open_file(&place) {
-        Ok(_) => root.path().join(place.path()),
-        Err(_) => root.folder(&place)?,
+    let start = match root.kind(&place)? {
+        FileType::Directory => root.real_dir(&place)?,
+        _ => {
+            root.open_file(&place)?;
+            place.path().to_owned()
+        }
     };
     let context = arguments.context.unwrap_or(0).min(10);
     let mut searcher = SearcherBuilder::new()
@@ -71,23 +89,40 @@ fn search(root: &Root, arguments: &Arguments, abandoned: &Abandoned) -> Result<S
         .binary_detection(BinaryDetection::quit(0))
         .before_context(context)
         .after_context(context)
+        .heap_limit(Some(MAX_SEARCHED_LINE))
         .build();
-    let limit = arguments.limit.unwrap_or(DEFAULT_MATCHES).clamp(1, MAX_MATCHES);
-    let mut found = Found { text: String::new(), matches: 0, limit, abandoned };
-    let walk = Walk { start: &start, glob: arguments.glob.as_deref(), depth: None };
-    for entry in walk.entries()?.filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file())) {
-        let Some(path) = inside(root.path(), &entry) else { continue };
+    let walk = Walk { root, start, glob: arguments.glob.as_deref(), depth: None };
+    for entry in walk.entries()?.filter(Entry::is_file) {
         // A file that cannot be read has nothing to be found in.
-        let Ok((file, _)) = root.open_file(&Place::beneath(path.clone())) else { continue };
-        let _ = searcher.search_file(&matcher, &file, InFile { path: &path, found: &mut found });
+        let Ok((file, _)) = root.open_file(&Place::beneath(entry.path.clone())) else { continue };
+        let mut part = Part { file: file.take(MAX_SEARCHED), abandoned };
+        let done =
+            searcher.search_reader(&matcher, &mut part, InFile { path: &entry.path, found: &mut found });
         if abandoned.is_so() {
             return Err(Error::BrokeOff);
         }
         if found.is_full() {
             break;
         }
+        found.partial += usize::from(done.is_err() || part.file.limit() == 0);
     }
     Ok(found.said())
+}
+
+/// The part of a file that is searched, as long as the call is waited for.
+struct Part<'a> {
+    file: io::Take<File>,
+    abandoned: &'a Abandoned,
+}
+
+impl Read for Part<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.abandoned.is_so() {
+            Err(io::ErrorKind::ConnectionAborted.into())
+        } else {
+            self.file.read(buffer)
+        }
+    }
 }
 
 fn matcher(arguments: &Arguments) -> Result<RegexMatcher, Error> {
@@ -104,6 +139,9 @@ struct Found<'a> {
     text: String,
     matches: usize,
     limit: usize,
+    /// Number of files of which a part was not searched.
+    partial: usize,
+    redactor: Redactor,
     abandoned: &'a Abandoned,
 }
 
@@ -114,10 +152,22 @@ impl Found<'_> {
 
     fn said(mut self) -> String {
         if self.matches == 0 {
-            return "[no match]".to_owned();
+            self.text.push_str("[no match]");
         }
         if self.is_full() {
             self.text.push_str("[more matches; name a folder, a glob or a narrower pattern]");
+        }
+        if self.partial > 0 {
+            let separator = if self.text.ends_with('\n') { "" } else { "\n" };
+            let note = format!(
+                "{separator}[{} not searched to the end: a line is longer than 1 MB, or the file than 256 MB]",
+                if self.partial == 1 {
+                    "1 file was".to_owned()
+                } else {
+                    format!("{} files were", self.partial)
+                }
+            );
+            self.text.push_str(&note);
         }
         self.text
     }
@@ -132,7 +182,8 @@ struct InFile<'a, 'f> {
 impl InFile<'_, '_> {
     fn line(&mut self, number: Option<u64>, mark: char, bytes: &[u8]) {
         let line = String::from_utf8_lossy(bytes);
-        let line = line.trim_end_matches(['\n', '\r']);
+        // A secret that is cut is not recognized later.
+        let line = self.found.redactor.redact(line.trim_end_matches(['\n', '\r'])).into_owned();
         let cut = line.floor_char_boundary(MAX_LINE);
         let more = if cut < line.len() { "…" } else { "" };
         let number = number.unwrap_or(0);

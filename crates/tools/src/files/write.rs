@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, statat, unlinkat,
@@ -39,6 +40,11 @@ impl Root {
         Ok((self.open_at(&parent, OFlags::RDONLY | OFlags::DIRECTORY)?, name))
     }
 
+    /// Returns where a name in an open folder really lies.
+    fn real_place(&self, folder: &OwnedFd, name: &OsStr) -> PathBuf {
+        real_path(folder).unwrap_or_else(|| self.path().to_owned()).join(name)
+    }
+
     /// Makes the folders that lead to a place, and returns those that were not there.
     pub(crate) fn make_parents(&self, place: &Place) -> Result<Vec<Place>, Error> {
         let mut made = Vec::new();
@@ -46,6 +52,9 @@ impl Root {
         folders.reverse();
         for folder in folders.into_iter().filter(|path| !path.as_os_str().is_empty()).map(Place::beneath) {
             let (parent, name) = self.parent(&folder)?;
+            if self.secrets().lie_at(&self.real_place(&parent, &name)) {
+                return Err(PathError::Secret(place.shown()).into());
+            }
             match mkdirat(&parent, &name, Mode::from_raw_mode(0o777)) {
                 Ok(()) => made.push(folder),
                 Err(Errno::EXIST) => {}
@@ -58,10 +67,7 @@ impl Root {
     /// Writes a file beside its place. The folder must be there.
     pub(crate) fn stage(&self, place: &Place, data: &[u8], mode: Option<u32>) -> Result<Staged, Error> {
         let (folder, name) = self.parent(place)?;
-        let real = real_path(&folder).unwrap_or_else(|| self.path().to_owned()).join(&name);
-        if self.secrets().lie_at(&real) {
-            return Err(PathError::Secret(place.shown()).into());
-        }
+        self.must_hold_no_secrets(&self.real_place(&folder, &name), place)?;
         let written: OsString = format!(".rkat-{}", Uuid::new_v4().simple()).into();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&folder, &written, flags, Mode::from_raw_mode(0o666))

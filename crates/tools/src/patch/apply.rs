@@ -66,7 +66,7 @@ struct Plan<'a> {
 
 impl Plan<'_> {
     fn name(&mut self, path: &str) -> Result<Place, Error> {
-        let place = self.root.file_place(path)?;
+        let place = self.root.place_to_write(path)?;
         if self.named.insert(place.clone()) {
             Ok(place)
         } else {

@@ -52,6 +52,20 @@ impl Builtin for ApplyPatch {
     }
 }
 
+/// Returns the files that a patch names; `None` if it cannot be read.
+pub(crate) fn patched_files(patch: &str) -> Option<Vec<String>> {
+    let mut files = Vec::new();
+    for change in parse::parse(patch).ok()? {
+        match change {
+            parse::FileChange::Add { path, .. } | parse::FileChange::Delete { path } => files.push(path),
+            parse::FileChange::Update { path, move_to, .. } => {
+                files.extend([path].into_iter().chain(move_to))
+            }
+        }
+    }
+    Some(files)
+}
+
 /// Reads a patch and fits it to a text, for those who look for inputs that break it.
 pub(crate) fn try_patch(patch: &str, text: &str) -> usize {
     let Ok(changes) = parse::parse(patch) else { return 0 };

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use meerkat_core::BlobId;
+use meerkat_core::{BlobId, Cut, Redactor};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::shelf::{Shelf, StoredBlob};
@@ -43,12 +43,13 @@ impl Capture {
         }
     }
 
-    /// Shows the end of it; the whole becomes a blob if that is not all.
-    pub(super) async fn show(&self, shelf: &dyn Shelf) -> Shown {
+    /// Shows the end of it; the whole becomes a blob if that is not all. Secrets are taken out before it is cut.
+    pub(super) async fn show(&self, shelf: &dyn Shelf, redactor: &Redactor) -> Shown {
         let (bytes, dropped) = {
             let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             (kept.bytes.iter().copied().collect::<Vec<u8>>(), kept.dropped)
         };
+        let bytes = redactor.redact_bytes(&bytes, if dropped == 0 { Cut::None } else { Cut::Start });
         let text = String::from_utf8_lossy(&bytes);
         let lossy = matches!(text, std::borrow::Cow::Owned(_));
         let cut = text.char_indices().rev().nth(MAX_SHOWN - 1).map_or(0, |(at, _)| at);

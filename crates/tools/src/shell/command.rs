@@ -226,8 +226,8 @@ impl Reader<'_> {
                     word.text.push(letter);
                 }
                 letter => {
-                    if letter == '=' && self.is_first() && is_name(&word.text) && word.kind == WordKind::Plain
-                    {
+                    let name = word.text.strip_suffix('+').unwrap_or(&word.text);
+                    if letter == '=' && self.is_first() && is_name(name) && word.kind == WordKind::Plain {
                         return Err(Unclear::Assignment);
                     }
                     word.text.push(letter);
@@ -307,8 +307,9 @@ enum Empty {
     Wrong,
 }
 
-fn is_name(text: &str) -> bool {
+/// Returns true if a text can be the name of a variable.
+pub(super) fn is_name(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
-        && bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+'))
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use meerkat_core::{Clock, FinishedJob, JobStatus, SessionId};
+use meerkat_core::{Clock, FinishedJob, JobStatus, Redactor, SessionId};
 use serde::Serialize;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -23,6 +23,7 @@ const REMEMBERED: Duration = Duration::from_secs(300);
 /// The jobs of all sessions. Dropping it ends them.
 pub(crate) struct Jobs {
     clock: Arc<dyn Clock>,
+    redactor: Redactor,
     sessions: Mutex<HashMap<SessionId, Vec<Job>>>,
 }
 
@@ -74,7 +75,7 @@ impl State {
     }
 
     /// Says how a command ended.
-    pub(super) async fn of(ended: Result<Ended, ShellError>, shelf: &dyn Shelf) -> Self {
+    pub(super) async fn of(ended: Result<Ended, ShellError>, shelf: &dyn Shelf, redactor: &Redactor) -> Self {
         let ended = match ended {
             Ok(ended) => ended,
             Err(error) => {
@@ -85,7 +86,8 @@ impl State {
         if ended.end == End::Cancelled {
             return Self::Cancelled { duration_secs };
         }
-        let (stdout, stderr) = (ended.stdout.show(shelf).await.text, ended.stderr.show(shelf).await.text);
+        let stdout = ended.stdout.show(shelf, redactor).await.text;
+        let stderr = ended.stderr.show(shelf, redactor).await.text;
         match ended.end {
             End::Exited(exit_code) => Self::Completed { exit_code, stdout, stderr, duration_secs },
             _ => Self::TimedOut { stdout, stderr, duration_secs },
@@ -111,7 +113,7 @@ impl Record {
         self.locked().1
     }
 
-    fn finished(&self) -> FinishedJob {
+    fn finished(&self, redactor: &Redactor) -> FinishedJob {
         let state = self.state();
         let status = match &state {
             State::Completed { .. } => JobStatus::Completed,
@@ -126,14 +128,14 @@ impl Record {
             State::TimedOut { .. } => format!("stopped after {} seconds", self.timeout_secs),
             State::Cancelled { .. } | State::Running { .. } => "cancelled".to_owned(),
         };
-        let name = self.command.chars().take(120).collect();
+        let name = redactor.redact(&self.command).chars().take(120).collect();
         FinishedJob { id: self.id.clone(), name, status, detail }
     }
 }
 
 impl Jobs {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, sessions: Mutex::default() }
+    pub(crate) fn new(clock: Arc<dyn Clock>, redactor: Redactor) -> Self {
+        Self { clock, redactor, sessions: Mutex::default() }
     }
 
     fn locked(&self) -> MutexGuard<'_, HashMap<SessionId, Vec<Job>>> {
@@ -192,7 +194,7 @@ impl Jobs {
         let news = jobs.filter(|job| !job.told && job.record.ended_at().is_some());
         news.map(|job| {
             job.told = true;
-            job.record.finished()
+            job.record.finished(&self.redactor)
         })
         .collect()
     }

@@ -1,5 +1,6 @@
 //! Commands that run other commands: which ones, as far as that can be seen before they run.
 
+use super::builtins::may_be_option;
 use super::command::{Simple, Unclear, Word, WordKind, parse};
 
 /// What else a command runs.
@@ -13,6 +14,8 @@ pub(super) enum Launch {
     Also(Vec<Simple>),
     /// Something that cannot be seen.
     Unseen,
+    /// A command among its words, of which it cannot be told where it starts.
+    Hidden,
 }
 
 /// A program that takes a command as its last arguments.
@@ -44,7 +47,7 @@ const fn wrapper(
     Wrapper { name, flags, valued, operands, does }
 }
 
-/// An option that is not listed makes the command unseen.
+/// An option that is not listed hides the command.
 const WRAPPERS: [Wrapper; 14] = [
     wrapper("builtin", &["--"], &[], 0, Does::Nothing),
     wrapper("busybox", &[], &[], 0, Does::Nothing),
@@ -82,9 +85,56 @@ const ENV: Wrapper = wrapper("env", &["-", "-i", "-v", "-0", "--"], &["-u", "-C"
 const SHELLS: [&str; 6] = ["ash", "bash", "dash", "ksh", "sh", "zsh"];
 
 /// Programs that run others in ways that are not looked into.
-const UNSEEN: [&str; 18] = [
-    ".", "at", "batch", "csh", "expect", "fish", "flock", "make", "nu", "parallel", "script", "source",
-    "ssh", "strace", "su", "tcsh", "watch", "tclsh",
+const UNSEEN: [&str; 49] = [
+    ".",
+    "at",
+    "batch",
+    "chrt",
+    "cpulimit",
+    "csh",
+    "dbus-run-session",
+    "entr",
+    "expect",
+    "fakeroot",
+    "fish",
+    "flock",
+    "gdb",
+    "ld.so",
+    "ltrace",
+    "make",
+    "nsenter",
+    "nu",
+    "numactl",
+    "parallel",
+    "perf",
+    "pkexec",
+    "prlimit",
+    "proot",
+    "run-parts",
+    "runuser",
+    "screen",
+    "script",
+    "setarch",
+    "setpriv",
+    "sg",
+    "source",
+    "ssh",
+    "ssh-agent",
+    "start-stop-daemon",
+    "strace",
+    "su",
+    "systemd-run",
+    "tclsh",
+    "tcsh",
+    "time",
+    "tmux",
+    "toybox",
+    "unbuffer",
+    "unshare",
+    "valgrind",
+    "vim",
+    "watch",
+    "xvfb-run",
 ];
 
 /// Interpreters, and the letters of the options by which they take code. Without a file they read it.
@@ -105,26 +155,32 @@ pub(super) fn launch(command: &Simple) -> Result<Launch, Unclear> {
     let Some((first, words)) = command.words.split_first() else { return Ok(Launch::Nothing) };
     let name = first.text.rsplit('/').next().unwrap_or_default();
     if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
-        return Ok(wrapper.look(words));
+        return wrapper.look(words);
     }
     Ok(match name {
         "env" => env(words),
         "xargs" => xargs(words),
         "find" => find(words),
+        // The names of files that a pattern stands for would be read as code.
+        "eval" if words.iter().any(|word| word.kind == WordKind::Pattern) => return Err(Unclear::Expansion),
         "eval" => Launch::Only(parse(&joined(words))?),
+        "trap" => return trap(words),
         "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => awk(words),
         _ if SHELLS.contains(&name) => return shell(words),
-        _ if UNSEEN.contains(&name) => Launch::Unseen,
+        _ if UNSEEN.contains(&name) || name.starts_with("ld-") => Launch::Unseen,
         _ => interpreter(name, words),
     })
 }
 
 impl Wrapper {
-    fn look(&self, words: &[Word]) -> Launch {
+    fn look(&self, words: &[Word]) -> Result<Launch, Unclear> {
         match self.command(words) {
-            Some([]) => Launch::Nothing,
-            Some(inner) => self.runs(inner.to_vec()),
-            None => Launch::Unseen,
+            Some([]) => Ok(Launch::Nothing),
+            // `sudo` takes variables before the command.
+            Some([first, ..]) if first.text.contains('=') => Err(Unclear::Assignment),
+            Some([first, ..]) if is_unknown(first) => Ok(Launch::Hidden),
+            Some(inner) => Ok(self.runs(inner.to_vec())),
+            None => Ok(Launch::Hidden),
         }
     }
 
@@ -140,6 +196,9 @@ impl Wrapper {
     fn command<'a>(&self, mut words: &'a [Word]) -> Option<&'a [Word]> {
         while let Some((first, rest)) = words.split_first() {
             let option = first.text.as_str();
+            if may_be_option(first) {
+                return None;
+            }
             if !option.starts_with('-') {
                 break;
             }
@@ -155,23 +214,45 @@ impl Wrapper {
                 return None;
             }
         }
-        words.get(self.operands.min(words.len())..)
+        let (operands, inner) = words.split_at(self.operands.min(words.len()));
+        (!operands.iter().any(is_unknown)).then_some(inner)
     }
 }
 
 fn env(words: &[Word]) -> Launch {
-    let Some(rest) = ENV.command(words) else { return Launch::Unseen };
+    let Some(rest) = ENV.command(words) else { return Launch::Hidden };
     let set = rest.iter().take_while(|word| word.text.contains('=')).count();
     match &rest[set..] {
         [] => Launch::Nothing,
+        [first, ..] if is_unknown(first) => Launch::Hidden,
         inner => ENV.runs(inner.to_vec()),
+    }
+}
+
+/// Returns true if a command is `env` with variables to set.
+pub(super) fn sets_variables(command: &Simple) -> bool {
+    let Some((first, words)) = command.words.split_first() else { return false };
+    let is_env = first.text.rsplit('/').next() == Some("env");
+    let sets = |rest: &[Word]| rest.first().is_some_and(|word| word.text.contains('='));
+    is_env && ENV.command(words).is_some_and(sets)
+}
+
+/// `trap` runs its first argument later, unless it only resets or lists signals.
+fn trap(words: &[Word]) -> Result<Launch, Unclear> {
+    let words = words.strip_prefix(&[Word { text: "--".to_owned(), kind: WordKind::Plain }]).unwrap_or(words);
+    match words {
+        [] | [_] => Ok(Launch::Nothing),
+        [code, ..] if code.kind == WordKind::Pattern => Ok(Launch::Unseen),
+        [code, ..] if ["-", "-l", "-p"].contains(&code.text.as_str()) => Ok(Launch::Nothing),
+        [code, ..] => Ok(Launch::Also(parse(&code.text)?)),
     }
 }
 
 fn xargs(words: &[Word]) -> Launch {
     match XARGS.command(words) {
-        None => Launch::Unseen,
+        None => Launch::Hidden,
         Some([]) => Launch::Nothing,
+        Some([first, ..]) if is_unknown(first) => Launch::Hidden,
         Some(inner) => {
             let more = Word { text: "*".to_owned(), kind: WordKind::Pattern };
             XARGS.runs(inner.iter().cloned().chain([more]).collect())
@@ -187,7 +268,16 @@ fn find(words: &[Word]) -> Launch {
         let words: Vec<_> = words[at + 1..].iter().take_while(ends).cloned().collect();
         inner.push(Simple { words, files: Vec::new() });
     }
+    let starts = inner.iter().filter_map(|command| command.words.first());
+    if words.iter().any(may_be_option) || starts.into_iter().any(is_unknown) {
+        return Launch::Hidden;
+    }
     if inner.is_empty() { Launch::Nothing } else { Launch::Also(inner) }
+}
+
+/// Returns true if a shell, `find` or `xargs` puts something else in place of a word.
+fn is_unknown(word: &Word) -> bool {
+    word.kind == WordKind::Pattern && word.text != "["
 }
 
 /// A shell that is given its commands with `-c`; others read them from somewhere.

@@ -3,8 +3,10 @@
 //! A command runs under a supervisor, which confines it and ends it with everything it started: when its time is up,
 //! when nobody waits for it any more, and when this process is gone, however it ended.
 
+mod builtins;
 mod capture;
 mod command;
+mod extent;
 mod job_cancel;
 mod job_status;
 mod jobs;
@@ -21,6 +23,7 @@ use std::time::Duration;
 use meerkat_core::ToolFailure;
 use meerkat_process::ConfineError;
 
+pub(crate) use extent::program;
 pub(crate) use job_cancel::ShellJobCancel;
 pub(crate) use job_status::ShellJobStatus;
 pub(crate) use jobs::Jobs;

@@ -1,7 +1,8 @@
 //! Which commands may be run: patterns of words, matched against every command that a line runs.
 
+use super::builtins::is_opaque;
 use super::command::{Simple, Unclear, Word, WordKind, parse};
-use super::launch::{Launch, launch};
+use super::launch::{Launch, launch, sets_variables};
 
 /// Which commands may be run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,6 +37,15 @@ pub(crate) enum PolicyError {
     /// Under an allow list, the same must be allowed by its name.
     #[error("what `{0}` runs cannot be seen, and no pattern that is allowed here names it")]
     Unnamed(String),
+    /// A command in it runs another, and it is not clear which of its words that is.
+    #[error("the command that `{0}` runs cannot be told from its options; use fewer or shorter options")]
+    Hidden(String),
+    /// A command in it is a builtin that can run code hidden in its arguments, or change what later commands mean.
+    #[error(
+        "commands are restricted here, and `{0}` can set variables or run code in its arguments; only a pattern without \
+         `*` allows it"
+    )]
+    Opaque(String),
     /// Commands are hidden in too many others.
     #[error("a command that runs a command that runs a command, and so on, is not judged")]
     TooDeep,
@@ -73,6 +83,9 @@ fn allowed(patterns: &[String], command: &Simple, depth: usize) -> Result<(), Po
     if patterns.iter().filter(fits).any(|pattern| !pattern.contains('*')) {
         return Ok(());
     }
+    if is_opaque(command) {
+        return Err(PolicyError::Opaque(command.shown()));
+    }
     let own = || {
         let fits = patterns.iter().any(|pattern| fits(&pattern));
         if fits { Ok(()) } else { Err(PolicyError::NotAllowed(command.shown())) }
@@ -81,7 +94,15 @@ fn allowed(patterns: &[String], command: &Simple, depth: usize) -> Result<(), Po
     match launch(command)? {
         Launch::Nothing => own(),
         Launch::Only(inner) => all(&inner),
-        Launch::Also(inner) => own().and_then(|()| all(&inner)),
+        Launch::Also(inner) => {
+            own()?;
+            // A variable such as `PATH` decides which program a name stands for.
+            if sets_variables(command) {
+                return Err(Unclear::Assignment.into());
+            }
+            all(&inner)
+        }
+        Launch::Hidden => own().and(Err(PolicyError::Hidden(command.name()))),
         Launch::Unseen => {
             let names = |pattern: &&String| !pattern.split_whitespace().next().unwrap_or("*").contains('*');
             let named = patterns.iter().filter(fits).any(|pattern| names(&pattern));
@@ -96,11 +117,14 @@ fn not_denied(patterns: &[String], command: &Simple, depth: usize) -> Result<(),
     if patterns.iter().any(|pattern| matches(pattern, command, by_any_path)) {
         return Err(PolicyError::Denied(command.shown()));
     }
+    if is_opaque(command) {
+        return Err(PolicyError::Opaque(command.shown()));
+    }
     let all = |inner: &[Simple]| inner.iter().try_for_each(|command| not_denied(patterns, command, depth));
     match launch(command)? {
         Launch::Nothing => {}
         Launch::Only(inner) | Launch::Also(inner) => all(&inner)?,
-        Launch::Unseen => return Err(PolicyError::Unseen(command.name())),
+        Launch::Unseen | Launch::Hidden => return Err(PolicyError::Unseen(command.name())),
     }
     // What the shell makes of a word may be what is denied, where the program is one of which something is.
     let is_pattern = |word: &Word| word.kind == WordKind::Pattern && word.text != "[" && word.text != "]";

@@ -84,7 +84,8 @@ impl Host {
         let mut environment = harmless(&options.environment);
         let more = TOOLCHAINS.iter().filter_map(|name| options.environment.get_key_value(*name));
         environment.extend(more.map(|(name, value)| (name.clone(), value.clone())));
-        environment.entry("PATH".to_owned()).or_insert_with(|| DEFAULT_PATH.to_owned());
+        let path = environment.get("PATH").map(|path| absolute_only(path)).filter(|path| !path.is_empty());
+        environment.insert("PATH".to_owned(), path.unwrap_or_else(|| DEFAULT_PATH.to_owned()));
         let temporary = options.temporary.clone().unwrap_or_else(|| "/tmp".into());
         environment.insert("TMPDIR".to_owned(), temporary.display().to_string());
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -184,6 +185,11 @@ impl Host {
     }
 }
 
+/// Returns a search path without what is relative: a file of the workspace must not pass for a program.
+fn absolute_only(path: &str) -> String {
+    path.split(':').filter(|dir| Path::new(dir).is_absolute()).collect::<Vec<_>>().join(":")
+}
+
 /// A command under its supervisor, which ends it when the lifeline is dropped.
 struct Running {
     child: Child,
@@ -203,5 +209,21 @@ impl Running {
         }
         let rest = async { while self.readers.join_next().await.is_some() {} };
         let _ = timeout(LAST_OUTPUT, rest).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::absolute_only;
+
+    #[test]
+    fn relative_directories_leave_the_search_path() {
+        let table = [
+            ("/usr/bin:/bin", "/usr/bin:/bin"),
+            (":/usr/bin:", "/usr/bin"),
+            (".:/usr/bin:bin:../x:/bin", "/usr/bin:/bin"),
+            ("", ""),
+        ];
+        assert_eq!(table.map(|(path, _)| absolute_only(path)), table.map(|(_, kept)| kept));
     }
 }

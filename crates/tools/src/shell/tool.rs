@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat_core::{SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{Redactor, SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,7 @@ pub(crate) struct Shell {
     pub(crate) root: Arc<Root>,
     pub(crate) shelf: Arc<dyn Shelf>,
     pub(crate) jobs: Arc<Jobs>,
+    pub(crate) redactor: Redactor,
     pub(crate) options: ShellOptions,
 }
 
@@ -90,7 +91,8 @@ impl Builtin for Shell {
 impl Shell {
     async fn reply(&self, ended: process::Ended) -> Reply {
         let Ended { end, stdout, stderr, duration } = ended;
-        let (stdout, stderr) = (stdout.show(&*self.shelf).await, stderr.show(&*self.shelf).await);
+        let stdout = stdout.show(&*self.shelf, &self.redactor).await;
+        let stderr = stderr.show(&*self.shelf, &self.redactor).await;
         Reply {
             exit_code: if let End::Exited(code) = end { code } else { None },
             timed_out: end == End::TimedOut,
@@ -111,13 +113,13 @@ impl Shell {
         limit: Duration,
     ) -> Result<ToolOutput, Error> {
         let (host, shelf, options) = (Arc::clone(&self.host), Arc::clone(&self.shelf), self.options.clone());
-        let root = Arc::clone(&self.root);
+        let (root, redactor) = (Arc::clone(&self.root), self.redactor.clone());
         let about = (folder.display().to_string(), limit.as_secs());
         let record = self.jobs.start(session, command, about, |record| async move {
             let cancelled = record.cancel.notified();
             let terms = Terms { options: &options, secrets: root.secrets(), limit };
             let ended = host.run(&record.command, &folder, terms, cancelled).await;
-            record.finish(State::of(ended, &*shelf).await);
+            record.finish(State::of(ended, &*shelf, &redactor).await);
         })?;
         json(&Begun {
             job_id: record.id.clone(),

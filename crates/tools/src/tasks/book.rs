@@ -42,11 +42,11 @@ impl TaskBook {
     }
 
     pub(super) async fn add(&self, session: SessionId, task: Task) -> Result<Task, Error> {
-        let _writing = self.writing.lock().await;
-        if self.shelf.tasks(session).await?.len() >= MAX_TASKS {
-            return Err(TaskError::TooMany(MAX_TASKS).into());
+        if self.shelf.add_task(session, task.id.clone(), encode(&task)?, MAX_TASKS).await? {
+            Ok(task)
+        } else {
+            Err(TaskError::TooMany(MAX_TASKS).into())
         }
-        self.put(session, task).await
     }
 
     pub(super) async fn change(
@@ -60,15 +60,15 @@ impl TaskBook {
         change(&mut task);
         task.updated_at = self.now();
         task.updated_by_session = session;
-        self.put(session, task).await
-    }
-
-    async fn put(&self, session: SessionId, task: Task) -> Result<Task, Error> {
-        let bytes = serde_json::to_vec(&task).map_err(Error::Encode)?;
-        if bytes.len() > MAX_BYTES {
-            return Err(TaskError::TooLong(MAX_BYTES).into());
-        }
-        self.shelf.put_task(session, task.id.clone(), bytes).await?;
+        self.shelf.put_task(session, task.id.clone(), encode(&task)?).await?;
         Ok(task)
     }
+}
+
+fn encode(task: &Task) -> Result<Vec<u8>, Error> {
+    let bytes = serde_json::to_vec(task).map_err(Error::Encode)?;
+    if bytes.len() > MAX_BYTES {
+        return Err(TaskError::TooLong(MAX_BYTES).into());
+    }
+    Ok(bytes)
 }

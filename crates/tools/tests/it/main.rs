@@ -9,9 +9,15 @@ mod escapes;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
+mod ignored;
+#[cfg(test)]
 mod jobs;
 #[cfg(test)]
+mod odd_files;
+#[cfg(test)]
 mod patches;
+#[cfg(test)]
+mod redacted;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod secrets;

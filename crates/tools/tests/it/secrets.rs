@@ -9,7 +9,8 @@ use crate::support::{World, can_confine, free};
 /// A workspace with secrets in it, and beside it.
 fn world(secrets: &[&str]) -> World {
     let secrets = secrets.iter().map(|secret| (*secret).to_owned()).collect();
-    let world = World::with(Wanted { images: true, shell: Some(ShellOptions::default()), secrets });
+    let shell = Some(ShellOptions::default());
+    let world = World::with(Wanted { images: true, shell, secrets, ..Wanted::default() });
     world.write(".env", "KEY=SECRET\n");
     world.write(".env.example", "KEY=\n");
     world.write("web/.env.local", "KEY=SECRET\n");
@@ -151,20 +152,77 @@ async fn no_file_tool_reads_a_secret() {
     assert_eq!(found, ".env.example:1:KEY=\nweb/.env.local:1:KEY=SECRET\n");
 }
 
-/// Where a workspace holds places of secrets, nothing is put there; a file of the workspace with a secret's name is.
+/// Every tool that writes a file, with arguments that write to this path.
+fn writes(path: &str, blob: &Value) -> [(&'static str, Value); 4] {
+    let patch = |part: String| json!({ "patch": format!("*** Begin Patch\n{part}\n*** End Patch") });
+    [
+        ("apply_patch", patch(format!("*** Add File: {path}\n+x"))),
+        ("apply_patch", patch(format!("*** Update File: notes\n*** Move to: {path}\n@@\n-notes\n+x"))),
+        ("blob_save_file", json!({ "path": path, "blob_id": blob })),
+        ("blob_save_file", json!({ "path": path, "blob_id": blob, "overwrite": true })),
+    ]
+}
+
 #[tokio::test]
-async fn no_file_tool_writes_where_secrets_are() {
+async fn no_file_tool_writes_a_secret_file() {
     let world = world(&[]);
-    let place = world.path("work/vault").display().to_string();
-    let world = world.again(&[place.as_str()]);
-    let add =
-        |path: &str| json!({ "patch": format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch") });
-    for path in ["vault", "vault/key"] {
-        let (kind, said) = world.failure("apply_patch", add(path)).await;
-        assert!(kind == "access_denied" && said.contains("holds secrets"), "{path}: {said}");
+    world.link("same", "web");
+    let vault = world.path("work/vault").display().to_string();
+    let world = world.again(&[vault.as_str(), "deploy.json"]);
+    let blob = world.json("blob_load_file", json!({ "path": "notes" })).await["blob_id"].clone();
+    let paths = [
+        ".env",
+        "web/.env.local",
+        "same/.env",
+        "new/.env",
+        "deploy.json",
+        "vault",
+        "vault/key",
+        "vault/new/key",
+    ];
+    for path in paths {
+        for (tool, arguments) in writes(path, &blob) {
+            let (kind, said) = world.failure(tool, arguments).await;
+            assert!(kind == "access_denied" && said.contains("holds secrets"), "{tool} {path}: {said}");
+        }
     }
-    world.json("apply_patch", add("web/.env")).await;
-    assert_eq!((world.read("web/.env").as_deref(), world.read("vault/key")), (Some("x\n"), None));
+    let there = |name: &str| world.path("work").join(name).exists();
+    assert_eq!(["new", "vault", "deploy.json", "web/.env"].map(there), [false; 4]);
+    assert_eq!(world.read(".env").as_deref(), Some("KEY=SECRET\n"));
+    assert_eq!(world.read("web/.env.local").as_deref(), Some("KEY=SECRET\n"));
+    for (tool, arguments) in writes(".env.example", &blob).into_iter().skip(3) {
+        world.json(tool, arguments).await;
+    }
+    assert_eq!(world.read(".env.example").as_deref(), Some("notes\n"));
+}
+
+#[tokio::test]
+async fn secret_in_a_directory_with_odd_name_is_not_read() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let world = world(&[]);
+    let dir = world.path("work").join(std::ffi::OsStr::from_bytes(b"odd\xff"));
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join(".env"), "KEY=SECRET\n").unwrap();
+    let found = world.text("search_files", json!({ "pattern": "SECRET" })).await;
+    assert_eq!(found, "[no match]");
+}
+
+#[tokio::test]
+async fn files_of_processes_are_not_read() {
+    let world = World::everywhere();
+    let mem = format!("proc/{}/mem", std::process::id());
+    for path in
+        ["proc/self/environ", "/proc/self/environ", "/proc/thread-self/environ", "proc/self/maps", &mem]
+    {
+        for (tool, arguments) in [
+            ("read_file", json!({ "path": path })),
+            ("search_files", json!({ "path": path, "pattern": "." })),
+            ("blob_load_file", json!({ "path": path })),
+        ] {
+            let (kind, said) = world.failure(tool, arguments).await;
+            assert_eq!(kind, "access_denied", "{tool} {path}: {said}");
+        }
+    }
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use meerkat_core::{
-    BlobId, BoxFuture, Clock, Content, Invocation, RunId, SessionId, Timestamp, ToolCall, ToolOutput,
-    ToolSource,
+    BlobId, BoxFuture, Clock, Content, Invocation, Redactor, RunId, SessionId, Timestamp, ToolCall,
+    ToolOutput, ToolSource,
 };
 use meerkat_tools::{Sandbox, Shelf, ShelfError, ShellOptions, StoredBlob, Toolbox, ToolboxOptions, Wanted};
 use serde_json::{Value, json};
@@ -47,6 +47,23 @@ impl Shelf for Memory {
         })
     }
 
+    fn add_task(
+        &self,
+        session: SessionId,
+        id: String,
+        task: Vec<u8>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<bool, ShelfError>> {
+        Box::pin(async move {
+            let mut tasks = self.tasks.lock().unwrap();
+            let has_room = tasks.iter().filter(|(owner, ..)| *owner == session).count() < limit;
+            if has_room {
+                tasks.push((session, id, task));
+            }
+            Ok(has_room)
+        })
+    }
+
     fn put_task(
         &self,
         session: SessionId,
@@ -62,6 +79,15 @@ impl Shelf for Memory {
             Ok(())
         })
     }
+}
+
+/// A secret that the tools know.
+pub(crate) const KNOWN_SECRET: &str = "swordfish-4711";
+
+fn redactor() -> Redactor {
+    let redactor = Redactor::default();
+    redactor.learn(KNOWN_SECRET);
+    redactor
 }
 
 /// A clock that stands still.
@@ -106,6 +132,11 @@ impl World {
         Self::in_folder("home", Wanted { shell: Some(options), ..Wanted::default() })
     }
 
+    /// Tools whose workspace is the whole file system.
+    pub(crate) fn everywhere() -> Self {
+        Self::in_folder("/", Wanted::default())
+    }
+
     fn in_folder(workspace: &str, wanted: Wanted) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let path = |name: &str| scratch.path().join(name);
@@ -130,7 +161,7 @@ impl World {
             supervisor: Some(supervisor()),
             ..ToolboxOptions::default()
         };
-        let toolbox = Toolbox::new(&options, Arc::new(Memory::default()), Arc::new(Still));
+        let toolbox = Toolbox::new(&options, Arc::new(Memory::default()), Arc::new(Still), redactor());
         let session = SessionId::from_uuid(Uuid::now_v7());
         let source = toolbox.source(session, wanted);
         Self { scratch, toolbox, session, source }
@@ -143,7 +174,8 @@ impl World {
     /// The same world, with other secrets.
     pub(crate) fn again(self, secrets: &[&str]) -> Self {
         let secrets = secrets.iter().map(|secret| (*secret).to_owned()).collect();
-        let wanted = Wanted { images: true, shell: Some(ShellOptions::default()), secrets };
+        let wanted =
+            Wanted { images: true, shell: Some(ShellOptions::default()), secrets, ..Wanted::default() };
         let source = self.toolbox.source(self.session, wanted);
         Self { source, ..self }
     }

@@ -238,7 +238,7 @@ fn a_stop_before_an_approved_call_begins_leaves_it_without_effect() {
     let mut bench = Bench::new(settings(), bench.durable, approvals(&[("b", Decision::Approve)]));
     let crate::run::Effect::Commit(commit) = bench.run.next() else { panic!("the opening is committed") };
     bench.durable.apply(&commit);
-    bench.run.feed(Timestamp::UNIX_EPOCH, Input::Stop(Stop::Interrupt));
+    bench.run.feed(Timestamp::UNIX_EPOCH, Input::stop(Stop::Interrupt));
     assert_eq!(bench.feed(Input::Committed(Ok(()))), Waiting::End);
     assert!(results(&bench)[0].1.contains("it had no effect"));
 }

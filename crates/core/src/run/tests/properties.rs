@@ -10,7 +10,7 @@ use super::world::{Durable, answer, call, compaction, model_error, paused, promp
 use crate::run::{Ask, Effect, Input, Outcome, Run, RunInput, RunSettings, Stop, StoredCall};
 use crate::{
     Approval, AssistantBlock, AwaitedCall, BudgetLimits, Content, Decision, Denial, DenialKind, HookPoint,
-    HookPoints, HookReason, ModelErrorKind, Timestamp, ToolOutput, ToolResult, ToolRoute, Usage,
+    HookPoints, HookReason, Message, ModelErrorKind, Timestamp, ToolOutput, ToolResult, ToolRoute, Usage,
 };
 
 /// Random decisions; once they run out, everything goes well.
@@ -80,7 +80,9 @@ impl Session {
     fn run(&mut self, settings: RunSettings, input: RunInput) -> Ended {
         let now = Timestamp::UNIX_EPOCH;
         let opening = self.durable.open(input).expect("a session can always be opened");
+        let limit = settings.max_steps;
         let mut run = Run::new(settings, self.durable.transcript(), self.durable.progress, opening, now);
+        let earlier = self.durable.clone();
         let mut flight = Flight::default();
         let (mut opened, mut committed_end) = (false, false);
         for _ in 0..2000 {
@@ -101,11 +103,12 @@ impl Session {
                     let kept = self.durable.messages.iter().zip(&before).all(|(a, b)| Arc::ptr_eq(a, b));
                     assert!(kept, "what was committed stays");
                     (opened, committed_end) = (true, commit.ends);
+                    self.durable.check_separation(&earlier);
                     if self.tape.pick(40) == 38 {
                         return Ended::Crash;
                     }
                     if self.tape.pick(30) == 29 {
-                        run.feed(now, Input::Stop(Stop::Interrupt));
+                        run.feed(now, Input::stop(Stop::Interrupt));
                     }
                     if let Some(id) = flight.tools.first().cloned().filter(|_| self.tape.pick(10) == 9) {
                         flight.tools.remove(0);
@@ -153,6 +156,7 @@ impl Session {
                     run.feed(now, input);
                 }
                 Effect::End(report) => {
+                    assert!(report.steps <= limit, "a run makes at most {limit} calls: {report:?}");
                     let stored =
                         matches!(&report.outcome, Outcome::Failed(f) if f.class == crate::ErrorClass::Store);
                     assert!(committed_end || stored || !opened, "an end is durable before it is told");
@@ -165,11 +169,10 @@ impl Session {
 
     fn next_input(&mut self, flight: &mut Flight) -> Input {
         let chance = self.tape.pick(24);
-        if chance == 23 {
-            return Input::Stop(Stop::Interrupt);
-        }
-        if chance == 22 {
-            return Input::Stop(Stop::Deadline);
+        if chance > 21 {
+            let stop = if chance == 23 { Stop::Interrupt } else { Stop::Deadline };
+            let partial = ["", "some words of", "\n"][self.tape.pick(3) as usize];
+            return Input::Stop { stop, partial: partial.to_owned() };
         }
         if chance == 21 {
             return done("nobody".to_owned());
@@ -216,7 +219,12 @@ impl Session {
                 assert_eq!(awaited, waiting(ToolRoute::Approval));
             }
             Ended::Report(Outcome::Failed(f)) if f.class == crate::ErrorClass::Store => {}
-            Ended::Report(_) => assert!(self.durable.calls.is_empty(), "an ended run leaves no call open"),
+            Ended::Report(outcome) => {
+                assert!(self.durable.calls.is_empty(), "an ended run leaves no call open");
+                let last = self.durable.messages.last().map(|message| &**message);
+                let is_open = matches!(last, Some(Message::User { .. }));
+                assert!(!is_open || *outcome != Outcome::Cancelled, "an interrupted prompt has an answer");
+            }
             Ended::Refused | Ended::Crash => {}
         }
     }

@@ -73,6 +73,20 @@ fn a_plain_answer_is_one_step_and_five_events() {
 }
 
 #[test]
+fn generated_call_id_avoids_explicit_ids() {
+    let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
+    bench.go();
+    let given = ["", "call_0_0", "call_1_0", "x", "x", "call_0_4", "call_1_4"];
+    bench.feed(answer(given.map(|id| call(id, "alpha")).to_vec()));
+    let ids: Vec<_> = bench.durable.calls.iter().map(|call| call.intent.id.as_str()).collect();
+    let unique: std::collections::BTreeSet<_> = ids.iter().collect();
+    assert_eq!(unique.len(), given.len(), "{ids:?}");
+    for place in [1, 2, 3, 5, 6] {
+        assert_eq!(ids[place], given[place], "an explicit id stays");
+    }
+}
+
+#[test]
 fn results_stand_in_call_order_however_they_arrive() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
@@ -160,7 +174,7 @@ fn an_interrupt_ends_the_tools_and_keeps_the_step() {
     bench.go();
     bench.feed(answer(vec![call("a", "alpha"), call("b", "beta")]));
     bench.feed(done("a", "finished"));
-    assert_eq!(bench.feed(Input::Stop(Stop::Interrupt)), Waiting::End);
+    assert_eq!(bench.feed(Input::stop(Stop::Interrupt)), Waiting::End);
     assert_eq!(bench.report.as_ref().unwrap().outcome, Outcome::Cancelled);
     assert_eq!(
         results(&bench.durable),
@@ -246,7 +260,7 @@ fn budgets_end_the_run_well_and_warn_on_the_way() {
 
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
-    assert_eq!(bench.feed(Input::Stop(Stop::Deadline)), Waiting::End);
+    assert_eq!(bench.feed(Input::stop(Stop::Deadline)), Waiting::End);
     let expected = Completion { cause, ..Completion::default() };
     assert_eq!(bench.report.unwrap().outcome, Outcome::Completed(expected));
 }
@@ -257,7 +271,7 @@ fn a_budget_that_ends_a_failing_run_does_not_hide_the_failure() {
     bench.go();
     let waiting = bench.feed(Input::Failed(model_error(ModelErrorKind::Overloaded)));
     assert!(matches!(waiting, Waiting::Pause(_)), "{waiting:?}");
-    assert_eq!(bench.feed(Input::Stop(Stop::Deadline)), Waiting::End);
+    assert_eq!(bench.feed(Input::stop(Stop::Deadline)), Waiting::End);
     let failure = model_error(ModelErrorKind::Overloaded).to_string();
     let expected = Completion {
         cause: Some(TerminalCause::BudgetExhausted),
@@ -271,7 +285,7 @@ fn a_budget_that_ends_a_failing_run_does_not_hide_the_failure() {
     bench.feed(Input::Failed(model_error(ModelErrorKind::Overloaded)));
     bench.feed(Input::Rested);
     bench.feed(answer(vec![call("a", "alpha")]));
-    assert_eq!(bench.feed(Input::Stop(Stop::Deadline)), Waiting::End);
+    assert_eq!(bench.feed(Input::stop(Stop::Deadline)), Waiting::End);
     let Outcome::Completed(done) = bench.report.unwrap().outcome else { panic!("completed") };
     assert_eq!(done.last_failure, None, "it has answered since");
 }
@@ -291,7 +305,7 @@ fn how_the_latest_run_ended_is_stored_with_its_end() {
         (answer(vec![text("hello")]), RunEnd::Completed),
         (answer(vec![call("a", "ask_user")]), RunEnd::Pending),
         (Input::Failed(model_error(ModelErrorKind::Auth)), failed),
-        (Input::Stop(Stop::Interrupt), RunEnd::Cancelled),
+        (Input::stop(Stop::Interrupt), RunEnd::Cancelled),
     ];
     for (input, end) in cases {
         let mut bench = begun();
@@ -346,7 +360,7 @@ fn extraction_happens_beside_the_session() {
     let mut bench = Bench::new(extracting(), Durable::default(), prompt("go"));
     bench.go();
     bench.feed(answer(vec![text("the answer")]));
-    assert_eq!(bench.feed(Input::Stop(Stop::Interrupt)), Waiting::End);
+    assert_eq!(bench.feed(Input::stop(Stop::Interrupt)), Waiting::End);
     let Outcome::Completed(completion) = bench.report.unwrap().outcome else { panic!("completed") };
     assert_eq!(completion.text, "the answer", "a committed answer is not taken back");
 }

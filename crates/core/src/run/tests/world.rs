@@ -7,8 +7,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::run::{
-    CallChange, Commit, Effect, Input, Opening, OpeningError, Progress, Report, Run, RunInput, RunSettings,
-    StoredCall, ToolTable, open,
+    CallChange, Commit, Effect, Input, Opening, OpeningError, Progress, Report, Run, RunEnd, RunInput,
+    RunSettings, Stop, StoredCall, ToolTable, open,
 };
 use crate::{
     AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, Content, Extent, HookPoint,
@@ -89,6 +89,19 @@ impl Durable {
         }
     }
 
+    /// Panics if a run continues the prompt of an earlier one that was interrupted or killed.
+    pub(super) fn check_separation(&self, earlier: &Self) {
+        let end = earlier.progress.last_run.map(|run| run.end);
+        if !matches!(end, Some(None | Some(RunEnd::Cancelled))) {
+            return;
+        }
+        let prompts = |message: &Arc<Message>| matches!(**message, Message::User { .. });
+        let start = earlier.messages.len();
+        let is_joined =
+            earlier.messages.last().is_some_and(prompts) && self.messages.get(start).is_some_and(prompts);
+        assert!(!is_joined, "two prompts are joined");
+    }
+
     /// Panics unless every provider would accept the transcript.
     pub(super) fn check(&self) {
         assert!(
@@ -99,8 +112,12 @@ impl Durable {
             let ids: Vec<_> = message.tool_calls().into_iter().map(|call| call.id).collect();
             assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "call ids are unique");
             assert!(message.tool_calls().iter().all(|call| call.args.is_object()));
-            if let Message::Assistant { blocks, .. } = &**message {
-                assert!(!blocks.is_empty(), "an answer has a block");
+            if let Message::Assistant { blocks, stop_reason, .. } = &**message {
+                let is_text = |block: &AssistantBlock| matches!(block, AssistantBlock::Text { .. });
+                match stop_reason {
+                    StopReason::Cancelled => assert!(blocks.iter().all(is_text), "{blocks:?}"),
+                    _ => assert!(!blocks.is_empty(), "an answer has a block"),
+                }
             }
             match self.messages.get(index + 1).map(|next| &**next) {
                 Some(Message::ToolResults { results, .. }) => {
@@ -181,6 +198,11 @@ pub(super) fn answer(blocks: Vec<AssistantBlock>) -> Input {
 pub(super) fn paused(blocks: Vec<AssistantBlock>) -> Input {
     let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
     Input::Answered(Answer { blocks, stop_reason: StopReason::EndTurn, extent: Extent::Paused, usage })
+}
+
+/// An interrupt after the model has streamed this text.
+pub(super) fn interrupt(partial: &str) -> Input {
+    Input::Stop { stop: Stop::Interrupt, partial: partial.to_owned() }
 }
 
 pub(super) fn model_error(kind: ModelErrorKind) -> ModelError {

@@ -30,7 +30,7 @@ fn every_message_of_an_sdk_is_understood_and_nonsense_is_passed_over() {
             && message["invocation_id"].is_string()
             && message["action"]["type"] != "void"
             && !is_nonsense(message);
-        let ran = table.others.iter().any(|effect| matches!(effect, Effect::Run(_)));
+        let ran = table.others.iter().any(|effect| matches!(effect, Effect::Run(_) | Effect::Enqueue(_)));
         let answered = sent.iter().any(|(peer, answer)| {
             *peer == worker
                 && answer["invocation_id"] == message["invocation_id"]

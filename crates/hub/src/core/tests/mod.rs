@@ -5,6 +5,7 @@ mod frames;
 mod observers;
 mod ownership;
 mod property;
+mod rights;
 mod routing;
 
 use std::time::Duration;

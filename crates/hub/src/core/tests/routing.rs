@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::error::CallError;
+
 use super::{Effect, Grant, Limits, Table, call, failure, function, id, result};
 use crate::core::{Exposed, Hooks};
 
@@ -148,21 +150,43 @@ fn functions_that_call_each_other_in_a_circle_run_into_a_limit() {
 }
 
 #[test]
-fn an_enqueued_call_is_receipted_at_once_and_given_to_a_provider_if_there_is_one() {
+fn enqueued_call_is_acknowledged_when_stored() {
     let mut table = Table::new();
     let caller = table.worker();
     let mut asked = call(9, "f", json!({ "n": 1 }));
     asked["action"] = json!({ "type": "enqueue", "queue": "q" });
-    let receipt = |number| result(9, "f", json!({ "messageReceiptId": id(number) }));
-    assert_eq!(table.says(caller, asked.clone()), [(caller, receipt(4))]);
-    assert!(matches!(&table.others[0], Effect::Enqueue { queue, .. } if queue == "q"));
+    assert_eq!(table.says(caller, asked.clone()), []);
+    let [Effect::Enqueue(queued)] = &table.others[..] else { panic!("{:?}", table.others) };
+    assert_eq!((queued.queue.as_str(), queued.function_id.as_str()), ("q", "f"));
+    let receipt = json!({ "messageReceiptId": queued.id }).to_string();
+    table.core.finish(queued.id, Ok(Some(receipt)));
+    assert_eq!(table.sent(), [(caller, result(9, "f", json!({ "messageReceiptId": id(4) })))]);
 
-    let provider = table.worker();
+    // The caller cannot pass for another worker.
+    asked["data"] = json!({ "_caller_worker_id": "another" });
+    table.others.clear();
+    table.says(caller, asked);
+    let [Effect::Enqueue(queued)] = &table.others[..] else { panic!("{:?}", table.others) };
+    assert_eq!(queued.data, json!({ "_caller_worker_id": id(2) }));
+    table.core.finish(uuid::Uuid::from_u128(5), Err(CallError::new("enqueue_error", "full")));
+    assert_eq!(table.sent(), [(caller, failure(9, "f", "enqueue_error", "full"))]);
+}
+
+#[test]
+fn queue_provider_gets_the_call_before_the_receipt() {
+    let mut table = Table::new();
+    let (caller, provider) = (table.worker(), table.worker());
     table.says(provider, function("engine::queue::enqueue"));
-    let sent = table.says(caller, asked);
-    let handed = json!({ "queue": "q", "function_id": "f", "data": { "n": 1 }, "messageReceiptId": id(7) });
-    assert_eq!((sent[0].0, &sent[0].1["data"]), (provider, &handed));
-    assert_eq!(sent[1], (caller, receipt(7)));
+    table.others.clear();
+    let mut asked = call(9, "f", json!({ "n": 1 }));
+    asked["action"] = json!({ "type": "enqueue", "queue": "q" });
+    assert_eq!(table.says(caller, asked), []);
+    let [Effect::HandOver { id: handed, data }] = &table.others[..] else { panic!("{:?}", table.others) };
+    let expected =
+        json!({ "queue": "q", "function_id": "f", "data": { "n": 1 }, "messageReceiptId": handed });
+    assert_eq!(serde_json::from_str::<Value>(data).unwrap(), expected);
+    table.core.finish(*handed, Err(CallError::failed("no room")));
+    assert_eq!(table.sent(), [(caller, failure(9, "f", "invocation_failed", "no room"))]);
 }
 
 #[test]
@@ -192,7 +216,9 @@ fn a_connection_may_do_what_it_was_granted() {
         trigger_types: Some(vec!["t".to_owned()]),
         may_register_functions: true,
         may_register_types: false,
+        registrations: Vec::new(),
         prefix: Some("guest::".to_owned()),
+        owner: None,
         context: json!({ "who": "guest" }),
         hooks: Hooks::default(),
     };
@@ -231,7 +257,9 @@ fn the_middleware_has_the_calls_of_its_listener() {
         trigger_types: None,
         may_register_functions: true,
         may_register_types: true,
+        registrations: Vec::new(),
         prefix: None,
+        owner: None,
         context: json!({ "who": "guest" }),
         hooks: Hooks { middleware: Some("gate".to_owned()), ..Hooks::default() },
     };
@@ -242,4 +270,8 @@ fn the_middleware_has_the_calls_of_its_listener() {
     let data = json!({ "function_id": "f", "payload": [1], "action": null, "context": { "who": "guest" },
         "_caller_worker_id": id(4) });
     assert_eq!(sent, [(owner, call(9, "gate", data))]);
+    let mut queued = call(10, "f", json!([1]));
+    queued["action"] = json!({ "type": "enqueue", "queue": "q" });
+    let sent = table.says(guest, queued.clone());
+    assert_eq!((sent[0].0, &sent[0].1["data"]["action"]), (owner, &queued["action"]));
 }

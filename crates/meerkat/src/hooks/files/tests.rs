@@ -18,13 +18,21 @@ impl World {
     }
 
     fn files(&self) -> HookFiles {
-        let (project, home) = (self.0.path().join("home/work/sub"), self.0.path().join("home"));
-        HookFiles::of(Some(&project), Some(&home))
+        self.files_of("home/work")
+    }
+
+    fn files_of(&self, project: &str) -> HookFiles {
+        let (project, home) = (self.0.path().join(project), self.0.path().join("home"));
+        HookFiles::of(Some(&project), Some(&home)).below(Some(&home))
     }
 
     /// What is loaded: ids and notices, or what is wrong.
     fn told(&self) -> String {
-        let told = match self.files().load() {
+        self.shown(&self.files())
+    }
+
+    fn shown(&self, files: &HookFiles) -> String {
+        let told = match files.load() {
             Ok(loaded) => {
                 let ids = loaded.entries.iter().map(|entry| format!("hook {}", entry.id));
                 ids.chain(loaded.notices).collect::<Vec<_>>().join("\n")
@@ -62,7 +70,9 @@ fn the_users_come_first_and_the_projects_only_when_they_are_trusted() {
 #[test]
 fn the_users_file_is_not_a_projects() {
     let world = World::new(&[("home/.rkat/config.toml", hook("user"))]);
-    assert_eq!((world.told(), world.files().project_file()), ("hook user".to_owned(), None));
+    let home = world.0.path().join("home");
+    let files = HookFiles::of(Some(&home), Some(&home));
+    assert_eq!((world.told(), files.project_file()), ("hook user".to_owned(), None));
 }
 
 #[test]
@@ -108,4 +118,46 @@ fn what_is_not_read_is_told() {
     let mut expected = expected.to_vec();
     expected.sort_unstable();
     assert_eq!(told, expected);
+}
+
+#[test]
+fn hooks_of_every_enclosing_project_apply() {
+    let world = World::new(&[
+        (".rkat/config.toml", hook("above-home")),
+        ("home/.rkat/config.toml", hook("user")),
+        ("home/work/.rkat/config.toml", hook("outer")),
+        ("home/work/pkg/.rkat/mcp.toml", String::new()),
+        ("home/work/pkg/sub/.rkat/config.toml", hook("inner")),
+    ]);
+    let files = |project| world.files_of(project);
+    let notice = |dir: &str, place: &str| {
+        format!(
+            "notice: [dir]/{dir}/.rkat/config.toml is not trusted, so its hooks are not used; \
+             look at it, then `rkat trust`{place}"
+        )
+    };
+    let outer = notice("home/work", " in [dir]/home/work");
+    assert_eq!(world.shown(&files("home/work/pkg")), format!("hook user\n{outer}"));
+    let inner = notice("home/work/pkg/sub", "");
+    assert_eq!(world.shown(&files("home/work/pkg/sub")), format!("hook user\n{outer}\n{inner}"));
+    files("home/work").trust_project().unwrap();
+    assert_eq!(world.shown(&files("home/work/pkg")), "hook user\nhook outer");
+    assert_eq!(world.shown(&files("home/work/pkg/../sub")), "hook user\nhook outer");
+    files("home/work/pkg/sub").trust_project().unwrap();
+    assert_eq!(world.shown(&files("home/work/pkg/sub")), "hook user\nhook outer\nhook inner");
+}
+
+#[test]
+fn home_is_no_project_beside_another_user_directory() {
+    let world = World::new(&[
+        ("home/.rkat/config.toml", hook("home")),
+        ("home/work/.rkat/config.toml", hook("outer")),
+        ("home/work/ci/.rkat/config.toml", hook("user")),
+    ]);
+    let path = |name: &str| world.0.path().join(name);
+    let files = |project: &str| {
+        HookFiles::of(Some(&path(project)), Some(&path("home/work/ci"))).below(Some(&path("home")))
+    };
+    files("home/work").trust_project().unwrap();
+    assert_eq!(world.shown(&files("home/work/sub")), "hook user\nhook outer");
 }

@@ -1,10 +1,12 @@
 //! `rkat mcp test`: one server, started and looked at.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
+use meerkat::McpServersOptions;
 use meerkat::mcp::config::{ServerConfig, SourcedServer};
-use meerkat::mcp::{ServerSet, ServerState, ServerView};
+use meerkat::mcp::{ServerSet, ServerState, ServerView, SetOptions};
 use serde_json::{Value, json};
 
 use super::{find_startable, print_json};
@@ -39,9 +41,11 @@ pub(super) async fn test(scope: &ScopeArgs, name: &str, json: bool) -> Result<Ex
 /// Starts a server, waits for it as long as it may take, and ends it.
 pub(super) async fn look_at(scope: &ScopeArgs, config: ServerConfig) -> Option<ServerView> {
     let limit = config.connect_timeout * 2;
-    let set = ServerSet::new(servers::options(scope).set);
+    let McpServersOptions { set, notify, .. } = servers::options(scope, Arc::new(out::say));
+    let set = ServerSet::new(SetOptions { notify, ..set });
     set.add(ServerConfig { enabled: true, ..config });
-    set.wait(limit.max(Duration::from_secs(1))).await;
+    set.wait_until_ready(limit.max(Duration::from_secs(1))).await;
+    set.confirm(limit).await;
     let view = set.views().into_iter().next();
     set.close().await;
     view

@@ -1,11 +1,12 @@
 //! `rkat mcp list`: the servers as they are written, or as they are when started.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat::mcp::config::{Scope, SourcedServer, TransportConfig};
 use meerkat::mcp::{LoginState, ServerState, ServerView, Tokens, token_key};
-use meerkat::{LoadedFiles, McpServers, ProjectTrust, TokenFolder};
+use meerkat::{LoadedFiles, McpServers, ProjectTrust, TokenFolder, escape_line};
 use serde_json::{Value, json};
 
 use super::check::reason;
@@ -14,9 +15,11 @@ use crate::args::{McpScope, ScopeArgs};
 use crate::env;
 use crate::error::CliError;
 use crate::out;
-use crate::render::{clip, table};
+use crate::render::{clip, shell_word, table, whole_table};
 use crate::servers;
 
+/// What stands in place of a secret.
+const MASK: &str = "***";
 /// How long servers are waited for; each has its own time limit, which is shorter.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// How long they may take to end.
@@ -61,7 +64,11 @@ pub(super) async fn list(
     } else {
         let rows: Vec<_> = entries.iter().map(row).collect();
         let head = ["NAME", "SCOPE", "TRANSPORT", "STATE", "LOGIN", "TARGET"];
-        out::print(&table(&head, &rows, env::columns()));
+        out::print(&whole_table(&head, &rows, env::page()));
+    }
+    for entry in entries.iter().filter(|entry| entry["trusted"] == false && is_masked(entry)) {
+        let [name, file] = ["name", "file"].map(|key| entry[key].as_str().unwrap_or_default());
+        out::say(&format!("warning: parts of `{name}` are masked; read {file} before you trust it"));
     }
     for problem in problems {
         out::say(&format!("warning: {problem}"));
@@ -84,20 +91,41 @@ async fn kept_login(server: &SourcedServer, tokens: Option<&TokenFolder>) -> Opt
 }
 
 fn row(entry: &Value) -> Vec<String> {
-    let target = match entry["url"].as_str() {
-        Some(url) => url.to_owned(),
-        None => {
-            let words = entry["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            entry["command"].as_str().into_iter().chain(words).collect::<Vec<_>>().join(" ")
-        }
-    };
     let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
     let state = match (entry["enabled"] == true, entry["trusted"] == true) {
         (false, _) => "disabled",
         (true, true) => "enabled",
         (true, false) => "not trusted",
     };
-    vec![text("name"), text("scope"), text("transport"), state.to_owned(), text("login"), target]
+    vec![text("name"), text("scope"), text("transport"), state.to_owned(), text("login"), target(entry)]
+}
+
+/// Writes what an entry runs or connects to: all of it, so that a project cannot hide what its file would start.
+fn target(entry: &Value) -> String {
+    if let Some(url) = entry["url"].as_str() {
+        return escape_line(url).into_owned();
+    }
+    let env = entry["env"].as_object().into_iter().flatten();
+    let env = env.map(|(name, value)| format!("{}={}", shell_word(name), shown_value(value)));
+    let args = entry["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let command = entry["command"].as_str().into_iter().chain(args).map(shell_word);
+    env.chain(command).collect::<Vec<_>>().join(" ")
+}
+
+fn shown_value(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(String::new, |text| if text == MASK { text.to_owned() } else { shell_word(text) })
+}
+
+/// Returns true if a part of an entry is masked.
+fn is_masked(entry: &Value) -> bool {
+    match entry {
+        Value::String(text) => text.contains(MASK),
+        Value::Array(values) => values.iter().any(is_masked),
+        Value::Object(fields) => fields.values().any(is_masked),
+        _ => false,
+    }
 }
 
 /// Starts every server that may be, waits for all, and shows them.
@@ -109,9 +137,10 @@ pub(super) async fn live(
     let loaded = servers::files(scope).load()?.entries;
     let names: Vec<_> =
         loaded.servers.iter().filter(|server| wanted(server, only)).map(|s| s.config.name.clone()).collect();
-    let running = McpServers::new(servers::options(scope));
+    let running = McpServers::new(servers::options(scope, Arc::new(out::say)));
     running.start();
-    running.shared().wait(PATIENCE).await;
+    running.shared().wait_until_ready(PATIENCE).await;
+    running.shared().confirm(PATIENCE).await;
     let views: Vec<_> =
         running.shared().views().into_iter().filter(|view| names.contains(&view.name)).collect();
     running.close(ENDING).await;
@@ -120,7 +149,7 @@ pub(super) async fn live(
         return Ok(ExitCode::SUCCESS);
     }
     let rows: Vec<_> = views.iter().map(live_row).collect();
-    out::print(&table(&["NAME", "STATE", "LOGIN", "PID", "TOOLS", "LAST ERROR"], &rows, env::columns()));
+    out::print(&table(&["NAME", "STATE", "LOGIN", "PID", "TOOLS", "LAST ERROR"], &rows, env::page()));
     for tool in views.iter().flat_map(|view| view.tools.iter().map(move |tool| (view, tool))) {
         let (view, tool) = tool;
         out::line(&format!("{}  is `{}` of {}", tool.exposed, tool.tool, view.name));

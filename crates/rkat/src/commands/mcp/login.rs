@@ -43,9 +43,10 @@ pub(super) async fn login(scope: &ScopeArgs, args: LoginArgs) -> Result<ExitCode
         challenge: challenge.filter(|challenge| !challenge.is_empty()),
     };
     let login = Login::begin(&args.name, &endpoint, options, tokens).await.map_err(|error| failed(&error))?;
+    let state = login.state().unwrap_or_default();
     ask_user(&args, login.address());
     let limit = Duration::from_secs(args.timeout);
-    let answer = tokio::time::timeout(limit, listener.answer()).await.map_err(|_| {
+    let answer = tokio::time::timeout(limit, listener.wait_for_redirect(&state)).await.map_err(|_| {
         CliError::Usage(format!("nobody logged in within {} s; try again, or set `--timeout`", args.timeout))
     })?;
     let answer = answer.map_err(|error| CliError::Io("the answer was lost".to_owned(), error))?;

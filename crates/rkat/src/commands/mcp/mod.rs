@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use meerkat::mcp::config::{
     CONNECT_TIMEOUT, Endpoint, EraChoice, Scope, ServerConfig, SourcedServer, TOOL_TIMEOUT, TransportConfig,
 };
-use meerkat::{LoadedFiles, ProjectTrust, ServerFiles};
+use meerkat::{LoadedFiles, ProjectTrust, ServerFiles, escape_line};
 
 use super::{pairs, print_json};
 use crate::args::{AddArgs, McpCommand, McpScope, McpTransport, ScopeArgs};
@@ -166,7 +166,7 @@ fn get(files: &ServerFiles, name: &str, only: Option<McpScope>, json: bool) -> R
     } else {
         for (key, value) in entry.as_object().into_iter().flatten() {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            out::line(&format!("{key}: {text}"));
+            out::line(&format!("{key}: {}", escape_line(&text)));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -100,7 +100,7 @@ fn what_is_missing_is_named_with_its_line_and_the_fix() {
         ),
         (
             "---\nname: ../a\ndescription: a\n---\n",
-            "line 2: the name has a path separator; use letters, digits and hyphens",
+            "line 2: the name has a `.` or `..` path segment; use letters, digits and hyphens",
         ),
         (
             "---\n- a\n---\n",

@@ -7,11 +7,11 @@ use uuid::Uuid;
 
 use super::super::open;
 use super::*;
+use crate::realm::StoreMark;
 use crate::{Change, Guard, NewSession, Owner, OwnerRecord};
 
 struct Fixture {
     writer: Writer,
-    _owner: Owner,
     _directory: tempfile::TempDir,
 }
 
@@ -25,8 +25,9 @@ fn fixture() -> Fixture {
     };
     let owner = Owner::claim(directory.path(), Uuid::from_u128(1), &record).unwrap();
     let path = directory.path().join("db");
-    let writer = Writer { connection: open::writer(&path).unwrap(), peers: owner.peers(), path };
-    Fixture { writer, _owner: owner, _directory: directory }
+    let connection = open::writer(&path, StoreMark::Absent).unwrap();
+    let peers = Peers::new(Uuid::from_u128(1), directory.path());
+    Fixture { writer: Writer { connection, peers, path, _owner: owner }, _directory: directory }
 }
 
 fn id(number: u128) -> SessionId {

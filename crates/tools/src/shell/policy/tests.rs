@@ -180,10 +180,12 @@ fn said(policy: &Policy, line: &str) -> String {
         Ok(()) => "fine".to_owned(),
         Err(PolicyError::Denied(_)) => "denied".to_owned(),
         Err(PolicyError::Unseen(name)) => format!("unseen {name}"),
+        Err(PolicyError::Hidden(name)) => format!("hidden {name}"),
         Err(PolicyError::Unnamed(name)) => format!("unnamed {name}"),
         Err(PolicyError::NotAllowed(command)) => format!("`{command}` is not allowed"),
         Err(PolicyError::Redirection(_)) => "redirection".to_owned(),
         Err(PolicyError::Unclear(_)) => "unclear".to_owned(),
+        Err(PolicyError::Opaque(_)) => "opaque".to_owned(),
         Err(PolicyError::TooDeep) => "too deep".to_owned(),
     }
 }
@@ -201,6 +203,14 @@ fn what_cannot_be_seen_is_allowed_by_its_name_only() {
         (["sudo *", "git *"], "sudo git log", "fine"),
         (["sudo *", "git *"], "sudo rm a", "`rm a` is not allowed"),
         (["xargs *", "cat x"], "xargs cat", "`cat *` is not allowed"),
+        (["timeout *", "git *"], "timeout -k 1 5 git log", "fine"),
+        (["timeout *", "git *"], "timeout --kill-after=1 5 id", "hidden timeout"),
+        (["timeout *", "git *"], "timeout * id", "hidden timeout"),
+        (["exec *", "git *"], "exec -cl id", "hidden exec"),
+        (["env *", "git *"], "env -S id", "hidden env"),
+        (["env *", "git *"], "env git log", "fine"),
+        (["xargs *", "git *"], "xargs --max-args=1 id", "hidden xargs"),
+        (["find *", "git *"], "find . -exec {} +", "hidden find"),
         (["timeout 5 make", ""], "timeout 5 make", "fine"),
         (["timeout 5 make", ""], "timeout 6 make", "`make` is not allowed"),
     ];
@@ -208,6 +218,214 @@ fn what_cannot_be_seen_is_allowed_by_its_name_only() {
         let policy = Policy::Allow(patterns.iter().map(|pattern| (*pattern).to_owned()).collect());
         let told = said(&policy, line);
         assert!(told == expected, "{line} with {patterns:?}: {told}");
+    }
+}
+
+/// Everything here is allowed by its name, and only the arguments are in question.
+const BUILTINS: [&str; 33] = [
+    "[ *",
+    "alias *",
+    "break *",
+    "builtin *",
+    "command *",
+    "compgen *",
+    "declare *",
+    "echo *",
+    "enable *",
+    "env *",
+    "exit *",
+    "export *",
+    "getopts *",
+    "git *",
+    "hash *",
+    "jobs *",
+    "kill *",
+    "let *",
+    "local *",
+    "mapfile *",
+    "printf *",
+    "read *",
+    "readarray *",
+    "readonly *",
+    "set *",
+    "shopt *",
+    "sudo *",
+    "test *",
+    "trap *",
+    "typeset *",
+    "ulimit *",
+    "unset *",
+    "wait *",
+];
+
+#[test]
+fn builtins_that_evaluate_arguments_are_rejected() {
+    let lines = [
+        "test -v 'a[$(id)]'",
+        "test -v \"a[\\$(id)]\"",
+        "test -v a[0]",
+        "test -v a*",
+        "test -R 'a[$(id)]'",
+        "test ! -v 'a[`id`]'",
+        "test x -a -v 'a[$(id)]'",
+        "test -? 'a[$(id)]'",
+        "test [--0]v 'a[$(id)]'",
+        "test * 'a[$(id)]'",
+        "test 'a[$(id)]' -eq 0",
+        "test 0 -gt 'a[$(id)]'",
+        "[ -v 'a[$(id)]' ]",
+        "[ 'a[$(id)]' -lt 1 ]",
+        "builtin test -v 'a[$(id)]'",
+        "command [ -v 'a[$(id)]' ]",
+        "printf -v 'a[$(id)]' x",
+        "printf -v PATH /tmp",
+        "printf -vPATH /tmp",
+        "printf * x",
+        "printf %d 'a[$(id)]'",
+        "read PATH",
+        "read 'a[$(id)]'",
+        "read -r -a 'a[$(id)]'",
+        "readarray -C id -c 1 x",
+        "mapfile 'a[$(id)]'",
+        "getopts x 'a[$(id)]'",
+        "let 'a[$(id)]=1'",
+        "let x",
+        "declare 'a[$(id)]=1'",
+        "declare -i 'n=a[$(id)]'",
+        "declare PATH=/tmp",
+        "typeset -n a=b",
+        "local 'a[$(id)]=1'",
+        "export PATH=/tmp",
+        "export -f x",
+        "readonly 'a[$(id)]'",
+        "unset 'a[$(id)]'",
+        "unset PATH",
+        "wait -p 'a[$(id)]' -n",
+        "wait -np x",
+        "alias git=id",
+        "hash -p /tmp/x git",
+        "hash -* git",
+        "enable -f /tmp/x.so x",
+        "compgen -W '$(id)'",
+        "compgen -C id",
+        "jobs -x id",
+        "exit 'a[$(id)]'",
+        "break 'a[$(id)]'",
+        "kill 'a[$(id)]'",
+        "ulimit -n 'a[$(id)]'",
+        "set -k",
+        "set -ek",
+        "set -o history",
+        "set -eo keyword",
+        "shopt -s expand_aliases",
+    ];
+    for line in lines {
+        let policy = Policy::Allow(BUILTINS.map(str::to_owned).to_vec());
+        assert_eq!(said(&policy, line), "opaque", "{line} under an allow list");
+        let policy = Policy::Deny(vec!["sudo *".to_owned()]);
+        assert_eq!(said(&policy, line), "opaque", "{line} under a deny list");
+    }
+}
+
+#[test]
+fn arithmetic_and_assignments_are_rejected() {
+    let lines = [
+        "[[ -v 'a[$(id)]' ]]",
+        "[[ 'a[$(id)]' -eq 0 ]]",
+        "(( a['$(id)'] ))",
+        "(('a[$(id)]'))",
+        "echo $((a['$(id)']))",
+        "echo $[a['$(id)']]",
+        "echo ${a['$(id)']}",
+        "echo \"${a[`id`]}\"",
+        "a['$(id)']=1",
+        "a['$(id)']=1 git log",
+        "a+=x git log",
+        "env PATH=/tmp git log",
+        "env -i PATH=/tmp git log",
+        "sudo PATH=/tmp git log",
+        "trap '$(id)' EXIT",
+        "for ((i='a[$(id)]'; ; )) ; do git log; done",
+        "git log > 'a[$(id)]' {fd}> x",
+    ];
+    for line in lines {
+        let policy = Policy::Allow(BUILTINS.map(str::to_owned).to_vec());
+        assert_eq!(said(&policy, line), "unclear", "{line}");
+    }
+}
+
+#[test]
+fn plain_uses_of_builtins_are_allowed() {
+    let lines = [
+        "test -f Cargo.toml",
+        "test -v HOME",
+        "[ 3 -gt -2 ]",
+        "[ -f *.rs ]",
+        "[ -e src/* ]",
+        "[ -n 'a[1]' ]",
+        "[ a = -v ]",
+        "printf '%s\\n' a[1] '$(id)'",
+        "export -p",
+        "declare",
+        "hash -r",
+        "hash git",
+        "jobs -l",
+        "wait",
+        "wait 12",
+        "set -euo pipefail",
+        "set +x",
+        "set -o errexit",
+        "shopt -s nullglob globstar",
+        "exit 3",
+        "kill -9 12",
+        "trap - EXIT",
+        "trap 'git log' EXIT",
+        "env git log",
+    ];
+    for line in lines {
+        let policy = Policy::Allow(BUILTINS.map(str::to_owned).to_vec());
+        assert_eq!(said(&policy, line), "fine", "{line}");
+    }
+}
+
+#[test]
+fn exact_pattern_allows_an_opaque_builtin() {
+    let policy = Policy::Allow(vec!["export CI=1".to_owned(), "cargo *".to_owned()]);
+    assert_eq!(said(&policy, "export CI=1; cargo test"), "fine");
+    assert_eq!(said(&policy, "export CI=2; cargo test"), "opaque");
+}
+
+#[test]
+fn trap_and_variables_cannot_hide_a_command() {
+    let policy = Policy::Deny(vec!["rm *".to_owned()]);
+    let told =
+        ["trap 'rm a' EXIT", "sudo X=1 rm a", "/usr/bin/time rm a", "/lib64/ld-linux-x86-64.so.2 /bin/rm a"]
+            .map(|line| said(&policy, line));
+    assert_eq!(told, ["denied", "unclear", "unseen time", "unseen ld-linux-x86-64.so.2"]);
+}
+
+#[test]
+fn words_that_become_a_command_are_not_trusted() {
+    let table = [
+        ("echo sudo id | xargs env", "unseen env"),
+        ("echo sudo id | xargs nice", "unseen nice"),
+        ("echo 5 sudo id | xargs timeout", "unseen timeout"),
+        ("echo 5 sudo id | xargs timeout 5", "unseen timeout"),
+        ("echo sudo | xargs -I {} {} id", "unseen xargs"),
+        ("find . -name sudo -exec {} id \\;", "unseen find"),
+        ("find *", "unseen find"),
+        ("timeout * id", "unseen timeout"),
+        ("nice -* id", "unseen nice"),
+        ("env X=1 * id", "unseen env"),
+        ("eval ls *", "unclear"),
+        ("eval eval ls *", "unclear"),
+        ("env [ -f x ]", "fine"),
+        ("find . -name '*.rs' -exec ls {} +", "fine"),
+        ("find src/*.rs", "fine"),
+        ("nice ls *", "fine"),
+    ];
+    for (line, expected) in table {
+        assert_eq!(said(&Policy::Deny(vec!["sudo *".to_owned()]), line), expected, "{line}");
     }
 }
 

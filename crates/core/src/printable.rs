@@ -1,0 +1,102 @@
+//! Text for a terminal: what would move the cursor, change the terminal's state, or hide other text is escaped.
+//!
+//! Escapes are those of JSON, so a JSON document stays one. The functions are pure; a writer calls them only if its
+//! destination is a terminal, and leaves what goes to a file or pipe as it is.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Escapes control characters and bidirectional overrides. Newlines and tabs stay, and `\r\n` becomes `\n`.
+#[must_use]
+pub fn escape_text(text: &str) -> Cow<'_, str> {
+    let is_kept = |letter: char| matches!(letter, '\n' | '\t') || !is_unsafe(letter);
+    if text.chars().all(is_kept) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter == '\r' && letters.peek() == Some(&'\n') {
+            continue;
+        }
+        if is_kept(letter) { escaped.push(letter) } else { push_escaped(&mut escaped, letter) }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Escapes everything that is not visible as itself, newlines included: the text stays on one line, and what a person
+/// reads is all there is.
+#[must_use]
+pub fn escape_line(text: &str) -> Cow<'_, str> {
+    let is_kept = |letter: char| !is_unsafe(letter) && !is_invisible(letter);
+    if text.chars().all(is_kept) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        if is_kept(letter) { escaped.push(letter) } else { push_escaped(&mut escaped, letter) }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Returns true for controls, line separators, and characters that reorder the text around them.
+fn is_unsafe(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Returns true for characters without a shape of their own. Some belong to ordinary text, such as the joiners of
+/// emoji.
+fn is_invisible(letter: char) -> bool {
+    matches!(letter,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+fn push_escaped(escaped: &mut String, letter: char) {
+    match letter {
+        '\n' => escaped.push_str("\\n"),
+        '\r' => escaped.push_str("\\r"),
+        '\t' => escaped.push_str("\\t"),
+        _ => {
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{escape_line, escape_text};
+
+    #[test]
+    fn controls_and_overrides_are_escaped_in_text() {
+        let hostile = "a\u{1b}]0;title\u{7}\u{9b}2J\u{202e}b\r\nc\td\re\u{7f}";
+        assert_eq!(escape_text(hostile), "a\\u001b]0;title\\u0007\\u009b2J\\u202eb\nc\td\\re\\u007f");
+    }
+
+    #[test]
+    fn ordinary_text_is_not_changed() {
+        for text in ["one\ntwo\t3", "日本 שלום 👩\u{200d}🚀", ""] {
+            assert_eq!(escape_text(text), text);
+        }
+        assert_eq!(escape_line("echo 'two words' 日本"), "echo 'two words' 日本");
+    }
+
+    #[test]
+    fn a_line_shows_every_character() {
+        let hidden = "a\nb\u{200b}\u{feff}\u{e0041}\u{2066}";
+        assert_eq!(escape_line(hidden), "a\\nb\\u200b\\ufeff\\udb40\\udc41\\u2066");
+    }
+
+    #[test]
+    fn escaped_json_is_still_json() {
+        let value = serde_json::json!({ "text": "\u{9b}31m \u{e0041} \u{1b}[2J" });
+        let shown = escape_text(&value.to_string()).into_owned();
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
+        assert!(!shown.contains('\u{9b}'), "{shown}");
+    }
+}

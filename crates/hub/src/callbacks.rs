@@ -1,0 +1,75 @@
+//! Work for this process that the core decided on, done in order and outside the hub's lock.
+//!
+//! Callbacks of the embedder may take their time, panic, or call the hub. They wait here until the thread that
+//! decided on them has released the lock. One thread at a time runs them, so their order is that of the decisions.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::core::Run;
+use crate::hub::{Log, Shared};
+use crate::local::{Handler, TriggerHost};
+
+/// Something to do in this process.
+pub(crate) enum Callback {
+    /// Reports something to the log.
+    Note(String),
+    /// Registers a trigger at the host of its type.
+    Placed { host: Arc<dyn TriggerHost>, id: String, function_id: String, config: String },
+    /// Removes a trigger from the host of its type.
+    Removed { host: Arc<dyn TriggerHost>, id: String },
+    /// Starts a function of this process, after the callbacks that were decided on before the call.
+    Run(Run, Option<Handler>),
+}
+
+/// Callbacks that wait for their turn.
+#[derive(Default)]
+pub(crate) struct Callbacks {
+    waiting: VecDeque<Callback>,
+    is_running: bool,
+}
+
+impl Callbacks {
+    pub(crate) fn push(&mut self, callback: Callback) {
+        self.waiting.push_back(callback);
+    }
+
+    /// Returns true if no callback waits and none is running.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && !self.is_running
+    }
+
+    /// Returns true if the calling thread has to run the waiting callbacks.
+    pub(crate) fn claim(&mut self) -> bool {
+        let claimed = !self.waiting.is_empty() && !self.is_running;
+        self.is_running |= claimed;
+        claimed
+    }
+
+    /// Returns the next callback; after `None`, another thread may claim them.
+    pub(crate) fn next(&mut self) -> Option<Callback> {
+        let next = self.waiting.pop_front();
+        self.is_running = next.is_some();
+        next
+    }
+}
+
+impl Callback {
+    /// Runs the callback. One that panics does not keep the next ones from running.
+    pub(crate) fn run(self, shared: &Shared, log: Option<&Log>) {
+        let run = || match self {
+            Self::Note(text) => {
+                if let Some(log) = log {
+                    log(&text);
+                }
+            }
+            Self::Placed { host, id, function_id, config } => host.register(&id, &function_id, &config),
+            Self::Removed { host, id } => host.unregister(&id),
+            Self::Run(run, handler) => shared.start(run, handler),
+        };
+        if catch_unwind(AssertUnwindSafe(run)).is_err() {
+            tracing::error!("a callback of the hub panicked");
+        }
+    }
+}

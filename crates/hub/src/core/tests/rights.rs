@@ -1,0 +1,272 @@
+//! What a connection under access rules may have done for it.
+
+use serde_json::{Value, json};
+
+use super::{Effect, Grant, Peer, Table, call, function, offer, result, trigger};
+use crate::core::Hooks;
+
+fn grant(allowed: &[&str], owner: Option<&str>) -> Grant {
+    Grant {
+        allowed: allowed.iter().map(|pattern| (*pattern).to_owned()).collect(),
+        forbidden: Vec::new(),
+        exposed: Vec::new(),
+        trigger_types: None,
+        may_register_functions: true,
+        may_register_types: true,
+        registrations: Vec::new(),
+        prefix: None,
+        owner: owner.map(str::to_owned),
+        context: Value::Null,
+        hooks: Hooks::default(),
+    }
+}
+
+fn owners(table: &Table, id: &str) -> Vec<Peer> {
+    let function = table.core.functions.get(id);
+    function
+        .map(|function| function.registrations.iter().map(|(peer, _)| *peer).collect())
+        .unwrap_or_default()
+}
+
+/// A guest that may also register these functions of others.
+fn given(allowed: &[&str], registrations: &[&str], owner: Option<&str>) -> Grant {
+    let registrations = registrations.iter().map(|pattern| (*pattern).to_owned()).collect();
+    Grant { registrations, ..grant(allowed, owner) }
+}
+
+#[test]
+fn guests_register_what_is_theirs_or_given() {
+    let mut table = Table::new();
+    let hooks = Hooks { middleware: Some("gate".to_owned()), ..Hooks::default() };
+    let rules = given(&["a::*", "engine::*"], &["a::given", "engine::*", "no::*"], None);
+    let rules = Grant { forbidden: vec!["no::*".to_owned()], hooks, ..rules };
+    let guest = table.worker_with(Some(rules));
+    table.worker_with(Some(Grant { prefix: Some("p::".to_owned()), ..grant(&[], None) }));
+    for (id, allowed) in [
+        ("a::f", false),
+        ("a::given", true),
+        ("b::f", true),
+        ("gate", false),
+        ("no::f", false),
+        ("p::f", false),
+        ("engine::queue::enqueue", false),
+    ] {
+        let said = table.says(guest, function(id));
+        assert_eq!(said.is_empty(), allowed, "{id}: {said:?}");
+        assert_eq!(owners(&table, id).len(), usize::from(allowed), "{id}");
+    }
+    // What it says of its own function opens nothing.
+    let marked = json!({ "type": "registerfunction", "id": "b::g", "metadata": { "open": true } });
+    let open = serde_json::Map::from_iter([("open".to_owned(), json!(true))]);
+    let exposed = vec![crate::core::Exposed::Marked(open)];
+    let other = table.worker_with(Some(Grant { exposed, ..grant(&[], None) }));
+    table.says(other, marked);
+    assert_eq!(owners(&table, "b::g"), []);
+}
+
+#[test]
+fn guest_cannot_serve_a_worker_that_is_down() {
+    let mut table = Table::new();
+    let (owner, caller) = (table.worker(), table.worker());
+    let callable = table.worker_with(Some(grant(&["a::*"], None)));
+    let stranger = table.worker_with(Some(grant(&[], Some("tenant"))));
+    table.says(owner, function("a::f"));
+    for is_down in [false, true] {
+        if is_down {
+            table.leaves(owner);
+        }
+        for guest in [callable, stranger] {
+            let said = table.says(guest, function("a::f"));
+            assert_eq!(said[0].1["type"], "registrationrejected", "{is_down}");
+        }
+    }
+    // Nor what others wait for: a trigger, an observer, or a call in a queue.
+    table.says(caller, trigger("x", "t", "later::triggered"));
+    table.says(
+        caller,
+        json!({ "type": "observe", "id": "o", "source": { "function_id": "f" },
+        "target": { "function_id": "later::observed" } }),
+    );
+    let mut queued = call(9, "later::queued", json!({}));
+    queued["action"] = json!({ "type": "enqueue", "queue": "q" });
+    table.says(caller, queued);
+    for id in ["later::triggered", "later::observed", "later::queued"] {
+        table.says(stranger, function(id));
+        assert_eq!(owners(&table, id), [], "{id}");
+    }
+}
+
+#[test]
+fn claim_ends_when_the_real_owner_comes() {
+    let mut table = Table::new();
+    let guest = table.worker_with(Some(grant(&[], None)));
+    table.says(guest, function("f"));
+    assert_eq!(owners(&table, "f"), [guest]);
+    let owner = table.worker();
+    let said = table.says(owner, function("f"));
+    assert!(said.iter().any(|(peer, message)| *peer == guest && message["type"] == "registrationrejected"));
+    assert_eq!(owners(&table, "f"), [owner]);
+    table.leaves(owner);
+    assert_eq!(owners(&table, "f"), []);
+}
+
+#[test]
+fn claimed_function_stays_with_its_owner() {
+    let mut table = Table::new();
+    let [first, other, unnamed] =
+        [Some("ada"), Some("bob"), None].map(|owner| table.worker_with(Some(grant(&[], owner))));
+    table.says(first, function("f"));
+    table.leaves(first);
+    for guest in [other, unnamed] {
+        table.says(guest, function("f"));
+        assert_eq!(owners(&table, "f"), []);
+    }
+    let back = table.worker_with(Some(grant(&[], Some("ada"))));
+    table.says(back, function("f"));
+    assert_eq!(owners(&table, "f"), [back]);
+    // Without an owner it is the connection's, until that ends.
+    table.says(unnamed, function("g"));
+    table.says(other, function("g"));
+    assert_eq!(owners(&table, "g"), [unnamed]);
+    table.leaves(unnamed);
+    table.says(other, function("g"));
+    assert_eq!(owners(&table, "g"), [other]);
+}
+
+#[test]
+fn guest_does_not_answer_for_another_worker() {
+    let mut table = Table::new();
+    let (owner, caller) = (table.worker(), table.worker());
+    let named = || Some(given(&["a::*"], &["a::*"], Some("tenant")));
+    let (stranger, guest) =
+        (table.worker_with(Some(given(&["a::*"], &["a::*"], None))), table.worker_with(named()));
+    for peer in [owner, stranger, guest] {
+        table.says(peer, function("a::f"));
+    }
+    assert_eq!(owners(&table, "a::f"), [guest, stranger, owner]);
+    let asked = table.says(caller, call(9, "a::f", Value::Null));
+    assert_eq!(asked[0].0, owner);
+    // An open connection takes over, and so does the same owner that came back.
+    table.says(caller, function("a::f"));
+    assert_eq!(owners(&table, "a::f"), [guest, stranger, owner, caller]);
+    for peer in [caller, owner, stranger] {
+        table.leaves(peer);
+    }
+    let back = table.worker_with(named());
+    table.says(back, function("a::f"));
+    assert_eq!(owners(&table, "a::f"), [guest, back]);
+}
+
+#[test]
+fn triggers_call_only_what_their_owner_may() {
+    let mut table = Table::new();
+    let (owner, provider) = (table.worker(), table.worker());
+    let guest = table.worker_with(Some(grant(&["a::*", "state::*"], None)));
+    table.says(provider, offer("t"));
+    for id in ["a::f", "b::f"] {
+        table.says(owner, function(id));
+    }
+    let mut with_condition = trigger("c", "t", "a::f");
+    with_condition["config"] = json!({ "condition_function_id": "b::f" });
+    let cases = [
+        (trigger("x", "t", "a::f"), None),
+        (trigger("y", "t", "b::f"), Some("function 'b::f' not allowed")),
+        (trigger("z", "t", "state::delete"), Some("function 'state::delete' not allowed")),
+        (with_condition, Some("function 'b::f' not allowed")),
+    ];
+    for (message, refusal) in cases {
+        let said = table.says(guest, message.clone());
+        assert_eq!(said[0].0, if refusal.is_some() { guest } else { provider }, "{message}");
+        assert_eq!(said[0].1["error"]["message"].as_str(), refusal, "{message}");
+    }
+    for (id, kept) in [("a::f", true), ("b::f", false)] {
+        let input = json!({ "trigger_type": "t", "function_id": id });
+        let guest = table.worker_with(Some(grant(&["a::*", "engine::*"], None)));
+        let said = table.says(guest, call(9, "engine::register_trigger", input));
+        assert_eq!(said.last().unwrap().1["error"]["code"] != "FORBIDDEN", kept, "{id}");
+    }
+}
+
+#[test]
+fn trigger_stops_when_its_function_changes_hands() {
+    let mut table = Table::new();
+    let provider = table.worker();
+    let guest = table.worker_with(Some(Grant { prefix: Some("g::".to_owned()), ..grant(&[], None) }));
+    table.says(provider, offer("t"));
+    table.says(guest, function("mine"));
+    // It names its function without the prefix, which it does not know.
+    let placed = table.says(guest, trigger("x", "t", "mine"));
+    assert_eq!((placed[0].0, &placed[0].1["function_id"]), (provider, &json!("g::mine")));
+    table.says(guest, json!({ "type": "unregisterfunction", "id": "mine" }));
+    let other = table.worker();
+    let said = table.says(other, function("g::mine"));
+    assert_eq!((said[0].0, &said[0].1["type"]), (provider, &json!("unregistertrigger")));
+}
+
+#[test]
+fn guest_takes_over_nothing_of_another_worker() {
+    let mut table = Table::new();
+    let owner = table.worker();
+    let guest = table.worker_with(Some(grant(&["*"], None)));
+    table.says(owner, offer("t"));
+    table.says(owner, function("f"));
+    table.says(owner, trigger("x", "t", "f"));
+    let said = table.says(guest, trigger("x", "t", "f"));
+    assert_eq!(said[0].1["error"]["message"], "the trigger id belongs to another worker");
+    table.says(guest, offer("t"));
+    assert_eq!(table.core.types["t"].providers, [owner]);
+    let observe = json!({ "type": "observe", "id": "o", "source": { "function_id": "f" },
+        "target": { "function_id": "after" } });
+    table.says(owner, observe.clone());
+    assert_eq!(table.says(guest, observe)[0].1["error"]["code"], "OBSERVER_ID_CONFLICT");
+}
+
+#[test]
+fn guests_without_owner_take_over_nothing() {
+    let observe = json!({ "type": "observe", "id": "o", "source": { "function_id": "f" },
+        "target": { "function_id": "after" } });
+    for (owner, may_take_over) in [(None, false), (Some("tenant"), true)] {
+        let mut table = Table::new();
+        let provider = table.worker();
+        table.says(provider, offer("t"));
+        let [first, second] = [(), ()].map(|()| table.worker_with(Some(grant(&["*"], owner))));
+        table.says(first, trigger("x", "t", "f"));
+        table.says(first, observe.clone());
+        let is_refused =
+            |said: &[(Peer, Value)]| said.iter().any(|(_, message)| message["error"].is_object());
+        for message in [trigger("x", "t", "f"), observe.clone()] {
+            // A connection can register once more what is its own.
+            assert!(!is_refused(&table.says(first, message.clone())), "{message}");
+            assert_eq!(is_refused(&table.says(second, message.clone())), !may_take_over, "{message}");
+        }
+        assert_eq!(table.core.triggers["x"].owner, if may_take_over { second } else { first });
+    }
+}
+
+#[test]
+fn observers_and_queues_call_only_what_their_owner_may() {
+    let mut table = Table::new();
+    let owner = table.worker();
+    let guest = table.worker_with(Some(grant(&["a::*", "state::*"], None)));
+    for id in ["a::f", "b::f"] {
+        table.says(owner, function(id));
+    }
+    for (target, code) in
+        [("b::f", json!("FORBIDDEN")), ("state::set", json!("FORBIDDEN")), ("a::g", Value::Null)]
+    {
+        let observe = json!({ "type": "observe", "id": target, "source": { "function_id": "a::f" },
+            "target": { "function_id": target } });
+        assert_eq!(table.says(guest, observe)[0].1["error"]["code"], code, "{target}");
+    }
+    for (id, queued) in [("a::f", true), ("b::f", false), ("state::set", false)] {
+        table.others.clear();
+        let mut message = call(9, id, json!({}));
+        message["action"] = json!({ "type": "enqueue", "queue": "q" });
+        let said = table.says(guest, message);
+        assert_eq!(said.is_empty(), queued, "{id}: {said:?}");
+        assert_eq!(table.others.iter().any(|effect| matches!(effect, Effect::Enqueue(_))), queued, "{id}");
+    }
+    // A direct call of what it may call is still one.
+    assert_eq!(table.says(guest, call(10, "a::f", Value::Null))[0].0, owner);
+    table.says(owner, result(10, "a::f", Value::Null));
+}

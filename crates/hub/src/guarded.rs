@@ -1,0 +1,61 @@
+//! The rights of a caller to which access rules apply, for functions of this process.
+
+use std::fmt;
+use std::sync::Weak;
+
+use uuid::Uuid;
+
+use crate::core::{Grant, Peer};
+use crate::hub::Shared;
+
+/// The start of the owner's name of a connection to which the rules give none.
+const CONNECTION: &str = "connection:";
+
+/// A connection to which access rules apply.
+#[derive(Clone)]
+pub struct Guarded {
+    peer: Peer,
+    owner: String,
+    hub: Weak<Shared>,
+}
+
+impl Guarded {
+    pub(crate) fn new(peer: Peer, worker: Option<Uuid>, grant: &Grant, hub: Weak<Shared>) -> Self {
+        let of_connection = || format!("{CONNECTION}{}", worker.unwrap_or_default());
+        Self { peer, owner: grant.owner.clone().unwrap_or_else(of_connection), hub }
+    }
+
+    /// Returns the name under which the connection owns what it registers: the `owner` that the auth function gave,
+    /// or the prefix of its functions, or else one that ends with the connection.
+    #[must_use]
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// Returns true if the connection may change what `owner` registered: itself, or a connection that is gone.
+    #[must_use]
+    pub fn may_replace(&self, owner: &str) -> bool {
+        let gone =
+            |id: Uuid| self.hub.upgrade().is_some_and(|hub| !hub.inspect(|core| core.is_connected(id)));
+        let connection = owner.strip_prefix(CONNECTION).and_then(|id| Uuid::parse_str(id).ok());
+        owner == self.owner || connection.is_some_and(gone)
+    }
+
+    /// Returns true if a function may be called on behalf of the connection.
+    #[must_use]
+    pub fn may_use(&self, function_id: &str) -> bool {
+        self.hub.upgrade().is_some_and(|hub| hub.inspect(|core| core.may_use(self.peer, function_id)))
+    }
+}
+
+impl PartialEq for Guarded {
+    fn eq(&self, other: &Self) -> bool {
+        (self.peer, &self.owner) == (other.peer, &other.owner)
+    }
+}
+
+impl fmt::Debug for Guarded {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Guarded").field("owner", &self.owner).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,91 @@
+//! Which generation of the protocol a server speaks, and what was learned about that.
+//!
+//! Within a process the verdict on every server is cached. Between processes only one fact is worth remembering: that a
+//! program never answers `server/discover`, because finding that out again costs seconds at every start.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use meerkat_core::BoxFuture;
+use sha2::{Digest as _, Sha256};
+
+use crate::config::{ServerConfig, TransportConfig};
+
+/// A generation of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Era {
+    /// With a handshake, up to revision 2025-11-25.
+    Legacy,
+    /// Without one, from revision 2026-07-28.
+    Modern,
+}
+
+/// Remembers across processes which programs never answer `server/discover`. Keys have letters and digits only.
+///
+/// A memory that fails costs a few seconds at the next start and nothing else, so errors are not returned.
+pub trait HandshakeMemory: Send + Sync {
+    /// Returns true if the program of this key is remembered.
+    fn is_silent(&self, key: &str) -> BoxFuture<'_, bool>;
+
+    /// Remembers the program of this key.
+    fn remember(&self, key: &str) -> BoxFuture<'_, ()>;
+
+    /// Forgets the program of this key.
+    fn forget(&self, key: &str) -> BoxFuture<'_, ()>;
+}
+
+/// Eras of servers, for the life of the process and, where there is a memory, beyond it.
+#[derive(Default)]
+pub(crate) struct EraCache {
+    known: Mutex<HashMap<String, Era>>,
+    memory: Option<Arc<dyn HandshakeMemory>>,
+}
+
+impl EraCache {
+    pub(crate) fn new(memory: Option<Arc<dyn HandshakeMemory>>) -> Self {
+        Self { memory, ..Self::default() }
+    }
+
+    pub(crate) async fn get(&self, server: &ServerConfig) -> Option<Era> {
+        let known = self.lock().get(&server.name).copied();
+        match (known, self.remembered(server)) {
+            (Some(era), _) => Some(era),
+            (None, Some((memory, key))) => memory.is_silent(&key).await.then_some(Era::Legacy),
+            (None, None) => None,
+        }
+    }
+
+    pub(crate) fn set(&self, server: &ServerConfig, era: Era) {
+        self.lock().insert(server.name.clone(), era);
+    }
+
+    /// Notes that a program did not answer `server/discover`.
+    pub(crate) async fn note_silence(&self, server: &ServerConfig) {
+        if let Some((memory, key)) = self.remembered(server) {
+            memory.remember(&key).await;
+        }
+    }
+
+    pub(crate) async fn forget(&self, server: &ServerConfig) {
+        let known = self.lock().remove(&server.name);
+        if let Some((memory, key)) = self.remembered(server).filter(|_| known != Some(Era::Modern)) {
+            memory.forget(&key).await;
+        }
+    }
+
+    /// Returns the memory and the key of a server that is a program. Any other answers every question.
+    fn remembered(&self, server: &ServerConfig) -> Option<(&dyn HandshakeMemory, String)> {
+        let TransportConfig::Stdio { command, args, .. } = &server.transport else { return None };
+        let mut digest = Sha256::new();
+        for word in std::iter::once(command).chain(args) {
+            digest.update(word);
+            digest.update([0]);
+        }
+        let key = digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        Some((self.memory.as_deref()?, key))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Era>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

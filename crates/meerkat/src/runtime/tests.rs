@@ -1,0 +1,52 @@
+//! Which config the skills and the registry of a runtime follow.
+
+use serde_json::{Value, json};
+
+use super::{Runtime, RuntimeOptions};
+use crate::config::{ConfigChange, CurrentConfig};
+
+/// Changes the config and returns it, without applying it to anything.
+async fn patch(runtime: &Runtime, document: Value) -> CurrentConfig {
+    let Value::Object(patch) = document else { panic!("{document}") };
+    runtime.config().change(ConfigChange::Patch(patch), None).await.unwrap()
+}
+
+#[tokio::test]
+async fn older_config_never_replaces_a_newer_one() {
+    let runtime = Runtime::ephemeral(RuntimeOptions::default()).unwrap();
+    let count = || runtime.skills().catalogue().snapshot().active().count();
+    let older = patch(&runtime, json!({ "skills": { "enabled": true } })).await;
+    patch(&runtime, json!({ "skills": { "enabled": false } })).await;
+    runtime.settle_skills().await.unwrap();
+    assert_eq!(count(), 0);
+    // A run applies the config that it read before the change.
+    runtime.shared.settle_skills(&older).await;
+    assert_eq!(count(), 0);
+    patch(&runtime, json!({ "skills": { "enabled": true } })).await;
+    runtime.settle_skills().await.unwrap();
+    assert_ne!(count(), 0);
+}
+
+#[cfg(feature = "registry")]
+#[tokio::test]
+async fn older_config_never_moves_the_registry_back() {
+    let runtime = Runtime::ephemeral(RuntimeOptions::default()).unwrap();
+    let scope = |registry: &crate::RealmRegistry| registry.registry().options().scopes.skills.clone();
+    let older = runtime.config().get().await.unwrap();
+    let moved = patch(&runtime, json!({ "registry": { "scopes": { "skills": "others" } } })).await;
+    let registry = runtime.registry().await.unwrap();
+    runtime.shared.settle_skills(&older).await;
+    runtime.shared.registry.tools(&older.config).await;
+    assert_eq!(scope(&registry), "others");
+
+    let register = json!({ "id": "demo", "skill": "# Demo" });
+    registry.call("skills::register", register).await.unwrap();
+    // The registered skills join the catalogue with this run, under the newer config all the same.
+    runtime.shared.settle_skills(&older).await;
+    assert!(runtime.skills().catalogue().snapshot().by_name("demo").is_ok());
+
+    patch(&runtime, json!({ "registry": { "enabled": false } })).await;
+    runtime.settle_skills().await.unwrap();
+    runtime.shared.settle_skills(&moved).await;
+    assert!(runtime.skills().catalogue().snapshot().by_name("demo").is_err());
+}

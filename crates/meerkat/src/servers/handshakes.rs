@@ -1,0 +1,84 @@
+//! Which MCP servers never answer `server/discover`: an empty file for each, whose age is how old the verdict is.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use meerkat_core::BoxFuture;
+use meerkat_mcp::HandshakeMemory;
+
+use super::disk;
+
+/// Time after which a program is asked again: it may have been upgraded in place.
+const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// A directory of verdicts.
+#[derive(Debug, Clone)]
+pub(super) struct HandshakeDir {
+    dir: PathBuf,
+}
+
+impl HandshakeDir {
+    /// Stores verdicts in `.rkat/mcp-handshakes` of the user's home directory.
+    pub(super) fn new(home: &Path) -> Self {
+        Self { dir: home.join(".rkat/mcp-handshakes") }
+    }
+
+    /// Does the file work of one verdict outside of the async threads.
+    fn with_file<T: Default + Send + 'static>(
+        &self,
+        key: &str,
+        work: impl FnOnce(&Path) -> T + Send + 'static,
+    ) -> BoxFuture<'_, T> {
+        let path = self.dir.join(key);
+        Box::pin(async move { tokio::task::spawn_blocking(move || work(&path)).await.unwrap_or_default() })
+    }
+}
+
+impl HandshakeMemory for HandshakeDir {
+    fn is_silent(&self, key: &str) -> BoxFuture<'_, bool> {
+        self.with_file(key, |path| {
+            let age = path.metadata().and_then(|found| found.modified()).map(|time| time.elapsed());
+            matches!(age, Ok(Ok(age)) if age < MAX_AGE)
+        })
+    }
+
+    fn remember(&self, key: &str) -> BoxFuture<'_, ()> {
+        self.with_file(key, |path| {
+            // Without the file the next start takes a few seconds longer.
+            let _ = disk::write(path, "");
+        })
+    }
+
+    fn forget(&self, key: &str) -> BoxFuture<'_, ()> {
+        self.with_file(key, |path| {
+            let _ = std::fs::remove_file(path);
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::time::SystemTime;
+
+    use meerkat_mcp::HandshakeMemory as _;
+    use meerkat_testkit::Scratch;
+
+    use super::{HandshakeDir, MAX_AGE};
+
+    #[tokio::test]
+    async fn a_verdict_lasts_a_week() {
+        let home = Scratch::new();
+        let memory = HandshakeDir::new(home.path());
+        assert!(!memory.is_silent("aa").await);
+        memory.remember("aa").await;
+        assert!(memory.is_silent("aa").await && !memory.is_silent("bb").await);
+        let file = File::options().write(true).open(home.join(".rkat/mcp-handshakes/aa")).unwrap();
+        file.set_modified(SystemTime::now() - MAX_AGE).unwrap();
+        assert!(!memory.is_silent("aa").await);
+        memory.remember("aa").await;
+        assert!(memory.is_silent("aa").await);
+        memory.forget("aa").await;
+        assert!(!memory.is_silent("aa").await);
+    }
+}

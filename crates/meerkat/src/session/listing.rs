@@ -1,0 +1,67 @@
+//! Lists of sessions. One whose record cannot be read does not hide the others.
+
+use meerkat_core::SessionId;
+use meerkat_store::{Archived, Backend, SessionQuery, SessionRow};
+
+use super::{SessionService, SessionView};
+use crate::Error;
+use crate::unreadable::explain;
+
+/// A session whose record cannot be read.
+#[derive(Debug)]
+pub struct UnreadableSession {
+    /// Its id.
+    pub id: SessionId,
+    /// Why not, with the file that the record is in.
+    pub error: Box<Error>,
+}
+
+impl SessionService {
+    /// Lists the sessions that can be read, the most recently changed first.
+    ///
+    /// # Errors
+    /// Fails when the store cannot be read.
+    pub async fn list(&self, query: SessionQuery) -> Result<Vec<SessionView>, Error> {
+        Ok(self.list_each(query).await?.into_iter().flatten().collect())
+    }
+
+    /// Lists sessions, the most recently changed first, each as it can be read. Those that cannot are logged, too.
+    ///
+    /// # Errors
+    /// Fails when the store cannot be read.
+    pub async fn list_each(
+        &self,
+        query: SessionQuery,
+    ) -> Result<Vec<Result<SessionView, UnreadableSession>>, Error> {
+        let rows = self.rows(query).await?;
+        let mut entries = Vec::with_capacity(rows.len());
+        for row in &rows {
+            entries.push(match self.view(row).await {
+                Err(error @ Error::Record { .. }) => Err(self.unreadable(row.id, error).await),
+                view => Ok(view?),
+            });
+        }
+        Ok(entries)
+    }
+
+    /// Lists the ids of sessions, the most recently changed first, whether or not the sessions can be read.
+    ///
+    /// # Errors
+    /// Fails when the store cannot be read.
+    pub async fn ids(&self, query: SessionQuery) -> Result<Vec<SessionId>, Error> {
+        Ok(self.rows(query).await?.into_iter().map(|row| row.id).collect())
+    }
+
+    async fn rows(&self, mut query: SessionQuery) -> Result<Vec<SessionRow>, Error> {
+        if self.shared.realm.backend() == Backend::Memory {
+            query.archived = Archived::Hidden;
+        }
+        Ok(self.shared.store.sessions(query).await?)
+    }
+
+    async fn unreadable(&self, id: SessionId, error: Error) -> UnreadableSession {
+        let error = explain(&*self.shared.store, error).await;
+        tracing::warn!(session = %id, error = error.body().message, "a session is not listed");
+        UnreadableSession { id, error: Box::new(error) }
+    }
+}

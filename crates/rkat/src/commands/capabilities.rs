@@ -1,0 +1,36 @@
+//! `rkat capabilities`.
+
+use meerkat::{Backend, Config, ErrorKind, Manifest};
+use meerkat_contracts::CapabilityReport;
+
+use super::{check_known, open};
+use crate::args::ScopeArgs;
+use crate::env;
+use crate::error::CliError;
+use crate::out;
+
+/// Returns what this build can do here. Without a store that can be read, it is what the default config allows.
+pub(super) async fn capabilities(args: &ScopeArgs) -> Result<CapabilityReport, CliError> {
+    check_known(args)?;
+    match stored(args).await {
+        Ok(Some(report)) => return Ok(report),
+        Ok(None) => {}
+        Err(error) => {
+            out::say(&format!("warning: {}; the report is for the default config", error.body().message));
+        }
+    }
+    Ok(meerkat::capabilities(&Config::default(), args.realm_backend.unwrap_or(Backend::Sqlite)))
+}
+
+/// Returns the report for the realm's config, or `None` if nothing is stored.
+async fn stored(args: &ScopeArgs) -> Result<Option<CapabilityReport>, CliError> {
+    let (scope, unnamed) = args.scope();
+    // Without a state root there is no store.
+    let Ok(options) = scope.options(unnamed, &env::surroundings(), "rkat") else { return Ok(None) };
+    match Manifest::read(&options.state_root, &options.realm) {
+        // Only a realm that does not exist is an error of the parameters.
+        Err(error) if error.kind() == ErrorKind::InvalidParams => Ok(None),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(Some(open(args)?.capabilities().await?)),
+    }
+}

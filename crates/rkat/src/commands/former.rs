@@ -1,0 +1,57 @@
+//! Sessions of this directory in another realm than the one that is used here now: an earlier version chose another, or
+//! the directory became part of a project.
+
+use std::path::Path;
+
+use meerkat::{Manifest, Origin, Realm, RealmId};
+
+use crate::args::ScopeArgs;
+use crate::env;
+
+use crate::out;
+use crate::render::shell_word;
+
+/// Prints one line if sessions of this directory may be in another realm.
+pub(super) fn print_notice(args: &ScopeArgs) {
+    if let Some((message, command)) = find(args) {
+        out::say(&format!("notice: {message}; {command} shows them"));
+    }
+}
+
+/// Returns what there is and the command that shows it, unless the user named a realm.
+pub(super) fn find(args: &ScopeArgs) -> Option<(String, String)> {
+    if args.isolated {
+        return None;
+    }
+    let (scope, around) = (args.scope().0, env::surroundings());
+    let state_root = scope.state_root(&around).ok()?;
+    let realms = scope.former_realms(&around).ok()?;
+    let dir = around.current_dir.as_deref();
+    let counted = realms.into_iter().filter_map(|realm| Some((count(&state_root, &realm, dir)?, realm)));
+    let (counts, realms): (Vec<u64>, Vec<RealmId>) = counted.unzip();
+    if realms.is_empty() {
+        return None;
+    }
+    let root = args
+        .state_root
+        .as_deref()
+        .map(|root| format!("--state-root {} ", shell_word(&root.display().to_string())));
+    let root = root.unwrap_or_default();
+    let commands = realms.iter().map(|realm| format!("`rkat {root}--realm {realm} session list`"));
+    let message = match counts.iter().sum() {
+        1_u64 => "1 session in another realm may belong to this directory".to_owned(),
+        count => format!("{count} sessions in another realm may belong to this directory"),
+    };
+    Some((message, commands.collect::<Vec<_>>().join(" and ")))
+}
+
+/// Counts the sessions of a realm if they may belong to this directory. The manifest of an earlier version does not say
+/// which directory its realm is of.
+fn count(state_root: &Path, realm: &RealmId, dir: Option<&Path>) -> Option<u64> {
+    let manifest = Manifest::read(state_root, realm).ok()?;
+    let is_here = |workspace: &String| dir.is_some_and(|dir| Path::new(workspace) == dir);
+    if manifest.origin != Origin::Workspace || !manifest.workspace.as_ref().is_none_or(is_here) {
+        return None;
+    }
+    Realm::count_sessions(state_root, realm).ok().filter(|count| *count > 0)
+}

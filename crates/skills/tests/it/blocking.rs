@@ -1,0 +1,146 @@
+//! What never waits for a scan: async tasks, settings of the catalogue, and the end of a watch.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use meerkat_skills::{
+    Catalogue, Found, Notices, Policy, Provenance, Refreshed, Source, SourceId, SourceStatus, Transport,
+    WatchOptions,
+};
+
+/// A test that waits longer has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A source whose scan takes until the test lets it end.
+struct SlowSource {
+    provenance: Arc<Provenance>,
+    started: Sender<()>,
+    may_end: Mutex<Receiver<()>>,
+    found: Arc<Found>,
+}
+
+/// The test's side of a slow source.
+struct Control {
+    started: Receiver<()>,
+    may_end: Sender<()>,
+}
+
+impl Control {
+    fn wait_for_scan(&self) {
+        self.started.recv_timeout(PATIENCE).expect("a scan starts");
+    }
+
+    fn end_scan(&self) {
+        self.may_end.send(()).expect("the source still exists");
+    }
+}
+
+impl SlowSource {
+    fn new() -> (Arc<Self>, Control) {
+        let (started, is_started) = channel();
+        let (end, may_end) = channel();
+        let provenance = Provenance {
+            source_uuid: SourceId::of_place("slow"),
+            display_name: "slow".to_owned(),
+            transport_kind: Transport::Filesystem,
+            fingerprint: "slow".to_owned(),
+            status: SourceStatus::Active,
+        };
+        let source = Self {
+            provenance: Arc::new(provenance),
+            started,
+            may_end: Mutex::new(may_end),
+            found: Arc::default(),
+        };
+        (Arc::new(source), Control { started: is_started, may_end: end })
+    }
+
+    fn catalogue() -> (Catalogue, Control) {
+        let (source, control) = Self::new();
+        (Catalogue::new(vec![source], Policy::default()), control)
+    }
+}
+
+impl Source for SlowSource {
+    fn provenance(&self) -> &Arc<Provenance> {
+        &self.provenance
+    }
+
+    fn look(&self) -> Arc<Found> {
+        // The test may have ended.
+        let _ = self.started.send(());
+        self.may_end.lock().unwrap().recv_timeout(PATIENCE).expect("the scan may end");
+        Arc::clone(&self.found)
+    }
+}
+
+/// Does something on another thread and returns its result. It fails if that takes too long.
+fn soon<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, finished) = channel();
+    thread::spawn(move || done.send(work()));
+    finished.recv_timeout(PATIENCE / 2).expect("it does not wait for the scan")
+}
+
+#[tokio::test]
+async fn the_first_scan_does_not_block_its_task() {
+    let (catalogue, control) = SlowSource::catalogue();
+    // On one thread, the scan can end only if it runs on another one.
+    let (snapshot, ()) = tokio::join!(catalogue.load(), async { control.end_scan() });
+    assert_eq!(snapshot.generation(), 1);
+    assert_eq!(catalogue.load().await.generation(), 1, "there is no second scan");
+}
+
+#[test]
+fn the_first_scan_is_done_once() {
+    let (catalogue, control) = SlowSource::catalogue();
+    let first = thread::spawn({
+        let catalogue = catalogue.clone();
+        move || catalogue.snapshot().generation()
+    });
+    control.wait_for_scan();
+    let second = thread::spawn(move || catalogue.snapshot().generation());
+    control.end_scan();
+    assert_eq!((first.join().unwrap(), second.join().unwrap()), (1, 1));
+    assert!(control.started.try_recv().is_err());
+}
+
+#[test]
+fn settings_do_not_wait_for_a_scan() {
+    let (catalogue, control) = SlowSource::catalogue();
+    let scan = thread::spawn({
+        let catalogue = catalogue.clone();
+        move || catalogue.refresh()
+    });
+    control.wait_for_scan();
+    let generation = soon({
+        let catalogue = catalogue.clone();
+        move || {
+            catalogue.set_policy(Policy { capabilities: ["shell".to_owned()].into(), ..Policy::default() });
+            catalogue.set_sources(Vec::new());
+            assert!(!catalogue.is_quiet());
+            catalogue.latest().generation()
+        }
+    });
+    assert_eq!(generation, 0);
+    control.end_scan();
+    assert_eq!(scan.join().unwrap(), Refreshed::Changed);
+    assert_eq!(catalogue.snapshot().sources().len(), 1, "the scan is of the sources at its start");
+    assert_eq!(catalogue.refresh(), Refreshed::Changed);
+    assert_eq!(catalogue.snapshot().sources().len(), 0);
+    assert_eq!(catalogue.refresh(), Refreshed::Unchanged);
+}
+
+#[test]
+fn dropping_a_watch_does_not_wait_for_a_scan() {
+    let (catalogue, control) = SlowSource::catalogue();
+    let options = WatchOptions { notices: Notices::Unasked, ..WatchOptions::default() };
+    let watch = catalogue.watch(options).unwrap();
+    control.wait_for_scan();
+    soon(move || drop(watch));
+    assert_eq!(catalogue.latest().generation(), 0);
+    // The thread may scan once more before it ends.
+    control.end_scan();
+    control.end_scan();
+}

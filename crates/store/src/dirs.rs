@@ -1,0 +1,29 @@
+//! Directories that only their owner can enter.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::path::Path;
+
+/// Creates a directory and its missing parents. The new ones have mode 0700, whatever the umask.
+///
+/// # Errors
+/// Returns an error if one of them cannot be created.
+pub fn create_private_dirs(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        create_private_dirs(parent)?;
+    }
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(path) {
+        // The umask may have taken permissions that the owner needs.
+        #[cfg(unix)]
+        Ok(()) => std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700)),
+        // Another process may have been faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        done => done,
+    }
+}

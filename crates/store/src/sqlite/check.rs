@@ -1,0 +1,71 @@
+//! Examining a database: whether it is intact, and whether it can be written.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use rusqlite::OpenFlags;
+use uuid::Uuid;
+
+use super::busy::patiently;
+use super::fault::storage;
+use super::{open, unwritable};
+use crate::{Error, files};
+
+/// Size of the file that [`try_write`] writes: about what a run of a few steps needs.
+const TRIAL_BYTES: usize = 256 * 1024;
+
+/// Checks a database file from end to end. Changes nothing.
+///
+/// # Errors
+/// Returns the first damage found, and an error if there is no such file.
+pub fn check(path: &Path) -> Result<(), Error> {
+    examine(path, "PRAGMA integrity_check(1)")
+}
+
+/// Checks a database file without comparing its indexes with its tables, which is faster. The verdict is kept in
+/// `damage`, and the file is read only if there is none yet.
+pub(super) fn quick_check_once(path: &Path, damage: &OnceLock<Option<String>>) -> Result<(), Error> {
+    if let Some(known) = damage.get() {
+        let corrupt = |found: &String| Error::Corrupt { path: path.to_owned(), source: found.clone().into() };
+        return known.as_ref().map_or(Ok(()), |found| Err(corrupt(found)));
+    }
+    let checked = examine(path, "PRAGMA quick_check(1)");
+    match &checked {
+        Ok(()) => drop(damage.set(None)),
+        Err(Error::Corrupt { source, .. }) => drop(damage.set(Some(source.to_string()))),
+        // The file could not be read this time, which says nothing about what is in it.
+        Err(_) => {}
+    }
+    checked
+}
+
+fn examine(path: &Path, pragma: &str) -> Result<(), Error> {
+    let ask =
+        |connection: &rusqlite::Connection| connection.query_row(pragma, [], |row| row.get::<_, String>(0));
+    let found = unwritable::with_connection(path, ask).map_err(|error| storage(path, error))?;
+    if found == "ok" {
+        return Ok(());
+    }
+    Err(Error::Corrupt { path: path.to_owned(), source: found.into() })
+}
+
+/// Writes to a database and next to it, and takes both back, to find out whether a run could be stored.
+///
+/// # Errors
+/// Returns an error if the disk is full or the files may not be written.
+pub fn try_write(path: &Path) -> Result<(), Error> {
+    let write = || {
+        let connection = open::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        // The number is not used. Setting it writes a page, whatever it was before.
+        let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        connection.execute_batch(&format!("BEGIN IMMEDIATE; PRAGMA user_version = {version}; COMMIT"))
+    };
+    let trial = path.with_extension(format!("{}.trial", Uuid::now_v7()));
+    let filled = files::create_private(&trial).and_then(|mut file| {
+        std::io::Write::write_all(&mut file, &vec![0x5a; TRIAL_BYTES])?;
+        file.sync_all()
+    });
+    let _ = std::fs::remove_file(&trial);
+    filled.map_err(|error| Error::io(path, error))?;
+    patiently(write).map_err(|error| storage(path, error))
+}

@@ -1,0 +1,249 @@
+//! Reading a database on a disk that is full or read-only.
+//!
+//! SQLite keeps two files next to a database, a log of commits and an index of the log, and reading creates them when
+//! they are missing. Where they are missing and cannot be created, no process has the database open, and it is read
+//! without locks: the file alone, or together with its log. It is opened again for each question, because a process may
+//! start to write it.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::busy::patiently;
+use super::fault::storage;
+use super::open::{Schema, connect, migrate, newer, older, read_schema};
+use super::reader::Reader;
+use super::value::get_u64;
+use crate::Error;
+use crate::owner::Peers;
+use crate::realm::StoreMark;
+
+/// A database that can only be read.
+pub(super) struct Unwritable {
+    pub(super) path: PathBuf,
+    pub(super) peers: Peers,
+    /// Whether there must be a database.
+    pub(super) mark: StoreMark,
+}
+
+impl Unwritable {
+    /// Opens the database for one question. A realm that was never stored is empty.
+    pub(super) fn reader(&self) -> Result<Reader, Error> {
+        let path = &self.path;
+        let fault = |error| storage(path, error);
+        let connection = match is_empty(path) {
+            true => None,
+            false => {
+                let open = |connection: &Connection| read_schema(connection);
+                let (connection, schema) = open_unchanged(path, open).map_err(fault)?;
+                match schema {
+                    Schema::Foreign => return Err(Error::ForeignSchema { path: path.clone() }),
+                    Schema::Ours(0) => None,
+                    Schema::Ours(found) if found < Schema::LATEST => return Err(older(path, found)),
+                    Schema::Ours(found) if found > Schema::LATEST => return Err(newer(path, found)),
+                    Schema::Ours(_) => Some(connection),
+                }
+            }
+        };
+        let connection = match (connection, self.mark) {
+            (Some(connection), _) => connection,
+            (None, StoreMark::Created) => return Err(Error::StoreLost { path: path.clone() }),
+            (None, StoreMark::Absent) => empty().map_err(fault)?,
+        };
+        Ok(Reader { connection, peers: self.peers.clone(), path: path.clone() })
+    }
+}
+
+/// Asks a database something without changing it.
+pub(super) fn with_connection<T>(
+    path: &Path,
+    ask: impl Fn(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    open_unchanged(path, ask).map(|(_, answer)| answer)
+}
+
+/// Counts the sessions that are not archived.
+pub(crate) fn count_sessions(path: &Path) -> Result<u64, Error> {
+    let count = "SELECT count(*) FROM sessions WHERE archived_at IS NULL";
+    let count = with_connection(path, |connection| connection.query_row(count, [], |row| get_u64(row, 0)));
+    count.map_err(|error| storage(path, error))
+}
+
+/// Returns true if there is no database file, or nothing in it.
+pub(super) fn is_empty(path: &Path) -> bool {
+    match std::fs::metadata(path) {
+        Ok(metadata) => metadata.len() == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+fn open_unchanged<T>(
+    path: &Path,
+    ask: impl Fn(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<(Connection, T)> {
+    let shared = patiently(|| {
+        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let answer = ask(&connection)?;
+        Ok((connection, answer))
+    });
+    match shared {
+        Err(error) if needs_files(&error) => {
+            let connection = if is_empty(&log(path)) { open_alone(path)? } else { open_with_log(path)? };
+            let answer = ask(&connection)?;
+            Ok((connection, answer))
+        }
+        opened => opened,
+    }
+}
+
+/// Returns true if reading failed because the files next to the database could not be created.
+fn needs_files(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::SystemIoFailure | ErrorCode::DiskFull)
+    )
+}
+
+/// The log of commits that are not in the database file yet.
+fn log(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}
+
+/// Opens the database file alone.
+fn open_alone(path: &Path) -> rusqlite::Result<Connection> {
+    connect_uri(&uri(path, "immutable=1"))
+}
+
+/// Opens a database together with its log. The index of the log is built in memory, because exclusive access needs no
+/// file for it; nothing is locked, because a file that cannot be written cannot be locked for exclusive access.
+fn open_with_log(path: &Path) -> rusqlite::Result<Connection> {
+    let options = if cfg!(windows) { "vfs=win32-none" } else { "vfs=unix-none" };
+    let connection = connect_uri(&uri(path, options))?;
+    connection.query_row("PRAGMA locking_mode = EXCLUSIVE", [], |_| Ok(()))?;
+    Ok(connection)
+}
+
+fn connect_uri(uri: &str) -> rusqlite::Result<Connection> {
+    connect(Path::new(uri), OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
+}
+
+/// Writes a path as a URI with options for SQLite.
+fn uri(path: &Path, options: &str) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-".contains(byte);
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        if plain(byte) {
+            uri.push(char::from(*byte));
+        } else {
+            uri.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    format!("{uri}?{options}")
+}
+
+/// Opens a database in memory with nothing in it.
+fn empty() -> rusqlite::Result<Connection> {
+    let connection = Connection::open_in_memory()?;
+    while migrate(&connection)? != Schema::Ours(Schema::LATEST) {}
+    Ok(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use meerkat_core::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::sqlite::{OpenWriter, open};
+    use crate::{Change, Owner, OwnerRecord, SessionQuery, SqliteStore, Store as _, Transaction};
+
+    fn unwritable(path: &Path, mark: StoreMark) -> Unwritable {
+        Unwritable { path: path.to_owned(), peers: Peers::new(Uuid::nil(), path), mark }
+    }
+
+    #[test]
+    fn missing_database_is_empty_unless_it_was_created() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("db");
+        for _ in 0..2 {
+            let reader = unwritable(&path, StoreMark::Absent).reader().unwrap();
+            assert!(reader.sessions(&SessionQuery::default()).unwrap().is_empty());
+            let error = unwritable(&path, StoreMark::Created).reader().err();
+            assert!(matches!(error, Some(Error::StoreLost { .. })), "{error:?}");
+            // An empty file is as good as none.
+            std::fs::write(&path, "").unwrap();
+        }
+    }
+
+    #[test]
+    fn older_schema_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("db");
+        let connection = open::writer(&path, StoreMark::Absent).unwrap();
+        connection.execute_batch("UPDATE schema_version SET version = 5").unwrap();
+        let error = unwritable(&path, StoreMark::Created).reader().err().unwrap();
+        assert!(matches!(error, Error::OlderSchema { found: 5, supported: 6, .. }), "{error:?}");
+    }
+
+    #[test]
+    fn database_alone_is_read_whatever_its_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a b?c#d%41é");
+        drop(open::writer(&path, StoreMark::Absent).unwrap());
+        let connection = open_alone(&path).unwrap();
+        assert_eq!(read_schema(&connection).unwrap(), Schema::Ours(Schema::LATEST));
+        assert!(is_empty(&log(&path)));
+    }
+
+    #[test]
+    fn log_is_read_without_its_index() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, copy) = (directory.path().join("db"), directory.path().join("copy"));
+        let writer = open::writer(&path, StoreMark::Absent).unwrap();
+        writer.execute_batch("PRAGMA user_version = 7").unwrap();
+        // What a process leaves that is killed, without the index.
+        std::fs::copy(&path, &copy).unwrap();
+        std::fs::copy(log(&path), log(&copy)).unwrap();
+        let connection = open_with_log(&copy).unwrap();
+        let version = connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
+        assert_eq!((version.unwrap(), read_schema(&connection).unwrap()), (7, Schema::Ours(Schema::LATEST)));
+        let names = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(names.into_iter().all(|name| name != "copy-shm"));
+    }
+
+    #[tokio::test]
+    async fn commit_opens_the_database_once_it_can() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("db");
+        let (leases, is_full) = (scratch.path().to_owned(), Arc::new(AtomicBool::new(true)));
+        let open = {
+            let (path, is_full) = (path.clone(), Arc::clone(&is_full));
+            move || {
+                if is_full.load(Ordering::SeqCst) {
+                    return Err(Error::io(&path, std::io::ErrorKind::StorageFull.into()));
+                }
+                let record = OwnerRecord {
+                    realm: "test".parse().unwrap(),
+                    instance: None,
+                    surface: "test".to_owned(),
+                    started_at: Timestamp::UNIX_EPOCH,
+                };
+                OpenWriter::new(&path, StoreMark::Absent, Owner::claim(&leases, Uuid::nil(), &record)?)
+            }
+        };
+        let peers = Peers::new(Uuid::nil(), scratch.path());
+        let store = SqliteStore::open_unwritable(path, peers, StoreMark::Absent, open).unwrap();
+        let config = || Transaction { guards: Vec::new(), changes: vec![Change::PutConfig(b"{}".to_vec())] };
+        let refused = store.commit(config()).await;
+        assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
+        assert_eq!(store.config().await.unwrap(), None);
+        is_full.store(false, Ordering::SeqCst);
+        store.commit(config()).await.unwrap();
+        assert_eq!(store.config().await.unwrap().unwrap().generation, 1);
+    }
+}

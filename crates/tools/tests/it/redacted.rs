@@ -1,0 +1,66 @@
+//! Secrets in output that a tool cuts or stores as a blob.
+
+use serde_json::{Value, json};
+
+use crate::support::{KNOWN_SECRET, World, free};
+
+/// How much of the secret is left after a cut.
+const LEFT: usize = 7;
+
+/// Returns the content of the blob that a truncated output names.
+async fn blob(world: &World, shown: &Value) -> String {
+    let text = shown.as_str().unwrap();
+    let id = text.split_once("blob ").unwrap().1.split_whitespace().next().unwrap();
+    world.json("blob_save_file", json!({ "blob_id": id, "path": "blob", "overwrite": true })).await;
+    world.read("blob").unwrap()
+}
+
+/// Writes the secret and then this many other bytes.
+fn command(after: usize) -> String {
+    format!("printf 'start {KNOWN_SECRET}'; head -c {after} /dev/zero | tr '\\0' x")
+}
+
+#[tokio::test]
+async fn secret_cut_by_truncation_is_masked() {
+    let world = World::with_shell(free());
+    let reply = world.shell(&command(100_000 - LEFT)).await;
+    let shown = reply["stdout"].as_str().unwrap();
+    assert!(!shown.contains("fish") && !shown.contains("4711"), "{}", &shown[..200]);
+    let stored = blob(&world, &reply["stdout"]).await;
+    assert!(stored.starts_with("start ***xxx"), "{}", &stored[..40]);
+}
+
+#[tokio::test]
+async fn secret_cut_by_the_capture_limit_is_masked() {
+    let world = World::with_shell(free());
+    let reply = world.shell(&command(8 * 1024 * 1024 - LEFT)).await;
+    let stored = blob(&world, &reply["stdout"]).await;
+    assert!(stored.starts_with("***xxx"), "{}", &stored[..40]);
+}
+
+#[tokio::test]
+async fn secret_in_the_output_of_a_job_is_masked() {
+    let world = World::with_shell(free());
+    let started = world.json("shell", json!({ "command": command(100_000), "background": true })).await;
+    let mut job = Value::Null;
+    let ended = async {
+        while job["status"]["status"] != "completed" {
+            tokio::task::yield_now().await;
+            job = world.json("shell_job_status", json!({ "job_id": started["job_id"] })).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), ended).await.unwrap();
+    assert!(blob(&world, &job["status"]["stdout"]).await.starts_with("start ***xxx"));
+}
+
+#[tokio::test]
+async fn secret_at_the_end_of_a_cut_line_is_masked() {
+    let world = World::new();
+    world.write("line", &format!("{}{KNOWN_SECRET}", "x".repeat(64 * 1024 - LEFT)));
+    let shown = world.text("read_file", json!({ "path": "line" })).await;
+    assert!(shown.ends_with("xxx***"), "{}", &shown[shown.len() - 20..]);
+    let needle = format!("needle{}{KNOWN_SECRET} end", "x".repeat(394 - LEFT));
+    world.write("line", &needle);
+    let found = world.text("search_files", json!({ "pattern": "needle" })).await;
+    assert!(found.contains("xxx***") && !found.contains("sword"), "{found}");
+}
