@@ -27,6 +27,8 @@ use crate::args::{Cli, Command, SkillCommand};
 
 /// How long the last traces may take: a collector that is away must not keep anybody waiting.
 const LAST_TRACES: Duration = Duration::from_secs(3);
+/// How long the database may take to close, and work that no longer matters to notice that it was cancelled.
+const LAST_THREADS: Duration = Duration::from_secs(2);
 
 /// Runs the program.
 #[must_use]
@@ -54,7 +56,7 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => error.report(format, state_root.as_deref()),
     };
-    runtime.shutdown_timeout(Duration::from_millis(200));
+    runtime.shutdown_timeout(LAST_THREADS);
     if let Some(lost) = telemetry.finish(LAST_TRACES) {
         out::say(&format!("warning: {lost}"));
     }

@@ -33,7 +33,7 @@ pub use mcp::{McpClient, ToolReply};
 pub use model::{Script, ScriptedModel, SeenRequest, message_line};
 pub use recorder::Recorder;
 pub use redact::redact;
-pub use scratch::Scratch;
+pub use scratch::{Scratch, checkpoint};
 pub use server::{SeenCall, Server};
 pub use shell_server::ShellServer;
 pub use tools::{FnTool, Tools};

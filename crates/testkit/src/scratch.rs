@@ -6,6 +6,21 @@ use meerkat_store::{Origin, Realm, RealmOptions};
 use tempfile::TempDir;
 use uuid::Uuid;
 
+/// Moves what an ended process may have left in a database's log into its file. A process closes its database with a
+/// time limit, so a test that changes the file must not rely on that.
+pub fn checkpoint(database: &Path) {
+    let dir = database.parent().expect("the realm's directory");
+    let name = dir.file_name().and_then(|name| name.to_str()).expect("the realm's id");
+    let options = RealmOptions {
+        state_root: dir.parent().expect("the state root").to_owned(),
+        realm: name.parse().expect("a realm id"),
+        ..Scratch::new().options()
+    };
+    drop(Realm::open(options).expect("the realm opens"));
+    let log = database.with_extension("sqlite3-wal");
+    assert!(!log.exists(), "{} is in use", log.display());
+}
+
 /// A temporary state root.
 pub struct Scratch {
     dir: TempDir,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use meerkat_testkit::{McpClient, SmallDisk};
+use meerkat_testkit::{McpClient, SmallDisk, checkpoint};
 use serde_json::json;
 
 use crate::support::{Place, assert_answers, new_session, said, talk, text_of};
@@ -36,6 +36,7 @@ fn a_damaged_database_is_refused_unchanged_and_other_realms_are_fine() {
     new_session(&mut client, "say hi");
     assert!(client.close().success());
     let database = place.state().join("test/sessions.sqlite3");
+    checkpoint(&database);
     let whole = fs::read(&database).unwrap();
     let mut scrambled = whole.clone();
     scrambled.iter_mut().skip(200).for_each(|byte| *byte ^= 0x5a);
@@ -65,6 +66,7 @@ fn unreadable_session_is_missing_from_lists() {
     let good = new_session(&mut client, "say b");
     assert!(client.close().success());
     let database = place.state().join("test/sessions.sqlite3");
+    checkpoint(&database);
     let mut bytes = fs::read(&database).unwrap();
     let (from, to) = (b"\"spoil-me", b"\"spoil\0me");
     let places: Vec<_> = (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();

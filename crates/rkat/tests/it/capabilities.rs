@@ -1,6 +1,7 @@
 //! `rkat capabilities`.
 
 use insta::assert_snapshot;
+use meerkat_testkit::checkpoint;
 
 use crate::support::Rkat;
 
@@ -40,7 +41,9 @@ fn report_needs_no_store() {
     rkat.session("say hi");
     let realms = rkat.data().join("meerkat/realms");
     let realm = std::fs::read_dir(realms).unwrap().next().unwrap().unwrap().path();
-    std::fs::write(realm.join("sessions.sqlite3"), "no database").unwrap();
+    let database = realm.join("sessions.sqlite3");
+    checkpoint(&database);
+    std::fs::write(database, "no database").unwrap();
     let damaged = rkat.args(["capabilities"]).run();
     assert_eq!(damaged.text(), expected.text());
     assert!(damaged.stderr.contains("the report is for the default config"), "{damaged}");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use meerkat_testkit::SmallDisk;
+use meerkat_testkit::{SmallDisk, checkpoint};
 use serde_json::Value;
 
 use crate::support::{Output, Rkat};
@@ -56,6 +56,7 @@ fn with_session() -> (Rkat, Option<SmallDisk>) {
     let disk = small_disk(&rkat);
     rkat.session("say hello");
     rkat.args(["config", "patch", "--toml", "memory.scope = \"realm\""]).run().text();
+    checkpoint(&database(&rkat));
     (rkat, disk)
 }
 
@@ -192,6 +193,7 @@ fn unreadable_session_does_not_hide_the_others() {
     let bad = bad["session_id"].as_str().unwrap().to_owned();
     let good = rkat.session("say b");
     let database = database(&rkat);
+    checkpoint(&database);
     let intact = fs::read(&database).unwrap();
     fs::write(&database, replaced(&intact, b"\"spoil-me", b"\"spoil\0me")).unwrap();
     let listed = rkat.args(["session", "list"]).run();
