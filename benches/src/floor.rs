@@ -1,4 +1,4 @@
-//! What the benchmarks stand on: a folder, a realm in it, and SQLite alone to compare with.
+//! What the benchmarks stand on: a directory, a realm in it, and SQLite alone to compare with.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -9,9 +9,9 @@ use uuid::Uuid;
 
 use crate::measure::Failure;
 
-/// A temporary folder on the disk of the build, where a commit costs what it costs.
+/// A temporary directory on the disk of the build, where a commit costs what it costs.
 pub(crate) fn folder() -> Result<tempfile::TempDir, Failure> {
-    let beside = std::env::current_exe()?.parent().map(Path::to_owned).ok_or("no folder")?;
+    let beside = std::env::current_exe()?.parent().map(Path::to_owned).ok_or("no directory")?;
     Ok(tempfile::Builder::new().prefix("bench-").tempdir_in(beside)?)
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
     outcome.and(serve(effort))
 }
 
-/// A folder with many skills.
+/// A directory with many skills.
 struct Tree {
     folder: TempDir,
     count: usize,
@@ -159,7 +159,7 @@ fn write_skills(root: &Path, count: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The plainest walk there is: every folder listed, every SKILL.md read.
+/// The plainest walk there is: every directory listed, every SKILL.md read.
 fn walk(folder: &Path, bytes: &mut usize) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

@@ -1,7 +1,7 @@
 //! The programs of others that the tests in `tests-clients` need: MCP clients, servers that stand in for
 //! providers, a real model.
 //!
-//! They are installed into `.clients` from the lock files of that folder, through whatever registries npm and
+//! They are installed into `.clients` from the lock files of that directory, through whatever registries npm and
 //! pip are configured for, and again only when a lock file changes. What is installed is checked against the
 //! hashes in the lock files.
 

@@ -9,7 +9,7 @@ use crate::process::{self, cargo, root};
 
 const REFERENCE: &str = "docs/reference";
 
-/// Writes the reference pages into their folder.
+/// Writes the reference pages into their directory.
 pub(crate) fn write() -> Result<(), Error> {
     generate(&root().join(REFERENCE))
 }
@@ -18,7 +18,7 @@ pub(crate) fn write() -> Result<(), Error> {
 pub(crate) fn compare() -> Result<(), Error> {
     let fresh = std::env::temp_dir().join(format!("meerkat-reference-{}", std::process::id()));
     let outcome = compare_with(&fresh);
-    // A folder left behind in the temporary folder does not change the verdict.
+    // A directory left behind in the temporary directory does not change the verdict.
     let _ = fs::remove_dir_all(&fresh);
     outcome
 }
@@ -35,7 +35,7 @@ fn generate(folder: &Path) -> Result<(), Error> {
     process::run(cargo(program).arg(folder))
 }
 
-/// The files of a folder by their path inside it.
+/// The files of a directory by their path inside it.
 type Pages = BTreeMap<PathBuf, Vec<u8>>;
 
 fn pages(folder: &Path) -> Result<Pages, Error> {

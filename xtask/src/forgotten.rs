@@ -19,7 +19,7 @@ fn every_file_of_integration_tests_is_a_module_of_its_binary() {
     assert_eq!(forgotten, [""; 0]);
 }
 
-/// The files of a folder that its `main.rs` does not name.
+/// The files of a directory that its `main.rs` does not name.
 fn unnamed(folder: &Path) -> Vec<String> {
     let main = fs::read_to_string(folder.join("main.rs")).unwrap();
     let is_named = |name: &str| main.contains(&format!("\nmod {name};"));

@@ -32,7 +32,7 @@ pub(crate) fn run() -> Result<(), Error> {
 
 fn run_steps(tally: &mut Tally) -> Result<(), Error> {
     counted(tally, |_| clients::install())?;
-    // The client tests, and tests that start our programs, find them in the target folder.
+    // The client tests, and tests that start our programs, find them in the target directory.
     counted(tally, |_| process::run(&mut cargo(["build", "--workspace"])))?;
     let fixtures = ["build", "--workspace", "--example", "conformance_server"];
     counted(tally, |_| process::run(&mut cargo(fixtures)))?;

@@ -52,7 +52,7 @@ pub struct ConfigEnvelope {
 /// Where a realm's files are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ResolvedPaths {
-    /// The realm's folder.
+    /// The realm's directory.
     pub root: String,
     /// The manifest.
     pub manifest_path: String,

@@ -1,23 +1,23 @@
-//! Pictures on the wire: what is asked for and what is given.
+//! Images on the wire: what is asked for and what is given.
 
 use meerkat_core::{BlobRef, ImageFormat, ImageQuality, Provider};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A picture to make or to change.
+/// An image to make or to change.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImageInput {
-    /// `generate` a new picture, or `edit` one.
+    /// `generate` a new image, or `edit` one.
     pub intent: Option<ImageIntent>,
-    /// What the picture shall show (to generate).
+    /// What the image shall show (to generate).
     pub prompt: Option<String>,
     /// What shall be changed (to edit).
     pub instruction: Option<String>,
-    /// The pictures to change (to edit).
+    /// The images to change (to edit).
     pub source_images: Option<Vec<ImageRef>>,
-    /// Pictures to go by.
+    /// Images to go by.
     pub reference_images: Option<Vec<ImageRef>>,
     /// `auto`, or pixels such as `1024x1024`, `1024x1536` and `1536x1024`.
     pub size: Option<String>,
@@ -25,7 +25,7 @@ pub struct ImageInput {
     pub quality: Option<ImageQuality>,
     /// How it shall be encoded.
     pub format: Option<ImageEncoding>,
-    /// How many pictures; only 1 is possible.
+    /// How many images; only 1 is possible.
     pub count: Option<u32>,
     /// The same as `count`.
     pub n: Option<u32>,
@@ -43,7 +43,7 @@ pub struct ImageInput {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageIntent {
-    /// Make a new picture.
+    /// Make a new image.
     #[default]
     Generate,
     /// Change one.
@@ -59,7 +59,7 @@ pub enum ImageTarget {
     Auto,
 }
 
-/// Who makes pictures.
+/// Who makes images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageProvider {
@@ -81,7 +81,7 @@ impl From<ImageProvider> for Provider {
     }
 }
 
-/// How a picture shall be encoded.
+/// How an image shall be encoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageEncoding {
@@ -109,7 +109,7 @@ impl From<ImageEncoding> for ImageFormat {
     }
 }
 
-/// A picture that is there already.
+/// An image that is there already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ImageRef {
@@ -132,7 +132,7 @@ pub struct ImageReply {
     pub operation_id: String,
     /// How it ended.
     pub terminal: ImageTerminal,
-    /// The pictures.
+    /// The images.
     pub images: Vec<ImageView>,
     /// What the provider said besides.
     pub provider_text: Option<String>,
@@ -148,18 +148,18 @@ pub struct ImageReply {
     pub model: String,
 }
 
-/// How a request for a picture ended.
+/// How a request for an image ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ImageTerminal {
     /// The end.
     pub terminal: ImageEnd,
 }
 
-/// The ends of a request for a picture.
+/// The ends of a request for an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageEnd {
-    /// There is a picture.
+    /// There is an image.
     Generated,
     /// There is none, and the provider does not say why.
     EmptyResult,
@@ -175,7 +175,7 @@ pub enum ImageEnd {
     Timeout,
 }
 
-/// A picture that was made.
+/// An image that was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ImageView {
     /// Its id.

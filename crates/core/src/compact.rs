@@ -92,7 +92,7 @@ pub(crate) fn carry(gone: Vec<Lasting>, still: &[Lasting], room: u64) -> Carried
     carried
 }
 
-/// Guesses how many tokens a message is: bytes by four, pictures flat.
+/// Guesses how many tokens a message is: bytes by four, images flat.
 #[must_use]
 pub fn estimate_tokens(message: &Message) -> u64 {
     const IMAGE: u64 = 1600;

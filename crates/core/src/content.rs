@@ -23,7 +23,7 @@ pub enum ContentBlock {
         /// The text.
         text: String,
     },
-    /// A picture.
+    /// An image.
     Image {
         /// Its MIME type.
         media_type: String,
@@ -51,7 +51,7 @@ pub enum ContentBlock {
     },
 }
 
-/// Where the bytes of a picture, a clip or a file are.
+/// Where the bytes of an image, a clip or a file are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "source", rename_all = "snake_case")]
 pub enum MediaSource {

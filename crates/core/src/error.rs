@@ -48,7 +48,7 @@ kinds! {
     DuplicateInput = "DUPLICATE_INPUT",
     /// The run was interrupted or its request cancelled.
     RequestCancelled = "REQUEST_CANCELLED",
-    /// No model can be asked: nobody serves it or there is no key for it; or no picture was made.
+    /// No model can be asked: nobody serves it or there is no key for it; or no image was made.
     ProviderError = "PROVIDER_ERROR",
     /// A budget ran out where that is an error.
     BudgetExhausted = "BUDGET_EXHAUSTED",

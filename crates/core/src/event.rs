@@ -81,7 +81,7 @@ pub enum AgentEvent {
         name: String,
         content: Value,
     },
-    /// The model made a picture.
+    /// The model made an image.
     AssistantImageAppended { image: AssistantImage },
     /// The model asks for a tool.
     ToolCallRequested { id: String, name: String, args: Value },

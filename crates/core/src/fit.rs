@@ -1,6 +1,6 @@
 //! Making a conversation fit a model that cannot read it all: pure functions over messages, for one request.
 //!
-//! What is stored stays as it is. First long texts lose their middle, then pictures become their names, then what
+//! What is stored stays as it is. First long texts lose their middle, then images become their names, then what
 //! only the provider understands is left out, and last the oldest groups are: a call is never parted from its result,
 //! and the last group always stays.
 
@@ -140,7 +140,7 @@ fn without_middle(text: &str, limit: usize) -> String {
     format!("{}{MARK}{}", &text[..head], &text[tail..])
 }
 
-/// Replaces pictures and clips by their names.
+/// Replaces images and clips by their names.
 fn named(message: &Message) -> Option<Message> {
     let is_media = |block: &ContentBlock| !matches!(block, ContentBlock::Text { .. });
     let content = |content: &mut Content| {
@@ -156,7 +156,7 @@ fn named(message: &Message) -> Option<Message> {
     Some(message)
 }
 
-/// Leaves out of an answer what only its provider understands, and its pictures.
+/// Leaves out of an answer what only its provider understands, and its images.
 fn bare(message: &Message) -> Option<Message> {
     let Message::Assistant { blocks, stop_reason, created_at } = message else { return None };
     let kept = |block: &&AssistantBlock| {

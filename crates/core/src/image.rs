@@ -1,4 +1,4 @@
-//! The port through which pictures are made, and what a picture is.
+//! The port through which images are made, and what an image is.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,14 +6,14 @@ use serde_json::{Map, Value};
 
 use crate::{BoxFuture, ModelError, Provider};
 
-/// A picture to make.
+/// An image to make.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ImageRequest {
     /// What it shall show, or what shall be changed.
     pub prompt: String,
-    /// The pictures to change; none where a new one is wanted.
+    /// The images to change; none where a new one is wanted.
     pub sources: Vec<Picture>,
-    /// Pictures to go by.
+    /// Images to go by.
     pub references: Vec<Picture>,
     /// How large it shall be.
     pub size: ImageSize,
@@ -28,7 +28,7 @@ pub struct ImageRequest {
 /// What came of a request.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ImageAnswer {
-    /// The pictures.
+    /// The images.
     pub pictures: Vec<Picture>,
     /// What the provider said besides.
     pub text: Option<String>,
@@ -40,7 +40,7 @@ pub struct ImageAnswer {
     pub warnings: Vec<String>,
 }
 
-/// A picture and what it is.
+/// An image and what it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
     /// Its MIME type.
@@ -53,7 +53,7 @@ pub struct Picture {
     pub data: Vec<u8>,
 }
 
-/// How large a picture shall be.
+/// How large an image shall be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ImageSize {
     /// As the provider likes.
@@ -68,7 +68,7 @@ pub enum ImageSize {
     },
 }
 
-/// How well a picture shall be done.
+/// How well an image shall be done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageQuality {
@@ -83,7 +83,7 @@ pub enum ImageQuality {
     High,
 }
 
-/// How a picture shall be encoded.
+/// How an image shall be encoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ImageFormat {
     /// As the provider likes.
@@ -97,7 +97,7 @@ pub enum ImageFormat {
     Webp,
 }
 
-/// A model that makes pictures.
+/// A model that makes images.
 pub trait ImageModel: Send + Sync {
     /// Returns its id.
     fn id(&self) -> &str;
@@ -149,7 +149,7 @@ impl ImageFormat {
 }
 
 impl Picture {
-    /// Reads what the bytes are; `None` if they are no picture of a kind that is known: PNG, JPEG, GIF, WebP.
+    /// Reads what the bytes are; `None` if they are no image of a kind that is known: PNG, JPEG, GIF, WebP.
     #[must_use]
     pub fn read(data: Vec<u8>) -> Option<Self> {
         let (media_type, width, height) = png(&data)

@@ -1,6 +1,6 @@
 //! The words of Meerkat and its decisions, with no I/O: no runtime, no clock, no files, no environment.
 //!
-//! The centre is [`run`]: a pure machine that says what to do next (ask the model, run these tools, commit
+//! The center is [`run`]: a pure machine that says what to do next (ask the model, run these tools, commit
 //! this, finish) and is told what happened. Everything else here is the vocabulary it speaks: content and
 //! messages, tools, events, budgets, errors, and the ports through which the outside is reached.
 

@@ -138,11 +138,11 @@ pub enum AssistantBlock {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         meta: Option<Value>,
     },
-    /// A picture the model made.
+    /// An image the model made.
     Image(AssistantImage),
 }
 
-/// A picture the model made.
+/// An image the model made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AssistantImage {
     /// Its id in the session.

@@ -69,7 +69,7 @@ pub struct ModelInfo {
 
 /// What a model can do, as far as requests to it depend on that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the public catalogue")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the public catalog")]
 pub struct ModelProfile {
     /// It takes a temperature.
     pub supports_temperature: bool,
@@ -79,9 +79,9 @@ pub struct ModelProfile {
     pub supports_reasoning: bool,
     /// Its provider can search the web for it.
     pub supports_web_search: bool,
-    /// It reads pictures in what the user says.
+    /// It reads images in what the user says.
     pub vision: bool,
-    /// It reads pictures in tool results.
+    /// It reads images in tool results.
     pub image_tool_results: bool,
     /// It reads video in what the user says.
     pub inline_video: bool,

@@ -66,17 +66,17 @@ pub struct ToolOutput {
     pub content: Content,
     /// Whether it failed.
     pub is_error: bool,
-    /// The pictures it made; they become part of the conversation.
+    /// The images it made; they become part of the conversation.
     pub images: Vec<AssistantImage>,
 }
 
-/// The result of a call and the pictures that came with it, as they are kept until the step is whole.
+/// The result of a call and the images that came with it, as they are kept until the step is whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settled {
     /// The result.
     #[serde(flatten)]
     pub result: ToolResult,
-    /// The pictures.
+    /// The images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<AssistantImage>,
 }
@@ -176,7 +176,7 @@ impl ToolOutput {
         self.content = Content::from(blocks);
     }
 
-    /// Makes it the answer to a call, with its pictures.
+    /// Makes it the answer to a call, with its images.
     pub fn settling(mut self, call: impl Into<String>) -> Settled {
         let images = std::mem::take(&mut self.images);
         Settled { result: self.answering(call), images }

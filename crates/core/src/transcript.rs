@@ -23,7 +23,7 @@ impl Transcript {
         Self { summary, first, messages }
     }
 
-    /// Counts all messages of the session, summarised ones included.
+    /// Counts all messages of the session, summarized ones included.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.first + self.messages.len() as u64

@@ -29,18 +29,18 @@ pub(crate) struct Args {
     /// Create the realm with this backend; an existing realm keeps its own.
     #[arg(long, value_name = "BACKEND", value_parser = parse_backend)]
     realm_backend: Option<Backend>,
-    /// Keep realms in this folder.
+    /// Keep realms in this directory.
     #[arg(long, value_name = "DIR")]
     state_root: Option<PathBuf>,
-    /// The project folder: its skills, and the MCP servers in its .rkat/mcp.toml once `rkat trust` was said there.
+    /// The project directory: its skills, and the MCP servers in its .rkat/mcp.toml once `rkat trust` was said there.
     /// Without it, nothing of a project is read.
     #[arg(long, value_name = "DIR")]
     context_root: Option<PathBuf>,
-    /// The folder of the user's own files, in place of the home folder: MCP servers are in its .rkat/mcp.toml, skills in
+    /// The directory of the user's own files, in place of the home directory: MCP servers are in its .rkat/mcp.toml, skills in
     /// its .rkat/skills.
     #[arg(long, value_name = "DIR")]
     user_config_root: Option<PathBuf>,
-    /// Look for skills in this folder first; may be repeated.
+    /// Look for skills in this directory first; may be repeated.
     #[arg(long, value_name = "DIR")]
     skill_dir: Vec<PathBuf>,
     /// Serve HTTP on this address, such as 127.0.0.1:8000, instead of stdio; port 0 takes a free one.
@@ -96,7 +96,7 @@ impl Args {
         Ok(roots.in_directory(surroundings.current_dir))
     }
 
-    /// The project's folder and the user's own, where they are given.
+    /// The project's directory and the user's own, where they are given.
     pub(crate) fn folders(&self) -> (Option<PathBuf>, Option<PathBuf>) {
         (self.context_root.clone(), self.user_config_root.clone())
     }

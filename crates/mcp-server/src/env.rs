@@ -27,7 +27,7 @@ pub(crate) fn surroundings() -> Surroundings {
     Surroundings { data_home, current_dir: std::env::current_dir().ok(), home: home() }
 }
 
-/// The user's home folder.
+/// The user's home directory.
 pub(crate) fn home() -> Option<PathBuf> {
     let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
     std::env::var_os(name).filter(|home| !home.is_empty()).map(PathBuf::from)
@@ -55,7 +55,7 @@ pub(crate) fn servers(
     }
 }
 
-/// Where the built-in tools of agents work: in the project's folder, and never in the folder of realms.
+/// Where the built-in tools of agents work: in the project's directory, and never in the directory of realms.
 pub(crate) fn tools(project: Option<PathBuf>, realms: PathBuf) -> ToolboxOptions {
     let around = servers(project, None, &Redactor::default());
     ToolboxOptions {

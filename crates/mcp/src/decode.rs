@@ -132,7 +132,7 @@ pub(crate) fn resource(resource: &Value) -> Vec<ContentBlock> {
     }
 }
 
-/// Pictures can be seen; anything else is a file.
+/// Images can be seen; anything else is a file.
 fn media(mime: Option<&str>, data: Option<&str>, what: &str) -> ContentBlock {
     let Some(data) = data.filter(|data| !data.is_empty()) else {
         return note(&format!("{what} without data"));

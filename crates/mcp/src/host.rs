@@ -21,7 +21,7 @@ pub enum Question {
     Elicitation,
     /// What a model says.
     Sampling,
-    /// Which folders we work in.
+    /// Which directories we work in.
     Roots,
 }
 

@@ -128,7 +128,7 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    /// Puts pictures and clips into blobs: a part of one is of no use.
+    /// Puts images and clips into blobs: a part of one is of no use.
     async fn keep_media(&self, value: &mut Value) {
         let mut inline = Vec::new();
         collect_media(value, &mut inline);

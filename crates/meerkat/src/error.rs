@@ -199,8 +199,8 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
-    /// There is no picture.
-    #[error("no picture was made: {source}")]
+    /// There is no image.
+    #[error("no image was made: {source}")]
     Image {
         /// How the request ended.
         end: ImageEnd,

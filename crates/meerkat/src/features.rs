@@ -241,7 +241,7 @@ pub(crate) fn schema_warnings(_: Provider, _: &serde_json::Value) -> Vec<meerkat
     Vec::new()
 }
 
-/// Says whether this build can ask a provider for pictures.
+/// Says whether this build can ask a provider for images.
 pub(crate) const fn makes_images(provider: Provider) -> bool {
     match provider {
         Provider::OpenAi => cfg!(feature = "openai"),

@@ -1,6 +1,6 @@
 //! Meerkat runs LLM agents with durable sessions.
 //!
-//! A [`Runtime`] belongs to one realm: a folder with a store, or memory. [`Runtime::sessions`] gives the
+//! A [`Runtime`] belongs to one realm: a directory with a store, or memory. [`Runtime::sessions`] gives the
 //! [`SessionService`], which creates sessions, runs prompts, and reads, interrupts and archives them.
 //! [`ops`] is the table of operations that every surface (MCP, the command line) is made from.
 //!
@@ -74,7 +74,7 @@ pub use meerkat_process::{can_cover, check_confinement, is_same_user, supervise}
 /// The functions of the registry.
 #[cfg(feature = "registry")]
 pub use meerkat_registry as registered;
-/// The catalogue of skills.
+/// The catalog of skills.
 #[cfg(feature = "skills")]
 pub use meerkat_skills as skill;
 #[cfg(feature = "registry")]

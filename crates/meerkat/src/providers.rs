@@ -1,4 +1,4 @@
-//! From the name of a model to a model that can be asked: the catalogue, the config, the keys.
+//! From the name of a model to a model that can be asked: the catalog, the config, the keys.
 //!
 //! Keys come from whoever built the runtime, by the name of their environment variable; nothing here reads the
 //! environment, and a key goes nowhere but into its provider's own header.
@@ -85,7 +85,7 @@ impl Providers {
         Some(default_model(provider, config))
     }
 
-    /// Finds a model by its name: a self-hosted one, one of the catalogue, or one whose name says who serves it.
+    /// Finds a model by its name: a self-hosted one, one of the catalog, or one whose name says who serves it.
     pub(crate) fn find(
         &self,
         id: &str,
@@ -103,7 +103,7 @@ impl Providers {
                 let served_by =
                     provider.filter(|p| hosted(*p).is_some()).or_else(|| Catalogue::provider_of_prefix(id));
                 let served_by = served_by.ok_or_else(|| unknown(id, config))?;
-                let text = format!("the catalogue has no model `{id}`; it is taken for one of {served_by}");
+                let text = format!("the catalog has no model `{id}`; it is taken for one of {served_by}");
                 (catalogue.guess(id, served_by), Some(text))
             }
         };
@@ -128,7 +128,7 @@ impl Providers {
         features::hosted_model(info, &endpoint, &self.reach, version.as_deref())
     }
 
-    /// Returns the first provider that makes pictures and that there is a key for.
+    /// Returns the first provider that makes images and that there is a key for.
     pub(crate) fn image_provider(&self) -> Option<Provider> {
         let can = |provider: &Provider| features::makes_images(*provider) && self.key(*provider).is_some();
         [Provider::OpenAi, Provider::Gemini].into_iter().find(can)
@@ -146,7 +146,7 @@ impl Providers {
         let provider = match provider.or_else(|| id.and_then(image_provider_of)) {
             Some(provider) => provider,
             None => self.image_provider().ok_or_else(|| {
-                let reason = "there is no API key of a provider that makes pictures; set `OPENAI_API_KEY` or \
+                let reason = "there is no API key of a provider that makes images; set `OPENAI_API_KEY` or \
                     `GEMINI_API_KEY`";
                 unusable(id.unwrap_or("gpt-image-2"), reason.to_owned())
             })?,
@@ -154,7 +154,7 @@ impl Providers {
         let default = || image_models(provider).first().copied();
         let id = id.or_else(default).unwrap_or("image");
         if Catalogue::built_in().find(id).is_some() || config.self_hosted.models.contains_key(id) {
-            let reason = format!("it makes no pictures; `{}` does", default().unwrap_or("gpt-image-2"));
+            let reason = format!("it makes no images; `{}` does", default().unwrap_or("gpt-image-2"));
             return Err(unusable(id, reason));
         }
         let at = hosted(provider).ok_or_else(|| unusable(id, "nobody serves it".to_owned()))?;

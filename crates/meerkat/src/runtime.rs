@@ -199,7 +199,7 @@ impl Runtime {
         self.shared.events.watch()
     }
 
-    /// Reads a blob: a picture, or what was too long for a reply.
+    /// Reads a blob: an image, or what was too long for a reply.
     ///
     /// # Errors
     /// Says so when there is none of that id.
@@ -247,7 +247,7 @@ impl Runtime {
         self.shared.reference(session)
     }
 
-    /// Makes a picture; it becomes a blob of the realm.
+    /// Makes an image; it becomes a blob of the realm.
     ///
     /// # Errors
     /// `INVALID_PARAMS` when the request makes no sense, `PROVIDER_ERROR` when nobody can or will make it.
@@ -263,7 +263,7 @@ impl Runtime {
     }
 
     /// Makes the skills follow the realm's config. Whatever needs skills does so by itself; this is for those who
-    /// look at the catalogue.
+    /// look at the catalog.
     ///
     /// # Errors
     /// Fails when the config cannot be read.

@@ -1,6 +1,6 @@
 //! Which realm a program works in: what was asked for on the command line, and the defaults.
 //!
-//! A realm is named, isolated (new and used by nobody else) or that of the workspace: the folder one works in
+//! A realm is named, isolated (new and used by nobody else) or that of the workspace: the directory one works in
 //! always leads to the same one.
 
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ pub struct RealmScope {
     pub instance: Option<String>,
     /// The backend to create the realm with.
     pub backend: Option<Backend>,
-    /// The folder that holds the realms.
+    /// The directory that holds the realms.
     pub state_root: Option<PathBuf>,
-    /// The folder one works in.
+    /// The directory one works in.
     pub context_root: Option<PathBuf>,
     /// The directory of the user's own files, in place of the home directory.
     pub user_config_root: Option<PathBuf>,
@@ -33,9 +33,9 @@ pub struct RealmScope {
 /// Where a program finds itself; only programs know, because only they read the environment.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
-    /// The user's data folder.
+    /// The user's data directory.
     pub data_home: Option<PathBuf>,
-    /// The current folder.
+    /// The current directory.
     pub current_dir: Option<PathBuf>,
     /// The home directory, which is never a project.
     pub home: Option<PathBuf>,
@@ -54,7 +54,7 @@ impl RealmScope {
     /// Says how to open the realm.
     ///
     /// # Errors
-    /// Refuses a bad realm name, and says so when no folder for realms can be found.
+    /// Refuses a bad realm name, and says so when no directory for realms can be found.
     pub fn options(
         &self,
         unnamed: Unnamed,
@@ -84,14 +84,14 @@ impl RealmScope {
         })
     }
 
-    /// Returns the folder that holds the realms.
+    /// Returns the directory that holds the realms.
     ///
     /// # Errors
     /// Says so when there is none.
     pub fn state_root(&self, surroundings: &Surroundings) -> Result<PathBuf, Error> {
         let default = || surroundings.data_home.as_ref().map(|data| data.join("meerkat").join("realms"));
         self.state_root.clone().or_else(default).ok_or_else(|| {
-            Error::Arguments("no folder for realms: set HOME or pass `--state-root DIR`".to_owned())
+            Error::Arguments("no directory for realms: set HOME or pass `--state-root DIR`".to_owned())
         })
     }
 
@@ -104,7 +104,7 @@ impl RealmScope {
             return Ok(root.clone());
         }
         let dir = surroundings.current_dir.as_ref().ok_or_else(|| {
-            Error::Arguments("the current folder is unknown: pass `--context-root DIR`".to_owned())
+            Error::Arguments("the current directory is unknown: pass `--context-root DIR`".to_owned())
         })?;
         let (home, config_root) = (surroundings.home.as_deref(), self.user_config_root.as_deref());
         Ok(project_root(dir, UserDirs { home, config_root }))

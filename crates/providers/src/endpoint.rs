@@ -47,7 +47,7 @@ pub fn base_url_fault(base_url: &str) -> Option<&'static str> {
     }
     let odd = |c: char| c.is_whitespace() || c.is_control() || c == '\\';
     if rest.contains(odd) || path.split('/').any(|part| part == ".." || part == ".") {
-        return Some("must not have blanks, backslashes or dots for folders");
+        return Some("must not have blanks, backslashes or dots for directories");
     }
     if !is_authority(authority) {
         return Some("must name a host, and a port only as a number");
@@ -130,8 +130,8 @@ mod tests {
             ("https://me:word@host", "must not hold a name or a password; a token has a place of its own"),
             ("https://host/?a=b", "must not have a `?` or a `#`: what is asked for is added at its end"),
             ("https://host#x", "must not have a `?` or a `#`: what is asked for is added at its end"),
-            ("https://host/a b", "must not have blanks, backslashes or dots for folders"),
-            ("https://host/../x", "must not have blanks, backslashes or dots for folders"),
+            ("https://host/a b", "must not have blanks, backslashes or dots for directories"),
+            ("https://host/../x", "must not have blanks, backslashes or dots for directories"),
             ("https://", "must name a host, and a port only as a number"),
             ("https://host:http", "must name a host, and a port only as a number"),
             ("https://[::1", "must name a host, and a port only as a number"),

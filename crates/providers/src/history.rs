@@ -36,7 +36,7 @@ pub(crate) fn normalise(messages: &[Arc<Message>], tag: &str) -> Vec<Message> {
                 close(&mut out, &mut open);
                 out.push(interrupted(blocks, *created_at));
             }
-            // The results of the tools that made these pictures have told of them.
+            // The results of the tools that made these images have told of them.
             Message::Assistant { blocks, .. } if follows_results(&out) && blocks.iter().all(is_image) => {}
             Message::Assistant { blocks, stop_reason, created_at } => {
                 close(&mut out, &mut open);

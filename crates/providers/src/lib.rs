@@ -1,6 +1,6 @@
-//! The models that stand behind [`meerkat_core::Model`], one folder each.
+//! The models that stand behind [`meerkat_core::Model`], one directory each.
 //!
-//! A folder owns one wire format: how a request looks, how an answer is read, pure and apart from how the
+//! A directory owns one wire format: how a request looks, how an answer is read, pure and apart from how the
 //! provider is reached. What a run makes of the answer is the core's business. Nothing here retries, nothing
 //! here logs, and nothing here reads the environment: what a model needs is given to it.
 

@@ -1,10 +1,10 @@
-//! The pictures that providers read.
+//! The images that providers read.
 
 /// What Anthropic and OpenAI read.
 #[cfg(any(feature = "anthropic", feature = "chat", feature = "responses"))]
 pub(crate) const COMMON: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// Returns the type under which a picture can be sent to a provider that reads the `known` ones; another one
+/// Returns the type under which an image can be sent to a provider that reads the `known` ones; another one
 /// would be refused together with everything else in the request.
 pub(crate) fn readable<'a>(media_type: &'a str, known: &[&str]) -> Option<&'a str> {
     let media_type = if media_type == "image/jpg" { "image/jpeg" } else { media_type };

@@ -64,7 +64,7 @@ fn parse_dollars(text: &str) -> Result<Usd, String> {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Realm")]
 pub(crate) struct ScopeArgs {
-    /// Work in the realm of this name; without it, in the realm of this folder.
+    /// Work in the realm of this name; without it, in the realm of this directory.
     #[arg(short, long, global = true, value_name = "ID", conflicts_with = "isolated")]
     pub(crate) realm: Option<String>,
     /// Work in a new realm that nobody else uses.
@@ -76,17 +76,17 @@ pub(crate) struct ScopeArgs {
     /// Create the realm with this backend (sqlite or memory); an existing realm keeps its own.
     #[arg(long, global = true, value_name = "BACKEND", value_parser = parse_backend)]
     pub(crate) realm_backend: Option<Backend>,
-    /// Keep realms in this folder.
+    /// Keep realms in this directory.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) state_root: Option<PathBuf>,
     /// Project directory [default: the nearest one, from here upward, with .rkat or .git; else this one].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) context_root: Option<PathBuf>,
-    /// The folder of the user's own files, in place of the home folder: MCP servers are in its .rkat/mcp.toml, skills in its
+    /// The directory of the user's own files, in place of the home directory: MCP servers are in its .rkat/mcp.toml, skills in its
     /// .rkat/skills.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) user_config_root: Option<PathBuf>,
-    /// Look for skills in this folder before the usual ones; may be repeated.
+    /// Look for skills in this directory before the usual ones; may be repeated.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) skill_dir: Vec<PathBuf>,
 }
@@ -115,7 +115,7 @@ pub(crate) enum Command {
     /// List, show, register and remove skills and prompts that programs share at run time, and call their functions.
     #[command(subcommand)]
     Registry(RegistryCommand),
-    /// Fetch blobs: pictures, and what was too long for a reply.
+    /// Fetch blobs: images, and what was too long for a reply.
     #[command(subcommand)]
     Blob(BlobCommand),
     /// List the models there are; * marks the default of a provider.
@@ -124,12 +124,12 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Make a picture with an image model of OpenAI or Gemini.
+    /// Make an image with an image model of OpenAI or Gemini.
     Image(Box<ImageArgs>),
     /// Add, list, show, remove and test MCP servers, whose tools agents use.
     #[command(subcommand)]
     Mcp(McpCommand),
-    /// Trust this folder: its skills are no longer marked as foreign, and runs start the MCP servers of its
+    /// Trust this directory: its skills are no longer marked as foreign, and runs start the MCP servers of its
     /// .rkat/mcp.toml, and use the hooks of its .rkat/config.toml, as they are now.
     Trust {
         /// Take the trust back.
@@ -160,12 +160,12 @@ pub(crate) enum Command {
     },
 }
 
-/// Make a picture.
+/// Make an image.
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
-    /// What the picture shall show.
+    /// What the image shall show.
     pub(crate) prompt: String,
-    /// Write the picture to this file; without it, the picture stays in the realm's store and its id is printed.
+    /// Write the image to this file; without it, the image stays in the realm's store and its id is printed.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// The image model.
@@ -186,7 +186,7 @@ pub(crate) struct ImageArgs {
     /// A parameter for the provider; the value is JSON or a string; may be repeated.
     #[arg(long = "param", value_name = "KEY=VALUE")]
     pub(crate) params: Vec<String>,
-    /// Print everything that is known of the picture, as JSON.
+    /// Print everything that is known of the image, as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

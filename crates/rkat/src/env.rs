@@ -37,7 +37,7 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ),
     ("TMPDIR", "Where shell commands keep temporary files; `/tmp` if it is not set."),
     ("TZ", "The time zone that the tool `datetime` tells the time in; the machine's if it is not set."),
-    ("NO_COLOR", "Set to anything, it turns colours off."),
+    ("NO_COLOR", "Set to anything, it turns colors off."),
     ("COLUMNS", "How wide tables may be; without it, 100 columns on a terminal and any width elsewhere."),
 ];
 
@@ -58,7 +58,7 @@ pub(crate) fn surroundings() -> Surroundings {
     Surroundings { data_home, current_dir: std::env::current_dir().ok(), home: home() }
 }
 
-/// The user's own folder.
+/// The user's own directory.
 pub(crate) fn home() -> Option<PathBuf> {
     set(if cfg!(windows) { "USERPROFILE" } else { "HOME" }).map(PathBuf::from)
 }
@@ -173,7 +173,7 @@ pub(crate) fn program() -> Option<PathBuf> {
     std::env::current_exe().ok()
 }
 
-/// The folder for temporary files.
+/// The directory for temporary files.
 pub(crate) fn temporary() -> Option<PathBuf> {
     set("TMPDIR").map(PathBuf::from)
 }

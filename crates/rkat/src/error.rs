@@ -85,7 +85,7 @@ impl CliError {
     }
 
     /// Prints the error and returns the exit code. A command that it proposes works as it stands, also for realms
-    /// that are kept in a folder of their own.
+    /// that are kept in a directory of their own.
     pub(crate) fn report(&self, format: ErrorFormat, state_root: Option<&Path>) -> ExitCode {
         let body = self.body();
         out::say(&format!("error: {} [{}]", body.message, body.code));

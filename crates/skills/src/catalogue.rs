@@ -1,4 +1,4 @@
-//! The catalogue: every source, looked at together, published as one snapshot.
+//! The catalog: every source, looked at together, published as one snapshot.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::snapshot::{Policy, Snapshot};
 use crate::source::{Found, Ignored, Source};
 use crate::{Place, Skill};
 
-/// Every source of skills, and what they have. Cheap to clone; all clones are one catalogue.
+/// Every source of skills, and what they have. Cheap to clone; all clones are one catalog.
 #[derive(Clone)]
 pub struct Catalogue {
     shared: Arc<Shared>,
@@ -81,7 +81,7 @@ pub enum Refreshed {
 }
 
 impl Catalogue {
-    /// Makes a catalogue of sources, the first of which wins. Nothing is looked at before it is asked for.
+    /// Makes a catalog of sources, the first of which wins. Nothing is looked at before it is asked for.
     #[must_use]
     pub fn new(sources: Vec<Arc<dyn Source>>, policy: Policy) -> Self {
         let policy = Arc::new(policy);
@@ -163,7 +163,7 @@ impl Catalogue {
         Some(Change { old, new })
     }
 
-    /// Calls the listeners. A listener may itself look at the catalogue, so nothing is locked meanwhile.
+    /// Calls the listeners. A listener may itself look at the catalog, so nothing is locked meanwhile.
     fn announce(&self, change: Option<Change>) -> Refreshed {
         let Some(Change { old, new }) = change else { return Refreshed::Unchanged };
         let listeners = lock(&self.shared.listeners).clone();
@@ -174,7 +174,7 @@ impl Catalogue {
     /// Makes sure that the snapshot is current. While a watch tells of every change, that costs nothing unless
     /// there was one; a change of the last few milliseconds may be still on its way.
     pub fn catch_up(&self) -> Refreshed {
-        // A change during the scan stirs the catalogue again.
+        // A change during the scan stirs the catalog again.
         let was = self.change_sight(Sight::Stirred, Sight::Scanning);
         if was == Err(Sight::Quiet as u8) && !self.state().is_stale() {
             return Refreshed::Unchanged;
@@ -222,7 +222,7 @@ impl Catalogue {
     }
 
     /// Calls `listener` with a skill and a path in it, whenever a watch is told that the file there has changed. The
-    /// SKILL.md itself is not among them: its change is one of the catalogue.
+    /// SKILL.md itself is not among them: its change is one of the catalog.
     pub fn on_file(&self, listener: impl Fn(&Skill, &str) + Send + Sync + 'static) {
         lock(&self.shared.file_listeners).push(Arc::new(listener));
     }
@@ -253,7 +253,7 @@ impl Catalogue {
         self.shared.sight.store(sight as u8, Ordering::Release);
     }
 
-    /// Notes that something changed. A catalogue that is not told of changes looks every time anyway.
+    /// Notes that something changed. A catalog that is not told of changes looks every time anyway.
     pub(crate) fn stir(&self) {
         for sight in [Sight::Quiet, Sight::Scanning] {
             let _ = self.change_sight(sight, Sight::Stirred);
@@ -296,7 +296,7 @@ impl Catalogue {
         }
     }
 
-    /// Lists the folders in which a change would matter.
+    /// Lists the directories in which a change would matter.
     pub(crate) fn watched(&self) -> Vec<PathBuf> {
         let state = self.state();
         state.found.iter().flat_map(|found| found.watched.iter().cloned()).collect()

@@ -35,7 +35,7 @@ pub enum Error {
         why: &'static str,
     },
     /// The path cannot be that of a bundled file.
-    #[error("`{path}` is not a path in the skill's folder: {why}; use one that its list of files shows")]
+    #[error("`{path}` is not a path in the skill's directory: {why}; use one that its list of files shows")]
     BadPath {
         /// The path.
         path: String,
@@ -145,7 +145,7 @@ pub enum Error {
     #[error("`{}` was changed since it was installed; use --force to lose the changes", .0.display())]
     Changed(PathBuf),
     /// There is no skill in what was to be installed.
-    #[error("there is no skill in `{0}`; a skill is a folder with a SKILL.md")]
+    #[error("there is no skill in `{0}`; a skill is a directory with a SKILL.md")]
     NothingToInstall(String),
     /// There are several skills in what was to be installed.
     #[error("there are several skills in `{origin}`: {}; name one of them", names.join(", "))]

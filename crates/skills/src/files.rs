@@ -1,4 +1,4 @@
-//! Opening files that somebody else may have prepared, and writing files and folders so that a reader finds them
+//! Opening files that somebody else may have prepared, and writing files and directories so that a reader finds them
 //! whole or not at all.
 
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a file to lock it, and makes it if it is not there. A link is not followed, and nothing in the file is
-/// changed: whoever wrote the folder may have chosen where the link leads.
+/// changed: whoever wrote the directory may have chosen where the link leads.
 pub(crate) fn open_lock(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     let file = {
@@ -64,10 +64,10 @@ pub(crate) fn refuse_link(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Refuses a folder for skills that a link leads out of the project, as nothing is looked for there.
+/// Refuses a directory for skills that a link leads out of the project, as nothing is looked for there.
 ///
 /// # Errors
-/// Says which folder it is.
+/// Says which directory it is.
 pub fn stays_within(project: &Path, root: &Path) -> Result<(), Error> {
     let there = root.ancestors().find_map(|above| above.canonicalize().ok());
     match (project.canonicalize(), there) {
@@ -89,7 +89,7 @@ pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     write().map_err(Error::file("write", path))
 }
 
-/// Puts a finished folder in its place. What was there is out of the way only while the new one takes its place.
+/// Puts a finished directory in its place. What was there is out of the way only while the new one takes its place.
 pub(crate) fn put_folder(fresh: &Path, place: &Path) -> Result<(), Error> {
     let old = place.with_extension(format!("old-{}", std::process::id()));
     let had = place.symlink_metadata().is_ok();
@@ -105,7 +105,7 @@ pub(crate) fn put_folder(fresh: &Path, place: &Path) -> Result<(), Error> {
     if had { remove(&old) } else { Ok(()) }
 }
 
-/// Removes a folder; of a link, only the link.
+/// Removes a directory; of a link, only the link.
 pub(crate) fn remove(path: &Path) -> Result<(), Error> {
     let metadata = path.symlink_metadata().map_err(Error::file("remove", path))?;
     let removed = if metadata.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };

@@ -1,4 +1,4 @@
-//! Putting skills into a folder of skills, and taking them out again.
+//! Putting skills into a directory of skills, and taking them out again.
 //!
 //! A skill is copied beside its place and then put there, so it is there whole or not at all. A lock file says
 //! where each came from and what it was, so that later changes are seen. Nothing of a skill is ever run.
@@ -17,7 +17,7 @@ use crate::{
     SourceId, SourceStatus, Transport,
 };
 
-/// The lock file of a folder of skills.
+/// The lock file of a directory of skills.
 const LOCK: &str = "skills.lock.json";
 /// The largest lock file that is read, in bytes.
 const MAX_LOCK_BYTES: u64 = 16 * 1024 * 1024;
@@ -28,7 +28,7 @@ const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Where a skill to install is.
 pub enum Origin {
-    /// In a folder.
+    /// In a directory.
     Folder(PathBuf),
     /// In a git repository.
     Git(GitOptions),
@@ -63,7 +63,7 @@ struct Lock {
     skills: BTreeMap<String, Installed>,
 }
 
-/// Installs a skill into a folder of skills. `name` picks one where there are several.
+/// Installs a skill into a directory of skills. `name` picks one where there are several.
 ///
 /// # Errors
 /// Says when there is no such skill, or one is there already.
@@ -83,7 +83,7 @@ pub async fn install(
             check_url(&options.url)?;
             fs::create_dir_all(root).map_err(Error::file("create", root))?;
             let fetched = tempfile::Builder::new().prefix(".fetch-").tempdir_in(root);
-            let fetched = fetched.map_err(Error::file("create a folder in", root))?;
+            let fetched = fetched.map_err(Error::file("create a directory in", root))?;
             let commit = clone_into(fetched.path(), options).await?;
             let inner = options.skills_root.clone().unwrap_or_default();
             let shown = crate::source::shown(&options.url);
@@ -124,7 +124,7 @@ fn place(
         return Err(Error::Exists(target));
     }
     let fresh = tempfile::Builder::new().prefix(".install-").tempdir_in(root);
-    let fresh = fresh.map_err(Error::file("create a folder in", root))?;
+    let fresh = fresh.map_err(Error::file("create a directory in", root))?;
     let copied = fresh.path().join("skill");
     Copy::default().folder(from, &copied)?;
     let digest = tree_digest(&copied)?.to_string();
@@ -313,7 +313,7 @@ impl Copy {
     }
 }
 
-/// Computes one digest of all files below a folder, from their paths and contents.
+/// Computes one digest of all files below a directory, from their paths and contents.
 fn tree_digest(folder: &Path) -> Result<Digest, Error> {
     let mut lines = Vec::new();
     digest_into(folder, folder, &mut lines)?;

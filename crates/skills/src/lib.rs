@@ -1,6 +1,6 @@
-//! Skills: folders with a SKILL.md, and everything else that gives them, in one catalogue.
+//! Skills: directories with a SKILL.md, and everything else that gives them, in one catalog.
 //!
-//! This crate reads no environment and no home folder, and talks to no network by itself: where to look, in
+//! This crate reads no environment and no home directory, and talks to no network by itself: where to look, in
 //! which order and with what is given as values. A source that fails leaves the others alone.
 //!
 //! A [`Catalogue`] is made of [`Source`]s. It publishes [`Snapshot`]s, and every form in which skills are served

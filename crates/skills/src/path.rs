@@ -1,4 +1,4 @@
-//! Names and paths that callers give. What could lead out of a skill's folder is refused before any file is
+//! Names and paths that callers give. What could lead out of a skill's directory is refused before any file is
 //! touched; what a link then does is checked again after it was resolved.
 
 use std::path::{Component, Path, PathBuf};
@@ -58,7 +58,7 @@ pub(crate) fn relative(text: &str) -> Result<PathBuf, &'static str> {
     if path.components().all(|part| matches!(part, Component::Normal(_))) {
         Ok(path.components().collect())
     } else {
-        Err("it leads out of the skill's folder")
+        Err("it leads out of the skill's directory")
     }
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 pub enum Effect {
     /// A skill was left out because it cannot be understood.
     Skipped,
-    /// A file or folder could not be read.
+    /// A file or directory could not be read.
     Unreadable,
     /// A limit was reached; there is more than was looked at.
     Cut,
@@ -28,7 +28,7 @@ pub enum Effect {
 pub struct Problem {
     /// What became of it.
     pub effect: Effect,
-    /// The file or folder, or the address.
+    /// The file or directory, or the address.
     pub path: PathBuf,
     /// The line in the file, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,7 +1,7 @@
 //! Reading a skill's text and the files beside it, and nothing else.
 //!
 //! A path is checked before it is used, and again after its links were resolved: what is opened always lies in
-//! the skill's own folder.
+//! the skill's own directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,13 +19,13 @@ pub const MAX_FILES: usize = 512;
 pub const MAX_FILES_BYTES: u64 = 16 * 1024 * 1024;
 /// How deep below a skill its files are looked for.
 const MAX_DEPTH: usize = 8;
-/// Beyond this many files and folders a folder is no skill but a mistake, and nobody looks any further.
+/// Beyond this many files and directories a directory is no skill but a mistake, and nobody looks any further.
 const MAX_SEEN: usize = 10_000;
 
 /// A file of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BundledFile {
-    /// Its path below the skill's folder, with slashes.
+    /// Its path below the skill's directory, with slashes.
     pub path: String,
     /// Its size in bytes.
     pub size: u64,
@@ -79,7 +79,7 @@ impl Skill {
     /// Lists its files.
     ///
     /// # Errors
-    /// Says when its folder cannot be read.
+    /// Says when its directory cannot be read.
     pub fn bundle(&self) -> Result<Bundle, Error> {
         let Place::Folder { folder, file } = &self.place else {
             let only = BundledFile { path: "SKILL.md".to_owned(), size: self.size };
@@ -107,7 +107,7 @@ impl Skill {
     /// Reads one of its files.
     ///
     /// # Errors
-    /// Refuses paths that lead out of its folder, and files that are too large.
+    /// Refuses paths that lead out of its directory, and files that are too large.
     pub fn read_file(&self, wanted: &str) -> Result<Vec<u8>, Error> {
         let refuse = |why| Error::BadPath { path: wanted.chars().take(200).collect(), why };
         let relative = path::relative(wanted).map_err(refuse)?;
@@ -143,7 +143,7 @@ fn lossy(error: &std::string::FromUtf8Error) -> String {
     String::from_utf8_lossy(error.as_bytes()).into_owned()
 }
 
-/// Resolves a path and checks that it is still inside the folder.
+/// Resolves a path and checks that it is still inside the directory.
 pub(crate) fn inside(folder: &Path, relative: &Path) -> Result<PathBuf, Error> {
     let named = || relative.display().to_string();
     let path = folder.join(relative);
@@ -154,7 +154,7 @@ pub(crate) fn inside(folder: &Path, relative: &Path) -> Result<PathBuf, Error> {
     if !resolved.starts_with(folder) {
         return Err(Error::BadPath {
             path: named(),
-            why: "it is a link that leads out of the skill's folder",
+            why: "it is a link that leads out of the skill's directory",
         });
     }
     // A link may have a plain name and lead to a hidden file.
@@ -170,12 +170,12 @@ fn is_ours(name: &str) -> bool {
     !name.starts_with('.') && !matches!(name, "node_modules" | "__pycache__")
 }
 
-/// Says whether a path below a skill's folder is part of the skill, with all that is above it.
+/// Says whether a path below a skill's directory is part of the skill, with all that is above it.
 fn is_listed(relative: &Path) -> bool {
     relative.iter().all(|part| part.to_str().is_some_and(is_ours))
 }
 
-/// The files below a folder, as they are found.
+/// The files below a directory, as they are found.
 #[derive(Default)]
 struct Listing {
     files: Vec<BundledFile>,
@@ -184,7 +184,7 @@ struct Listing {
 }
 
 impl Listing {
-    /// Lists the files below a folder. Links are not followed; hidden files are not part of a skill.
+    /// Lists the files below a directory. Links are not followed; hidden files are not part of a skill.
     fn collect(&mut self, folder: &Path, prefix: &str, depth: usize) -> std::io::Result<()> {
         for entry in fs::read_dir(folder)?.flatten() {
             self.seen += 1;
@@ -201,7 +201,7 @@ impl Listing {
             if metadata.is_file() {
                 self.files.push(BundledFile { path: format!("{prefix}{name}"), size: metadata.len() });
             } else if metadata.is_dir() && depth < MAX_DEPTH {
-                // A folder that cannot be read hides its own files only.
+                // A directory that cannot be read hides its own files only.
                 let _ = self.collect(&entry.path(), &format!("{prefix}{name}/"), depth + 1);
             }
         }

@@ -1,4 +1,4 @@
-//! One skill as the catalogue knows it. The text is not kept; it is read when it is asked for.
+//! One skill as the catalog knows it. The text is not kept; it is read when it is asked for.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ impl Scope {
 pub enum Transport {
     /// It is compiled in.
     Embedded,
-    /// It is a folder.
+    /// It is a directory.
     Filesystem,
     /// It is a git repository.
     Git,
@@ -164,9 +164,9 @@ impl Default for Traits {
 /// Where the text of a skill is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// In a folder, with its bundled files.
+    /// In a directory, with its bundled files.
     Folder {
-        /// The folder, with all links resolved.
+        /// The directory, with all links resolved.
         folder: PathBuf,
         /// The name of the file in it, `SKILL.md` as a rule.
         file: &'static str,
@@ -181,7 +181,7 @@ pub enum Trust {
     /// It is trusted.
     #[default]
     Trusted,
-    /// It came with a folder that the user has not trusted; whoever is given it is told so.
+    /// It came with a directory that the user has not trusted; whoever is given it is told so.
     Untrusted,
 }
 
@@ -219,7 +219,7 @@ impl Skill {
         self.title.as_deref().unwrap_or(&self.name)
     }
 
-    /// Returns the folder that its relative paths start from, as a model is told.
+    /// Returns the directory that its relative paths start from, as a model is told.
     #[must_use]
     pub fn base(&self) -> String {
         match &self.place {

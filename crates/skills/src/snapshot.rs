@@ -72,7 +72,7 @@ impl Snapshot {
         snapshot.problems.extend(found.iter().flat_map(|found| found.problems.iter().cloned()));
         // The order of the sources decides. Trust only marks a skill.
         for skill in found.iter().flat_map(|found| &found.skills) {
-            // Two ways to one folder are one skill.
+            // Two ways to one directory are one skill.
             if let crate::Place::Folder { folder, .. } = &skill.place
                 && !seen.insert(folder.as_os_str())
             {

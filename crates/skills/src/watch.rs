@@ -25,7 +25,7 @@ pub struct WatchOptions {
     pub interval: Duration,
     /// Whether the file system is asked to tell.
     pub notices: Notices,
-    /// A folder with more folders than this below it is not watched, only looked at.
+    /// A directory with more directories than this below it is not watched, only looked at.
     pub folders: usize,
 }
 
@@ -162,14 +162,14 @@ fn is_change(kind: EventKind) -> bool {
 /// Which changes have to do with skills.
 #[derive(Default)]
 struct Concern {
-    /// The folders that are watched, and how.
+    /// The directories that are watched, and how.
     watched: HashMap<PathBuf, RecursiveMode>,
-    /// The folders in which a change matters, there or not.
+    /// The directories in which a change matters, there or not.
     roots: Vec<PathBuf>,
 }
 
 impl Concern {
-    /// Says whether a change can have to do with skills: in a folder above a root that does not exist yet, only
+    /// Says whether a change can have to do with skills: in a directory above a root that does not exist yet, only
     /// what lies on the way to the root does.
     fn has(&self, paths: &[PathBuf]) -> bool {
         paths.is_empty()
@@ -234,7 +234,7 @@ impl Follower {
         }
     }
 
-    /// Watches the folders that matter now, and no others. Returns whether one was added.
+    /// Watches the directories that matter now, and no others. Returns whether one was added.
     fn arrange(&mut self) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
         let roots = self.link.catalogue.watched();
@@ -251,7 +251,7 @@ impl Follower {
             if watched.contains_key(&path) {
                 continue;
             }
-            // A folder that cannot be watched is still looked at from time to time.
+            // A directory that cannot be watched is still looked at from time to time.
             let fits = mode == RecursiveMode::NonRecursive || has_at_most(&path, self.options.folders);
             if fits && watcher.watch(&path, mode).is_ok() {
                 watched.insert(path, mode);
@@ -272,7 +272,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says whether there are at most so many folders below one.
+/// Says whether there are at most so many directories below one.
 fn has_at_most(folder: &Path, limit: usize) -> bool {
     let (mut open, mut seen) = (vec![folder.to_owned()], 0);
     while let Some(folder) = open.pop() {
@@ -291,7 +291,7 @@ fn has_at_most(folder: &Path, limit: usize) -> bool {
     true
 }
 
-/// Where to watch so that nothing in the roots is missed. A folder that is both a root and above one is watched
+/// Where to watch so that nothing in the roots is missed. A directory that is both a root and above one is watched
 /// whole.
 fn places(roots: &[PathBuf]) -> HashMap<PathBuf, RecursiveMode> {
     let mut places = HashMap::new();
@@ -304,7 +304,7 @@ fn places(roots: &[PathBuf]) -> HashMap<PathBuf, RecursiveMode> {
     places
 }
 
-/// A root that is not there yet is seen coming from the nearest folder above it that is.
+/// A root that is not there yet is seen coming from the nearest directory above it that is.
 fn place(root: &Path) -> Option<(PathBuf, RecursiveMode)> {
     if let Ok(path) = root.canonicalize() {
         return Some((path, RecursiveMode::Recursive));

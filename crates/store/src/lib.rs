@@ -1,6 +1,6 @@
 //! The durable truth of a realm.
 //!
-//! A realm is a folder with a manifest that pins its backend. Everything that changes goes through one
+//! A realm is a directory with a manifest that pins its backend. Everything that changes goes through one
 //! method, [`Store::commit`]: a [`Transaction`] of guards and changes that happens whole or not at all. What
 //! is stored are keys, counters and bytes; the owners of the records encode them. No SQL leaves this crate.
 //!

@@ -20,7 +20,7 @@ pub struct Forks {
 }
 
 impl Forks {
-    /// Writes the server's script into a folder, with a mark that no other process carries.
+    /// Writes the server's script into a directory, with a mark that no other process carries.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         let script = folder.join("forks.sh");

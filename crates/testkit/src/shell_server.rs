@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-/// It writes down each of its starts in `started`, in the folder it is started in.
+/// It writes down each of its starts in `started`, in the directory it is started in.
 const SCRIPT: &str = r#"
 echo $$ >> started
 while read -r line; do
@@ -20,7 +20,7 @@ while read -r line; do
 done
 "#;
 
-/// The server's script in a folder of the test.
+/// The server's script in a directory of the test.
 #[derive(Debug)]
 pub struct ShellServer {
     folder: PathBuf,
@@ -30,7 +30,7 @@ impl ShellServer {
     /// What it does, for servers that do more.
     pub(crate) const SCRIPT: &str = SCRIPT;
 
-    /// Writes the script into a folder.
+    /// Writes the script into a directory.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         std::fs::write(folder.join("server.sh"), SCRIPT).expect("the script can be written");
@@ -53,7 +53,7 @@ impl ShellServer {
         )
     }
 
-    /// How often a server was started in a folder.
+    /// How often a server was started in a directory.
     #[must_use]
     pub fn starts_in(folder: &Path) -> usize {
         std::fs::read_to_string(folder.join("started")).map_or(0, |text| text.lines().count())

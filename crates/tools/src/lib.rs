@@ -1,6 +1,6 @@
 //! The built-in tools of agents: files, patches, tasks, blobs, and a shell in a sandbox.
 //!
-//! A [`Toolbox`] belongs to a runtime and makes the tools of each run. Every path stays under one folder, the
+//! A [`Toolbox`] belongs to a runtime and makes the tools of each run. Every path stays under one directory, the
 //! workspace, links included. What is durable goes through the [`Shelf`], a port that the runtime provides. The crate
 //! reads no environment: where things are reaches it as values.
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use meerkat_process::SecretNames;
 
-/// Where secrets are, in the user's own folder.
+/// Where secrets are, in the user's own directory.
 const SECRETS: [&str; 37] = [
     ".ssh",
     ".aws",
@@ -104,7 +104,7 @@ impl Secrets {
         self.places.iter().filter(readable).cloned().chain(own.clone()).collect()
     }
 
-    /// The folder in which the user says what programs to start, where commands could write to it. It is made if it is
+    /// The directory in which the user says what programs to start, where commands could write to it. It is made if it is
     /// not there: else a command would make it, and the next run would start what it says.
     fn own_folder(&self, workspace: &Path) -> Option<PathBuf> {
         let own = self.home.as_ref().filter(|home| home.starts_with(workspace))?.join(".rkat");

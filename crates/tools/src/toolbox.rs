@@ -23,11 +23,11 @@ use crate::tasks::{TaskBook, TaskCreate, TaskGet, TaskList, TaskUpdate};
 pub struct ToolboxOptions {
     /// The workspace; without it there are no tools for files and no shell.
     pub workspace: Option<PathBuf>,
-    /// The user's own folder, where secrets are.
+    /// The user's own directory, where secrets are.
     pub home: Option<PathBuf>,
-    /// The folder for temporary files; `/tmp` if not given.
+    /// The directory for temporary files; `/tmp` if not given.
     pub temporary: Option<PathBuf>,
-    /// More folders that commands must not see.
+    /// More directories that commands must not see.
     pub private: Vec<PathBuf>,
     /// The environment; commands get the harmless part of it.
     pub environment: BTreeMap<String, String>,
@@ -66,7 +66,7 @@ pub enum FileAccess {
 /// What a run wants of the tools.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// Whether its model reads pictures in tool results.
+    /// Whether its model reads images in tool results.
     pub images: bool,
     /// What the file tools may do. A shell is not limited by it.
     pub files: FileAccess,

@@ -115,7 +115,7 @@ impl Run {
         let usage = self.step_usage;
         self.emit(AgentEvent::TurnCompleted { stop_reason: StopReason::ToolUse, usage });
     }
-    /// Tells listeners of the pictures among messages.
+    /// Tells listeners of the images among messages.
     pub(super) fn show_images(&mut self, messages: &[Arc<Message>]) {
         for message in messages {
             let Message::Assistant { blocks, .. } = &**message else { continue };
@@ -128,7 +128,7 @@ impl Run {
     }
 }
 
-/// Makes the messages that answer a step's calls: the results, and after them the pictures that tools made.
+/// Makes the messages that answer a step's calls: the results, and after them the images that tools made.
 pub(super) fn answering(settled: Vec<Settled>, now: Timestamp) -> Vec<Arc<Message>> {
     let mut results = Vec::with_capacity(settled.len());
     let mut blocks = Vec::new();

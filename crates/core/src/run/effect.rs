@@ -51,7 +51,7 @@ pub enum Ask {
     Extract(Vec<Arc<Message>>),
     /// A summary: exactly these messages, without tools.
     Summarise {
-        /// What to summarise, the request for it included.
+        /// What to summarize, the request for it included.
         messages: Vec<Arc<Message>>,
         /// How long it may be.
         max_tokens: u32,

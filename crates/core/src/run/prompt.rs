@@ -31,14 +31,14 @@ pub(super) fn extraction_again(reason: &str, at: Timestamp) -> Arc<Message> {
 /// Asks for a summary of the conversation.
 pub(super) fn summary_request(at: Timestamp) -> Arc<Message> {
     user(
-        "Summarise the conversation so far for whoever continues it without having seen it. Cover what was asked, \
+        "Summarize the conversation so far for whoever continues it without having seen it. Cover what was asked, \
          what has been done and decided, constraints and preferences, file paths, names and other data that will \
          be needed, which tools worked or failed and how, and what remains to be done. Be brief and concrete.",
         at,
     )
 }
 
-/// Stands for the messages that were summarised.
+/// Stands for the messages that were summarized.
 pub(super) fn summary(text: &str, carried: &Carried, at: Timestamp) -> Arc<Message> {
     let (mark, carried) = (Compaction::MARK, word_for_word(carried));
     notice(format!("{mark} What came before, in short:\n\n{}{carried}", text.trim()), at)

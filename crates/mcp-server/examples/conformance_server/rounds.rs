@@ -114,7 +114,7 @@ fn script(name: &str, request: &Request) -> Script {
         }
         "test_input_required_result_multi_round" => {
             let first = ask("Step 1: What is your name?", "name");
-            let second = ask("Step 2: What is your favourite color?", "color");
+            let second = ask("Step 2: What is your favorite color?", "color");
             (vec![vec![("step1", first)], vec![("step2", second)]], true)
         }
         "test_input_required_result_capabilities" => (once(possible(request)), false),

@@ -324,7 +324,7 @@ impl Telling {
             publish(&known, &contents, &self.notices);
             self.warn(&contents);
             if known.skills != contents.skills {
-                // They are skills of the catalogue too, which tells of them itself.
+                // They are skills of the catalog too, which tells of them itself.
                 let _ = self.runtime.settle_skills().await;
             }
             known = contents;

@@ -13,7 +13,7 @@ use crate::layer::Era;
 const EXTENSION: &str = "io.modelcontextprotocol/skills";
 /// How many skills one page has: each is read with all of its files.
 const SKILLS: usize = 50;
-/// How many entries of a folder one page has.
+/// How many entries of a directory one page has.
 const ENTRIES: usize = 500;
 /// How long an answer may be kept, in milliseconds: files change without a word of the server's.
 const FRESH: u64 = 0;

@@ -1,6 +1,6 @@
 //! Skills as MCP serves them: the `skill` tool, resources, prompts, and the skills extension.
 //!
-//! All of it is read from one catalogue, whose changes reach every client that wants to know of them.
+//! All of it is read from one catalog, whose changes reach every client that wants to know of them.
 
 mod extension;
 mod serve;
@@ -32,7 +32,7 @@ const ARGUMENTS: &str = "arguments";
 const PAGE: usize = 250;
 /// Where a resource's digest is told.
 const DIGEST: &str = "rkat/digest";
-/// Where it is told that a resource came with a folder that the user has not trusted.
+/// Where it is told that a resource came with a directory that the user has not trusted.
 const TRUSTED: &str = "rkat/trusted";
 
 static TEMPLATES: LazyLock<Vec<ResourceTemplate>> = LazyLock::new(|| {
@@ -55,7 +55,7 @@ pub(crate) fn templates() -> &'static [ResourceTemplate] {
     &TEMPLATES
 }
 
-/// Serves the skills of a catalogue. Cloning it is cheap.
+/// Serves the skills of a catalog. Cloning it is cheap.
 #[derive(Clone)]
 pub(crate) struct SkillViews {
     catalogue: Catalogue,

@@ -23,12 +23,12 @@ use crate::stdio::Stdio;
 const INSTRUCTIONS: &str = "Skills: instructions for particular tasks. The tool `skill` lists them and loads one by name; \
 each is also a resource, skill://NAME/SKILL.md, and a prompt.";
 
-/// Serves the skills of a catalogue.
+/// Serves the skills of a catalog.
 struct SkillServer {
     views: SkillViews,
 }
 
-/// Serves the skills of a catalogue to one client, until it closes its side, and follows their changes. From the call
+/// Serves the skills of a catalog to one client, until it closes its side, and follows their changes. From the call
 /// on, `log` takes what is wrong with skills; the client is served while the future is driven.
 pub fn serve_skills(
     catalogue: Catalogue,

@@ -254,7 +254,7 @@ fn the_tools_are_these_in_this_order() {
     meerkat_event_stream_open  Open an event stream      readOnly - idempotent -
     meerkat_event_stream_read  Read an event stream      readOnly - idempotent -
     meerkat_event_stream_close Close an event stream     - - idempotent -
-    meerkat_generate_image     Make a picture            - - - openWorld
+    meerkat_generate_image     Make an image            - - - openWorld
     skill                      Load Skill                readOnly - idempotent -
     ");
 }

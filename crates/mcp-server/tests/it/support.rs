@@ -14,7 +14,7 @@ pub(crate) const UNKNOWN_SESSION: &str = "01890000-0000-7000-8000-000000000000";
 /// A run that ends only when it is stopped.
 pub(crate) const LONG: &str = "wait 60000";
 
-/// The folders of one test.
+/// The directories of one test.
 pub(crate) struct Place {
     scratch: Scratch,
 }

@@ -140,7 +140,7 @@ fn the_project_wins_and_what_it_hides_is_known() {
 #[test]
 fn one_bad_entry_costs_only_itself() {
     let text = r#"
-colour = "red"
+color = "red"
 [[servers]]
 name = "good"
 command = "x"
@@ -207,7 +207,7 @@ tool_timeout_secs = 5
         (2, true, false, false)
     );
     insta::assert_snapshot!(problems(text).join("\n"), @r##"
-    ~/.rkat/mcp.toml:2: `colour`: is not known here; servers are `[[servers]]` entries
+    ~/.rkat/mcp.toml:2: `color`: is not known here; servers are `[[servers]]` entries
     ~/.rkat/mcp.toml:7: `name`: must have 1 to 64 letters, digits, `_`, `-` or `.`
     ~/.rkat/mcp.toml:12: `cwd`: is not a field of a server; known are `name`, `transport`, `connect_timeout_secs`, `tool_timeout_secs`, `required`, `enabled`, `era`, `allow`, `deny`, `command`, `args`, `env`, `url`, `headers`
     ~/.rkat/mcp.toml:16: `transport`: `carrier-pigeon` is not a transport; with `url` it is `streamable-http` or `sse`

@@ -164,7 +164,7 @@ async fn keep_tail(mut stderr: ChildStderr, log: Arc<ProcessLog>, command: Strin
     }
 }
 
-/// Logs whole lines only: what a line has in secret is not recognised by its halves.
+/// Logs whole lines only: what a line has in secret is not recognized by its halves.
 fn tell_lines(said: &mut Vec<u8>, command: &str) {
     const LONGEST: usize = 64 * 1024;
     while let Some(end) = said.iter().position(|byte| *byte == b'\n') {

@@ -130,7 +130,7 @@ impl ProcessLog {
         let bytes: Vec<u8> =
             self.tail.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
-        // Half a line may have half a secret, which nobody would recognise.
+        // Half a line may have half a secret, which nobody would recognize.
         let whole = match text.split_once('\n') {
             Some((_, rest)) if bytes.len() >= KEPT && !rest.trim().is_empty() => rest,
             _ => &text,

@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 pub struct Launcher {
     /// The host's environment; a server gets only what is harmless of it.
     pub environment: BTreeMap<String, String>,
-    /// The folder servers are started in; the host's own if it is not given.
+    /// The directory servers are started in; the host's own if it is not given.
     pub folder: Option<PathBuf>,
     /// An executable that calls [`supervise`](crate::supervise) first thing; usually the host's own.
     pub supervisor: Option<PathBuf>,
@@ -102,7 +102,7 @@ impl Launcher {
     }
 }
 
-/// A program named relative to our folder is started in the server's.
+/// A program named relative to our directory is started in the server's.
 fn absolute(program: &Path) -> PathBuf {
     std::path::absolute(program).unwrap_or_else(|_| program.to_owned())
 }

@@ -258,7 +258,7 @@ fn ways(config: &Config) -> Vec<(String, Way)> {
         }
     }
     for (index, repository) in config.skills.repositories.iter().enumerate() {
-        // It may name a folder, a variable, a file with a key and where they go, so that it counts as a whole.
+        // It may name a directory, a variable, a file with a key and where they go, so that it counts as a whole.
         let way = Way { what: What::Source(format!("{repository:?}")), place: String::new() };
         ways.push((format!("skills.repositories[{index}]"), way));
     }

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize, Serializer};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelsConfig {
-    /// Of Anthropic; the catalogue's default if not set.
+    /// Of Anthropic; the catalog's default if not set.
     pub anthropic: Option<String>,
-    /// Of OpenAI; the catalogue's default if not set.
+    /// Of OpenAI; the catalog's default if not set.
     pub openai: Option<String>,
-    /// Of Gemini; the catalogue's default if not set.
+    /// Of Gemini; the catalog's default if not set.
     pub gemini: Option<String>,
 }
 
@@ -177,10 +177,10 @@ pub struct SelfHostedModel {
     /// How many tokens it can write at once.
     #[serde(default)]
     pub max_output_tokens: Option<u32>,
-    /// It reads pictures.
+    /// It reads images.
     #[serde(default)]
     pub vision: bool,
-    /// It reads pictures in tool results.
+    /// It reads images in tool results.
     #[serde(default)]
     pub image_tool_results: bool,
     /// It reads video.

@@ -49,14 +49,14 @@ pub struct SkillRemap {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum SkillRepository {
-    /// A folder.
+    /// A directory.
     Filesystem {
         /// What it is called.
         name: String,
         /// The id that its skills are known by.
         #[schemars(with = "String")]
         source_uuid: Uuid,
-        /// The folder.
+        /// The directory.
         path: PathBuf,
     },
     /// A git repository.
@@ -74,7 +74,7 @@ pub enum SkillRepository {
         /// Which of them it is.
         #[serde(default)]
         ref_type: GitRefType,
-        /// The folder of skills in it; without it, all of it.
+        /// The directory of skills in it; without it, all of it.
         #[serde(default)]
         skills_root: Option<PathBuf>,
         /// A token for HTTPS; `${NAME}` stands for a variable. It is shown as `***`, which
@@ -129,7 +129,7 @@ pub enum GitRefType {
     Commit,
 }
 
-/// The ids of the skills that are compiled in and of the conventional folders.
+/// The ids of the skills that are compiled in and of the conventional directories.
 const RESERVED: std::ops::RangeInclusive<u128> =
     0x0000_0000_0000_4b11_8111_0000_0000_0001..=0x0000_0000_0000_4b11_8111_0000_0000_0009;
 

@@ -16,14 +16,14 @@ pub fn progress(event: &AgentEvent) -> Option<String> {
         AgentEvent::ReasoningDelta { .. } => "thinking".to_owned(),
         AgentEvent::TextDelta { .. } => "writing the answer".to_owned(),
         AgentEvent::ServerToolContent { name, .. } => format!("the provider used {}", short(name)),
-        AgentEvent::AssistantImageAppended { .. } => "made a picture".to_owned(),
+        AgentEvent::AssistantImageAppended { .. } => "made an image".to_owned(),
         AgentEvent::ToolExecutionStarted { name, .. } => format!("running {}", short(name)),
         AgentEvent::ToolExecutionCompleted { name, is_error: false, .. } => {
             format!("{} is done", short(name))
         }
         AgentEvent::ToolExecutionCompleted { name, is_error: true, .. } => format!("{} failed", short(name)),
         AgentEvent::ToolExecutionTimedOut { name, .. } => format!("{} took too long", short(name)),
-        AgentEvent::CompactionStarted { .. } => "summarising the conversation so far".to_owned(),
+        AgentEvent::CompactionStarted { .. } => "summarizing the conversation so far".to_owned(),
         AgentEvent::Retrying { delay_ms, error, .. } => {
             format!("retrying in {}: {}", span(*delay_ms), short(error))
         }

@@ -1,6 +1,6 @@
-//! Making pictures: what is asked for, who is asked, and where the pictures go.
+//! Making images: what is asked for, who is asked, and where the images go.
 //!
-//! A picture becomes a blob of the realm before anybody is told of it. The tool puts it into its session's
+//! An image becomes a blob of the realm before anybody is told of it. The tool puts it into its session's
 //! conversation; the operation only names it.
 
 mod request;
@@ -21,7 +21,7 @@ use crate::runtime::Shared;
 
 pub(crate) use tool::source;
 
-/// How long a picture may take.
+/// How long an image may take.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What was made.
@@ -30,7 +30,7 @@ pub(crate) struct Made {
     pub(crate) images: Vec<AssistantImage>,
 }
 
-/// Makes a picture for a session, or for nobody's.
+/// Makes an image for a session, or for nobody's.
 pub(crate) async fn make(
     shared: &Shared,
     config: &Config,
@@ -54,7 +54,7 @@ fn too_slow(model: &dyn ImageModel) -> ModelError {
         provider: model.provider(),
         status: None,
         retry_after: None,
-        message: format!("no picture within {} s", PATIENCE.as_secs()),
+        message: format!("no image within {} s", PATIENCE.as_secs()),
     }
 }
 
@@ -75,7 +75,7 @@ const fn end(kind: ModelErrorKind) -> ImageEnd {
     }
 }
 
-/// Stores the pictures and describes them.
+/// Stores the images and describes them.
 async fn keep(shared: &Shared, model: &dyn ImageModel, answer: ImageAnswer) -> Result<Made, Error> {
     let mut images = Vec::with_capacity(answer.pictures.len());
     let mut changes = Vec::with_capacity(answer.pictures.len());

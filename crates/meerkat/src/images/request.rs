@@ -1,4 +1,4 @@
-//! What is asked for, checked and with its pictures at hand.
+//! What is asked for, checked and with its images at hand.
 
 use meerkat_contracts::{ImageInput, ImageIntent, ImageRef};
 use meerkat_core::{AssistantBlock, BlobId, ImageRequest, ImageSize, Message, Picture, SessionId};
@@ -40,7 +40,7 @@ fn check(input: &ImageInput) -> Result<(), Error> {
     let has_sources = input.source_images.as_ref().is_some_and(|list| !list.is_empty());
     let rule = match input.intent.unwrap_or_default() {
         ImageIntent::Generate if is_blank(&input.prompt) => {
-            "`prompt` is missing: say what the picture shall show"
+            "`prompt` is missing: say what the image shall show"
         }
         ImageIntent::Generate if has_sources => {
             "`source_images` are for `intent: \"edit\"`; use `reference_images`"
@@ -48,9 +48,9 @@ fn check(input: &ImageInput) -> Result<(), Error> {
         ImageIntent::Edit if is_blank(&input.instruction) => {
             "`instruction` is missing: say what shall be changed"
         }
-        ImageIntent::Edit if !has_sources => "`source_images` is missing: name the picture to change",
+        ImageIntent::Edit if !has_sources => "`source_images` is missing: name the image to change",
         _ if input.count.or(input.n).is_some_and(|count| count != 1) => {
-            "`count` must be 1; ask again for another picture"
+            "`count` must be 1; ask again for another image"
         }
         _ => return Ok(()),
     };
@@ -72,18 +72,18 @@ async fn pictures(
         let blob = blob.ok_or_else(|| wrong(format!("there is no blob `{id}` in this realm")))?;
         let picture = Picture::read(blob.data);
         pictures.push(
-            picture.ok_or_else(|| wrong(format!("the blob `{id}` is no PNG, JPEG, GIF or WebP picture")))?,
+            picture.ok_or_else(|| wrong(format!("the blob `{id}` is no PNG, JPEG, GIF or WebP image")))?,
         );
     }
     Ok(pictures)
 }
 
-/// Finds a picture of the session, the latest messages first.
+/// Finds an image of the session, the latest messages first.
 async fn made_before(shared: &Shared, image_id: &str, session: Option<SessionId>) -> Result<BlobId, Error> {
     const PAGE: u64 = 64;
     let unknown = || {
         let shown: String = image_id.chars().take(80).collect();
-        wrong(format!("no picture of this session has the id `{shown}`; name it by its blob"))
+        wrong(format!("no image of this session has the id `{shown}`; name it by its blob"))
     };
     let session = session.ok_or_else(unknown)?;
     let mut end = shared.store.session(session).await?.map_or(0, |row| row.message_count);

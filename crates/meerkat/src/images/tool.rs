@@ -20,18 +20,18 @@ use crate::runtime::Shared;
 /// The arguments of the tool.
 #[derive(Deserialize, JsonSchema)]
 struct Arguments {
-    /// The picture to make.
+    /// The image to make.
     request: ImageInput,
 }
 
-/// Offers the tool, if there is anybody to make pictures.
+/// Offers the tool, if there is anybody to make images.
 pub(crate) fn source(shared: &Arc<Shared>, config: &Config) -> Option<Arc<dyn ToolSource>> {
     shared.models.providers().image_provider()?;
     let def = ToolDef {
         name: "generate_image".to_owned(),
         description:
-            "Make a picture from a description, or change one. The result names the picture by a blob id; \
-            the picture itself becomes part of the conversation."
+            "Make an image from a description, or change one. The result names the image by a blob id; \
+            the image itself becomes part of the conversation."
                 .to_owned(),
         input_schema: input_schema::<Arguments>(),
     };

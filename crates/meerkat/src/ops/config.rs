@@ -35,7 +35,7 @@ impl Handle for Configure {
             }
         };
         if input.action != ConfigAction::Get {
-            // Whoever follows the catalogue hears of it now, not with the next run.
+            // Whoever follows the catalog hears of it now, not with the next run.
             call.runtime.settle_skills().await?;
         }
         envelope(&call.runtime, &current)

@@ -9,9 +9,9 @@ pub(super) struct GenerateImage;
 
 impl Handle for GenerateImage {
     const NAME: &'static str = "meerkat_generate_image";
-    const TITLE: &'static str = "Make a picture";
-    const DOC: &'static str = "Make a picture from a description, or change one, with an image model of OpenAI or \
-        Gemini. The reply names the picture by a blob id; the bytes stay in the realm's store.";
+    const TITLE: &'static str = "Make an image";
+    const DOC: &'static str = "Make an image from a description, or change one, with an image model of OpenAI or \
+        Gemini. The reply names the image by a blob id; the bytes stay in the realm's store.";
     const IMPACT: Impact = Impact::Makes;
     type Input = ImageInput;
     type Output = ImageReply;

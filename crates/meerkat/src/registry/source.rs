@@ -1,5 +1,5 @@
-//! Registered skills as a source of the catalogue. It comes last, so that a program cannot take the place of what the
-//! user put into a folder.
+//! Registered skills as a source of the catalog. It comes last, so that a program cannot take the place of what the
+//! user put into a directory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -41,7 +41,7 @@ async fn older_config_never_moves_the_registry_back() {
 
     let register = json!({ "id": "demo", "skill": "# Demo" });
     registry.call("skills::register", register).await.unwrap();
-    // The registered skills join the catalogue with this run, under the newer config all the same.
+    // The registered skills join the catalog with this run, under the newer config all the same.
     runtime.shared.settle_skills(&older).await;
     assert!(runtime.skills().catalogue().snapshot().by_name("demo").is_ok());
 

@@ -1,6 +1,6 @@
 //! The files of MCP servers: the project's and the user's, and the book of those that are trusted.
 //!
-//! Where they are is given; nothing here looks for a home folder. A file is written whole or not at all, and
+//! Where they are is given; nothing here looks for a home directory. A file is written whole or not at all, and
 //! what an author wrote in it stays as it was.
 
 use std::io;
@@ -68,18 +68,18 @@ pub enum ServerFilesError {
     #[error(transparent)]
     Entry(#[from] ConfigProblem),
     /// Nobody said where the file is.
-    #[error("there is no place for the file of servers: no {0} folder is known")]
+    #[error("there is no place for the file of servers: no {0} directory is known")]
     NoPlace(&'static str),
 }
 
 /// When a file was last written, and how long it is.
 type Stamp = Option<(SystemTime, u64)>;
 
-/// What a folder has in the place of content: it is trusted whatever is in it.
-const FOLDER: &str = "folder";
+/// What a directory has in the place of content: it is trusted whatever is in it.
+const FOLDER: &str = "directory";
 
 impl ServerFiles {
-    /// Says where the files are: in `.rkat` of the project's folder and of the user's own.
+    /// Says where the files are: in `.rkat` of the project's directory and of the user's own.
     #[must_use]
     pub fn of(project: Option<&Path>, home: Option<&Path>) -> Self {
         let file = |root: &Path| root.join(".rkat/mcp.toml");
@@ -127,7 +127,7 @@ impl ServerFiles {
         }
     }
 
-    /// Trusts neither the project's file nor its folder any longer, and returns what was trusted of them.
+    /// Trusts neither the project's file nor its directory any longer, and returns what was trusted of them.
     ///
     /// # Errors
     /// Fails when the book cannot be read or written.
@@ -144,8 +144,8 @@ impl ServerFiles {
         Ok(forgotten)
     }
 
-    /// Says whether the user has trusted the project's folder, and with it what its skills say. A project that is
-    /// the user's own folder needs no trust.
+    /// Says whether the user has trusted the project's directory, and with it what its skills say. A project that is
+    /// the user's own directory needs no trust.
     ///
     /// # Errors
     /// Fails when the book cannot be read.
@@ -156,7 +156,7 @@ impl ServerFiles {
         }
     }
 
-    /// Trusts the project's folder, and returns its path.
+    /// Trusts the project's directory, and returns its path.
     ///
     /// # Errors
     /// Fails when there is no place to keep trust.
@@ -166,7 +166,7 @@ impl ServerFiles {
         Ok(folder)
     }
 
-    /// Lists the folders that the user has trusted, whole projects and single skills.
+    /// Lists the directories that the user has trusted, whole projects and single skills.
     ///
     /// # Errors
     /// Fails when the book cannot be read.
@@ -174,7 +174,7 @@ impl ServerFiles {
         Ok(self.book()?.trusted(FOLDER).map(PathBuf::from).collect())
     }
 
-    /// Trusts the folder of one skill: who makes or installs it has chosen it.
+    /// Trusts the directory of one skill: who makes or installs it has chosen it.
     ///
     /// # Errors
     /// Fails when there is no place to keep trust.
@@ -182,7 +182,7 @@ impl ServerFiles {
         self.note(|book| book.trust(&disk::real(folder), FOLDER))
     }
 
-    /// Trusts the folder of one skill no longer. Do it while the folder is there.
+    /// Trusts the directory of one skill no longer. Do it while the directory is there.
     ///
     /// # Errors
     /// Fails when there is no place to keep trust.
@@ -277,7 +277,7 @@ impl ServerFiles {
     fn replace(&self, scope: Scope, text: &str, trust: Option<ProjectTrust>) -> Result<(), ServerFilesError> {
         let path = self.path(scope)?;
         if scope == Scope::Project {
-            // The path of a file that is not there yet is known once its folder is.
+            // The path of a file that is not there yet is known once its directory is.
             disk::make_folder(path).map_err(disk::failed(path, "written"))?;
             if trust == Some(ProjectTrust::Trusted) {
                 self.trust_text(text)?;

@@ -56,9 +56,9 @@ pub struct McpServersOptions {
 /// Where a program finds itself, as far as servers are concerned.
 #[derive(Debug, Clone, Default)]
 pub struct ServerSurroundings {
-    /// The project's folder; servers are started in it.
+    /// The project's directory; servers are started in it.
     pub project: Option<PathBuf>,
-    /// The user's own folder.
+    /// The user's own directory.
     pub home: Option<PathBuf>,
     /// The environment, where the values of `${NAME}` come from. Servers get the harmless part of it.
     pub environment: BTreeMap<String, String>,

@@ -9,14 +9,14 @@ use meerkat_store::create_private_dirs;
 
 use super::disk;
 
-/// A folder of tokens.
+/// A directory of tokens.
 #[derive(Debug, Clone)]
 pub struct TokenFolder {
     folder: PathBuf,
 }
 
 impl TokenFolder {
-    /// Keeps tokens in `.rkat/mcp-tokens` of the user's own folder.
+    /// Keeps tokens in `.rkat/mcp-tokens` of the user's own directory.
     #[must_use]
     pub fn of(home: &Path) -> Self {
         Self { folder: home.join(".rkat/mcp-tokens") }

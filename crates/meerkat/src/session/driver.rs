@@ -332,7 +332,7 @@ impl Driver {
         let mut request = self.request.clone();
         let mut judge = None;
         let audience = if matches!(ask, Ask::Step) { Audience::Listeners } else { Audience::Nobody };
-        // A summary is made of what was said about pictures, not of the pictures.
+        // A summary is made of what was said about images, not of the images.
         let media = if matches!(ask, Ask::Summarise { .. }) { Media::Named } else { Media::Shown };
         match ask {
             Ask::Step => request.messages = self.step_messages(run),

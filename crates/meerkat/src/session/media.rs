@@ -1,8 +1,8 @@
-//! Pictures, clips, files and long texts: kept once in the realm's store. Pictures and clips are put back where a model is
+//! Images, clips, files and long texts: kept once in the realm's store. Images and clips are put back where a model is
 //! to see them; of a file it is told, and of a long text it sees the head and the tail.
 //!
-//! Messages name what is stored by its id, so a long conversation does not carry its pictures along. Whatever is
-//! missing or unreadable becomes a text that says so; a run never fails for a picture.
+//! Messages name what is stored by its id, so a long conversation does not carry its images along. Whatever is
+//! missing or unreadable becomes a text that says so; a run never fails for an image.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use meerkat_store::{Blob, Change, Store, Transaction};
 use crate::Error;
 use crate::bound::head_and_tail;
 
-/// The largest picture that Anthropic reads: five megabytes in base64.
+/// The largest image that Anthropic reads: five megabytes in base64.
 const ANTHROPIC_LIMIT: usize = 5 * 1024 * 1024 / 4 * 3;
 
 /// How much text of one result a model reads, in bytes: about ten thousand tokens.

@@ -124,7 +124,7 @@ impl RunTrace {
         let (info, request) = (call.model.info(), &call.request);
         let purpose = match (&call.judge, call.media) {
             (Some(_), _) => "extract",
-            (None, Media::Named) => "summarise",
+            (None, Media::Named) => "summarize",
             (None, Media::Shown) => "step",
         };
         let span = tracing::info_span!(

@@ -1,7 +1,7 @@
 //! `skills.toml`: the keys of `skills` in files of the project and the user, beside the realm's config.
 //!
 //! They are read anew each time, so an edit counts from the next run on. A file that cannot be understood is told
-//! among the problems of the catalogue and left out.
+//! among the problems of the catalog and left out.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Skills as agents get them: listed in the system prompt, read with tools, or written out in a prompt.
 //!
-//! The catalogue belongs to the process. What the realm's config says about skills is laid over it each time it
+//! The catalog belongs to the process. What the realm's config says about skills is laid over it each time it
 //! is used, and costs nothing as long as the config is the same.
 
 use std::borrow::Cow;
@@ -49,7 +49,7 @@ struct Shared {
 /// Where skills are.
 #[derive(Debug, Clone, Default)]
 pub struct SkillsOptions {
-    /// The conventional folders, and others.
+    /// The conventional directories, and others.
     pub roots: Roots,
     /// Files with the keys of `skills` in the config, the first of which counts.
     pub files: Vec<PathBuf>,
@@ -70,7 +70,7 @@ pub enum Supplied {
 }
 
 impl SkillsOptions {
-    /// Says where the rest is, given the folders: `skills.toml` in `.rkat` of the user's folder, and in that of the
+    /// Says where the rest is, given the directories: `skills.toml` in `.rkat` of the user's directory, and in that of the
     /// project if the user has trusted it; what is fetched goes beside the user's.
     #[must_use]
     pub fn of(roots: Roots) -> Self {
@@ -82,7 +82,7 @@ impl SkillsOptions {
     }
 }
 
-/// What the catalogue was last made to follow.
+/// What the catalog was last made to follow.
 struct Settled {
     version: Option<ConfigVersion>,
     config: SkillsConfig,
@@ -94,7 +94,7 @@ struct Settled {
     registered: bool,
 }
 
-/// What the catalogue is to follow.
+/// What the catalog is to follow.
 struct Wanted {
     /// Which config it is, if a realm has it.
     version: Option<ConfigVersion>,
@@ -149,7 +149,7 @@ impl Default for Skills {
 }
 
 impl Skills {
-    /// Makes skills of the folders, and of those that came with the program.
+    /// Makes skills of the directories, and of those that came with the program.
     #[must_use]
     pub fn new(options: SkillsOptions) -> Self {
         let folders = standard_roots(&options.roots, Limits::default());
@@ -174,13 +174,13 @@ impl Skills {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Returns the catalogue.
+    /// Returns the catalog.
     #[must_use]
     pub fn catalogue(&self) -> &Catalogue {
         &self.shared.catalogue
     }
 
-    /// Makes the catalogue follow the config, and catch up with what has changed.
+    /// Makes the catalog follow the config, and catch up with what has changed.
     pub(crate) async fn settle(
         &self,
         version: Option<ConfigVersion>,
@@ -203,7 +203,7 @@ impl Skills {
         let _ = tokio::task::spawn_blocking(work).await;
     }
 
-    /// Makes the catalogue follow a config where no runtime does: skills are served from it, and nothing is run.
+    /// Makes the catalog follow a config where no runtime does: skills are served from it, and nothing is run.
     pub async fn settle_alone(&self, config: &crate::Config, secrets: &SecretSource) {
         self.settle(None, &config.skills, crate::features::available(config), secrets).await;
     }
@@ -221,7 +221,7 @@ impl Skills {
         self.follow(Wanted { version, config, capabilities }, secrets, notes);
     }
 
-    /// Makes the catalogue follow what is wanted, unless that is older than what it follows.
+    /// Makes the catalog follow what is wanted, unless that is older than what it follows.
     fn follow(&self, wanted: Wanted, secrets: &SecretSource, notes: Vec<Problem>) {
         let shared = &self.shared;
         let mut settled = self.settled();

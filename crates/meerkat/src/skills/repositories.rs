@@ -1,4 +1,4 @@
-//! Places that skills come from besides folders on this machine, kept up to date in the background.
+//! Places that skills come from besides directories on this machine, kept up to date in the background.
 //!
 //! What was fetched before is served at once and as long as nothing newer can be had: nobody waits for a network.
 

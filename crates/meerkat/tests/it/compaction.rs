@@ -43,8 +43,8 @@ async fn the_model_reads_the_summary_and_what_came_after_it() {
     world.resume(id, then("three")).await.unwrap();
 
     let seen = world.model.seen();
-    assert_eq!(seen[1].lines[..2], ["user: one", "assistant: a"], "what is summarised");
-    assert!(seen[1].lines[2].starts_with("user: Summarise the conversation"), "{:?}", seen[1].lines);
+    assert_eq!(seen[1].lines[..2], ["user: one", "assistant: a"], "what is summarized");
+    assert!(seen[1].lines[2].starts_with("user: Summarize the conversation"), "{:?}", seen[1].lines);
     let tools: Vec<_> = seen.iter().map(|request| request.tools.len()).collect();
     // What was left out can be searched from the next run on.
     let search = usize::from(cfg!(feature = "memory-store-session"));

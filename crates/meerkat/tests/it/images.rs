@@ -1,4 +1,4 @@
-//! Pictures that agents and callers have made.
+//! Images that agents and callers have made.
 
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ async fn the_tool_is_there_only_where_somebody_can_serve_it_and_it_is_wanted() {
     assert!(!offered(&keyed, call()).await);
     assert!(offered(&keyed, TurnOptions { builtins: Some(true), ..call() }).await);
     let keyless = with_key("ANTHROPIC_API_KEY", json!({})).await;
-    assert!(!offered(&keyless, call()).await, "nobody there makes pictures");
+    assert!(!offered(&keyless, call()).await, "nobody there makes images");
 }
 
 #[tokio::test]
@@ -144,17 +144,17 @@ async fn what_goes_wrong_is_told_to_the_agent() {
             json!({"prompt": "something bad"}),
             json!({
                 "error": "execution_failed",
-                "message": "no picture was made: openai: HTTP 400: rejected by the safety system",
+                "message": "no image was made: openai: HTTP 400: rejected by the safety system",
                 "terminal": {"terminal": "safety_filtered"},
             }),
         ),
         (
             json!({"prompt": " "}),
-            json!({"error": "invalid_arguments", "message": "`prompt` is missing: say what the picture shall show"}),
+            json!({"error": "invalid_arguments", "message": "`prompt` is missing: say what the image shall show"}),
         ),
         (
             json!({"prompt": "x", "count": 2}),
-            json!({"error": "invalid_arguments", "message": "`count` must be 1; ask again for another picture"}),
+            json!({"error": "invalid_arguments", "message": "`count` must be 1; ask again for another image"}),
         ),
         (
             json!({"prompt": "x", "size": "huge"}),
@@ -162,7 +162,7 @@ async fn what_goes_wrong_is_told_to_the_agent() {
         ),
         (
             json!({"intent": "edit", "instruction": "x", "source_images": [{"kind": "assistant_image", "image_id": "none"}]}),
-            json!({"error": "invalid_arguments", "message": "no picture of this session has the id `none`; name it by its blob"}),
+            json!({"error": "invalid_arguments", "message": "no image of this session has the id `none`; name it by its blob"}),
         ),
         (
             json!({"prompt": "x", "reference_images": [{"kind": "blob", "blob_ref": {"blob_id": gone, "media_type": "image/png"}}]}),
@@ -219,7 +219,7 @@ async fn the_operation_fails_with_what_the_provider_said() {
     });
     assert_eq!(error.data, Some(data));
     assert!(!error.message.contains("key-of-the-user"));
-    let refused = operation(&runtime, json!({"prompt": "x", "colour": "red"})).await.unwrap_err().body();
+    let refused = operation(&runtime, json!({"prompt": "x", "color": "red"})).await.unwrap_err().body();
     assert_eq!(refused.code, "INVALID_PARAMS");
 }
 
@@ -231,6 +231,6 @@ async fn a_model_that_makes_no_pictures_is_not_asked_for_one() {
     assert_eq!(error.kind(), meerkat::ErrorKind::ProviderError);
     assert_eq!(
         error.to_string(),
-        "no model `claude-opus-4-7` can be used: it makes no pictures; `gpt-image-2` does"
+        "no model `claude-opus-4-7` can be used: it makes no images; `gpt-image-2` does"
     );
 }

@@ -1,4 +1,4 @@
-//! Pictures in prompts and in results: stored once, shown to models that see them, named to others.
+//! Images in prompts and in results: stored once, shown to models that see them, named to others.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,5 @@
-//! Covering secrets: an empty file or folder is mounted over each, in a view of the file system that only the program
-//! has. A folder that holds a secret can then be used like any other.
+//! Covering secrets: an empty file or directory is mounted over each, in a view of the file system that only the program
+//! has. A directory that holds a secret can then be used like any other.
 //!
 //! Not every system lets a process have a view of its own. Where one does not, the rules of Landlock do what they can.
 
@@ -41,7 +41,7 @@ fn unshare(what: UnshareFlags) -> rustix::io::Result<()> {
     rustix::thread::unshare(what)
 }
 
-/// Covers files and folders, and returns those that could not be.
+/// Covers files and directories, and returns those that could not be.
 pub(super) fn cover(places: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     if places.is_empty() {
         return Ok(Vec::new());
@@ -73,7 +73,7 @@ impl Target {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let held = openat(CWD, place, flags, Mode::empty()).ok()?;
         let cover = match FileType::from_raw_mode(fstat(&held).ok()?.st_mode) {
-            FileType::Directory => "folder",
+            FileType::Directory => "directory",
             FileType::Symlink => return None,
             _ => "file",
         };
@@ -86,14 +86,14 @@ impl Target {
     }
 }
 
-/// A file and a folder with nothing in them, which nobody may use.
+/// A file and a directory with nothing in them, which nobody may use.
 struct Workshop;
 
 impl Workshop {
     fn open() -> io::Result<Self> {
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         mount("rkat", WORKSHOP, "tmpfs", flags, c"mode=755,size=4k,nr_inodes=8")?;
-        let (file, folder) = (Path::new(WORKSHOP).join("file"), Path::new(WORKSHOP).join("folder"));
+        let (file, folder) = (Path::new(WORKSHOP).join("file"), Path::new(WORKSHOP).join("directory"));
         File::create(&file)?;
         fs::create_dir(&folder)?;
         for made in [&file, &folder] {

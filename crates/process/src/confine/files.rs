@@ -27,7 +27,7 @@ pub(super) fn check() -> Result<(), RulesetError> {
 
 /// Restricts the calling thread.
 ///
-/// Every folder can be listed. What is hidden cannot be read, covered or not; within what can be changed, that would
+/// Every directory can be listed. What is hidden cannot be read, covered or not; within what can be changed, that would
 /// keep anything from being added beside it, so that a cover is enough there.
 pub(super) fn restrict(confinement: &Confinement, found: &Found) -> Result<(), RulesetError> {
     let read = make_bitflags!(AccessFs::{Execute | ReadFile | ReadDir});
@@ -81,7 +81,7 @@ fn ruleset(reach: Reach) -> Result<RulesetCreated, RulesetError> {
     }
 }
 
-/// Allows what can be done with a file or folder. One that went away meanwhile needs no rule.
+/// Allows what can be done with a file or directory. One that went away meanwhile needs no rule.
 fn allow(
     rules: RulesetCreated,
     path: &Path,

@@ -1,6 +1,6 @@
-//! Which parts of a folder are granted when others in it are hidden.
+//! Which parts of a directory are granted when others in it are hidden.
 //!
-//! Rules can only allow, and hold for everything beneath. So a folder that holds something hidden is not granted
+//! Rules can only allow, and hold for everything beneath. So a directory that holds something hidden is not granted
 //! itself; what else is in it is, one by one.
 
 use std::path::{Path, PathBuf};

@@ -21,13 +21,13 @@ use serde::{Deserialize, Serialize};
 /// What a program may do.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// Folders and files it may read and run.
+    /// Directories and files it may read and run.
     pub readable: Vec<PathBuf>,
-    /// Folders and files it may change, besides.
+    /// Directories and files it may change, besides.
     pub writable: Vec<PathBuf>,
-    /// Folders and files it may do nothing with, wherever they lie.
+    /// Directories and files it may do nothing with, wherever they lie.
     pub hidden: Vec<PathBuf>,
-    /// The folder in which files of some names must not be read, and the names.
+    /// The directory in which files of some names must not be read, and the names.
     pub secret: (PathBuf, SecretNames),
     /// What keeps it from what is hidden and secret.
     pub hiding: Hiding,
@@ -38,8 +38,8 @@ pub struct Confinement {
 /// What keeps a program from secrets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Hiding {
-    /// Rules alone, which can allow and not forbid. Nothing can be added to a folder that holds something hidden;
-    /// what is made in a folder that holds a secret file cannot be read by who made it.
+    /// Rules alone, which can allow and not forbid. Nothing can be added to a directory that holds something hidden;
+    /// what is made in a directory that holds a secret file cannot be read by who made it.
     #[default]
     Rules,
     /// Mounts too: nothing of this is noticed. [`can_cover`] says whether they can be made.
@@ -127,7 +127,7 @@ pub(crate) struct Found {
     hidden: Vec<PathBuf>,
     /// The same, as far as it is not covered.
     bare: Vec<PathBuf>,
-    /// Secret files of folders that it may change, as far as they are not covered.
+    /// Secret files of directories that it may change, as far as they are not covered.
     bare_files: Vec<PathBuf>,
 }
 

@@ -1,14 +1,14 @@
-//! Files that are secret by their name, wherever in a folder they lie.
+//! Files that are secret by their name, wherever in a directory they lie.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// How many entries of folders are looked at; what lies nearer to the folder is looked at first.
+/// How many entries of directories are looked at; what lies nearer to the directory is looked at first.
 const MAX_ENTRIES: usize = 10_000;
 
-/// Folders of what was fetched or built, in which nobody keeps secrets of their own.
+/// Directories of what was fetched or built, in which nobody keeps secrets of their own.
 const PASSED_OVER: [&str; 6] = [".git", ".venv", "__pycache__", "node_modules", "target", "venv"];
 
 /// Which names are secret. They are tried in turn, and the last that fits decides.
@@ -17,13 +17,13 @@ pub struct SecretNames(Vec<String>);
 
 impl SecretNames {
     /// Makes it of patterns, in which `*` stands for any letters. One with `!` before it is no secret; one with `/` in
-    /// it is a path from the folder on, and others are names of files anywhere in it.
+    /// it is a path from the directory on, and others are names of files anywhere in it.
     #[must_use]
     pub fn new(patterns: Vec<String>) -> Self {
         Self(patterns)
     }
 
-    /// Says whether a file is secret, by its path from the folder on.
+    /// Says whether a file is secret, by its path from the directory on.
     #[must_use]
     pub fn hold(&self, path: &Path) -> bool {
         let path = &*path.to_string_lossy();
@@ -36,7 +36,7 @@ impl SecretNames {
         self.0.iter().rev().find_map(decides).unwrap_or(false)
     }
 
-    /// Lists the secret files in a folder, by their real paths.
+    /// Lists the secret files in a directory, by their real paths.
     pub(super) fn find(&self, folder: &Path) -> Vec<PathBuf> {
         let (mut found, mut seen) = (Vec::new(), 0);
         if self.0.is_empty() {

@@ -96,7 +96,7 @@ async fn step(wire: Wire, base_url: &str, http: &Http, history: &mut Vec<Message
     let calls = message.tool_calls();
     history.push(message);
     if !calls.is_empty() {
-        let seen = vec![words("a picture"), picture("image/png")];
+        let seen = vec![words("an image"), picture("image/png")];
         let result = |(at, id): (usize, String)| {
             if at == 0 { gave(&id, "some text") } else { showed(&id, seen.clone()) }
         };

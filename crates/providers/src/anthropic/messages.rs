@@ -13,7 +13,7 @@ use crate::{history, pictures};
 /// The longest name of a tool.
 const MAX_NAME: usize = 128;
 
-/// Whether pictures are sent or only named.
+/// Whether images are sent or only named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pictures {
     Sent,

@@ -1,4 +1,4 @@
-//! The models that make pictures; they serve no sessions.
+//! The models that make images; they serve no sessions.
 
 use meerkat_core::Provider;
 

@@ -24,7 +24,7 @@ pub use prices::PriceTable;
 pub use view::{BetaHeader, ModelEntry, ModelTier, ProfileEntry, ProviderGroup};
 
 static BUILT_IN: LazyLock<Catalogue> = LazyLock::new(|| {
-    // That the file can be read is what a test proves; a catalogue without models is still a catalogue.
+    // That the file can be read is what a test proves; a catalog without models is still a catalog.
     read(include_str!("models.json")).unwrap_or_default()
 });
 
@@ -53,7 +53,7 @@ struct Group {
     models: Vec<CatalogueEntry>,
 }
 
-/// One model of the catalogue.
+/// One model of the catalog.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CatalogueEntry {
@@ -125,7 +125,7 @@ const fn unknown_provider() -> Provider {
 }
 
 impl Catalogue {
-    /// Returns the catalogue that comes with the program.
+    /// Returns the catalog that comes with the program.
     #[must_use]
     pub fn built_in() -> &'static Self {
         &BUILT_IN

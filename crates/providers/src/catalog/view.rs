@@ -1,4 +1,4 @@
-//! The catalogue as everybody sees it.
+//! The catalog as everybody sees it.
 
 use meerkat_core::{ModelProfile, Provider};
 use schemars::JsonSchema;
@@ -54,7 +54,7 @@ pub enum ModelTier {
 
 /// What a model can do.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the public catalogue")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the public catalog")]
 pub struct ProfileEntry {
     /// The family it belongs to.
     pub model_family: String,
@@ -68,17 +68,17 @@ pub struct ProfileEntry {
     pub params_schema: Value,
     /// Its provider can search the web for it.
     pub supports_web_search: bool,
-    /// It reads pictures in what the user says.
+    /// It reads images in what the user says.
     pub vision: bool,
     /// The same as `vision`.
     pub image_input: bool,
-    /// It reads pictures in tool results.
+    /// It reads images in tool results.
     pub image_tool_results: bool,
     /// It reads video in what the user says.
     pub inline_video: bool,
     /// It serves live channels, and only those.
     pub realtime: bool,
-    /// Its provider can make pictures for it.
+    /// Its provider can make images for it.
     pub image_generation: bool,
     /// The headers that switch on what its provider still calls a beta.
     pub beta_headers: Vec<BetaHeader>,

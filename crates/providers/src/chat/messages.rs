@@ -127,7 +127,7 @@ impl Out {
         }
     }
 
-    /// Adds results. A tool message holds text only, so pictures follow in a message of the user's.
+    /// Adds results. A tool message holds text only, so images follow in a message of the user's.
     fn results(&mut self, results: &[ToolResult], info: &ModelInfo) {
         self.close();
         for result in results {

@@ -15,7 +15,7 @@ use crate::{history, pictures};
 /// What stands for the signature of a call that this model did not make; Gemini 3 refuses calls without one.
 const FOREIGN_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// The pictures that can be read.
+/// The images that can be read.
 const IMAGE_TYPES: [&str; 5] = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
 /// The longest name of a function.
 const MAX_NAME: usize = 64;
@@ -199,7 +199,7 @@ impl Contents<'_> {
         part
     }
 
-    /// Responses first, all of them, then their pictures: Gemini counts the responses of a turn.
+    /// Responses first, all of them, then their images: Gemini counts the responses of a turn.
     fn result_parts(&self, results: &[ToolResult]) -> Vec<Value> {
         let mut pictures = Vec::new();
         let mut parts: Vec<_> =

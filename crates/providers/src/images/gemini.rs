@@ -1,4 +1,4 @@
-//! Gemini: a model that answers with pictures among its words.
+//! Gemini: a model that answers with images among its words.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::gemini::{is_filtered, refusal, retry_after, split_version};
 use crate::http::Http;
 use crate::wire::{Refusal, error};
 
-/// The proportions a picture can have, widest first.
+/// The proportions an image can have, widest first.
 const RATIOS: [(u32, u32); 10] =
     [(21, 9), (16, 9), (3, 2), (4, 3), (5, 4), (1, 1), (4, 5), (3, 4), (2, 3), (9, 16)];
 
@@ -107,7 +107,7 @@ fn part(picture: &Picture) -> Value {
     json!({ "inlineData": { "mimeType": picture.media_type, "data": data } })
 }
 
-/// Says how large the picture shall be in Gemini's words: a proportion and one of three sizes.
+/// Says how large the image shall be in Gemini's words: a proportion and one of three sizes.
 fn image_config(request: &ImageRequest, warnings: &mut Vec<String>) -> Map<String, Value> {
     let mut config = Map::new();
     if let ImageSize::Pixels { width, height } = request.size {
@@ -122,7 +122,7 @@ fn image_config(request: &ImageRequest, warnings: &mut Vec<String>) -> Map<Strin
             "aspect_ratio" => "aspectRatio",
             "image_size" => "imageSize",
             other => {
-                warnings.push(format!("`provider_params.{other}` is not known for pictures of Gemini"));
+                warnings.push(format!("`provider_params.{other}` is not known for images of Gemini"));
                 continue;
             }
         };

@@ -1,7 +1,7 @@
-//! Models that make pictures, one file for each provider.
+//! Models that make images, one file for each provider.
 //!
-//! A file owns how a request looks and where in an answer the pictures are. An answer comes whole, so it has a
-//! limit of its own: a picture is larger than any event of a stream.
+//! A file owns how a request looks and where in an answer the images are. An answer comes whole, so it has a
+//! limit of its own: an image is larger than any event of a stream.
 
 #[cfg(feature = "gemini")]
 mod gemini;
@@ -35,7 +35,7 @@ const MAX_ANSWER: usize = 64 * 1024 * 1024;
 /// How much of what a model said instead of drawing is shown.
 const MAX_SAID: usize = 300;
 
-/// How pictures are asked for and given.
+/// How images are asked for and given.
 trait Format: Send + Sync + 'static {
     /// Who is asked.
     fn provider(&self) -> Provider;
@@ -49,7 +49,7 @@ trait Format: Send + Sync + 'static {
     /// Makes the body of a request, or says what of it cannot be had at all.
     fn body(&self, model: &str, request: &ImageRequest) -> Result<Asked, String>;
 
-    /// Finds the pictures in an answer.
+    /// Finds the images in an answer.
     fn read(&self, answer: &Value) -> Result<Drawn, ModelError>;
 
     /// Reads the error that came instead of an answer.
@@ -67,7 +67,7 @@ struct Asked {
 /// What an answer holds.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Drawn {
-    /// The pictures in base64.
+    /// The images in base64.
     pictures: Vec<String>,
     text: Option<String>,
     revised_prompt: Option<String>,
@@ -114,14 +114,14 @@ impl<F: Format> Painter<F> {
         if drawn.pictures.is_empty() {
             let said: String = drawn.text.iter().flat_map(|text| text.chars()).take(MAX_SAID).collect();
             let said = if said.is_empty() { said } else { format!("; the model said: {said}") };
-            return Err(self.error(ModelErrorKind::Incomplete, format!("no picture came{said}")));
+            return Err(self.error(ModelErrorKind::Incomplete, format!("no image came{said}")));
         }
         let read = |data: &String| {
             let bytes = STANDARD
                 .decode(data)
-                .map_err(|_| self.error(ModelErrorKind::Malformed, "the picture is not base64"))?;
+                .map_err(|_| self.error(ModelErrorKind::Malformed, "the image is not base64"))?;
             Picture::read(bytes).ok_or_else(|| {
-                self.error(ModelErrorKind::Malformed, "what came is no PNG, JPEG, GIF or WebP picture")
+                self.error(ModelErrorKind::Malformed, "what came is no PNG, JPEG, GIF or WebP image")
             })
         };
         drawn.pictures.iter().map(read).collect()
@@ -153,13 +153,13 @@ impl<F: Format> ImageModel for Painter<F> {
     }
 }
 
-/// Writes a picture as a data URL.
+/// Writes an image as a data URL.
 #[cfg(feature = "responses")]
 fn data_url(picture: &Picture) -> String {
     format!("data:{};base64,{}", picture.media_type, STANDARD.encode(&picture.data))
 }
 
-/// Returns what remains of an answer without its pictures.
+/// Returns what remains of an answer without its images.
 fn without(value: &Value, keys: &[&str]) -> Value {
     let mut rest = value.as_object().cloned().unwrap_or_default();
     rest.retain(|key, value| !keys.contains(&key.as_str()) && !value.is_null());

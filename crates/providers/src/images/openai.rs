@@ -1,4 +1,4 @@
-//! OpenAI: the newest model through the image tool of Responses, which also changes pictures; the others
+//! OpenAI: the newest model through the image tool of Responses, which also changes images; the others
 //! through the images API.
 
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Format for ImageTool {
             return Err(error(
                 Provider::OpenAi,
                 ModelErrorKind::ContentFilter,
-                "the filter stopped the picture",
+                "the filter stopped the image",
             ));
         }
         Ok(drawn)
@@ -122,7 +122,7 @@ impl Format for ImagesApi {
 
     fn body(&self, model: &str, request: &ImageRequest) -> Result<Asked, String> {
         if !request.sources.is_empty() || !request.references.is_empty() {
-            return Err(format!("`{model}` takes no pictures; use `gpt-image-2` to change one"));
+            return Err(format!("`{model}` takes no images; use `gpt-image-2` to change one"));
         }
         let mut body = wishes(request);
         let mut warnings = Vec::new();
@@ -138,7 +138,7 @@ impl Format for ImagesApi {
     fn read(&self, answer: &Value) -> Result<Drawn, ModelError> {
         let data = answer["data"].as_array().ok_or_else(|| malformed("`data` is no list"))?;
         if data.iter().any(|item| item["url"].is_string() && !item["b64_json"].is_string()) {
-            return Err(malformed("an address came instead of a picture"));
+            return Err(malformed("an address came instead of an image"));
         }
         Ok(Drawn {
             pictures: data.iter().filter_map(|item| text(&item["b64_json"])).collect(),

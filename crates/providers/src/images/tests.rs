@@ -1,4 +1,4 @@
-//! How pictures are asked for and read, with a server on this machine.
+//! How images are asked for and read, with a server on this machine.
 
 use std::sync::Arc;
 
@@ -182,7 +182,7 @@ async fn gemini_is_asked_for_pictures_among_words() {
     });
     assert_eq!(body, expected);
     let warnings =
-        ["1000x600 is made as 16:9", "`provider_params.top_k` is not known for pictures of Gemini"];
+        ["1000x600 is made as 16:9", "`provider_params.top_k` is not known for images of Gemini"];
     let expected = ImageAnswer {
         pictures: vec![picture()],
         text: Some("Here.".to_owned()),
@@ -240,13 +240,13 @@ async fn every_way_to_get_no_picture_has_its_kind() {
         (
             ok(&json!({"output": [sorry]})),
             Kind::Incomplete,
-            "openai: no picture came; the model said: I would rather not.",
+            "openai: no image came; the model said: I would rather not.",
         ),
-        (ok(&json!({"output": []})), Kind::Incomplete, "openai: no picture came"),
+        (ok(&json!({"output": []})), Kind::Incomplete, "openai: no image came"),
         (
             ok(&json!({"output": [], "incomplete_details": {"reason": "content_filter"}})),
             Kind::ContentFilter,
-            "openai: the filter stopped the picture",
+            "openai: the filter stopped the image",
         ),
         (
             ok(&json!({"status": "failed", "error": {"code": "server_error", "message": "broken"}})),
@@ -254,8 +254,8 @@ async fn every_way_to_get_no_picture_has_its_kind() {
             "openai: broken",
         ),
         (ok(&json!({})), Kind::Malformed, "openai: the answer cannot be read: `output` is no list"),
-        (item("%%%"), Kind::Malformed, "openai: the picture is not base64"),
-        (item("PGh0bWw+"), Kind::Malformed, "openai: what came is no PNG, JPEG, GIF or WebP picture"),
+        (item("%%%"), Kind::Malformed, "openai: the image is not base64"),
+        (item("PGh0bWw+"), Kind::Malformed, "openai: what came is no PNG, JPEG, GIF or WebP image"),
         (
             ("200 OK", "nothing".to_owned()),
             Kind::Malformed,
@@ -266,7 +266,7 @@ async fn every_way_to_get_no_picture_has_its_kind() {
         assert_eq!(fault(openai("gpt-image-2"), answer).await, (kind, message.to_owned()));
     }
     let address = ok(&json!({"data": [{"url": "https://e.org/a.png"}]}));
-    let message = "openai: the answer cannot be read: an address came instead of a picture".to_owned();
+    let message = "openai: the answer cannot be read: an address came instead of an image".to_owned();
     assert_eq!(fault(openai("gpt-image-1"), address).await, (Kind::Malformed, message));
     let gemini_faults = [
         (
@@ -279,7 +279,7 @@ async fn every_way_to_get_no_picture_has_its_kind() {
             Kind::ContentFilter,
             "gemini: IMAGE_SAFETY: the provider gives no reason",
         ),
-        (ok(&json!({"candidates": []})), Kind::Incomplete, "gemini: no picture came"),
+        (ok(&json!({"candidates": []})), Kind::Incomplete, "gemini: no image came"),
         (
             ok(&json!({"candidates": 1})),
             Kind::Malformed,
@@ -306,5 +306,5 @@ async fn a_model_that_takes_no_pictures_is_not_asked() {
     let request = ImageRequest { sources: vec![picture()], ..plain() };
     let error = openai("dall-e-3")(endpoint).draw(&request).await.unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::BadRequest);
-    assert_eq!(error.message, "`dall-e-3` takes no pictures; use `gpt-image-2` to change one");
+    assert_eq!(error.message, "`dall-e-3` takes no images; use `gpt-image-2` to change one");
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use meerkat_core::{AssistantBlock, Message, ToolDef};
 
 /// How the runtime's request for a summary begins.
-pub(super) const SUMMARY_REQUEST: &str = "Summarise the conversation so far";
+pub(super) const SUMMARY_REQUEST: &str = "Summarize the conversation so far";
 
 /// The longest quotation of a prompt or of a tool's result, in characters.
 const QUOTE: usize = 200;
@@ -70,7 +70,7 @@ pub(super) fn results(messages: &[Arc<Message>]) -> String {
     join(lines)
 }
 
-/// Summarises a conversation, without the request to do so, by the first line of each message.
+/// Summarizes a conversation, without the request to do so, by the first line of each message.
 pub(super) fn summary(messages: &[Arc<Message>]) -> String {
     let said = messages.split_last().map_or(messages, |(_, said)| said);
     let mut lines = Vec::new();

@@ -13,7 +13,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = std::env::args_os().nth(1).map(PathBuf::from).ok_or("the folder to write to is missing")?;
+    let folder = std::env::args_os().nth(1).map(PathBuf::from).ok_or("the directory to write to is missing")?;
     std::fs::create_dir_all(&folder)?;
     let pages = [
         ("cli.md", cli::page()),

@@ -114,7 +114,7 @@ pub(crate) enum McpTransport {
 /// A file of servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum McpScope {
-    /// .rkat/mcp.toml of this folder.
+    /// .rkat/mcp.toml of this directory.
     #[value(alias = "local")]
     Project,
     /// ~/.rkat/mcp.toml.

@@ -30,7 +30,7 @@ pub(crate) enum SkillCommand {
     Update,
     /// Check skills against the rules of the format.
     Lint {
-        /// Folders of skills, or of one; without any, those that are found from here.
+        /// Directories of skills, or of one; without any, those that are found from here.
         paths: Vec<PathBuf>,
         /// Fail on whatever the format forbids, not only on what keeps a skill from being loaded.
         #[arg(long)]
@@ -39,9 +39,9 @@ pub(crate) enum SkillCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Install a skill from a folder or a git repository.
+    /// Install a skill from a directory or a git repository.
     Install {
-        /// The folder, or the address of the repository.
+        /// The directory, or the address of the repository.
         origin: String,
         /// Which skill, if there are several.
         #[arg(long)]
@@ -83,7 +83,7 @@ pub(crate) struct SkillPlace {
     /// Into the user's skills, ~/.rkat/skills, instead of the project's, .rkat/skills.
     #[arg(long)]
     pub(crate) user: bool,
-    /// Into this folder.
+    /// Into this directory.
     #[arg(long, value_name = "DIR", conflicts_with = "user")]
     pub(crate) into: Option<PathBuf>,
 }

@@ -198,7 +198,7 @@ fn sandbox(config: &Config) -> Finding {
     if env::program().is_some_and(|program| can_cover(&program)) {
         return Finding::ok("sandbox", "shell commands run in a sandbox, and secrets are covered");
     }
-    let message = "shell commands run in a sandbox without mounts of its own: what a command makes in a folder that \
+    let message = "shell commands run in a sandbox without mounts of its own: what a command makes in a directory that \
                    holds a secret file can be read by the next command only";
     let fix = "allow user namespaces, or say with `tools.secrets` what is no secret";
     Finding::bad("sandbox", Health::Warning, message, fix)

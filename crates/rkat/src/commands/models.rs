@@ -46,7 +46,7 @@ fn abilities(profile: &Value) -> String {
         ("supports_thinking", "thinking"),
         ("supports_reasoning", "reasoning"),
         ("supports_web_search", "search"),
-        ("vision", "pictures"),
+        ("vision", "images"),
         ("inline_video", "video"),
         ("realtime", "live only"),
     ];

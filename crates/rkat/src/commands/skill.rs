@@ -131,9 +131,9 @@ async fn snapshot(scope: &ScopeArgs) -> Result<Arc<Snapshot>, CliError> {
 }
 
 pub(super) async fn catalogue(scope: &ScopeArgs) -> Result<Catalogue, CliError> {
-    // It may come later, but who asks for a folder by name expects it to be there.
+    // It may come later, but who asks for a directory by name expects it to be there.
     for missing in scope.skill_dir.iter().filter(|folder| !folder.exists()) {
-        out::say(&format!("warning: there is no folder `{}` (--skill-dir)", missing.display()));
+        out::say(&format!("warning: there is no directory `{}` (--skill-dir)", missing.display()));
     }
     Ok(configured(scope).await?.catalogue().clone())
 }
@@ -312,7 +312,7 @@ fn files(scope: &ScopeArgs, paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, CliErro
         }
         Roots { extra: paths, ..Roots::default() }
     };
-    // A skill that this program would withhold is examined too, so the sources are asked and not a catalogue.
+    // A skill that this program would withhold is examined too, so the sources are asked and not a catalog.
     let found: Vec<_> =
         standard_roots(&roots, Limits::default()).iter().map(|source| source.look()).collect();
     let loaded = found.iter().flat_map(|found| &found.skills).filter_map(|skill| match &skill.place {
@@ -344,7 +344,7 @@ fn root(scope: &ScopeArgs, place: &SkillPlace) -> Result<PathBuf, CliError> {
     }
     let roots = roots(scope)?;
     let base = if place.user { roots.home } else { roots.project };
-    let base = base.ok_or_else(|| CliError::Usage("there is no home folder; use --into".to_owned()))?;
+    let base = base.ok_or_else(|| CliError::Usage("there is no home directory; use --into".to_owned()))?;
     let root = base.join(".rkat/skills");
     if !place.user {
         stays_within(&base, &root).map_err(CliError::Skill)?;
@@ -352,7 +352,7 @@ fn root(scope: &ScopeArgs, place: &SkillPlace) -> Result<PathBuf, CliError> {
     Ok(root)
 }
 
-/// A folder that is there is a folder; everything else is the address of a repository.
+/// A directory that is there is a directory; everything else is the address of a repository.
 fn origin_of(origin: String, reference: String, root: &Path) -> Result<Origin, CliError> {
     let folder = PathBuf::from(&origin);
     if folder.is_dir() && !folder.join(".git").exists() {
@@ -360,7 +360,7 @@ fn origin_of(origin: String, reference: String, root: &Path) -> Result<Origin, C
     }
     let written_as_path = folder.is_absolute() || origin.starts_with('.') || origin.starts_with('~');
     if written_as_path && !folder.exists() {
-        return Err(CliError::Usage(format!("there is no folder `{origin}`")));
+        return Err(CliError::Usage(format!("there is no directory `{origin}`")));
     }
     let commit = reference.len() == 40 && reference.bytes().all(|b| b.is_ascii_hexdigit());
     let kind = if commit { RefKind::Commit } else { RefKind::Named };

@@ -60,7 +60,7 @@ fn a_sandbox_that_cannot_be_had_is_told_with_what_to_do() {
     "warning": "shell commands are refused: this kernel does not filter system calls (it lacks seccomp)"
     "use Linux 6.2 or newer with Landlock and seccomp, or set `shell.sandbox` to `off`"
 
-    "warning": "shell commands run in a sandbox without mounts of its own: what a command makes in a folder that holds a secret file can be read by the next command only"
+    "warning": "shell commands run in a sandbox without mounts of its own: what a command makes in a directory that holds a secret file can be read by the next command only"
     "allow user namespaces, or say with `tools.secrets` what is no secret"
     "#);
     let call = r#"call shell {"command": "echo ran"}"#;

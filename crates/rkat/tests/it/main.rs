@@ -1,5 +1,5 @@
 //! What `rkat` promises to the person at the terminal and to scripts: output, exit codes, and the commands in the
-//! documentation. Every test drives the built program in a folder of its own.
+//! documentation. Every test drives the built program in a directory of its own.
 
 #[cfg(test)]
 mod approvals;

@@ -172,6 +172,6 @@ fn without_a_key_there_is_no_picture() {
     let rkat = Rkat::new();
     let done = rkat.args(["image", "a meerkat"]).run();
     let expected = "--- stderr\nerror: no model `gpt-image-2` can be used: there is no API key of a provider that makes \
-        pictures; set `OPENAI_API_KEY` or `GEMINI_API_KEY` [PROVIDER_ERROR]\n--- exit 1";
+        images; set `OPENAI_API_KEY` or `GEMINI_API_KEY` [PROVIDER_ERROR]\n--- exit 1";
     assert_eq!(format!("{done}"), expected);
 }

@@ -170,7 +170,7 @@ fn realms_are_kept_where_one_says() {
     assert_snapshot!(
         rkat.args(["run", "say hi"]).env("HOME", "").env("XDG_DATA_HOME", "").run(), @r"
     --- stderr
-    error: no folder for realms: set HOME or pass `--state-root DIR` [INVALID_PARAMS]
+    error: no directory for realms: set HOME or pass `--state-root DIR` [INVALID_PARAMS]
     --- exit 2
     ");
 }

@@ -200,7 +200,7 @@ fn what_is_malformed_or_unreadable_is_skipped_and_told() {
     write(&rkat, ".agent/skills/dull/SKILL.md", "---\nname: dull\n---\nb\n");
     let nowhere = rkat.work().join(".agent/skills/closed");
     fs::create_dir_all(&nowhere).unwrap();
-    // A folder in the place of the file cannot be read by anybody, whoever runs the test.
+    // A directory in the place of the file cannot be read by anybody, whoever runs the test.
     fs::create_dir_all(nowhere.join("SKILL.md")).unwrap();
     let mut client = serve(&rkat);
     assert_ne!(load(&mut client, &json!({ "name": "good" }))["isError"], true);

@@ -285,13 +285,13 @@ fn nothing_is_put_where_a_link_leads_out_of_the_project() {
 #[test]
 fn a_place_that_is_not_there_is_told() {
     let rkat = Rkat::new();
-    let listed = rkat.args(["skill", "list", "--skill-dir", "/no/such/folder"]).run();
+    let listed = rkat.args(["skill", "list", "--skill-dir", "/no/such/directory"]).run();
     assert_eq!(
         (listed.code, listed.stderr.as_str()),
-        (Some(0), "warning: there is no folder `/no/such/folder` (--skill-dir)\n")
+        (Some(0), "warning: there is no directory `/no/such/directory` (--skill-dir)\n")
     );
-    let refused = rkat.args(["skill", "install", "./no-such-folder"]).run();
-    assert!(refused.stderr.starts_with("error: there is no folder `./no-such-folder`"), "{}", refused.stderr);
+    let refused = rkat.args(["skill", "install", "./no-such-directory"]).run();
+    assert!(refused.stderr.starts_with("error: there is no directory `./no-such-directory`"), "{}", refused.stderr);
     rkat.args(["skill", "new", "mine"]).run().text();
     let again = rkat.args(["skill", "new", "mine"]).run();
     assert!(again.stderr.contains("choose another name"), "{}", again.stderr);

@@ -1,4 +1,4 @@
-//! The program under test, in a folder of its own and with nothing of our environment.
+//! The program under test, in a directory of its own and with nothing of our environment.
 
 use std::fmt;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
@@ -14,7 +14,7 @@ use serde_json::Value;
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `rkat` with a home, a data folder and a working folder that go away with the test.
+/// `rkat` with a home, a data directory and a working directory that go away with the test.
 pub(crate) struct Rkat {
     scratch: Scratch,
 }
@@ -28,12 +28,12 @@ impl Rkat {
         Self { scratch }
     }
 
-    /// The working folder.
+    /// The working directory.
     pub(crate) fn work(&self) -> PathBuf {
         self.scratch.join("work")
     }
 
-    /// The user's own folder.
+    /// The user's own directory.
     pub(crate) fn home(&self) -> PathBuf {
         self.scratch.join("home")
     }

@@ -119,7 +119,7 @@ impl Required<'_> {
     }
 
     fn name(&self) -> Result<String, Fault> {
-        let name = self.text("name", "add a line `name:` with the name of the folder")?;
+        let name = self.text("name", "add a line `name:` with the name of the directory")?;
         let line = self.texts.iter().find(|(key, ..)| key == "name").map_or(1, |(.., line)| *line);
         let line = line + self.split.first_line;
         if name.chars().count() > MAX_NAME {

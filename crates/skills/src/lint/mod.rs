@@ -66,7 +66,7 @@ impl Report {
     }
 }
 
-/// Examines the SKILL.md of the folder called `folder`.
+/// Examines the SKILL.md of the directory called `folder`.
 #[must_use]
 pub fn lint(folder: &str, file: &[u8]) -> Report {
     let mut findings = strict::check(folder, file);
@@ -78,7 +78,7 @@ pub fn lint(folder: &str, file: &[u8]) -> Report {
     Report { findings, loads }
 }
 
-/// Examines a SKILL.md in its folder, as it would be loaded: what is too large, or a link out of the folder, is not
+/// Examines a SKILL.md in its directory, as it would be loaded: what is too large, or a link out of the directory, is not
 /// read.
 #[must_use]
 pub fn lint_file(file: &Path) -> Report {

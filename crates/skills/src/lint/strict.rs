@@ -146,11 +146,11 @@ fn text(field: &Field) -> Option<&str> {
 fn name(folder: &str, field: &Field) -> Option<Finding> {
     let at = |message: String, fix| Some(Finding::error("name", field.line, message, fix));
     let Some(written) = text(field) else {
-        return at("the name is empty".to_owned(), "write the name of the folder");
+        return at("the name is empty".to_owned(), "write the name of the directory");
     };
     let name: String = written.nfkc().collect();
     if name.chars().count() > MAX_NAME {
-        return at("the name is longer than 64 characters".to_owned(), "shorten it and rename the folder");
+        return at("the name is longer than 64 characters".to_owned(), "shorten it and rename the directory");
     }
     if name != name.to_lowercase() {
         return at(format!("the name `{name}` has capital letters"), "write it in lower case");
@@ -166,7 +166,7 @@ fn name(folder: &str, field: &Field) -> Option<Finding> {
     }
     let folder: String = folder.nfkc().collect();
     if folder != name {
-        return at(format!("the name `{name}` is not that of the folder, `{folder}`"), "make them the same");
+        return at(format!("the name `{name}` is not that of the directory, `{folder}`"), "make them the same");
     }
     None
 }

@@ -1,7 +1,7 @@
-//! A folder of skills, looked at again without reading what has not changed.
+//! A directory of skills, looked at again without reading what has not changed.
 //!
-//! The walk is bounded, and always goes the same way: folders by name, what lies higher before what lies
-//! deeper, links last. A link is followed once, so links in a circle end. In a folder that came from somebody else,
+//! The walk is bounded, and always goes the same way: directories by name, what lies higher before what lies
+//! deeper, links last. A link is followed once, so links in a circle end. In a directory that came from somebody else,
 //! links do not lead out of what came with it.
 
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,7 @@ use crate::{Provenance, Scope, Trust};
 pub struct Limits {
     /// How deep below the root a skill may lie.
     pub depth: usize,
-    /// How many folders are looked at.
+    /// How many directories are looked at.
     pub folders: usize,
     /// What a SKILL.md below another skill is.
     pub nested: Nested,
@@ -42,7 +42,7 @@ pub enum Nested {
     Separate,
 }
 
-/// The place and identity of a folder of skills.
+/// The place and identity of a directory of skills.
 #[derive(Debug)]
 pub(super) struct Root {
     pub(super) provenance: Arc<Provenance>,
@@ -52,11 +52,11 @@ pub(super) struct Root {
     pub(super) trust: Trust,
     /// Skills that are trusted whatever the rest is.
     pub(super) trusted: HashSet<PathBuf>,
-    /// Links must not lead out of this folder; without it, they may lead anywhere.
+    /// Links must not lead out of this directory; without it, they may lead anywhere.
     pub(super) bounds: Option<PathBuf>,
 }
 
-/// A folder of skills.
+/// A directory of skills.
 pub struct Folder {
     root: Root,
     memo: Mutex<Memo>,
@@ -68,13 +68,13 @@ struct Memo {
     base: Option<PathBuf>,
     listed: Vec<(PathBuf, Option<Stamp>)>,
     entries: Vec<Entry>,
-    /// Every file and folder that was looked at, by its way from the base, and what it was like.
+    /// Every file and directory that was looked at, by its way from the base, and what it was like.
     probes: Arc<[(Way, Option<Stamp>)]>,
     found: Option<Arc<Found>>,
 }
 
 impl Folder {
-    /// Makes a source of a folder, which need not exist yet.
+    /// Makes a source of a directory, which need not exist yet.
     #[must_use]
     pub fn new(provenance: Provenance, scope: Scope, path: PathBuf, limits: Limits) -> Self {
         let root = Root {
@@ -89,7 +89,7 @@ impl Folder {
         Self { root, memo: Mutex::default() }
     }
 
-    /// Says whether what is in it is trusted; it is if nobody says otherwise. The skills in the folders `trusted` are in
+    /// Says whether what is in it is trusted; it is if nobody says otherwise. The skills in the directories `trusted` are in
     /// any case.
     #[must_use]
     pub fn with_trust(mut self, trust: Trust, trusted: impl IntoIterator<Item = PathBuf>) -> Self {
@@ -98,14 +98,14 @@ impl Folder {
         self
     }
 
-    /// Follows no link that leads out of `bounds`, the folder with everything that came from the same hands.
+    /// Follows no link that leads out of `bounds`, the directory with everything that came from the same hands.
     #[must_use]
     pub fn within(mut self, bounds: PathBuf) -> Self {
         self.root.bounds = Some(bounds);
         self
     }
 
-    /// Returns the folder.
+    /// Returns the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.root.path
@@ -169,7 +169,7 @@ impl Memo {
 /// A walk under way.
 struct Walk<'a> {
     root: &'a Root,
-    /// What was found before, by folder.
+    /// What was found before, by directory.
     known: HashMap<PathBuf, Entry>,
     memo: Memo,
     problems: Vec<Problem>,
@@ -215,17 +215,17 @@ impl<'a> Walk<'a> {
         (self.memo, Found { skills, problems, watched: self.watched })
     }
 
-    /// Looks into the folders of one level, and returns those below.
+    /// Looks into the directories of one level, and returns those below.
     fn level(&mut self, mut folders: Vec<(PathBuf, usize)>) -> Vec<(PathBuf, usize)> {
         let room = self.root.limits.folders.saturating_sub(self.seen);
         if folders.len() > room {
             folders.truncate(room);
-            let reason = format!("has more than {} folders; the rest is left out", self.root.limits.folders);
+            let reason = format!("has more than {} directories; the rest is left out", self.root.limits.folders);
             self.problems.push(Problem::new(
                 Effect::Cut,
                 &self.root.path,
                 reason,
-                "point at a folder that holds skills only",
+                "point at a directory that holds skills only",
             ));
         }
         self.seen += folders.len();
@@ -242,7 +242,7 @@ impl<'a> Walk<'a> {
         next
     }
 
-    /// Keeps what one folder gave, and returns the folders in it.
+    /// Keeps what one directory gave, and returns the directories in it.
     fn note(&mut self, folder: PathBuf, depth: usize, visit: Visit) -> Vec<(PathBuf, usize)> {
         self.memo.entries.extend(visit.entry);
         self.problems.extend(visit.problem);
@@ -256,7 +256,7 @@ impl<'a> Walk<'a> {
         visit.folders.into_iter().map(|folder| (folder, depth + 1)).collect()
     }
 
-    /// Resolves the links that were met, and returns the folders among their targets that are new.
+    /// Resolves the links that were met, and returns the directories among their targets that are new.
     fn follow(&mut self) -> Vec<(PathBuf, usize)> {
         let links = std::mem::take(&mut self.links);
         if links.is_empty() {
@@ -291,8 +291,8 @@ impl<'a> Walk<'a> {
         match self.root.bounds {
             None => None,
             Some(_) if !self.is_within(target) => Some(OUTSIDE),
-            // All that came with the folder would be searched for skills, and watched.
-            Some(_) => above().then_some("is a link to a folder above it"),
+            // All that came with the directory would be searched for skills, and watched.
+            Some(_) => above().then_some("is a link to a directory above it"),
         }
     }
 }
@@ -300,6 +300,6 @@ impl<'a> Walk<'a> {
 const OUTSIDE: &str = "is a link that leads out of its project or repository";
 
 fn not_followed(link: &Path, why: &str) -> Problem {
-    let fix = "put a copy there, or name the folder it leads to with --skill-dir";
+    let fix = "put a copy there, or name the directory it leads to with --skill-dir";
     Problem::new(Effect::Skipped, link, why.to_owned(), fix)
 }

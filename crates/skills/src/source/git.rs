@@ -38,7 +38,7 @@ pub struct GitOptions {
     pub reference: String,
     /// Which of them it is.
     pub kind: RefKind,
-    /// The folder of skills in the repository; without it, all of it.
+    /// The directory of skills in the repository; without it, all of it.
     pub skills_root: Option<PathBuf>,
     /// A token for HTTPS. It is given to git in its environment and shown nowhere.
     pub token: Option<String>,
@@ -132,7 +132,7 @@ impl Git {
             return Ok(None);
         }
         let fresh = tempfile::Builder::new().prefix("fetch-").tempdir_in(cache);
-        let fresh = fresh.map_err(Error::file("create a folder in", cache))?;
+        let fresh = fresh.map_err(Error::file("create a directory in", cache))?;
         let commit = clone_into(fresh.path(), &self.options).await?;
         let place = cache.join(&commit);
         if !place.is_dir() {
@@ -173,7 +173,7 @@ impl Source for Git {
     }
 }
 
-/// Adds a problem of the source itself to what its folder has.
+/// Adds a problem of the source itself to what its directory has.
 pub(super) fn with_problem(found: &Arc<Found>, problem: Option<&Problem>) -> Arc<Found> {
     let Some(problem) = problem else { return Arc::clone(found) };
     let mut problems = vec![problem.clone()];
@@ -204,7 +204,7 @@ fn folder_at(
     Folder::new(provenance.clone(), scope, path, limits).within(tree)
 }
 
-/// Puts the files of a ref into an empty folder, and returns the commit.
+/// Puts the files of a ref into an empty directory, and returns the commit.
 pub(crate) async fn clone_into(folder: &Path, options: &GitOptions) -> Result<String, Error> {
     check_url(&options.url)?;
     if options.reference.is_empty() || options.reference.starts_with('-') {

@@ -109,7 +109,7 @@ impl Http {
         let cache = &self.options.cache;
         fs::create_dir_all(cache).map_err(Error::file("create", cache))?;
         let fresh = tempfile::Builder::new().prefix("fetch-").tempdir_in(cache);
-        let fresh = fresh.map_err(Error::file("create a folder in", cache))?;
+        let fresh = fresh.map_err(Error::file("create a directory in", cache))?;
         let mut failed = Vec::new();
         for name in names {
             let folder = SkillName::nearest(&name);

@@ -1,7 +1,7 @@
 //! Where skills come from.
 //!
 //! A source is looked at again and again; one that has not changed gives back the very same answer, so that the
-//! catalogue knows with one comparison that nothing is to be done.
+//! catalog knows with one comparison that nothing is to be done.
 
 mod embedded;
 mod folder;
@@ -32,7 +32,7 @@ pub struct Found {
     pub skills: Vec<Arc<Skill>>,
     /// What is wrong in it.
     pub problems: Vec<Problem>,
-    /// The folders in which a change would matter.
+    /// The directories in which a change would matter.
     pub watched: Vec<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! The folders where people put skills, and which of them comes first.
+//! The directories where people put skills, and which of them comes first.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,20 +6,20 @@ use std::sync::Arc;
 use super::{Folder, Limits, Source};
 use crate::{Provenance, Scope, SourceId, SourceStatus, Transport, Trust};
 
-/// Where the conventional folders are.
+/// Where the conventional directories are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Roots {
-    /// Folders that were asked for; they come first, in this order.
+    /// Directories that were asked for; they come first, in this order.
     pub extra: Vec<PathBuf>,
     /// The current directory, if it is inside the project but not its root; see [`Roots::in_directory`].
     pub directory: Option<PathBuf>,
-    /// The project's folder.
+    /// The project's directory.
     pub project: Option<PathBuf>,
     /// The user's home.
     pub home: Option<PathBuf>,
     /// Whether the user has trusted the project.
     pub trust: Trust,
-    /// The folders of single skills in the project that the user has trusted, without links.
+    /// The directories of single skills in the project that the user has trusted, without links.
     pub trusted: Vec<PathBuf>,
 }
 
@@ -92,7 +92,7 @@ const CONVENTIONS: [(Base, &str, &str, u128); 12] = [
     (Base::Home, ".rkat/skills", "user", 3),
 ];
 
-/// Makes sources of the conventional folders; the first that has a skill wins.
+/// Makes sources of the conventional directories; the first that has a skill wins.
 #[must_use]
 pub fn standard_roots(roots: &Roots, limits: Limits) -> Vec<Arc<dyn Source>> {
     let extra = roots.extra.iter().map(|path| asked_for(path, roots, limits));
@@ -105,7 +105,7 @@ pub fn standard_roots(roots: &Roots, limits: Limits) -> Vec<Arc<dyn Source>> {
             return Some(source.with_trust(Trust::Trusted, roots.trusted.iter().cloned()));
         }
         let source = source.with_trust(roots.trust, roots.trusted.iter().cloned());
-        // What is in the user's own folders, the user has put there; a project came from somewhere.
+        // What is in the user's own directories, the user has put there; a project came from somewhere.
         Some(match &roots.project {
             Some(project) => source.within(project.clone()),
             None => source,
@@ -114,7 +114,7 @@ pub fn standard_roots(roots: &Roots, limits: Limits) -> Vec<Arc<dyn Source>> {
     extra.chain(conventional).map(|folder| Arc::new(folder) as Arc<dyn Source>).collect()
 }
 
-/// Makes a source of a folder that was asked for. Below the project it is the project's; who asks for it trusts it.
+/// Makes a source of a directory that was asked for. Below the project it is the project's; who asks for it trusts it.
 fn asked_for(path: &Path, roots: &Roots, limits: Limits) -> Folder {
     let place = path.display().to_string();
     let id = SourceId::of_place(&place);

@@ -1,4 +1,4 @@
-//! Seeing that a file or folder is still the same without opening it.
+//! Seeing that a file or directory is still the same without opening it.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -6,7 +6,7 @@ use std::path::Path;
 #[cfg(not(target_os = "linux"))]
 use std::path::PathBuf;
 
-/// What tells that a file or folder is still the same.
+/// What tells that a file or directory is still the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     modified: i128,
@@ -75,7 +75,7 @@ pub(super) fn way(base: &Path, path: &Path) -> Option<Way> {
     return Some(way.to_owned());
 }
 
-/// A folder to look from, which spares the way to it.
+/// A directory to look from, which spares the way to it.
 #[cfg(target_os = "linux")]
 pub(super) struct Base(std::os::fd::OwnedFd);
 
@@ -94,7 +94,7 @@ impl Base {
     }
 }
 
-/// A folder to look from.
+/// A directory to look from.
 #[cfg(not(target_os = "linux"))]
 pub(super) struct Base(PathBuf);
 

@@ -1,4 +1,4 @@
-//! Looking into one folder: is it a skill, and if not, what is in it.
+//! Looking into one directory: is it a skill, and if not, what is in it.
 
 use std::fs::{self, Metadata};
 use std::io::{self, Read as _};
@@ -19,7 +19,7 @@ pub(super) struct Entry {
     pub(super) outcome: Result<Arc<Skill>, Problem>,
 }
 
-/// What a folder is.
+/// What a directory is.
 #[derive(Debug, Default)]
 pub(super) struct Visit {
     pub(super) entry: Option<Entry>,
@@ -40,7 +40,7 @@ pub(super) enum Below {
     BelongsToSkill,
 }
 
-/// Looks into a folder. `known` is what was found there before.
+/// Looks into a directory. `known` is what was found there before.
 pub(super) fn visit(root: &Root, folder: &Path, below: Below, known: Option<&Entry>) -> Visit {
     let file = File::at(folder, FILES[0]);
     if file.leads_to_skill(folder) {
@@ -64,7 +64,7 @@ pub(super) fn visit(root: &Root, folder: &Path, below: Below, known: Option<&Ent
     visit
 }
 
-/// A file that may make its folder a skill.
+/// A file that may make its directory a skill.
 struct File {
     name: &'static str,
     path: PathBuf,
@@ -78,14 +78,14 @@ impl File {
         Self { name, path, lstat }
     }
 
-    /// Says whether it is a link to the SKILL.md of another folder, whose skill is then meant.
+    /// Says whether it is a link to the SKILL.md of another directory, whose skill is then meant.
     fn leads_to_skill(&self, folder: &Path) -> bool {
         let is_link = self.lstat.as_ref().is_ok_and(Metadata::is_symlink);
         is_link && skill_folder(&self.path).is_some_and(|target| !target.starts_with(folder))
     }
 }
 
-/// Resolves a link to a folder, or to the file that makes a folder a skill.
+/// Resolves a link to a directory, or to the file that makes a directory a skill.
 pub(super) fn skill_folder(link: &Path) -> Option<PathBuf> {
     let target = link.canonicalize().ok()?;
     let metadata = fs::metadata(&target).ok()?;
@@ -96,7 +96,7 @@ pub(super) fn skill_folder(link: &Path) -> Option<PathBuf> {
     target.parent().filter(|_| is_skill && metadata.is_file()).map(Path::to_owned)
 }
 
-/// Lists the folders and links in a folder, and says whether a `skill.md` is among the files.
+/// Lists the directories and links in a directory, and says whether a `skill.md` is among the files.
 fn list(folder: &Path) -> (Visit, Option<&'static str>) {
     let stamp = Stamp::at(folder);
     let entries = match fs::read_dir(folder) {
@@ -124,12 +124,12 @@ fn list(folder: &Path) -> (Visit, Option<&'static str>) {
     (visit, other)
 }
 
-/// Folders that belong to other programs and hold copies of other people's work.
+/// Directories that belong to other programs and hold copies of other people's work.
 pub(super) fn is_foreign(name: &str) -> bool {
     name.starts_with('.') || matches!(name, "node_modules" | "__pycache__")
 }
 
-/// Reads the skill of a folder, or says why there is none; a folder without the file is no skill.
+/// Reads the skill of a directory, or says why there is none; a directory without the file is no skill.
 fn skill_at(root: &Root, folder: &Path, file: File, known: Option<&Entry>) -> Option<Entry> {
     let File { name, path, lstat } = file;
     let lstat = match lstat {
@@ -160,8 +160,8 @@ fn read(
     let skipped = |reason: String, fix: &str| Problem::new(Effect::Skipped, path, reason, fix);
     let unreadable = |error: io::Error| Problem::unreadable(path, &error);
     if lstat.is_symlink() && !path.canonicalize().map_err(unreadable)?.starts_with(folder) {
-        let reason = "is a link that leads out of its folder".to_owned();
-        return Err(skipped(reason, "link the whole folder instead, or copy the file"));
+        let reason = "is a link that leads out of its directory".to_owned();
+        return Err(skipped(reason, "link the whole directory instead, or copy the file"));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(lstat.len().min(64 * 1024)).unwrap_or_default() + 1);
     // A pipe must not be opened at all: nobody may be at its other end.

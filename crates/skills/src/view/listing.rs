@@ -18,7 +18,7 @@ pub struct ListedSkill {
     pub scope: Scope,
     /// Where it comes from.
     pub source: Provenance,
-    /// `false` if it came with a folder that the user has not trusted.
+    /// `false` if it came with a directory that the user has not trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trusted: Option<bool>,
     /// Whether it is the one that its name leads to.
@@ -48,7 +48,7 @@ pub struct InspectedSkill {
     pub scope: Scope,
     /// Where it comes from.
     pub source: Provenance,
-    /// `false` if it came with a folder that the user has not trusted.
+    /// `false` if it came with a directory that the user has not trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trusted: Option<bool>,
     /// Its text.

@@ -38,7 +38,7 @@ pub fn prompts(snapshot: &Snapshot) -> Vec<PromptView> {
 fn description(skill: &Skill) -> String {
     match skill.trust {
         Trust::Trusted => skill.description.clone(),
-        Trust::Untrusted => format!("[of a folder that is not trusted] {}", skill.description),
+        Trust::Untrusted => format!("[of a directory that is not trusted] {}", skill.description),
     }
 }
 

@@ -69,7 +69,7 @@ pub struct SkillManifest {
     pub meta: Map<String, Value>,
 }
 
-/// Something in a folder.
+/// Something in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DirectoryEntry {
@@ -77,7 +77,7 @@ pub struct DirectoryEntry {
     pub uri: String,
     /// Its name.
     pub name: String,
-    /// Its kind; `inode/directory` is a folder.
+    /// Its kind; `inode/directory` is a directory.
     pub mime_type: &'static str,
     /// Its size in bytes, if it is a file.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,7 +100,7 @@ pub fn uri(skill: &Skill, file: &str) -> String {
     format!("{SCHEME}{}/{}", path::encoded(&skill.name), file.join("/"))
 }
 
-/// Lists the SKILL.md of every skill. The files beside it are found through its manifest or its folder.
+/// Lists the SKILL.md of every skill. The files beside it are found through its manifest or its directory.
 #[must_use]
 pub fn resources(snapshot: &Snapshot) -> Vec<Resource> {
     let resource = |skill: &Arc<Skill>| Resource {
@@ -116,7 +116,7 @@ pub fn resources(snapshot: &Snapshot) -> Vec<Resource> {
 /// Reads a resource.
 ///
 /// # Errors
-/// Refuses addresses that are none of ours or lead out of a skill's folder.
+/// Refuses addresses that are none of ours or lead out of a skill's directory.
 pub fn read_resource(snapshot: &Snapshot, uri: &str) -> Result<ResourceText, Error> {
     let (skill, file) = parts(snapshot, uri)?;
     let bytes = skill.read_file(&actual(skill, &file)?)?;
@@ -204,10 +204,10 @@ fn is_skill_file(skill: &Skill, path: &str) -> bool {
     }
 }
 
-/// Lists what is in a folder of a skill, or the skills themselves for `skill://`.
+/// Lists what is in a directory of a skill, or the skills themselves for `skill://`.
 ///
 /// # Errors
-/// Says when there is no such folder.
+/// Says when there is no such directory.
 pub fn directory(snapshot: &Snapshot, uri_of: &str) -> Result<Vec<DirectoryEntry>, Error> {
     let wanted = uri_of.trim_end_matches('/');
     if wanted == SCHEME.trim_end_matches('/') {

@@ -1,4 +1,4 @@
-//! What never waits for a scan: async tasks, settings of the catalogue, and the end of a watch.
+//! What never waits for a scan: async tasks, settings of the catalog, and the end of a watch.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};

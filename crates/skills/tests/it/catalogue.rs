@@ -1,4 +1,4 @@
-//! The catalogue: what it finds, in which order, and that it does not look twice at what has not changed.
+//! The catalog: what it finds, in which order, and that it does not look twice at what has not changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -174,12 +174,12 @@ fn links_out_of_a_project_are_not_followed() {
     let outside = "is a link that leads out of its project or repository";
     let expected = [
         (root.join("away"), outside),
-        (root.join("up"), "is a link to a folder above it"),
+        (root.join("up"), "is a link to a directory above it"),
         (world.path("project/.claude/skills"), outside),
     ];
     assert_eq!(told, expected);
     assert_eq!(catalogue.refresh(), Refreshed::Unchanged);
-    // Who asks for the folder by name has them all.
+    // Who asks for the directory by name has them all.
     let asked = meerkat_skills::Roots { extra: vec![root], ..meerkat_skills::Roots::default() };
     let asked = Catalogue::new(standard_roots(&asked, Limits::default()), Policy::default());
     assert!(asked.snapshot().by_name("private").is_ok());
@@ -196,7 +196,7 @@ fn a_skill_file_that_links_elsewhere_is_left_out() {
     symlink(secret, folder.join("SKILL.md")).unwrap();
     let snapshot = world.snapshot();
     assert_eq!(names(&snapshot), [""; 0]);
-    assert_eq!(snapshot.problems()[0].reason, "is a link that leads out of its folder");
+    assert_eq!(snapshot.problems()[0].reason, "is a link that leads out of its directory");
 }
 
 #[cfg(unix)]
@@ -414,7 +414,7 @@ fn every_view_says_what_is_not_trusted() {
     let shown = meerkat_skills::view::inspect(&snapshot, &list.skills[0].key, None).unwrap();
     assert_eq!((list.skills[0].trusted, shown.trusted), (Some(false), Some(false)));
     let prompt = &meerkat_skills::view::prompts(&snapshot)[0].description;
-    assert_eq!(prompt, "[of a folder that is not trusted] PDFs");
+    assert_eq!(prompt, "[of a directory that is not trusted] PDFs");
     let narrow = meerkat_skills::view::Inventory { threshold: 0, budget: 0 };
     let told = narrow.render(&snapshot, meerkat_skills::Offered::All).unwrap();
     let source = list.skills[0].key.source_uuid;

@@ -81,7 +81,7 @@ async fn links_are_not_installed() {
     assert!(root.join("pdf/leak").symlink_metadata().is_err());
 }
 
-/// A folder that somebody else prepared leads elsewhere; what is there stays, and is not taken for ours.
+/// A directory that somebody else prepared leads elsewhere; what is there stays, and is not taken for ours.
 #[cfg(unix)]
 #[tokio::test]
 async fn nothing_is_written_through_links() {

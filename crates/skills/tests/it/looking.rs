@@ -11,7 +11,7 @@ use crate::tree::{World, skill_text};
 
 const ROOT: &str = "home/.agent/skills";
 
-/// Something that happens in a folder of skills, and the skills with their descriptions that are there afterwards.
+/// Something that happens in a directory of skills, and the skills with their descriptions that are there afterwards.
 type Change = (&'static str, fn(&World), &'static [(&'static str, &'static str)]);
 
 const CHANGES: [Change; 9] = [
@@ -30,7 +30,7 @@ const CHANGES: [Change; 9] = [
     ),
 ];
 
-/// Two skills of their own, one of them in a group, one behind a link, and a folder that is no skill.
+/// Two skills of their own, one of them in a group, one behind a link, and a directory that is no skill.
 fn world(others: usize) -> World {
     let world = World::new();
     world.skill(ROOT, "a", "One");

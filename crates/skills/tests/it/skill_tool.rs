@@ -226,7 +226,7 @@ fn a_missing_field_is_skipped_and_said() {
     let said: Vec<_> = snapshot.problems().iter().map(ToString::to_string).collect();
     let expected = [
         format!(
-            "{}:1: `name` is missing; add a line `name:` with the name of the folder",
+            "{}:1: `name` is missing; add a line `name:` with the name of the directory",
             nameless.display()
         ),
         format!(

@@ -1,4 +1,4 @@
-//! Folders of skills to test with: small ones written out, and large ones in all the styles people use.
+//! Directories of skills to test with: small ones written out, and large ones in all the styles people use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ impl World {
         self.dir.path().canonicalize().unwrap().join(relative)
     }
 
-    /// Writes a file, and the folders above it.
+    /// Writes a file, and the directories above it.
     pub(crate) fn write(&self, relative: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(relative);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -33,7 +33,7 @@ impl World {
         path
     }
 
-    /// Writes a plain skill into a folder of skills, and returns the folder of the skill.
+    /// Writes a plain skill into a directory of skills, and returns the directory of the skill.
     pub(crate) fn skill(&self, root: &str, name: &str, description: &str) -> PathBuf {
         let text = skill_text(name, description);
         self.write(&format!("{root}/{name}/SKILL.md"), text).parent().unwrap().to_owned()
@@ -68,7 +68,7 @@ pub(crate) enum Fate {
     Skipped,
 }
 
-/// How a file of a style is written for the folder `name`.
+/// How a file of a style is written for the directory `name`.
 type Style = fn(&str) -> String;
 
 /// The styles of real files, and how many of ten thousand files have them: about as many as among public ones.
@@ -143,7 +143,7 @@ fn style_of(index: usize) -> (&'static str, usize, Fate, Style) {
     STYLES[0]
 }
 
-/// Writes `count` skills in all styles, some of them in folders of folders, and returns the folders of each fate.
+/// Writes `count` skills in all styles, some of them in directories of directories, and returns the directories of each fate.
 pub(crate) fn generate(root: &Path, count: usize) -> (usize, usize) {
     let mut fates = (0, 0);
     for index in 0..count {

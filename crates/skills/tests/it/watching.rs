@@ -183,7 +183,7 @@ async fn a_changed_file_beside_a_skill_is_told_of() {
     assert_eq!(heard, Some(("pdf".to_owned(), "references/a.md".to_owned())));
 }
 
-/// A watch whose thread has ended holds the sources of its catalogue no longer.
+/// A watch whose thread has ended holds the sources of its catalog no longer.
 #[tokio::test]
 async fn a_watch_that_is_dropped_ends() {
     let world = World::new();

@@ -21,11 +21,11 @@ pub(crate) struct ListFiles(pub(crate) Arc<Root>);
 /// What to list.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Arguments {
-    /// The folder, relative to the workspace; the whole workspace if left out.
+    /// The directory, relative to the workspace; the whole workspace if left out.
     path: Option<String>,
     /// Only files whose path fits this pattern, for example `**/*.rs`.
     glob: Option<String>,
-    /// How many folders deep to look; 1 lists the folder alone.
+    /// How many directories deep to look; 1 lists the directory alone.
     depth: Option<usize>,
     /// How many entries to show at most; 500 if left out.
     limit: Option<usize>,
@@ -33,8 +33,8 @@ pub(crate) struct Arguments {
 
 impl Builtin for ListFiles {
     const NAME: &'static str = "list_files";
-    const DESCRIPTION: &'static str = "List the files of the workspace or of a folder in it, one path on each line. \
-        Folders end with `/`. What is ignored by git is left out.";
+    const DESCRIPTION: &'static str = "List the files of the workspace or of a directory in it, one path on each line. \
+        Directories end with `/`. What is ignored by git is left out.";
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
@@ -57,7 +57,7 @@ fn list(root: &Root, arguments: &Arguments, abandoned: &Abandoned) -> Result<Str
             continue;
         }
         if lines.len() == limit {
-            lines.push(format!("[more than {limit} entries; name a folder, a glob or a depth]"));
+            lines.push(format!("[more than {limit} entries; name a directory, a glob or a depth]"));
             break;
         }
         lines.push(format!("{}{}", entry.path.display(), if entry.is_dir() { "/" } else { "" }));

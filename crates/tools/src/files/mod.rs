@@ -1,4 +1,4 @@
-//! Tools that look at files, and the folder that no path leaves.
+//! Tools that look at files, and the directory that no path leaves.
 
 mod ignored;
 mod list;

@@ -1,4 +1,4 @@
-//! Opening a file so that no step of its path leaves a folder.
+//! Opening a file so that no step of its path leaves a directory.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -13,7 +13,7 @@ pub(super) const LOOK: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 pub(super) const LOOK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// Opens a file beneath a folder. Where the kernel resolves the path, links that stay inside are followed; where it
+/// Opens a file beneath a directory. Where the kernel resolves the path, links that stay inside are followed; where it
 /// cannot, none are.
 pub(super) fn open_beneath(folder: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     #[cfg(target_os = "linux")]
@@ -50,7 +50,7 @@ pub(super) fn is_of_proc(_: &OwnedFd) -> bool {
     false
 }
 
-/// Opens one folder after the other, and follows no link.
+/// Opens one directory after the other, and follows no link.
 fn step_by_step(folder: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let names: Vec<&OsStr> = path.iter().filter(|name| *name != ".").collect();
     let through = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -71,7 +71,7 @@ impl Page {
         let mut probe = Vec::new();
         (&mut file).take(PROBE).read_to_end(&mut probe).map_err(failed)?;
         if probe.contains(&0) {
-            let why = "is not text; view_image shows pictures, and blob_load_file keeps any file as a blob";
+            let why = "is not text; view_image shows images, and blob_load_file keeps any file as a blob";
             return Err(Error::Content { path: place.shown(), why });
         }
         let mut reader = BufReader::new(probe.chain(file).take(MAX_READ));

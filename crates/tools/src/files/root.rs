@@ -1,7 +1,7 @@
-//! The workspace: the one folder whose files tools see.
+//! The workspace: the one directory whose files tools see.
 //!
-//! A path is first made relative to the folder, by its text alone. Then it is opened so that the kernel itself refuses
-//! every step out of the folder, links included; what is checked is what is opened.
+//! A path is first made relative to the directory, by its text alone. Then it is opened so that the kernel itself refuses
+//! every step out of the directory, links included; what is checked is what is opened.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -46,7 +46,7 @@ pub(crate) enum PathError {
 }
 
 impl Root {
-    /// Opens the folder.
+    /// Opens the directory.
     pub(crate) fn open(path: &Path, secrets: Secrets) -> io::Result<Self> {
         let path = path.canonicalize()?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -59,7 +59,7 @@ impl Root {
         &self.secrets
     }
 
-    /// Where the folder is.
+    /// Where the directory is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -137,7 +137,7 @@ impl Root {
         if data.len() as u64 > limit { Err(refuse()) } else { Ok(data) }
     }
 
-    /// Opens a folder, and returns its real path.
+    /// Opens a directory, and returns its real path.
     pub(crate) fn folder(&self, place: &Place) -> Result<PathBuf, Error> {
         self.open_at(place, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let path = self.path.join(&place.0);
@@ -171,7 +171,7 @@ fn kind(file: &OwnedFd) -> Result<FileType, rustix::io::Errno> {
 fn must_be_file(kind: FileType, place: &Place) -> Result<(), Error> {
     let why = match kind {
         FileType::RegularFile => return Ok(()),
-        FileType::Directory => "is a folder; list_files shows what is in it",
+        FileType::Directory => "is a directory; list_files shows what is in it",
         _ => "is not a file",
     };
     Err(Error::Content { path: place.shown(), why })

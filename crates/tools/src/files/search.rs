@@ -41,7 +41,7 @@ pub(crate) struct SearchFiles {
 pub(crate) struct Arguments {
     /// A regular expression, as ripgrep takes it.
     pattern: String,
-    /// The folder or file to look in, relative to the workspace; the whole workspace if left out.
+    /// The directory or file to look in, relative to the workspace; the whole workspace if left out.
     path: Option<String>,
     /// Only files whose path fits this pattern, for example `**/*.rs`.
     glob: Option<String>,
@@ -155,7 +155,7 @@ impl Found<'_> {
             self.text.push_str("[no match]");
         }
         if self.is_full() {
-            self.text.push_str("[more matches; name a folder, a glob or a narrower pattern]");
+            self.text.push_str("[more matches; name a directory, a glob or a narrower pattern]");
         }
         if self.partial > 0 {
             let separator = if self.text.ends_with('\n') { "" } else { "\n" };

@@ -33,19 +33,19 @@ pub(crate) struct Staged {
 }
 
 impl Root {
-    /// Opens the folder that holds a place.
+    /// Opens the directory that holds a place.
     fn parent(&self, place: &Place) -> Result<(OwnedFd, OsString), Error> {
         let parent = Place::beneath(place.path().parent().map(ToOwned::to_owned).unwrap_or_default());
         let name = place.path().file_name().unwrap_or(OsStr::new(".")).to_owned();
         Ok((self.open_at(&parent, OFlags::RDONLY | OFlags::DIRECTORY)?, name))
     }
 
-    /// Returns where a name in an open folder really lies.
+    /// Returns where a name in an open directory really lies.
     fn real_place(&self, folder: &OwnedFd, name: &OsStr) -> PathBuf {
         real_path(folder).unwrap_or_else(|| self.path().to_owned()).join(name)
     }
 
-    /// Makes the folders that lead to a place, and returns those that were not there.
+    /// Makes the directories that lead to a place, and returns those that were not there.
     pub(crate) fn make_parents(&self, place: &Place) -> Result<Vec<Place>, Error> {
         let mut made = Vec::new();
         let mut folders: Vec<_> = place.path().ancestors().skip(1).map(ToOwned::to_owned).collect();
@@ -58,13 +58,13 @@ impl Root {
             match mkdirat(&parent, &name, Mode::from_raw_mode(0o777)) {
                 Ok(()) => made.push(folder),
                 Err(Errno::EXIST) => {}
-                Err(error) => return Err(folder.failed("its folder cannot be made", error)),
+                Err(error) => return Err(folder.failed("its directory cannot be made", error)),
             }
         }
         Ok(made)
     }
 
-    /// Writes a file beside its place. The folder must be there.
+    /// Writes a file beside its place. The directory must be there.
     pub(crate) fn stage(&self, place: &Place, data: &[u8], mode: Option<u32>) -> Result<Staged, Error> {
         let (folder, name) = self.parent(place)?;
         self.must_hold_no_secrets(&self.real_place(&folder, &name), place)?;
@@ -113,7 +113,7 @@ impl Root {
             .map_err(|error| place.failed("it cannot be removed", error))
     }
 
-    /// Removes a folder if it is empty.
+    /// Removes a directory if it is empty.
     pub(crate) fn remove_folder(&self, place: &Place) {
         if let Ok((folder, name)) = self.parent(place) {
             let _ = unlinkat(&folder, &name, AtFlags::REMOVEDIR);

@@ -208,7 +208,7 @@ impl Reader<'_> {
                 ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' => break,
                 '(' | ')' => return Err(Unclear::Structure),
                 '$' | '`' | '{' | '}' => return Err(Unclear::Expansion),
-                // A shell looks for a home folder at these places only; being strict costs little.
+                // A shell looks for a home directory at these places only; being strict costs little.
                 '~' => return Err(Unclear::Expansion),
                 _ => {}
             }

@@ -34,7 +34,7 @@ pub(crate) struct Shell {
 pub(crate) struct Arguments {
     /// The command line.
     command: String,
-    /// The folder to run it in, relative to the workspace; the workspace itself if left out.
+    /// The directory to run it in, relative to the workspace; the workspace itself if left out.
     working_dir: Option<String>,
     /// How long it may take, in seconds.
     timeout_secs: Option<u64>,

@@ -29,15 +29,15 @@ async fn no_tool_follows_a_path_out_of_the_workspace() {
     let world = World::new();
     world.write("inside", "in\n");
     world.write("sub/file", "x");
-    world.write("picture.png", "x");
+    world.write("image.png", "x");
     let blob = world.json("blob_load_file", json!({ "path": "inside" })).await;
     assert_eq!(blob["bytes_read"], 3);
     world.link("link", world.path("outside"));
-    world.link("folder", world.path(""));
+    world.link("directory", world.path(""));
     world.link("up", "..");
     let outside = world.path("outside").display().to_string();
     for path in
-        ["../outside", "sub/../../outside", &outside, "link", "folder/outside", "up/outside", "/etc/passwd"]
+        ["../outside", "sub/../../outside", &outside, "link", "directory/outside", "up/outside", "/etc/passwd"]
     {
         for (tool, args) in with_path(path) {
             let (kind, said) = world.failure(tool, args).await;
@@ -99,7 +99,7 @@ async fn what_is_no_text_is_refused() {
     let why = |(_, said): (String, String)| said;
     assert_eq!(
         why(world.failure("read_file", json!({ "path": "binary" })).await),
-        "`binary` is not text; view_image shows pictures, and blob_load_file keeps any file as a blob"
+        "`binary` is not text; view_image shows images, and blob_load_file keeps any file as a blob"
     );
     assert_eq!(why(world.failure("read_file", json!({ "path": "pipe" })).await), "`pipe` is not a file");
     assert_eq!(
@@ -125,7 +125,7 @@ async fn files_are_listed_as_git_sees_them() {
     assert_eq!(list(json!({ "glob": "**/*.rs" })).await, "src/deep/lib.rs\nsrc/main.rs");
     assert_eq!(
         list(json!({ "limit": 1 })).await,
-        ".gitignore\n[more than 1 entries; name a folder, a glob or a depth]"
+        ".gitignore\n[more than 1 entries; name a directory, a glob or a depth]"
     );
 }
 
@@ -157,13 +157,13 @@ async fn files_are_searched_as_ripgrep_does() {
 async fn a_picture_is_told_by_what_it_holds() {
     let world = World::new();
     std::fs::write(world.path("work/a.txt"), PNG).unwrap();
-    world.write("b.png", "no picture");
+    world.write("b.png", "no image");
     let output = world.output("view_image", json!({ "path": "a.txt" })).await;
     assert!(format!("{output:?}").contains("image/png"), "{output:?}");
     let (_, said) = world.failure("view_image", json!({ "path": "b.png" })).await;
     assert_eq!(
         said,
-        "`b.png` is not a PNG, JPEG, GIF or WebP picture; read_file shows texts, SVG among them"
+        "`b.png` is not a PNG, JPEG, GIF or WebP image; read_file shows texts, SVG among them"
     );
 }
 

@@ -70,14 +70,14 @@ async fn a_patch_of_which_one_part_fails_changes_nothing() {
         "*** Delete File: none",
         "*** Update File: ../outside\n@@\n-outside\n+x",
         "*** Add File: a/below\n+x",
-        "*** Delete File: folder",
+        "*** Delete File: directory",
         "*** Update File: a\n@@\n-one\n+twice",
         "nonsense",
     ] {
         let world = World::new();
         world.write("a", "one\n");
         world.write("b", "two\n");
-        world.write("folder/c", "three\n");
+        world.write("directory/c", "three\n");
         let before = contents(&world);
         let body = format!("*** Add File: new/deep/file\n+x\n*** Update File: a\n@@\n-one\n+1\n{bad}");
         let output = world.output("apply_patch", patch(&body)).await;
@@ -90,12 +90,12 @@ async fn a_patch_of_which_one_part_fails_changes_nothing() {
 async fn a_last_step_that_fails_takes_the_others_back() {
     let world = World::new();
     world.write("a", "one\n");
-    world.write("folder/b", "two\n");
+    world.write("directory/b", "two\n");
     let before = contents(&world);
     // The second file can be written beside its place, but its name is too long to be put into it.
     let name = "n".repeat(300);
     let body =
-        format!("*** Update File: a\n@@\n-one\n+1\n*** Delete File: folder/b\n*** Add File: {name}\n+x");
+        format!("*** Update File: a\n@@\n-one\n+1\n*** Delete File: directory/b\n*** Add File: {name}\n+x");
     let output = world.output("apply_patch", patch(&body)).await;
     assert!(output.is_error, "{output:?}");
     assert_eq!(contents(&world), before);

@@ -127,7 +127,7 @@ impl World {
         Self::in_folder("work", wanted)
     }
 
-    /// Tools that work in the user's own folder.
+    /// Tools that work in the user's own directory.
     pub(crate) fn at_home(options: ShellOptions) -> Self {
         Self::in_folder("home", Wanted { shell: Some(options), ..Wanted::default() })
     }

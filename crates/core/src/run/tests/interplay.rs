@@ -1,4 +1,4 @@
-//! What the machine does about providers that pause, fail and warn, and about tools that make pictures.
+//! What the machine does about providers that pause, fail and warn, and about tools that make images.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -277,7 +277,7 @@ impl Bench {
     /// Lists the event types, deltas apart.
     pub(super) fn event_types(&self) -> Vec<String> {
         let name = |event: &AgentEvent| {
-            let value = serde_json::to_value(event).expect("events serialise");
+            let value = serde_json::to_value(event).expect("events serialize");
             value["type"].as_str().expect("events have a type").to_owned()
         };
         self.events.iter().map(name).collect()

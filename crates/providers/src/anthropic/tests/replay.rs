@@ -73,7 +73,7 @@ fn expected() -> Answer {
         server(Some("srvtoolu_1"), "web_search", search),
         server(Some("srvtoolu_1"), "web_search", found),
         AssistantBlock::Text { text: "It rains ☔.".to_owned(), meta: own(cited) },
-        call("toolu_1", "umbrella", json!({ "colour": "réd" })),
+        call("toolu_1", "umbrella", json!({ "color": "réd" })),
         call("toolu_2", "none", json!({})),
         server(None, "compaction", json!({ "type": "compaction", "content": "so far" })),
     ];

@@ -12,7 +12,7 @@ use super::{answer, ask, assistant, extraction, request, results, say, shown, us
 
 const ASK_FOR_JSON: &str = "Give the result of the conversation above as one JSON value.";
 const ASK_AGAIN: &str = "That does not fit the schema: odd\nReply again.";
-const ASK_FOR_SUMMARY: &str = "Summarise the conversation so far for whoever continues it.";
+const ASK_FOR_SUMMARY: &str = "Summarize the conversation so far for whoever continues it.";
 
 fn text(text: &str) -> AssistantBlock {
     AssistantBlock::Text { text: text.to_owned(), meta: None }
@@ -159,7 +159,7 @@ async fn ten_megabytes_are_no_trouble() {
         ("word ", SIZE / 5),
         ("say word\n", SIZE / 9),
         ("call a {\"x\":1}\n", SIZE / 15),
-        // The rest is ten times smaller only because tests are built without optimisation.
+        // The rest is ten times smaller only because tests are built without optimization.
         ("then\n", SIZE / 50),
         ("\n", SIZE / 10),
         ("é", SIZE / 20),

@@ -96,7 +96,7 @@ fn what_is_missing_is_named_with_its_line_and_the_fix() {
         ),
         (
             "---\ndescription: a\n---\n",
-            "line 1: `name` is missing; add a line `name:` with the name of the folder",
+            "line 1: `name` is missing; add a line `name:` with the name of the directory",
         ),
         (
             "---\nname: ../a\ndescription: a\n---\n",
