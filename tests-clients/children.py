@@ -1,4 +1,4 @@
-"""Servers that a test script starts: each on a free port of the loopback, each dead when the script is."""
+"""Servers that a test script starts: each on a free loopback port, each ending with the script."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Returns a port that is not in use."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -44,7 +44,7 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class Program:
-    """A server: how it is started, and an address that answers once it serves."""
+    """A server: its command, and a URL that responds once it is ready."""
 
     command: list[str]
     ready: str
@@ -52,9 +52,9 @@ class Program:
 
 @contextmanager
 def servers(*programs: Program, seconds: float, **environment: str) -> Iterator[None]:
-    """Servers side by side for as long as the block lasts, which begins when all of them serve.
+    """Runs servers concurrently for the duration of the block, which starts when all of them are ready.
 
-    To be used in the main thread: the kernel ends a process with the thread that started it.
+    Use it in the main thread: the kernel ends a process with the thread that started it.
     """
     with ExitStack() as running:
         started = [(program, *start(program, environment, running)) for program in programs]
@@ -84,9 +84,9 @@ def wait_until_ready(process: subprocess.Popen[bytes], ready: str, seconds: floa
     deadline = time.monotonic() + seconds
     while not answers(ready):
         if process.poll() is not None:
-            sys.exit(f"error: {process.args} ended with {process.returncode}; it said:\n{tail(log)}")
+            sys.exit(f"error: {process.args} ended with {process.returncode}; its output:\n{tail(log)}")
         if time.monotonic() > deadline:
-            sys.exit(f"error: {process.args} did not answer within {seconds} s; it said:\n{tail(log)}")
+            sys.exit(f"error: {process.args} did not answer within {seconds} s; its output:\n{tail(log)}")
         time.sleep(POLL_SECONDS)
 
 
@@ -104,7 +104,7 @@ def tail(log: IO[bytes]) -> str:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends the process and whatever it started."""
+    """Ends the process and all its child processes."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, sign)
@@ -117,7 +117,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def request(method: str, address: str, body: Any = None) -> Any:
-    """Makes one request with a JSON body; gives back the JSON of the answer."""
+    """Makes one request with a JSON body; returns the JSON of the response."""
     data = None if body is None else json.dumps(body).encode()
     call = urllib.request.Request(address, data, {"content-type": "application/json"}, method=method)
     try:
@@ -129,7 +129,7 @@ def request(method: str, address: str, body: Any = None) -> Any:
 
 @dataclass
 class Relay:
-    """A way to a server that keeps what was sent on it: the path and the body of each request, in order."""
+    """A proxy to a server that records requests: the path and the body of each one, in order."""
 
     port: int
     sent: list[tuple[str, dict[str, Any]]]
@@ -137,7 +137,7 @@ class Relay:
 
 @contextmanager
 def relay(address: str) -> Iterator[Relay]:
-    """Hands requests on to a server. Of its answers only the status, the type and the body come back."""
+    """Forwards requests to a server. Only the status, the content type, and the body of a response are returned."""
     upstream = address.removeprefix("http://")
     sent: list[tuple[str, dict[str, Any]]] = []
 
@@ -157,7 +157,7 @@ def relay(address: str) -> Iterator[Relay]:
             connection.close()
 
         def log_message(self, *_: Any) -> None:
-            """Nothing: the tests say what went wrong."""
+            """Logs nothing: the tests report errors."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as way:
         Thread(target=way.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""A stand-in for an OpenTelemetry collector: takes traces over HTTP and decodes them with the types of OpenTelemetry."""
+"""A stand-in for an OpenTelemetry collector: receives traces over HTTP and decodes them with OpenTelemetry's types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support import Failure
 
 @dataclass
 class Span:
-    """A span, in plain values."""
+    """A span as plain values."""
 
     name: str
     kind: str
@@ -34,7 +34,7 @@ class Span:
 
 @dataclass
 class Collector:
-    """What has arrived so far."""
+    """The spans received so far."""
 
     url: str
     spans: list[Span] = field(default_factory=list)
@@ -46,14 +46,14 @@ class Collector:
         return [span for span in self.spans if span.attributes.get("gen_ai.operation.name") == name]
 
     def only(self, name: str) -> Span:
-        """The one span of an operation; fails if there is none or another."""
+        """Returns the only span of an operation; fails if there are none or several."""
         found = self.named(name)
         if len(found) != 1:
             raise Failure(f"expected one `{name}`, got {[span.name for span in self.spans]}")
         return found[0]
 
     def wait_for(self, name: str, seconds: float = 20) -> Span:
-        """The first span of an operation, once it is there."""
+        """Waits for the first span of an operation."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if found := self.named(name):
@@ -62,7 +62,7 @@ class Collector:
         raise Failure(f"no `{name}` arrived, only {[span.name for span in self.spans]}")
 
     def take(self, body: bytes) -> None:
-        """Decodes a request; anything that is not one is the sender's fault."""
+        """Decodes a request; fails if it is invalid."""
         request = ExportTraceServiceRequest.FromString(body)
         if request.SerializeToString(deterministic=True) != ExportTraceServiceRequest.FromString(
             request.SerializeToString()
@@ -99,7 +99,7 @@ def plain(value: AnyValue) -> Any:
 
 @contextmanager
 def collector(status: int = 200, delay: float = 0) -> Iterator[Collector]:
-    """A collector on a port of its own, which answers with a status and after a while."""
+    """Runs a collector on a separate port, which responds with a status after a delay."""
     waiting = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):

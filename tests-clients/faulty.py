@@ -1,4 +1,4 @@
-"""llmock: a provider that misbehaves on demand and then judges how its client took it."""
+"""llmock: a provider that misbehaves on demand and then checks how its client handled it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from support import expect
 PROGRAM = Path(sys.executable).with_name("llmock")
 START_SECONDS = 60
 
-# Prompts that are longer, by llmock's guess, are refused as a provider refuses them.
+# Prompts that are longer by llmock's estimate are rejected, as a provider does.
 CONTEXT_WINDOW = 3000
 
-# A client that gives a stream up must have the time to do so before the stream has ended.
+# A client that abandons a stream must have time to do so before the stream ends.
 CHUNK_DELAY_MS = 30
 
 
 class Mock:
-    """One llmock server. What it was told and what it saw is forgotten with `reset`."""
+    """One llmock server. `reset` clears its script and its recorded requests."""
 
     def __init__(self, port: int) -> None:
         self.address = f"http://127.0.0.1:{port}"
@@ -38,7 +38,7 @@ class Mock:
         )
 
     def script(self, *behaviors: dict[str, Any]) -> None:
-        """Begins anew and says how the next requests are to be answered."""
+        """Resets the server and sets how it responds to the next requests."""
         self.reset()
         self.add(*behaviors)
 
@@ -52,20 +52,20 @@ class Mock:
         return request("GET", f"{self.address}/_llmock/requests")["requests"]
 
     def expect_clean(self, calls: int, attempts: int, faults: int) -> None:
-        """The verdict since `reset`: so many calls, attempts and faults, and nothing to find fault with."""
+        """Checks the verdict since `reset`: these numbers of calls, attempts, and faults, and no findings."""
         wanted = {"passed": True, "calls": calls, "attempts": attempts, "faults_injected": faults}
         wanted |= {"errors": 0, "warnings": 0, "findings": []}
         expect(request("GET", f"{self.address}/_llmock/verdict"), wanted, "verdict")
 
     def expect_report(self) -> None:
-        """llmock's own report, as its program gives it."""
+        """Checks llmock's own report, as its command prints it."""
         done = subprocess.run([PROGRAM, "report", "--strict", "--url", self.address], capture_output=True, text=True)
         expect((done.returncode, "PASS" in done.stdout), (0, True), f"llmock report: {done.stdout}{done.stderr}")
 
 
 @contextmanager
 def serve(count: int) -> Iterator[list[Mock]]:
-    """So many servers for as long as the block lasts."""
+    """Runs `count` servers for the duration of the block."""
     ports = [free_port() for _ in range(count)]
     options = ["--context-window", str(CONTEXT_WINDOW), "--stream-chunk-delay-ms", str(CHUNK_DELAY_MS)]
     programs = [
@@ -78,6 +78,6 @@ def serve(count: int) -> Iterator[list[Mock]]:
 
 @contextmanager
 def without_retry_after(mock: Mock) -> Iterator[Mock]:
-    """A way to the server on which it is lost how long the client is to wait; llmock itself always says it."""
+    """Runs a proxy that drops the retry delay from responses; llmock itself always sends one."""
     with relay(mock.address) as way:
         yield Mock(way.port)

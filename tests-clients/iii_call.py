@@ -1,6 +1,6 @@
 """Calls one function through a hub with the published SDK for Python, and prints its result as JSON.
 
-`iii_call.py URL FUNCTION JSON`; a call that fails exits with 1 and says why.
+`iii_call.py URL FUNCTION JSON`; exits with 1 and prints the error if the call fails.
 """
 
 import json
@@ -15,8 +15,8 @@ try:
     result = iii.trigger({"function_id": function, "payload": json.loads(data)})
     print(json.dumps(result), flush=True)
     code = 0
-except Exception as problem:  # Whatever the SDK raises is the answer.
+except Exception as problem:  # Any exception of the SDK is the result.
     print(problem, file=sys.stderr, flush=True)
     code = 1
-# The SDK has threads that would keep the process.
+# The SDK has threads that would keep the process alive.
 os._exit(code)

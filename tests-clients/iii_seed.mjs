@@ -1,5 +1,5 @@
-// The worker of the iii registry's guide for Node, with function ids as newer SDKs take them. A last line says
-// when all is registered.
+// The worker from the iii registry's guide for Node, with function ids as newer SDKs expect them. It prints a last line
+// when everything is registered.
 import { registerWorker } from 'iii-sdk'
 
 const iii = registerWorker(process.env.HUB_URL ?? 'ws://localhost:49134')

@@ -1,4 +1,4 @@
-"""The worker of the iii registry's guide for Python, in the form that the published SDKs accept."""
+"""The worker from the iii registry's guide for Python, in the form that the published SDKs accept."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-// The worker of the iii registry's guide for Node, as it was written for the SDK of its time. A last line says
-// when all is registered.
+// The worker from the iii registry's guide for Node, in the original form for the SDK of its time. It prints a last
+// line when everything is registered.
 import { registerWorker } from 'iii-sdk'
 
 const iii = registerWorker(process.env.HUB_URL ?? 'ws://localhost:49134')

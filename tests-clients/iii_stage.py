@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 CLIENTS = HERE.parent / ".clients"
 RUST = CLIENTS / "iii-target" / "debug"
 
-# Longer than an SDK rests before it connects again.
+# Longer than an SDK waits before it reconnects.
 PATIENCE_SECONDS = 40
 
 SECTION = "# Demo guide\n\nThe long-form docs for the demo worker."
@@ -35,7 +35,7 @@ def worker_command(place: Place, sdk: str) -> list[str]:
         return [str(RUST / ("iii-seed" if version == "0.11.3" else "iii-newest"))]
     if language == "Python":
         return [str(CLIENTS / f"iii-{'-'.join(version.split('.')[:2])}" / "bin" / "python"), str(HERE / "iii_seed.py")]
-    # The scripts import `iii-sdk`; which one that is, is a link.
+    # The scripts import `iii-sdk`; a symlink selects the version.
     folder = place.work / sdk
     (folder / "node_modules").mkdir(parents=True, exist_ok=True)
     link = folder / "node_modules" / "iii-sdk"
@@ -47,7 +47,7 @@ def worker_command(place: Place, sdk: str) -> list[str]:
 
 
 class Worker:
-    """A worker that runs, and what it says."""
+    """A running worker, and its output."""
 
     def __init__(self, place: Place, sdk: str, url: str) -> None:
         self.said = place.work / f"{sdk}.out"
@@ -68,7 +68,7 @@ class Worker:
 
 
 class Hub:
-    """A hub on a port that stays the same when it is started again."""
+    """A hub on a port that stays the same across restarts."""
 
     def __init__(self, place: Place) -> None:
         self.place, self.port = place, free_port()
@@ -95,7 +95,7 @@ class Hub:
         return {"HOME": str(self.place.home), "PATH": os.environ["PATH"]}
 
     def call(self, function: str, data: Any) -> Any:
-        """Calls a function through the command line; None if that fails."""
+        """Calls a function through the command line; returns None if that fails."""
         command = [*self.rkat(), "registry", "call", function, json.dumps(data), "--json"]
         done = subprocess.run(command, capture_output=True, cwd=self.place.work, env=self.environment(), timeout=60)
         return json.loads(done.stdout) if done.returncode == 0 else None
@@ -116,7 +116,7 @@ def eventually(holds: Callable[[], Any], what: str) -> None:
 
 @contextmanager
 def stage(place: Place) -> Iterator[tuple[Hub, ExitStack]]:
-    """A hub that runs, and a stack that ends workers."""
+    """Runs a hub, and yields a stack that ends workers."""
     hub = Hub(place)
     with ExitStack() as stack:
         hub.start()

@@ -1,8 +1,8 @@
-"""Judges a request to a model provider as the provider would, before it costs anything.
+"""Validates a request to a model provider as the provider would, before it costs anything.
 
-`judge(request)` returns findings, each a line of a place and what is wrong there; none means that the request is
-good. Shapes are the business of the providers' own SDKs (see `judge_types`); what types cannot say is in one module
-for each provider: which call is answered where, who speaks when, what a schema may use, what must be in a header.
+`judge(request)` returns findings, each a line with a path and the problem there; an empty list means that the request
+is valid. The providers' own SDKs check shapes (see `judge_types`); rules that types cannot express are in one module
+for each provider: matching calls and results, order of roles, supported schema keywords, required headers.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import judge_responses
 
 GEMINI_PATH = re.compile(r"/(v1|v1beta)/models/[A-Za-z0-9._-]+:streamGenerateContent")
 
-# The parameters of a URL that have held keys; a URL is logged where a header is not.
+# URL parameters that have carried keys; URLs are logged, unlike headers.
 KEY_PARAMETERS = {"key", "api_key", "access_token"}
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request as it came, the path with its query, the headers in any case."""
+    """A request as received: the path with its query, the headers in any case."""
 
     method: str
     path: str
@@ -57,13 +57,13 @@ FORMATS = [
 
 
 def format_of(path: str) -> Format | None:
-    """The format that a path belongs to."""
+    """Returns the format that a path belongs to."""
     bare = urlsplit(path).path
     return next((known for known in FORMATS if known.is_path(bare)), None)
 
 
 def judge(request: Request) -> list[str]:
-    """Everything that is wrong with a request."""
+    """Returns all problems of a request."""
     known = format_of(request.path)
     if known is None:
         return [f"path: no provider has {request.path!r}"]
@@ -77,7 +77,7 @@ def judge(request: Request) -> list[str]:
         return [*findings, "body: not an object"]
     body = dict(request.body)
     if known.name == "gemini":
-        # The model is in the path there, and some rules depend on it.
+        # For Gemini, the model is in the path, and some rules depend on it.
         body = {"model": urlsplit(request.path).path.rsplit("/", 1)[-1].split(":")[0], **body}
         findings += ["body.model: unknown field"] if "model" in request.body else []
     return findings + known.judge(body, request.lowered)

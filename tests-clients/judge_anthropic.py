@@ -15,16 +15,16 @@ from judge_types import judge_types, literals
 
 OLD, NEW = "2023-06-01", "2026-10-21"
 
-# The SDK's newer types know no sampling parameters; the older version of the API still takes them.
+# The SDK's newer types have no sampling parameters; the older version of the API still accepts them.
 SAMPLING = {"temperature": (0, 1), "top_p": (0, 1), "top_k": (0, None)}
 
-# What the SDK takes as arguments and sends as headers.
+# Values that the SDK takes as arguments and sends as headers.
 NOT_IN_BODY = ("betas", "user_profile_id", "workspace_id")
 
 MOST_CACHE_MARKS = 4
 LEAST_BUDGET = 1024
 
-# A call may have the name of a tool that is no longer on offer, or never was.
+# A call may have the name of a tool that is no longer available, or never was.
 CALL = {"id": re.compile(r"[a-zA-Z0-9_-]+"), "name": re.compile(r"[a-zA-Z0-9_-]{1,128}")}
 THINKING = ("thinking", "redacted_thinking")
 ASSISTANT_ONLY = (*THINKING, "tool_use", "server_tool_use")
@@ -32,17 +32,17 @@ USER_ONLY = ("tool_result", "image")
 
 
 def headers(headers: Mapping[str, str]) -> list[str]:
-    """What is wrong with the headers."""
+    """Returns the problems of the headers."""
     version = headers.get("anthropic-version")
-    findings = [] if version in (OLD, NEW) else [f"headers.anthropic-version: {version!r} is not known"]
+    findings = [] if version in (OLD, NEW) else [f"headers.anthropic-version: {version!r} is unknown"]
     asked = [name.strip() for name in headers.get("anthropic-beta", "").split(",") if name.strip()]
     known = literals(AnthropicBetaParam)
-    findings += [f"headers.anthropic-beta: {name!r} is not known" for name in asked if name not in known]
+    findings += [f"headers.anthropic-beta: {name!r} is unknown" for name in asked if name not in known]
     return findings if headers.get("x-api-key") else [*findings, "headers.x-api-key: missing"]
 
 
 def judge(body: dict[str, Any], headers: Mapping[str, str]) -> list[str]:
-    """What is wrong with the body."""
+    """Returns the problems of the body."""
     version = headers.get("anthropic-version", NEW)
     typed = dict(body)
     sampling = {key: typed.pop(key) for key in SAMPLING if key in typed} if version == OLD else {}
@@ -92,16 +92,16 @@ def message_findings(message: dict[str, Any], place: str, version: str) -> list[
     for at, block in enumerate(own):
         kind, here = block["type"], f"{place}.content[{at}]"
         if kind in ASSISTANT_ONLY and message["role"] != "assistant":
-            findings.append(f"{here}: {kind} outside of an assistant's message")
+            findings.append(f"{here}: {kind} outside an assistant message")
         if kind in USER_ONLY and message["role"] != "user":
-            findings.append(f"{here}: {kind} outside of a user's message")
+            findings.append(f"{here}: {kind} outside a user message")
         if kind in THINKING:
             findings += thinking_findings(own, at, here)
         findings += block_findings(block, here)
         if version == NEW and kind == "text" and message["role"] == "user" and block.get("citations"):
-            findings.append(f"{here}.citations: refused in what a user says since {NEW}")
+            findings.append(f"{here}.citations: rejected in user messages since {NEW}")
         if version == NEW and kind == "document" and message["role"] == "assistant":
-            findings.append(f"{here}: documents are refused in what an assistant says since {NEW}")
+            findings.append(f"{here}: documents are rejected in assistant messages since {NEW}")
     return findings
 
 
@@ -128,7 +128,7 @@ def block_findings(block: dict[str, Any], place: str) -> list[str]:
 
 
 def thinking_findings(own: list[dict[str, Any]], at: int, place: str) -> list[str]:
-    """Thinking comes first, or after work of the provider's own tools, and leads to something."""
+    """Thinking comes first, or after calls of the provider's own tools, and is followed by other content."""
     block = own[at]
     findings = []
     if not block.get("signature" if block["type"] == "thinking" else "data"):
@@ -141,12 +141,12 @@ def thinking_findings(own: list[dict[str, Any]], at: int, place: str) -> list[st
 
 
 def results_findings(before: list[dict[str, Any]], own: list[dict[str, Any]], place: str) -> list[str]:
-    """Every call of the message before is answered here once, before anything else, and nothing else is."""
+    """Each call of the previous message has one result here, before other content; nothing else is a result."""
     calls = [block["id"] for block in before if block["type"] == "tool_use"]
     answers = [block["tool_use_id"] for block in own if block["type"] == "tool_result"]
     findings = [f"{place}: call {call!r} is not answered right after it" for call in calls if call not in answers]
     orphans = [answer for answer in answers if answer not in calls]
-    findings += [f"{place}: result {orphan!r} answers no call of the message before" for orphan in orphans]
+    findings += [f"{place}: result {orphan!r} answers no call of the previous message" for orphan in orphans]
     findings += rules.unique(answers, f"{place}: results")
     if any(block["type"] != "tool_result" for block in own[: len(answers)]):
         findings.append(f"{place}: results must come before anything else")
@@ -177,9 +177,9 @@ def settings(body: dict[str, Any]) -> list[str]:
     findings = [] if body["max_tokens"] > 0 else ["body.max_tokens: must be positive"]
     choice, thinking = body.get("tool_choice") or {}, body.get("thinking") or {}
     if choice and not body.get("tools"):
-        findings.append("body.tool_choice: there are no tools")
+        findings.append("body.tool_choice: no tools")
     if choice.get("type") == "tool" and choice["name"] not in [tool.get("name") for tool in body.get("tools") or []]:
-        findings.append(f"body.tool_choice.name: no tool is called {choice['name']!r}")
+        findings.append(f"body.tool_choice.name: no tool is named {choice['name']!r}")
     if thinking.get("type") == "enabled":
         budget = thinking["budget_tokens"]
         if not LEAST_BUDGET <= budget < body["max_tokens"]:
@@ -198,14 +198,14 @@ def settings(body: dict[str, Any]) -> list[str]:
 
 
 def began_without_thinking(messages: list[dict[str, Any]]) -> list[str]:
-    """With a budget, the turn that is at work must have begun with thinking."""
+    """With a budget, the active turn must have started with thinking."""
     for at in reversed(range(len(messages))):
         own = blocks(messages[at])
         if messages[at]["role"] == "user" and not any(block["type"] == "tool_result" for block in own):
             break
     following = [message for message in messages[at + 1 :] if message["role"] == "assistant"]
     if following and blocks(following[0])[0]["type"] not in THINKING:
-        return [f"body.messages[{at + 1}]: thinking is on, and the turn at work began without"]
+        return [f"body.messages[{at + 1}]: thinking is on, and the active turn started without"]
     return []
 
 
@@ -218,14 +218,14 @@ def sampling_findings(sampling: dict[str, Any], body: dict[str, Any]) -> list[st
         elif value < low or high is not None and value > high:
             findings.append(f"body.{key}: {value} is out of range")
     if "temperature" in sampling and "top_p" in sampling:
-        findings.append("body.top_p: refused together with temperature")
+        findings.append("body.top_p: rejected together with temperature")
     if sampling and (body.get("thinking") or {}).get("type", "disabled") != "disabled":
-        findings += [f"body.{key}: refused with thinking on" for key in sampling]
+        findings += [f"body.{key}: rejected with thinking on" for key in sampling]
     return findings
 
 
 def cache_marks(value: Any) -> int:
-    """How many blocks are marked as the end of what is worth keeping, without looking into what is data."""
+    """Counts the blocks marked as cache breakpoints, ignoring data."""
     if isinstance(value, list):
         return sum(cache_marks(one) for one in value)
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions, as OpenAI and as servers of one's own take it."""
+"""OpenAI Chat Completions, as OpenAI and self-hosted servers accept it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import judge_rules as rules
 from judge_responses import OPENAI_MODEL, arguments, function_tools, output_format, sampling
 from judge_types import judge_types
 
-# Where servers other than OpenAI's want the reasoning of an assistant back.
+# Fields in which servers other than OpenAI's expect the assistant's reasoning back.
 REASONING_FIELDS = ("reasoning", "reasoning_content")
 
 
 def judge(body: dict[str, Any], _headers: Mapping[str, str]) -> list[str]:
-    """What is wrong with the body."""
+    """Returns the problems of the body."""
     typed = body if OPENAI_MODEL.match(str(body.get("model"))) else without_reasoning(body)
     if findings := judge_types(completion_create_params.CompletionCreateParamsStreaming, typed):
         return findings
@@ -29,9 +29,9 @@ def judge(body: dict[str, Any], _headers: Mapping[str, str]) -> list[str]:
     if wanted.get("type") == "json_schema":
         findings += output_format(wanted["json_schema"], "body.response_format.json_schema")
     if "max_tokens" in body and "max_completion_tokens" in body:
-        findings.append("body.max_tokens: refused together with max_completion_tokens")
+        findings.append("body.max_tokens: rejected together with max_completion_tokens")
     if not (body.get("stream_options") or {}).get("include_usage"):
-        findings.append("body.stream_options: without include_usage, nobody says what it cost")
+        findings.append("body.stream_options: without include_usage, the cost is unknown")
     return findings
 
 
@@ -81,7 +81,7 @@ def message_findings(message: dict[str, Any], place: str) -> list[str]:
         findings += rules.identifier(call["id"], f"{place}.tool_calls[{at}].id")
     content = message.get("content")
     if content is None:
-        return findings if calls else [*findings, f"{place}.content: missing, and there are no calls"]
+        return findings if calls else [*findings, f"{place}.content: missing, without calls"]
     if isinstance(content, str):
         return findings + rules.text(content, f"{place}.content")
     findings += [] if content else [f"{place}.content: empty"]

@@ -1,4 +1,4 @@
-"""Gemini's streamGenerateContent, as the Developer API takes it on v1beta and v1."""
+"""Gemini's streamGenerateContent, as the Developer API accepts it on v1beta and v1."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from pydantic.alias_generators import to_camel
 import judge_rules as rules
 from judge_types import judge_types
 
-# Of these a part has exactly one.
+# A part has exactly one of these.
 KINDS = (
     "text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult",
     "toolCall", "toolResponse",
 )  # fmt: skip
 
-# What is inside these is not the provider's to spell.
+# The content of these is not defined by the provider.
 FREE = ("args", "response", "parametersJsonSchema", "responseJsonSchema")
 
 IMAGES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 
-# From this generation on a call must come with a signature.
+# Starting with this generation, a call must have a signature.
 SIGNED_SINCE = 3
 
 
 class Body(BaseModel):
-    """The body; the SDK has types for its parts and puts them together by hand."""
+    """The body; the SDK has types for its parts and assembles them manually."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid")
 
@@ -47,12 +47,12 @@ class Body(BaseModel):
 
 
 def headers(headers: Mapping[str, str]) -> list[str]:
-    """What is wrong with the headers."""
+    """Returns the problems of the headers."""
     return [] if headers.get("x-goog-api-key") else ["headers.x-goog-api-key: missing"]
 
 
 def judge(body: dict[str, Any], _headers: Mapping[str, str]) -> list[str]:
-    """What is wrong with the body, with the model of the path under `model`."""
+    """Returns the problems of the body, with the model from the path under `model`."""
     model = body.pop("model")
     if findings := judge_types(Body, body) or converted(body):
         return findings
@@ -65,7 +65,7 @@ def judge(body: dict[str, Any], _headers: Mapping[str, str]) -> list[str]:
 
 
 def spelled(value: Any) -> Any:
-    """The body with its keys in one spelling: both `inlineData` and `inline_data` are taken."""
+    """Returns the body with consistent key names: both `inlineData` and `inline_data` are accepted."""
     if isinstance(value, list):
         return [spelled(one) for one in value]
     if not isinstance(value, dict):
@@ -74,7 +74,7 @@ def spelled(value: Any) -> Any:
 
 
 def converted(body: dict[str, Any]) -> list[str]:
-    """What the SDK refuses to send to this API; its types are also those of another one."""
+    """Returns an error if the SDK refuses to send it to this API; its types are shared with another API."""
     if not isinstance(body.get("contents"), list):
         return []
     config = {**(body.get("generationConfig") or {})}
@@ -123,7 +123,7 @@ def conversation(contents: list[dict[str, Any]], model: str) -> list[str]:
 def part_findings(part: dict[str, Any], role: str | None, place: str) -> list[str]:
     kinds = [kind for kind in KINDS if kind in part]
     if len(kinds) != 1:
-        return [f"{place}: holds {kinds or 'nothing'}, not one thing"]
+        return [f"{place}: holds {kinds or 'nothing'}, not exactly one kind"]
     kind = kinds[0]
     findings = []
     if kind == "functionCall" and role != "model" or kind == "functionResponse" and role != "user":
@@ -137,7 +137,7 @@ def part_findings(part: dict[str, Any], role: str | None, place: str) -> list[st
             findings.append(f"{place}.inlineData.mimeType: missing")
         kind_of_picture = part["inlineData"].get("mimeType", "")
         if kind_of_picture.startswith("image/") and kind_of_picture not in IMAGES:
-            findings.append(f"{place}.inlineData.mimeType: {kind_of_picture} is not read")
+            findings.append(f"{place}.inlineData.mimeType: {kind_of_picture} is not supported")
     if kind in ("functionCall", "functionResponse"):
         findings += function_name(part[kind].get("name", ""), f"{place}.{kind}.name")
     return findings
@@ -146,12 +146,12 @@ def part_findings(part: dict[str, Any], role: str | None, place: str) -> list[st
 def function_name(name: str, place: str) -> list[str]:
     findings = rules.name(name, place)
     if name[:1] in "0123456789-" and not findings:
-        findings.append(f"{place}: {name!r} does not begin with a letter or `_`")
+        findings.append(f"{place}: {name!r} does not start with a letter or `_`")
     return findings
 
 
 def answers(calls: list[dict[str, Any]], responses: list[dict[str, Any]], place: str) -> list[str]:
-    """Calls are answered right after, each once: by their ids where they have some, else by name and order."""
+    """Calls are answered right after, each once: by id if they have one, else by name and order."""
     wanted = [(call.get("id"), call.get("name")) for call in calls]
     given = [(response.get("id"), response.get("name")) for response in responses]
     findings = [f"{place}: call {name!r} is not answered right after it" for _, name in missing(wanted, given)]
@@ -189,7 +189,7 @@ def tools(body: dict[str, Any]) -> list[str]:
     findings += rules.unique(names, "body.tools")
     is_mixed = names and any("functionDeclarations" not in tool for tool in given)
     if is_mixed and not (body.get("toolConfig") or {}).get("includeServerSideToolInvocations"):
-        findings.append("body.toolConfig: own tools beside the provider's need includeServerSideToolInvocations")
+        findings.append("body.toolConfig: custom tools alongside the provider's need includeServerSideToolInvocations")
     return findings
 
 
@@ -201,7 +201,7 @@ def declaration(function: dict[str, Any], place: str) -> list[str]:
     findings = rules.tool_schema(schema, place) or rules.keywords(schema, place, known=rules.GEMINI_KNOWN)
     for at, node in rules.nodes(schema, place):
         if node.get("type") == "object" and node.get("properties") == {} and not node.get("additionalProperties"):
-            findings.append(f"{at}.properties: an object without properties is refused")
+            findings.append(f"{at}.properties: an object without properties is rejected")
         absent = sorted(set(node.get("required") or []) - set(node.get("properties") or {}))
         findings += [f"{at}.required: {called!r} is not a property" for called in absent]
     return findings + rules.property_names(schema, place)

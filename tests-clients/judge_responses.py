@@ -1,4 +1,4 @@
-"""OpenAI Responses, and what it has in common with Chat Completions."""
+"""OpenAI Responses, and the rules that it shares with Chat Completions."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from openai.types.responses import response_create_params
 import judge_rules as rules
 from judge_types import judge_types
 
-# How the names of OpenAI's own models begin; other servers take more and give less.
+# Prefixes of OpenAI's own models; other servers accept more and return less.
 OPENAI_MODEL = re.compile(r"(gpt-|chatgpt-|codex-|o\d)")
 
 LEAST_OUTPUT = 16
 LONGEST_ID = 64
 ENCRYPTED = "reasoning.encrypted_content"
 
-# How the ids begin that OpenAI gives to items; it refuses others.
+# Prefixes of the ids that OpenAI assigns to items; it rejects others.
 ID_STARTS = {"message": "msg", "reasoning": "rs", "function_call": "fc", "web_search_call": "ws"}
 
 
 def headers(headers: Mapping[str, str]) -> list[str]:
-    """What is wrong with the headers."""
+    """Returns the problems of the headers."""
     scheme, _, key = headers.get("authorization", "").partition(" ")
     return [] if scheme == "Bearer" and key.strip() else ["headers.authorization: no bearer token"]
 
 
 def judge(body: dict[str, Any], _headers: Mapping[str, str]) -> list[str]:
-    """What is wrong with the body."""
+    """Returns the problems of the body."""
     if findings := judge_types(response_create_params.ResponseCreateParamsStreaming, body):
         return findings
     is_openai = bool(OPENAI_MODEL.match(str(body.get("model"))))
@@ -69,7 +69,7 @@ def conversation(items: list[dict[str, Any]]) -> list[str]:
                 open_calls[item["call_id"]] = place
             case "function_call_output":
                 if open_calls.pop(item["call_id"], None) is None:
-                    findings.append(f"{place}: output of {item['call_id']!r}, which is no open call")
+                    findings.append(f"{place}: output of {item['call_id']!r}, which is not an open call")
                 findings += parts(item["output"], f"{place}.output")
             case "message":
                 findings += still_open(open_calls, place) + parts(item["content"], f"{place}.content")
@@ -90,12 +90,12 @@ def call_findings(item: dict[str, Any], place: str) -> list[str]:
 
 
 def marks(items: list[dict[str, Any]]) -> list[str]:
-    """What OpenAI itself wants back as it gave it; other servers are not so particular."""
+    """Checks that OpenAI's own items are returned unchanged; other servers are less strict."""
     findings = []
     for at, item in enumerate(items):
         place, own, start = f"body.input[{at}]", item.get("id"), ID_STARTS.get(kind_of(item), "")
         if own is not None and (not own.startswith(start) or len(own) > LONGEST_ID):
-            findings.append(f"{place}.id: {own!r} does not begin with {start!r} or is longer than {LONGEST_ID}")
+            findings.append(f"{place}.id: {own!r} does not start with {start!r} or is longer than {LONGEST_ID}")
         if kind_of(item) == "reasoning" and not item.get("encrypted_content"):
             findings.append(f"{place}: reasoning without its encrypted content")
     return findings + rules.unique([item["id"] for item in items if item.get("id")], "body.input: ids")
@@ -106,7 +106,7 @@ def kind_of(item: dict[str, Any]) -> str:
 
 
 def parts(content: Any, place: str) -> list[str]:
-    """Parts of what is said, or of what a tool gave."""
+    """Checks the parts of a message or of a tool result."""
     if isinstance(content, str):
         return rules.text(content, place)
     findings = [] if content else [f"{place}: empty"]
@@ -119,7 +119,7 @@ def parts(content: Any, place: str) -> list[str]:
 
 
 def arguments(text: str, place: str) -> list[str]:
-    """Arguments of a call, which are an object in a string."""
+    """Checks the arguments of a call, which are an object in a string."""
     try:
         is_object = isinstance(json.loads(text), dict)
     except ValueError:
@@ -128,7 +128,7 @@ def arguments(text: str, place: str) -> list[str]:
 
 
 def function_tools(tools: list[dict[str, Any]], place: str) -> list[str]:
-    """The caller's own tools; in Chat Completions they are one level deeper."""
+    """Checks custom tools; in Chat Completions they are one level deeper."""
     findings, names = [], []
     for at, tool in enumerate(tools):
         if tool["type"] != "function":
@@ -152,7 +152,7 @@ def sampling(body: dict[str, Any]) -> list[str]:
 
 
 def output_format(wanted: dict[str, Any], place: str) -> list[str]:
-    """The schema of a wanted answer."""
+    """Checks the schema of a structured output."""
     findings = rules.name(wanted["name"], f"{place}.name")
     schema = wanted.get("schema", {})
     if broken := rules.schema(schema, f"{place}.schema"):

@@ -1,4 +1,4 @@
-"""What the judges of all formats share: names, texts, pictures, and the schemas of tools and answers."""
+"""Rules shared by all formats: names, texts, images, and the schemas of tools and outputs."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 DATA_URL = re.compile(r"data:image/(png|jpeg|gif|webp);base64,(.*)", re.DOTALL)
 
-# Where schemas are inside a schema.
+# Keywords that contain schemas.
 CHILD = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
 CHILDREN = ("anyOf", "oneOf", "allOf", "prefixItems")
 NAMED_CHILDREN = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 
-# What may not stand at the top of a tool's schema.
+# Keywords that are not allowed at the top level of a tool schema.
 TOP_REFUSED = ("anyOf", "oneOf", "allOf", "enum", "not")
 
-# What a schema that is enforced to the letter may not use, at OpenAI.
+# Keywords that a strict schema must not use, at OpenAI.
 STRICT_REFUSED = (
     "allOf", "oneOf", "not", "dependentRequired", "dependentSchemas", "if", "then", "else", "patternProperties",
 )  # fmt: skip
 
-# What an output schema may not use, at Anthropic.
+# Keywords that an output schema must not use, at Anthropic.
 ANTHROPIC_REFUSED = (
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "maxItems",
     "uniqueItems", "minProperties", "maxProperties", "patternProperties", "not", "if", "then", "else",
 )  # fmt: skip
 
-# What Gemini reads of a JSON Schema.
+# JSON Schema keywords that Gemini supports.
 GEMINI_KNOWN = {
     "$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "const", "default", "examples",
     "enum", "items", "prefixItems", "minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties",
@@ -48,24 +48,24 @@ def name(value: str, place: str) -> list[str]:
 
 
 def identifier(value: str, place: str, longest: int | None = None) -> list[str]:
-    """The id of a call."""
+    """Checks the id of a call."""
     if not value:
         return [f"{place}: empty"]
     return [f"{place}: longer than {longest}"] if longest and len(value) > longest else []
 
 
 def unique(names: list[str], place: str) -> list[str]:
-    """Names that may be there once."""
-    return [f"{place}: more than one is called {one!r}" for one in sorted({n for n in names if names.count(n) > 1})]
+    """Checks that names are unique."""
+    return [f"{place}: more than one is named {one!r}" for one in sorted({n for n in names if names.count(n) > 1})]
 
 
 def text(value: str, place: str) -> list[str]:
-    """A text that must say something."""
+    """Checks that a text is not blank."""
     return [] if value.strip() else [f"{place}: the text is blank"]
 
 
 def encoded(data: str, place: str) -> list[str]:
-    """Bytes in base64."""
+    """Checks that data is base64."""
     try:
         is_there = bool(base64.b64decode(data, validate=True))
     except (binascii.Error, ValueError):
@@ -74,15 +74,15 @@ def encoded(data: str, place: str) -> list[str]:
 
 
 def data_url(url: str, place: str) -> list[str]:
-    """A picture in a URL."""
+    """Checks an image in a URL."""
     if not url.startswith("data:"):
         return []
     parts = DATA_URL.fullmatch(url)
-    return encoded(parts[2], place) if parts else [f"{place}: not a data URL of a known kind of picture"]
+    return encoded(parts[2], place) if parts else [f"{place}: not a data URL of a known image type"]
 
 
 def nodes(schema: Any, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every schema inside a schema, with its place."""
+    """Returns every schema inside a schema, with its path."""
     if not isinstance(schema, dict):
         return
     yield place, schema
@@ -97,7 +97,7 @@ def nodes(schema: Any, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def schema(value: Any, place: str) -> list[str]:
-    """What every provider wants of a schema: that it is one, and that what it refers to is in it."""
+    """Checks what every provider requires: that the schema is valid, and that its references resolve."""
     if not isinstance(value, dict):
         return [f"{place}: not a schema"]
     try:
@@ -109,7 +109,7 @@ def schema(value: Any, place: str) -> list[str]:
     for at, node in nodes(value, place):
         reference = node.get("$ref")
         if reference is not None and not resolves(reference, value):
-            findings.append(f"{at}.$ref: {reference!r} leads nowhere")
+            findings.append(f"{at}.$ref: {reference!r} does not resolve")
     return findings
 
 
@@ -126,11 +126,11 @@ def resolves(reference: str, root: dict[str, Any]) -> bool:
 
 
 def tool_schema(value: Any, place: str) -> list[str]:
-    """The schema of a tool's arguments."""
+    """Checks the schema of a tool's arguments."""
     if findings := schema(value, place):
         return findings
     findings = [] if value.get("type") == "object" else [f"{place}.type: {value.get('type')!r}, not 'object'"]
-    findings += [f"{place}.{key}: refused at the top of a tool's schema" for key in TOP_REFUSED if key in value]
+    findings += [f"{place}.{key}: rejected at the top of a tool schema" for key in TOP_REFUSED if key in value]
     for at, node in nodes(value, place):
         if node.get("type") == "array" and "items" not in node and "prefixItems" not in node:
             findings.append(f"{at}.items: missing, and the type is array")
@@ -138,7 +138,7 @@ def tool_schema(value: Any, place: str) -> list[str]:
 
 
 def property_names(value: Any, place: str) -> list[str]:
-    """The names of parameters, where the provider is particular about them."""
+    """Checks the names of parameters, where the provider restricts them."""
     return [
         f"{at}.properties: {called!r} does not match ^[a-zA-Z0-9_.-]{{1,64}}$"
         for at, node in nodes(value, place)
@@ -148,7 +148,7 @@ def property_names(value: Any, place: str) -> list[str]:
 
 
 def closed(value: Any, place: str) -> list[str]:
-    """Objects that must say that they are whole."""
+    """Checks that objects reject additional properties."""
     return [
         f"{at}.additionalProperties: must be false"
         for at, node in nodes(value, place)
@@ -157,21 +157,21 @@ def closed(value: Any, place: str) -> list[str]:
 
 
 def strict_schema(value: Any, place: str) -> list[str]:
-    """A schema that OpenAI is to enforce to the letter."""
+    """Checks a strict OpenAI schema."""
     findings = closed(value, place)
     if value.get("type") != "object":
         findings.append(f"{place}.type: {value.get('type')!r}, not 'object'")
     for at, node in nodes(value, place):
         missing = sorted(set(node.get("properties") or {}) - set(node.get("required") or []))
-        findings += [f"{at}.required: {called!r} is not there, and strict wants all" for called in missing]
+        findings += [f"{at}.required: {called!r} is missing, and strict requires all" for called in missing]
         findings += [f"{at}.{key}: not supported with strict" for key in STRICT_REFUSED if key in node]
     return findings
 
 
 def keywords(value: Any, place: str, *, known: set[str] | None = None, refused: tuple[str, ...] = ()) -> list[str]:
-    """Keywords that a provider does not take."""
+    """Checks for keywords that a provider does not support."""
     return [
-        f"{at}.{key}: the provider does not take this keyword"
+        f"{at}.{key}: the provider does not support this keyword"
         for at, node in nodes(value, place)
         for key in node
         if key in refused or known is not None and key not in known

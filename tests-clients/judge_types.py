@@ -1,8 +1,8 @@
 """Request bodies against the types of the providers' own SDKs.
 
-The SDKs describe a request by TypedDicts and, at Google, by pydantic models. Both are given to pydantic, with every
-unknown field refused and nothing converted: a number in a string is not a number. What pydantic says is then told in
-one line for each fault, without the members of a union that were not meant.
+The SDKs describe a request by TypedDicts and, at Google, by pydantic models. pydantic validates both, rejecting unknown
+fields and converting nothing: a number in a string is not a number. Its errors are then reported in one line each,
+without those of union members that were not meant.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any
 import typing_extensions
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-# The fields that say which member of a union is meant.
+# Fields that identify the intended member of a union.
 TAGS = ("type", "role")
 
-# A body of more faults than this is not made clearer by naming all of them.
+# If a body has more errors than this, listing all of them does not help.
 MOST_FINDINGS = 12
 
 
 def judge_types(kind: Any, body: Any) -> list[str]:
-    """What the SDK's type has against a body."""
+    """Returns the errors of a body against the SDK's type."""
     validator = adapter(kind)
     with warnings.catch_warnings(record=True) as remarks:
         warnings.simplefilter("always")
@@ -34,22 +34,22 @@ def judge_types(kind: Any, body: Any) -> list[str]:
             validator.validate_json(json.dumps(body), strict=True)
         except ValidationError as problem:
             return readable(problem.errors(include_url=False, include_input=False), body)[:MOST_FINDINGS]
-    # A value that is none of an enumeration's is only remarked on at Google.
+    # At Google, a value outside an enumeration only causes a warning.
     return [f"body: {remark.message}" for remark in remarks]
 
 
 @cache
 def adapter(kind: Any) -> TypeAdapter[Any]:
-    """The validator of a type. Whatever the type mentions is closed first."""
+    """Returns the validator of a type. Every type that it mentions is closed first."""
     close(kind, set())
     with warnings.catch_warnings():
-        # A few types are open by their own declaration, which pydantic remarks on and respects.
+        # A few types are declared as open, which pydantic warns about and respects.
         warnings.simplefilter("ignore")
         return TypeAdapter(kind)
 
 
 def close(kind: Any, seen: set[Any]) -> None:
-    """Makes every TypedDict below a type refuse unknown fields and check its lists at once."""
+    """Makes every TypedDict below a type reject unknown fields and check its lists immediately."""
     if typing_extensions.is_typeddict(kind):
         if kind in seen:
             return
@@ -65,7 +65,7 @@ def close(kind: Any, seen: set[Any]) -> None:
 
 
 def listed(kind: Any) -> Any:
-    """The type with lists for iterables: pydantic looks into an iterable only when somebody reads it."""
+    """Returns the type with lists for iterables: pydantic validates an iterable only while it is read."""
     origin, parts = typing_extensions.get_origin(kind), typing_extensions.get_args(kind)
     if origin in (None, typing.Literal) or not parts:
         return kind
@@ -84,14 +84,14 @@ def listed(kind: Any) -> Any:
 
 
 def literals(kind: Any) -> set[str]:
-    """The texts that a type names."""
+    """Returns the strings that a type names."""
     if typing_extensions.get_origin(kind) is typing.Literal:
         return set(typing_extensions.get_args(kind))
     return {text for part in typing_extensions.get_args(kind) for text in literals(part)}
 
 
 def is_foreign(kind: Any) -> bool:
-    """Whether a type is taken by the SDK only: an open file, a path, or an answer to be sent back as it was read."""
+    """Returns whether only the SDK accepts a type: an open file, a path, or an answer to be sent back unchanged."""
     origin, parts = typing_extensions.get_origin(kind), typing_extensions.get_args(kind)
     if origin is typing_extensions.Annotated:
         return is_foreign(parts[0])
@@ -101,12 +101,12 @@ def is_foreign(kind: Any) -> bool:
 
 
 def readable(errors: list[dict[str, Any]], body: Any) -> list[str]:
-    """One line for each fault, of the members of unions that were meant."""
+    """Returns one line for each error of the intended union members."""
     return list(dict.fromkeys(told(errors, 0, body, "body")))
 
 
 def told(errors: list[dict[str, Any]], depth: int, value: Any, path: str) -> list[str]:
-    """Tells the errors below one place. `depth` is how many steps of their locations lead there."""
+    """Describes the errors below one path. `depth` is the number of steps of their locations that lead there."""
     lines: list[str] = []
     members: dict[Any, list[dict[str, Any]]] = {}
     for step, below in grouped(errors, depth).items():
@@ -119,13 +119,13 @@ def told(errors: list[dict[str, Any]], depth: int, value: Any, path: str) -> lis
         elif below[0]["type"] == "missing" and len(below[0]["loc"]) == depth + 1:
             lines.append(f"{path}.{step}: required, and missing")
         else:
-            # What is not in the body is pydantic's name of one member of a union.
+            # A step that is not in the body is pydantic's name for a union member.
             members[step] = below
     return lines + (union(members, depth, value, path) if members else [])
 
 
 def union(members: dict[Any, list[dict[str, Any]]], depth: int, value: Any, path: str) -> list[str]:
-    """Tells what is wrong with the member of a union that comes nearest to the value."""
+    """Describes the errors of the union member that is closest to the value."""
     meant, strange = [], {}
     for below in members.values():
         tags = [error for error in below if is_tag(error, depth + 1)]
@@ -136,13 +136,13 @@ def union(members: dict[Any, list[dict[str, Any]]], depth: int, value: Any, path
         return min(meant, key=len)
     if strange:
         tag = next(iter(strange))
-        return [f"{path}.{tag}: {value[tag]!r} is none that is known here"]
+        return [f"{path}.{tag}: {value[tag]!r} is not a known value"]
     reasons = (reason(error) for below in members.values() for error in below)
     return [f"{path}: {', or '.join(dict.fromkeys(reasons))}"]
 
 
 def grouped(errors: list[dict[str, Any]], depth: int) -> dict[Any, list[dict[str, Any]]]:
-    """Errors by the next step of their locations; those that are here already come under `None`."""
+    """Groups errors by the next step of their locations; those of this path are under `None`."""
     groups: dict[Any, list[dict[str, Any]]] = {}
     for error in errors:
         step = error["loc"][depth] if len(error["loc"]) > depth else None
@@ -151,7 +151,7 @@ def grouped(errors: list[dict[str, Any]], depth: int) -> dict[Any, list[dict[str
 
 
 def is_tag(error: dict[str, Any], depth: int) -> bool:
-    """Whether an error says that another member of the union is meant."""
+    """Returns whether an error means that another member of the union was intended."""
     location = error["loc"]
     return error["type"] == "literal_error" and len(location) == depth + 1 and location[-1] in TAGS
 

@@ -1,4 +1,4 @@
-"""What the tests of traces and of secrets share: a server that keeps nothing to itself, and a call of `rkat-mcp`."""
+"""Common parts of the tests of traces and of secrets: a server that leaks its secrets, and a call of `rkat-mcp`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def environment(place: Place, **more: str) -> dict[str, str]:
 
 
 def call_tool(place: Place, name: str, arguments: dict[str, Any], meta: dict[str, str], **more: str) -> dict[str, Any]:
-    """One call of a tool of `rkat-mcp`, which ends with its input."""
+    """Makes one tool call of `rkat-mcp`, which ends with its input."""
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     messages = [
         {"id": 1, "method": "initialize", "params": hello},

@@ -1,7 +1,7 @@
-"""An MCP server that gives away what it is told in secret: on stderr, in results and in refusals.
+"""An MCP server that leaks its secrets: on stderr, in results, and in errors.
 
-`leak` returns every secret of its environment and arguments, `meta` what came with the call, and a server that is
-started with `--die` says its secrets and ends.
+`leak` returns every secret of its environment and arguments, `meta` the metadata of the call, and a server that is
+started with `--die` prints its secrets and exits.
 """
 
 from __future__ import annotations

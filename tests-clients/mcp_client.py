@@ -18,9 +18,9 @@ REQUEST_TIMEOUT_SECONDS = 30
 async def connect(
     place: Place, mode: str = "legacy", environment: dict[str, str] | None = None, **options: Any
 ) -> AsyncIterator[Client]:
-    """A client on a server process of its own, which ends with the block."""
+    """Connects a client to a separate server process, which ends with the block."""
     command, *arguments = place.server()
-    # The client library hands on only HOME, PATH and the like: no key of whoever runs this reaches the server.
+    # The client library passes on only HOME, PATH, and similar variables: no key of the user reaches the server.
     environment = {"HOME": str(place.home), **(environment or {})}
     parameters = StdioServerParameters(command=command, args=arguments, env=environment, cwd=place.work)
     with place.log.open("a") as log:
@@ -31,7 +31,7 @@ async def connect(
 
 @asynccontextmanager
 async def connect_http(place: Place, mode: str = "legacy", **options: Any) -> AsyncIterator[Client]:
-    """A client on a server over HTTP, both of which end with the block."""
+    """Connects a client to a server over HTTP; both end with the block."""
     with place.http() as served:
         limits = {"mode": mode, "read_timeout_seconds": REQUEST_TIMEOUT_SECONDS}
         async with over_http(served, **limits, **options) as client:
@@ -40,13 +40,13 @@ async def connect_http(place: Place, mode: str = "legacy", **options: Any) -> As
 
 @asynccontextmanager
 async def over_http(served: Served, **options: Any) -> AsyncIterator[Client]:
-    """A client on a server that runs, which sends its token."""
+    """Connects a client to a running server, and sends its token."""
     async with create_mcp_http_client(headers=served.headers) as http:
         async with Client(streamable_http_client(served.url, http_client=http), **options) as client:
             yield client
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Calls a tool; gives back the result as it was on the wire."""
+    """Calls a tool; returns the result in its wire format."""
     result = await client.call_tool(tool, arguments)
     return result.model_dump(mode="json", by_alias=True)

@@ -12,7 +12,7 @@ from support import Failure, Place, expect, show
 
 RUN_SECONDS = 120
 
-# Keys for the stand-ins. No real key is handed on, and none of these may ever be shown.
+# Keys for the stand-ins. No real key is passed on, and none of these may ever be displayed.
 KEYS = {
     "ANTHROPIC_API_KEY": "secret-of-anthropic",
     "OPENAI_API_KEY": "secret-of-openai",
@@ -23,7 +23,7 @@ KEYS = {
 
 @dataclass(frozen=True)
 class Format:
-    """A wire format, by the provider that speaks it and one of its models."""
+    """A wire format, with its provider and one of its models."""
 
     provider: str
     model: str
@@ -38,7 +38,7 @@ FORMATS = [ANTHROPIC, OPENAI, GEMINI, SELF_HOSTED]
 
 @dataclass(frozen=True)
 class Bases:
-    """Where the stand-ins are."""
+    """Base URLs of the stand-ins."""
 
     anthropic: str
     openai: str
@@ -48,7 +48,7 @@ class Bases:
 
 @dataclass(frozen=True)
 class Run:
-    """What a person at the terminal sees of `rkat run`, and the events it printed."""
+    """The terminal output of `rkat run`, and the events that it printed."""
 
     exit_code: int
     reply: dict[str, Any]
@@ -56,20 +56,20 @@ class Run:
     errors: list[str]
 
     def retries(self) -> list[str]:
-        """Why the model was asked again, each time."""
+        """Returns the reason for each retry."""
         return [event["error"] for event in self.of("retrying")]
 
     def of(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.events if event["type"] == kind]
 
     def answer(self, what: str) -> str:
-        """The text of a run that went well."""
+        """Returns the text of a successful run."""
         if self.exit_code != 0:
             raise Failure(f"{what}: exit {self.exit_code}: {show(self.reply)}")
         return self.reply["text"]
 
     def failure(self, what: str) -> dict[str, Any]:
-        """What is said of a run that failed: code, class, cause and message, on stdout and on stderr."""
+        """Checks the report of a failed run: code, class, cause, and message, on stdout and on stderr."""
         expect(self.exit_code, 1, f"{what}: exit code")
         error = self.reply["error"]
         expect(self.errors[0], f"error: {error['message']} [{error['code']}]", f"{what}: first line for people")
@@ -84,7 +84,7 @@ class Run:
 
 
 def configure(place: Place, bases: Bases, **keys: Any) -> None:
-    """Writes a config in which every provider is at its stand-in; `keys` are further sections."""
+    """Writes a config in which every provider uses its stand-in; `keys` are further sections."""
     document = {
         "providers": {name: {"base_url": getattr(bases, name)} for name in ("anthropic", "openai", "gemini")},
         "self_hosted": {
@@ -99,7 +99,7 @@ def configure(place: Place, bases: Bases, **keys: Any) -> None:
 
 
 def rkat(place: Place, *arguments: str, seconds: float = RUN_SECONDS) -> subprocess.CompletedProcess[str]:
-    """Runs `rkat` to its end."""
+    """Runs `rkat` until it exits."""
     command = [os.environ["RKAT"], "--state-root", str(place.state), "--realm", "test", *arguments]
     environment = {"HOME": str(place.home), "PATH": os.environ["PATH"], **KEYS}
     return subprocess.run(
@@ -114,13 +114,13 @@ def rkat(place: Place, *arguments: str, seconds: float = RUN_SECONDS) -> subproc
 
 
 def run(place: Place, model: Format | str, prompt: str, *arguments: str, seconds: float = RUN_SECONDS) -> Run:
-    """Makes one run and reads all it says."""
+    """Makes one run and parses its output."""
     name = model if isinstance(model, str) else model.model
     done = rkat(place, "run", "--json", "--verbose", "--model", name, *arguments, prompt, seconds=seconds)
     place.log.write_text(done.stderr)
     for secret in KEYS.values():
         if secret in done.stdout + done.stderr:
-            raise Failure(f"a key is shown: {done.stdout}{done.stderr}")
+            raise Failure(f"the output contains a key: {done.stdout}{done.stderr}")
     lines = done.stderr.splitlines()
     events = [json.loads(line) for line in lines if line.startswith("{")]
     try:

@@ -1,4 +1,4 @@
-"""Serves a model file on the loopback, as an OpenAI-compatible server: `serve_model.py FILE PORT`."""
+"""Serves a model file on the loopback interface, as an OpenAI-compatible server: `serve_model.py FILE PORT`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def serve(path: str, port: int) -> None:
     parameters.n_parallel = 1
     parameters.cpuparams.n_threads = THREADS
     parameters.warmup = False
-    # The model's own chat template is a Jinja one.
+    # The model's own chat template is a Jinja template.
     parameters.use_jinja = True
     server = xllamacpp.Server(parameters)
     print(f"listening on {server.listening_address}", flush=True)

@@ -1,4 +1,4 @@
-"""A folder of skills with the habits of real ones, each as often as among some 9,500 public SKILL.md files."""
+"""A directory of skills with the quirks of real ones, each as frequent as among some 9,500 public SKILL.md files."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-# How many of so many files have a habit. One file may have several.
+# Number of files with each quirk, and the number of files surveyed. One file may have several quirks.
 SURVEYED = 9484
 HABITS: dict[str, int] = {
-    # What a file is, rather than what is in it.
+    # Quirks of the file itself, not of its content.
     "link": 303,
     "no frontmatter": 147,
     "no description": 8,
     "nested": 185,
     "lower-case file": 20,
-    # Its name.
+    # Quirks of the name.
     "capitals": 408,
     "bad name": 42,
     "other name": 1408,
     "taken name": 2753,
-    # Its description.
+    # Quirks of the description.
     "not YAML": 68,
     "many lines": 2337,
     "markup": 77,
     "invisible": 7,
-    # The rest of its head.
+    # Quirks of the other frontmatter.
     "version": 3150,
     "author": 2584,
     "requires": 838,
@@ -41,7 +41,7 @@ HABITS: dict[str, int] = {
     "tools with spaces": 100,
     "list of tools": 37,
     "metadata": 940,
-    # Its bytes.
+    # Quirks of the encoding.
     "CRLF": 60,
     "BOM": 2,
     "long body": 471,
@@ -50,7 +50,7 @@ HABITS: dict[str, int] = {
 
 BAD_NAMES = ["{n}_x", "{n} x", "suite:{n}", "{n}--x", "{n}-", "größe_{n}", "{n}.md", "{n} (beta)"]
 
-# None of these is YAML, and of all but the last a reader can still tell what is meant.
+# None of these is YAML, but in all except the last the intended meaning is clear.
 NOT_YAML = [
     "description: Use when: asked",
     "description: `quoted` first",
@@ -98,12 +98,12 @@ LINES = {
 
 
 class Survey:
-    """Which of the files have which habits: exactly the surveyed share of each."""
+    """Assigns quirks to files: exactly the surveyed share of each."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.count = count
         self.choose = random.Random(seed)
-        # A habit that is rarer than one in so many is still there once.
+        # A quirk that is too rare for this number of files still occurs once.
         number = {habit: max(1, round(count * files / SURVEYED)) for habit, files in HABITS.items()}
         self.having = {habit: set(self.choose.sample(range(count), n)) for habit, n in number.items()}
 
@@ -111,7 +111,7 @@ class Survey:
         return index in self.having[habit]
 
     def text(self, index: int, name: str) -> str:
-        """A SKILL.md for the folder of this name."""
+        """Returns a SKILL.md for the directory of this name."""
         has: Callable[[str], bool] = lambda habit: self.has(index, habit)  # noqa: E731
         body = f"# {name}\n\nDo it.\n"
         if has("long body"):
@@ -151,21 +151,21 @@ class Written(NamedTuple):
     """The files that were written."""
 
     skills: list[Path]
-    # Below another skill, and a part of it.
+    # Skills below another skill, which are part of it.
     nested: list[Path]
-    # Links to the SKILL.md of another skill.
+    # Symlinks to the SKILL.md of another skill.
     links: list[Path]
 
 
 def write_survey(root: Path, count: int, seed: int = 14) -> Written:
-    """Writes so many skills as people do."""
+    """Writes `count` skills with the surveyed quirks."""
     survey = Survey(count, seed)
     written = Written([], [], [])
     for index in range(count):
         earlier = written.skills[index // 2 :] or written.skills
         taken = survey.has(index, "taken name") and earlier
         name = survey.choose.choice(earlier).parent.name if taken else f"skill-{index}"
-        # Repositories put skills beside each other, into groups, or below plugins.
+        # Repositories place skills next to each other, in groups, or below plugins.
         place = [f"repo-{index}" if taken else f"repo-{index % 23}", *(["plugins", "a"] if index % 4 == 0 else [])]
         kind = written.skills
         if survey.has(index, "nested") and earlier:

@@ -1,4 +1,4 @@
-"""A folder of skills in all the styles that people write them in, the same one each time."""
+"""A directory of skills in all common styles, identical each time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-# Names in the ways they are written; `{n}` is the name of the folder.
+# Styles of names; `{n}` is the name of the directory.
 NAMES: list[str] = [
     *["name: {n}"] * 12,
     'name: "{n}"',
@@ -116,7 +116,7 @@ BODIES: list[str] = [
     "Use $ARGUMENTS and `scripts/run.sh`.\n",
 ]
 
-# How the parts are put together; what is not here in the plain way is rare.
+# Combinations of the parts; any but the plain form is rare.
 FRAMES: list[Callable[[str, str], str]] = [
     *[lambda head, body: f"---\n{head}\n---\n{body}"] * 14,
     lambda head, body: f"---\n{head}\n---\n\n{body}",
@@ -136,12 +136,12 @@ FRAMES: list[Callable[[str, str], str]] = [
 
 
 def write_tree(root: Path, count: int, seed: int = 6) -> list[Path]:
-    """Writes so many skills; gives back their folders."""
+    """Writes `count` skills; returns their directories."""
     choose = random.Random(seed)
     folders = []
     for index in range(count):
         name = f"skill-{index}"
-        # A name that several folders have, in groups of their own.
+        # A name that several directories have, in separate groups.
         if index % 9 == 0:
             name = f"common-{index % 40}"
         group = f"group-{index}" if index % 9 == 0 else f"group-{index % 5}" if index % 7 == 0 else ""
@@ -164,7 +164,7 @@ def write_tree(root: Path, count: int, seed: int = 6) -> list[Path]:
             nested.mkdir(parents=True)
             (nested / "SKILL.md").write_text("---\nname: inner\ndescription: d\n---\n")
         folders.append(folder)
-    # Links to folders, and one in a circle.
+    # Symlinks to directories, and one that forms a cycle.
     os.symlink(folders[1], root / "linked")
     os.symlink(root, root / "circle")
     return folders

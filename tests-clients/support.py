@@ -1,8 +1,8 @@
-"""What the client tests share: a place for the programs, expectations, and a small test runner.
+"""Common parts of the client tests: a place for the programs, expectations, and a small test runner.
 
 A test is a function, plain or async, marked with `@test("what it shows")`. It gets a fresh `Place` and fails by
-raising. `main()` runs all tests of the script and ends with the line `N passed, M failed`. Tests of one lane run one
-after the other, lanes run side by side.
+raising. `main()` runs all tests of the script and ends with the line `N passed, M failed`. Tests of one lane run
+sequentially, lanes run concurrently.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from typing import Any
 # Shorter than the runs that only end when they are stopped, so that such a test cannot pass by waiting.
 TEST_TIMEOUT_SECONDS = 45
 
-# How long a server may take to end when it is asked to.
+# Time for a server to exit when it is asked to.
 STOP_TIMEOUT_SECONDS = 5
 
-# How much of a line of a log is shown.
+# Maximum length of a printed log line.
 LOG_LINE = 400
 
 TOOLS = [
@@ -45,7 +45,7 @@ TOOLS = [
     "meerkat_archive",
 ]
 
-# The skills that come with the server, which are resources and prompts too.
+# The built-in skills of the server, which are also resources and prompts.
 COMPANIONS = [
     "hook-authoring",
     "mcp-server-setup",
@@ -57,7 +57,7 @@ COMPANIONS = [
 
 HINTS = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"]
 
-# A tool that the client itself carries out, and a prompt that makes the offline model call it.
+# A tool that the client itself runs, and a prompt that makes the offline model call it.
 READ_FILE = {
     "name": "read_file",
     "description": "Reads a file of the client.",
@@ -66,12 +66,12 @@ READ_FILE = {
 }
 CALL_READ_FILE = 'call read_file {"path":"/tmp/x"}\nthen\nsay got it'
 
-# A well-formed id that no session has.
+# A well-formed id without a session.
 UNKNOWN_SESSION = "01890000-0000-7000-8000-000000000000"
 
 
 class Failure(Exception):
-    """An expectation that was not met; the message says which."""
+    """An unmet expectation; the message describes it."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Served:
 
 
 class Place:
-    """Folders of one test: the server's state, its home and its working folder. Nothing else is shared."""
+    """Directories of one test: the server's state, its home, and its working directory. Nothing else is shared."""
 
     def __init__(self, base: Path) -> None:
         self.log = base / "server.log"
@@ -92,12 +92,12 @@ class Place:
             folder.mkdir()
 
     def server(self) -> list[str]:
-        """The command line of a server on this place."""
+        """Returns the command line of a server in this place."""
         return [os.environ["RKAT_MCP"], "--state-root", str(self.state), "--realm", "test"]
 
     @contextmanager
     def http(self, *options: str) -> Iterator[Served]:
-        """A server on this place over HTTP, with these options; it ends with the block, and cleanly."""
+        """Runs a server in this place over HTTP, with these options; it must exit cleanly at the end of the block."""
         environment = {"HOME": str(self.home), "PATH": os.environ["PATH"]}
         command = [*self.server(), "--http", "127.0.0.1:0", *options]
         token = self.state / "test" / "token"
@@ -108,7 +108,7 @@ class Place:
 
 @contextmanager
 def listening(command: list[str], log: Path, **options: Any) -> Iterator[str]:
-    """A program that says on stderr which URL it listens on. Asked to end, it must, and with success."""
+    """Runs a program that prints its URL to stderr. It must exit with success when it is asked to."""
     with log.open("a") as errors:
         start = errors.tell()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=errors, **options)
@@ -143,29 +143,29 @@ def expect(actual: Any, wanted: Any, what: str) -> None:
 
 
 def field(value: Any, name: str, what: str) -> Any:
-    """The named member of an object; fails readably where there is none."""
+    """Returns the named member of an object; fails with a readable message if it is missing."""
     if not isinstance(value, dict) or name not in value:
         raise Failure(f"{what}: no `{name}` in {show(value)}")
     return value[name]
 
 
 def show(value: Any) -> str:
-    """A value as short JSON."""
+    """Returns a value as short JSON."""
     text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= 2000 else text[:2000] + " …"
 
 
 def payload(result: dict[str, Any], what: str) -> dict[str, Any]:
-    """The JSON document of a successful tool result, which must be in the text and in the structured part."""
+    """Returns the JSON document of a successful tool result, which must be in the text and in the structured part."""
     if result.get("isError"):
         raise Failure(f"{what}: the tool failed: {show(result)}")
     document = text_document(result, what)
-    expect(result.get("structuredContent"), document, f"{what}: structuredContent beside the text")
+    expect(result.get("structuredContent"), document, f"{what}: structuredContent and the text")
     return document
 
 
 def refusal(result: dict[str, Any], code: str, what: str) -> dict[str, Any]:
-    """The JSON document of a failed tool result, which must have this code and a message."""
+    """Returns the JSON document of a failed tool result, which must have this code and a message."""
     if not result.get("isError"):
         raise Failure(f"{what}: expected the error {code}, got the success {show(result)}")
     document = text_document(result, what)
@@ -186,7 +186,7 @@ def text_document(result: dict[str, Any], what: str) -> dict[str, Any]:
 
 
 def expect_tools(tools: list[dict[str, Any]]) -> None:
-    """The session tools are there, and each says what a client needs to know."""
+    """Checks that the session tools exist, and that each has what a client needs."""
     by_name = {tool["name"]: tool for tool in tools}
     missing = [name for name in TOOLS if name not in by_name]
     if missing:
@@ -202,14 +202,14 @@ def expect_tools(tools: list[dict[str, Any]]) -> None:
 
 
 def expect_answer(document: dict[str, Any], text: str, what: str) -> str:
-    """A finished run with this answer; gives back the session id."""
+    """Checks for a finished run with this answer; returns the session id."""
     content = field(document, "content", what)
     expect(content[:1] and content[0].get("text"), text, f"{what}: content[0].text")
     return field(document, "session_id", what)
 
 
 def expect_hello(document: dict[str, Any]) -> None:
-    """The whole answer to the prompt `say hello`."""
+    """Checks the full result of the prompt `say hello`."""
     session_id = expect_answer(document, "hello", "run")
     if not session_id:
         raise Failure("run: session_id is empty")
@@ -218,7 +218,7 @@ def expect_hello(document: dict[str, Any]) -> None:
 
 
 def expect_pending(document: dict[str, Any]) -> tuple[str, str]:
-    """A run that waits for `read_file`; gives back the session id and the id of the call."""
+    """Checks for a run that waits for `read_file`; returns the session id and the id of the call."""
     expect(field(document, "status", "run"), "pending_tool_call", "run: status")
     calls = field(document, "pending_tool_calls", "run")
     expect(len(calls), 1, "run: number of pending calls")
@@ -228,7 +228,7 @@ def expect_pending(document: dict[str, Any]) -> tuple[str, str]:
 
 
 def expect_talk(history: dict[str, Any], wanted: list[tuple[str, str]]) -> None:
-    """The history is whole and its user and assistant texts are these, in order."""
+    """Checks that the history is complete and that its user and assistant texts are these, in order."""
     messages = field(history, "messages", "history")
     expect(field(history, "message_count", "history"), len(messages), "history: message_count")
     expect(field(history, "has_more", "history"), False, "history: has_more")
@@ -239,11 +239,11 @@ def expect_talk(history: dict[str, Any], wanted: list[tuple[str, str]]) -> None:
         elif message["role"] == "block_assistant":
             texts = [block["data"]["text"] for block in message["blocks"] if block["block_type"] == "text"]
             talk.append(("assistant", "".join(texts)))
-    expect(talk, wanted, "history: what was said")
+    expect(talk, wanted, "history: messages")
 
 
 def transcript(messages: list[dict[str, Any]]) -> list[tuple[str, Any]]:
-    """Messages in short: what was said and by whom, what was thought, which calls, which results."""
+    """Summarizes messages: texts with their roles, reasoning, calls, and results."""
     return [line for message in messages for line in message_lines(message)]
 
 
@@ -267,14 +267,14 @@ def block_line(kind: str, data: dict[str, Any]) -> tuple[str, Any]:
 
 
 def answer_call(session_id: str, tool_use_id: str) -> dict[str, Any]:
-    """Arguments of `meerkat_resume` that deliver the result of the pending call."""
+    """Returns arguments of `meerkat_resume` that deliver the result of the pending call."""
     results = [{"tool_use_id": tool_use_id, "content": "the file says hi", "is_error": False}]
     return {"session_id": session_id, "prompt": "", "tools": [READ_FILE], "tool_results": results}
 
 
 _tests: list[tuple[str, str, Callable[[Place], Any]]] = []
 
-# Lanes end tests at the same time; what one has to say stays together.
+# Lanes finish tests at the same time; keep the output of each one together.
 _printing = threading.Lock()
 
 
@@ -293,7 +293,7 @@ def main() -> None:
     for variable in ("RKAT", "RKAT_MCP"):
         program = os.environ.get(variable, "")
         if not os.access(program, os.X_OK):
-            sys.exit(f"error: {variable} is {program!r}, not a program; set it to the path of the built one")
+            sys.exit(f"error: {variable} is {program!r}, not an executable; set it to the path of the built one")
     lanes: dict[str, list[tuple[str, Callable[[Place], Any]]]] = {}
     for lane, name, function in _tests:
         if len(sys.argv) < 2 or sys.argv[1] in name:
@@ -316,7 +316,7 @@ def run_one(name: str, function: Callable[[Place], Any]) -> bool:
     try:
         if inspect.isawaitable(outcome := function(place)):
             asyncio.run(within_time(outcome))
-    except Exception as problem:  # Whatever goes wrong in a test is its result.
+    except Exception as problem:  # Any exception in a test is its result.
         said = [f"FAIL {name}", indent(explain(problem))]
         if place.log.exists() and (log := place.log.read_text(errors="replace").strip()):
             last = [line[:LOG_LINE] for line in log.splitlines()[-20:]]
@@ -341,7 +341,7 @@ def say(text: str) -> None:
 
 
 def explain(problem: BaseException) -> str:
-    """What went wrong in one line where we know, else with the whole trace."""
+    """Describes a known failure in one line, and any other with its full traceback."""
     while isinstance(problem, BaseExceptionGroup) and len(problem.exceptions) == 1:
         problem = problem.exceptions[0]
     if isinstance(problem, Failure):

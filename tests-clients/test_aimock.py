@@ -1,7 +1,7 @@
-"""Scripted runs of several steps against aimock, through the MCP server with tools that the client carries out.
+"""Scripted runs of several steps against aimock, through the MCP server with tools that the client runs.
 
-What the model says at which point is in `fixtures/aimock.json`. aimock goes on only when the results of the step before
-are in the request, and keeps a journal of the requests in one form whatever format they came in.
+`fixtures/aimock.json` defines the responses of the model. aimock continues only when the results of the previous step
+are in the request, and records the requests in one form, whatever their format.
 
 Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
 `RKAT=… RKAT_MCP=… .clients/venv/bin/python tests-clients/test_aimock.py [PART OF A NAME]`
@@ -45,7 +45,7 @@ TOOLS = [
 
 
 def carry_out(name: str, args: dict[str, Any]) -> str:
-    """What the client's tools answer; the fixtures wait for these words."""
+    """Returns the results of the client's tools; the fixtures wait for these words."""
     if name == "weigh":
         return f"{args['boat']} weighs {'three' if args['boat'] == 'Anna' else 'five'} tons"
     return {"find_port": "it is the port of Moss", "tide": "high water at six", "book": "berth 7 is yours"}[name]
@@ -53,7 +53,7 @@ def carry_out(name: str, args: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Told:
-    """A run to its end: the calls of each step, and the last reply."""
+    """A finished run: the calls of each step, and the last reply."""
 
     steps: list[list[tuple[str, dict[str, Any]]]]
     reply: dict[str, Any]
@@ -68,7 +68,7 @@ class Mock:
 
     def program(self) -> Program:
         command = [str(NODE), str(AIMOCK), "--port", str(self.port), "--fixtures", str(FIXTURES)]
-        # Small chunks, so that words and arguments come in pieces; a request that no fixture expects is an error.
+        # Small chunks, so that words and arguments arrive in pieces; a request without a fixture is an error.
         command += ["--chunk-size", "7", "--strict", "--validate-on-load"]
         return Program(command, f"{self.address}/ready")
 
@@ -86,7 +86,7 @@ MOCKS: dict[str, Mock] = {}
 
 
 def case(name: str, *forms: Format) -> Callable[[Callable[[Place, Format, Mock], Any]], None]:
-    """Marks a test that is run with these formats, or with all, each with an aimock of its own."""
+    """Marks a test that runs with these formats, or with all, each with a separate aimock."""
 
     def mark(function: Callable[[Place, Format, Mock], Any]) -> None:
         for form in forms or FORMATS:
@@ -103,7 +103,7 @@ def on_mock(function: Callable[[Place, Format, Mock], Any], form: Format, place:
 
 
 async def tell(client: Client, form: Format, prompt: str, session_id: str = "") -> Told:
-    """Makes a run to its end, carrying out the tools it asks for."""
+    """Runs until the end, and performs the requested tool calls."""
     arguments = {"prompt": prompt, "model": form.model, "tools": TOOLS}
     if session_id:
         reply = payload(await call(client, "meerkat_resume", session_id=session_id, **arguments), "resume")
@@ -123,15 +123,15 @@ async def tell(client: Client, form: Format, prompt: str, session_id: str = "") 
 
 
 async def history(client: Client, session_id: str) -> list[Any]:
-    """The session's history in short."""
+    """Summarizes the session's history."""
     document = payload(await call(client, "meerkat_history", session_id=session_id), "history")
-    # OpenAI sends reasoning back and forth in an encrypted form, with or without words that can be read.
+    # OpenAI sends reasoning back and forth in encrypted form, with or without a readable summary.
     silent = ("reasoning", "")
     return [line for line in transcript(field(document, "messages", "history")) if line != silent]
 
 
 def expect_orphan_free(journal: list[dict[str, Any]], statuses: list[int]) -> None:
-    """Each request was answered so, and in each every call has its result, in its place, and no result lacks a call."""
+    """Checks the status of each request, and that calls and results match in each one."""
     expect([entry["response"]["status"] for entry in journal], statuses, "statuses of the requests")
     for entry in journal:
         messages = entry["body"]["messages"]
@@ -140,12 +140,12 @@ def expect_orphan_free(journal: list[dict[str, Any]], statuses: list[int]) -> No
 
 
 def orphan(messages: list[dict[str, Any]]) -> str | None:
-    """What is wrong with the calls and results of a request, if anything is."""
+    """Returns the problem with the calls and results of a request, if any."""
     waiting: list[str] = []
     before = ""
     for message in messages:
         role = message["role"]
-        # aimock makes one message of each item of OpenAI's, so the calls of a step may be in several.
+        # aimock turns each OpenAI item into one message, so the calls of a step may be in several.
         if waiting and (role == "user" or (role == "assistant" and before == "tool")):
             return f"{waiting} should have been answered before a message of the {role}"
         if role == "assistant":
@@ -159,13 +159,13 @@ def orphan(messages: list[dict[str, Any]]) -> str | None:
 
 
 def sent_results(entry: dict[str, Any]) -> list[str]:
-    """The results of tools in a request."""
+    """Returns the tool results in a request."""
     contents = [message["content"] for message in entry["body"]["messages"] if message["role"] == "tool"]
-    # Gemini wants an object, so the text is in one.
+    # Gemini requires an object, so the text is inside one.
     return [json.loads(content)["result"] if content.startswith("{") else content for content in contents]
 
 
-@case("two calls in one step are both carried out before the next")
+@case("two calls in one step both run before the next step")
 async def _(place: Place, form: Format, mock: Mock) -> None:
     async with connect(place, environment=KEYS) as client:
         told = await tell(client, form, "Weigh both boats.")
@@ -186,7 +186,7 @@ async def _(place: Place, form: Format, mock: Mock) -> None:
     expect(sent_results(journal[1]), ["Anna weighs three tons", "Berta weighs five tons"], "results that were sent")
 
 
-@case("a chain of three calls, each from the result of the one before, ends in an answer")
+@case("a chain of three calls, each using the previous result, ends in an answer")
 async def _(place: Place, form: Format, mock: Mock) -> None:
     async with connect(place, environment=KEYS) as client:
         told = await tell(client, form, "Plan the trip.")
@@ -215,7 +215,7 @@ async def _(place: Place, form: Format, mock: Mock) -> None:
     )
 
 
-@case("what the model thinks is kept, and does not keep it from calling a tool")
+@case("reasoning is stored, and does not prevent a tool call")
 async def _(place: Place, form: Format, mock: Mock) -> None:
     async with connect(place, environment=KEYS) as client:
         told = await tell(client, form, "Think, then weigh.")
@@ -233,7 +233,7 @@ async def _(place: Place, form: Format, mock: Mock) -> None:
     expect_orphan_free(mock.journal(), [200, 200])
 
 
-@case("a search of the provider's own is kept as what it is", OPENAI)
+@case("a provider-side search is stored as such", OPENAI)
 async def _(place: Place, form: Format, mock: Mock) -> None:
     async with connect(place, environment=KEYS) as client:
         told = await tell(client, form, "Search the web.")
@@ -241,22 +241,22 @@ async def _(place: Place, form: Format, mock: Mock) -> None:
         expect(told.steps, [], "steps")
         wanted = [("user", "Search the web."), ("server tool", "web_search"), ("text", "High water is at six.")]
         expect(await history(client, session_id), wanted, "history")
-        # The next request repeats the search as it came.
+        # The next request repeats the search unchanged.
         await tell(client, form, "Weigh both boats.", session_id)
     expect_orphan_free(mock.journal(), [200] * 3)
 
 
-@case("a rate limit in the middle of a session is waited out")
+@case("a rate limit mid-session is waited out")
 def _(place: Place, form: Format, mock: Mock) -> None:
     done = run(place, form, "Is it crowded?")
     expect(done.answer("run"), "Not any more.", "answer")
-    # Gemini's errors have a name, which is shown too.
+    # Gemini's errors have a name, which is displayed too.
     name = "rate_limit_error: " if form == GEMINI else ""
     expect(done.retries(), [f"{form.provider}: HTTP 429: {name}too many boats"], "retries")
     expect_orphan_free(mock.journal(), [429, 200])
 
 
-@test("a session that thinks and calls tools goes from provider to provider and back", "switching")
+@test("a session that thinks and calls tools moves between providers and back", "switching")
 async def _(place: Place) -> None:
     mock = MOCKS["switching"]
     route = [ANTHROPIC, OPENAI, GEMINI, SELF_HOSTED, ANTHROPIC]
@@ -284,16 +284,16 @@ async def _(place: Place) -> None:
     expect([proofs(body) for _, body in way.sent], PROOFS, "signatures that were sent")
 
 
-# What a provider signs of its model's thinking it wants back, and takes from nobody else.
+# A provider wants its own signatures of the model's thinking back, and accepts no others.
 SIGNED_BY_ANTHROPIC = "c2lnbmVkIGJ5IHRoZSBzZWE="
 SIGNED_BY_OPENAI = base64.b64encode(b"aimock-encrypted-reasoning").decode()[:30]
 
-# By Anthropic and by OpenAI, in each of the two requests to each provider on the route.
+# Signed by Anthropic and by OpenAI, in each of the two requests to each provider on the route.
 PROOFS = [(0, 0), (1, 0), (0, 0), (0, 1), (0, 0), (0, 0), (0, 0), (0, 0), (1, 0), (2, 0)]
 
 
 def proofs(body: dict[str, Any]) -> tuple[int, int]:
-    """How much that Anthropic and OpenAI signed is in a request."""
+    """Counts the signatures of Anthropic and OpenAI in a request."""
     text = json.dumps(body)
     return text.count(SIGNED_BY_ANTHROPIC), text.count(SIGNED_BY_OPENAI)
 

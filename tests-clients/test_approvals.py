@@ -1,6 +1,6 @@
 """Calls that need an approval: the Python MCP SDK asks its user, and `rkat` asks at a real terminal.
 
-Run by `cargo xtask test`, or by hand as the other scripts are:
+Run by `cargo xtask test`, or by hand like the other scripts:
 `RKAT=… RKAT_MCP=… .clients/venv/bin/python tests-clients/test_approvals.py [PART OF A NAME]`
 """
 
@@ -17,14 +17,14 @@ from mcp.types import ElicitRequestParams, ElicitResult
 from mcp_client import call, connect, connect_http
 from support import Failure, Place, expect, field, main, payload, test
 
-# The offline model makes one call and then says what came of it.
+# The offline model makes one call and then reports its result.
 WISHED = {"prompt": "call datetime {}", "enable_builtins": True, "approval_policy": "always"}
 
 PATIENCE_SECONDS = 20
 
 
 def user(answer: ElicitResult, asked: list[str]) -> Any:
-    """A user who always answers the same; what was asked is written down."""
+    """A user who always answers the same; the questions are recorded."""
 
     async def answered(_context: Any, params: ElicitRequestParams) -> ElicitResult:
         asked.append(params.message)
@@ -47,7 +47,7 @@ async def asks_its_user(place: Place, connecting: Any, mode: str) -> None:
             if "`datetime`" not in asked[0]:
                 raise Failure(f"the question does not name the tool: {asked[0]}")
             expect(field(done, "tool_calls", "run"), ran, f"calls after {answer.action}")
-            expect(field(done, "turns", "run"), 2, "steps of the whole run")
+            expect(field(done, "turns", "run"), 2, "steps of the full run")
 
 
 @test("a client after a handshake asks its user, over standard input and output")
@@ -55,7 +55,7 @@ async def _(place: Place) -> None:
     await asks_its_user(place, connect, "legacy")
 
 
-@test("a client of the newest protocol asks its user in rounds, over standard input and output")
+@test("a client on the newest protocol asks its user in rounds, over standard input and output")
 async def _(place: Place) -> None:
     await asks_its_user(place, connect, "auto")
 
@@ -65,7 +65,7 @@ async def _(place: Place) -> None:
     await asks_its_user(place, connect_http, "legacy")
 
 
-@test("a client of the newest protocol asks its user in rounds, over HTTP")
+@test("a client on the newest protocol asks its user in rounds, over HTTP")
 async def _(place: Place) -> None:
     await asks_its_user(place, connect_http, "auto")
 
@@ -96,22 +96,22 @@ class Terminal:
         self.seen = ""
 
     def until(self, words: str) -> None:
-        """Waits until these words stand on the terminal."""
+        """Waits until these words appear on the terminal."""
         while words not in self.seen:
             ready, _, _ = select.select([self.ours], [], [], PATIENCE_SECONDS)
             if not ready:
-                raise Failure(f"`{words}` never came; there is: {self.seen}")
+                raise Failure(f"`{words}` never appeared; output: {self.seen}")
             try:
                 self.seen += os.read(self.ours, 65536).decode(errors="replace")
             except OSError:
-                raise Failure(f"`{words}` never came before the end; there is: {self.seen}") from None
+                raise Failure(f"`{words}` did not appear before the end; output: {self.seen}") from None
         self.seen = self.seen.split(words, 1)[1]
 
     def type(self, line: str) -> None:
         os.write(self.ours, f"{line}\n".encode())
 
     def end(self) -> tuple[int, str]:
-        """Waits for the end; gives back the exit code and what is on standard output."""
+        """Waits for the exit; returns the exit code and the standard output."""
         output, _ = self.process.communicate(timeout=PATIENCE_SECONDS)
         os.close(self.ours)
         return self.process.returncode, output.decode()
@@ -125,9 +125,9 @@ RUN = ["run", "--tools", "safe", "--approvals", "always", TWO_CALLS]
 def _(place: Place) -> None:
     terminal = Terminal(place, RUN)
     terminal.until("wants to call datetime {}")
-    terminal.until("run it?")
+    terminal.until("Run it?")
     terminal.type("y")
-    terminal.until("run it?")
+    terminal.until("Run it?")
     terminal.type("use the calendar instead")
     terminal.until("3 steps · 1 tool call")
     expect(terminal.end(), (0, "all done\n"), "exit code and output")
@@ -145,9 +145,9 @@ def _(place: Place) -> None:
 @test("a person who ends the input leaves the calls waiting, and decides later")
 def _(place: Place) -> None:
     terminal = Terminal(place, RUN)
-    terminal.until("run it?")
+    terminal.until("Run it?")
     os.write(terminal.ours, b"\x04")
-    terminal.until("wait for an approval")
+    terminal.until("calls awaiting approval")
     code, output = terminal.end()
     expect((code, '"tool_name":"datetime"' in output), (1, True), "exit code, and whether the call is shown")
 

@@ -1,4 +1,4 @@
-"""Canaries: a secret of its own in every place that holds secrets, and not one of them in anything that leaves.
+"""Canaries: a separate secret in every place that holds secrets, and none of them in anything that leaves.
 
 Run by `cargo xtask test`, or by hand with the programs set:
 `RKAT=target/debug/rkat RKAT_MCP=target/debug/rkat-mcp python3 tests-clients/test_canaries.py [PART OF A NAME]`
@@ -22,7 +22,7 @@ from collector import collector
 from leaks import LEAKY, call_tool, environment
 from support import Failure, Place, expect, main, test
 
-# Where each canary lives. They are long, and no two have a part in common that tells nothing.
+# Locations of the canaries. They are long, and no two share a distinctive part.
 PLACES = [
     "key-in-the-environment",
     "other-token-in-the-environment",
@@ -40,7 +40,7 @@ PLACES = [
 ]
 CANARIES = {place: f"canary-{number:02}-{place}-x7Qz" for number, place in enumerate(PLACES)}
 
-# These are kept in the realm's config, which is where they belong.
+# These are stored in the realm's config, where they belong.
 IN_CONFIG = ["config-token", "hook-variable", "hook-header"]
 
 LOG = "trace,rmcp=trace,hyper=trace,hyper_util=trace,reqwest=trace,rustls=trace,tokio=trace"
@@ -50,7 +50,7 @@ HOOK = "import os, sys; print(os.environ, file=sys.stderr); sys.exit(1)"
 
 @contextmanager
 def echo() -> Iterator[str]:
-    """A server that refuses everything, and says all it was told in the refusal."""
+    """A server that rejects everything, and repeats all its input in the error."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:  # noqa: N802, the name is the library's.
@@ -77,7 +77,7 @@ def echo() -> Iterator[str]:
 
 
 class Coop:
-    """A place with a canary wherever there can be one, and all that came out of it."""
+    """A place with a canary wherever one is possible, and everything that came out of it."""
 
     def __init__(self, place: Place, echoes: str, traces: str) -> None:
         self.place, self.echoes = place, echoes
@@ -141,7 +141,7 @@ def found(text: str) -> list[str]:
     return [place for place, canary in CANARIES.items() if canary in text]
 
 
-@test("no secret is in anything that leaves the programs or that they keep")
+@test("no secret leaks from the programs or into their files")
 def nothing_sings(place: Place) -> None:
     with echo() as echoes, collector() as seen:
         coop = Coop(place, echoes, seen.url)
@@ -154,11 +154,11 @@ def nothing_sings(place: Place) -> None:
     expect(coop.leaks(), [], "canaries that got out")
     expect(kept_leaks(place.state), [], "canaries in the files of the realm")
     expect(open_files(place.state), [], "files of the realm that others can read")
-    # The test is worth something only if everything was there to be found.
+    # The test is meaningful only if every canary could have been found.
     everything = "".join(text for _, text in coop.heard)
     for word in ("SERVER_PASSWORD=***", "--token ***", "--api-key=***", "the notes: ***", "stderr: starting with"):
         if word not in everything:
-            raise Failure(f"`{word}` was never said")
+            raise Failure(f"`{word}` never appeared")
 
 
 def configure(coop: Coop) -> None:
@@ -180,14 +180,14 @@ def configure(coop: Coop) -> None:
 
 
 def sing(coop: Coop) -> str:
-    """Runs that get at every secret there is to get at."""
+    """Makes runs that reach every available secret."""
     prompt = (
         'call leaky__leak {}\ncall leaky__refuse {}\ncall read_file {"path": "notes.txt"}\nthen\nsay done\n'
     )
     run = ["run", "--model", "offline", "--wait-for-mcp"]
     coop.rkat(*run, "--verbose", prompt, check=0)
     coop.rkat(*run, "--stream", prompt, check=0)
-    # Without a command of its own, the model quotes what the tools said.
+    # Without a command, the model quotes the tool results.
     coop.rkat(*run, 'call leaky__leak {}\ncall read_file {"path": "notes.txt"}', check=0)
     coop.rkat("run", "--model", "gpt-5.2", "hello", check=1)
     coop.rkat("run", "--model", "local", "--json", "hello", check=1)
@@ -226,7 +226,7 @@ def over_mcp(coop: Coop) -> None:
 
 
 def kept_leaks(root: Path) -> list[tuple[str, str]]:
-    """Canaries in files, as far as they are not where they belong."""
+    """Returns canaries in files where they do not belong."""
     leaks = []
     for path in sorted(root.rglob("*")):
         if path.is_file():
@@ -236,7 +236,7 @@ def kept_leaks(root: Path) -> list[tuple[str, str]]:
 
 
 def open_files(root: Path) -> list[str]:
-    """Files and folders that anybody but their owner can do something with."""
+    """Returns files and directories that other users than the owner can access."""
     paths = [path for path in sorted(root.rglob("*"))]
     return [f"{path.name} {stat.filemode(path.stat().st_mode)}" for path in paths if path.stat().st_mode & 0o077]
 

@@ -1,7 +1,7 @@
-"""The official conformance suite of MCP, against a server of fixtures on our own layer, and against the product.
+"""The official MCP conformance suite, against a fixture server on our own protocol layer, and against the product.
 
-The suite asks for tools and resources by name, so a product cannot pass it as it is: the fixtures are in an example
-of the server's crate. The product is put through every scenario that needs none of them.
+The suite expects tools and resources by name, so a product cannot pass it unmodified: the fixtures are in an example
+of the server's crate. The product runs every scenario that needs none of them.
 
 Run by `cargo xtask test`, or by hand with RKAT_MCP and CONFORMANCE_SERVER set to the programs:
 `RKAT_MCP=target/debug/rkat-mcp CONFORMANCE_SERVER=target/debug/examples/conformance_server \\
@@ -21,7 +21,7 @@ from support import Failure, Place, listening, main, test
 SUITE = MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 HERE = Path(__file__).resolve().parent
 
-# Failures that are known, each with its reason. One that is listed and does not fail is a failure too.
+# Known failures, each with its reason. One that is listed and does not fail is a failure too.
 FIXTURES_BASELINE = HERE / "conformance-fixtures.yml"
 PRODUCT_BASELINE = HERE / "conformance-product.yml"
 
@@ -29,7 +29,7 @@ PROCESS_TIMEOUT_SECONDS = 300
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 
-# The suite has one more, `tasks-status-notifications`, which it skips itself.
+# The suite has another one, `tasks-status-notifications`, which it skips itself.
 TASKS = [
     "tasks-lifecycle",
     "tasks-capability-negotiation",
@@ -42,7 +42,7 @@ TASKS = [
     "tasks-mrtr-composition",
 ]
 
-# What the frozen requirements of a revision do not score, and a server can pass nevertheless.
+# Scenarios that the frozen requirements of a revision do not score, but a server can pass.
 UNSCORED = [
     (LEGACY, "server-session-lifecycle"),
     (LEGACY, "json-schema-2020-12"),
@@ -51,7 +51,7 @@ UNSCORED = [
     (MODERN, "http-custom-header-server-validation"),
 ]
 
-# What any server can be put through.
+# Scenarios for any server.
 FIXTURE_FREE = [
     (LEGACY, "server-initialize"),
     (LEGACY, "server-session-lifecycle"),
@@ -77,7 +77,7 @@ FIXTURE_FREE = [
 
 
 def judge(place: Place, url: str, baseline: Path, *arguments: str) -> None:
-    """Runs the suite; fails unless every failure is in the baseline and the other way round."""
+    """Runs the suite; fails unless the failures are exactly those of the baseline."""
     command = [str(NODE), str(SUITE), "server", "--url", url, "--expected-failures", str(baseline), *arguments]
     environment = {"HOME": str(place.home), "PATH": f"{NODE.parent}:{os.environ['PATH']}"}
     done = subprocess.run(

@@ -24,10 +24,10 @@ NOT_SCORED = "Not scored for"
 
 
 def suite(place: Place, *arguments: str) -> tuple[int, str]:
-    """Runs the suite against the client; gives back its exit code and what it printed."""
+    """Runs the suite against the client; returns its exit code and its output."""
     client = Path(os.environ.get("CONFORMANCE_CLIENT", "")).resolve()
     if not os.access(client, os.X_OK) or client.is_dir():
-        raise Failure("CONFORMANCE_CLIENT is not a program; set it to the built example `conformance_client`")
+        raise Failure("CONFORMANCE_CLIENT is not an executable; set it to the built example `conformance_client`")
     command = [str(NODE / "node"), str(SUITE), "client", "--command", str(client), "-o", str(place.work / "out")]
     done = subprocess.run(
         [*command, *arguments],
@@ -42,7 +42,7 @@ def suite(place: Place, *arguments: str) -> tuple[int, str]:
 
 
 def scored(output: str) -> dict[str, bool]:
-    """Reads which scored scenarios passed from the summary of a whole run."""
+    """Returns which scored scenarios passed, from the summary of a full run."""
     if SUMMARY not in output:
         raise Failure("the suite printed no summary")
     summary = output.split(SUMMARY, 1)[1]
@@ -53,7 +53,7 @@ def scored(output: str) -> dict[str, bool]:
 
 
 def expect_all(place: Place, revision: str, at_least: int) -> None:
-    """A whole run starts all scenarios at once, which a small machine feels; what failed there runs again alone."""
+    """A full run starts all scenarios at once, which overloads a small machine; failed ones run again alone."""
     _, output = suite(place, "--requirements", revision)
     results = scored(output)
     if len(results) < at_least:

@@ -1,4 +1,4 @@
-"""The hub as workers on the published iii SDKs of all generations see it.
+"""The hub from the perspective of workers on the published iii SDKs of all generations.
 
 Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
 `RKAT=… RKAT_MCP=… .clients/venv/bin/python tests-clients/test_iii.py [PART OF A NAME]`
@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from iii_stage import INDEX, SECTION, Hub, Worker, begin, eventually, stage
 from support import Place, expect, main, test
 
-# Long enough for a second delivery of an event to come, if there were one.
+# Long enough for a duplicate delivery of an event to arrive.
 SECOND_DELIVERY_SECONDS = 1.0
-# Long enough for a worker to have tried in vain.
+# Long enough for a worker to have failed to connect.
 LATE_SECONDS = 1.0
 
 # Every generation. All of them subscribe to changes, the newest Rust crate by observing.
@@ -31,7 +31,7 @@ SDKS = (
 
 
 def expect_served(hub: Hub) -> None:
-    """What the worker registered is there, and its functions answer."""
+    """Checks that the worker's entries exist, and that its functions respond."""
     expect(hub.read("iii://skills"), INDEX, "the index")
     eventually(lambda: hub.read("iii://demo/demo::guide") == SECTION, "the section is served by the worker")
     prompt = hub.call("prompts::mcp-get", {"name": "greet", "arguments": {"name": "Ada"}})
@@ -39,12 +39,12 @@ def expect_served(hub: Hub) -> None:
 
 
 def expect_one_event(hub: Hub, worker: Worker, skill: str) -> None:
-    """A change is told to the worker once."""
+    """Checks that the worker is notified of a change once."""
     line = f'changed "{skill}"'
     hub.call("skills::register", {"id": skill, "skill": "# x\n"})
-    eventually(lambda: line in worker.lines(), "the worker hears of the change")
+    eventually(lambda: line in worker.lines(), "the worker is notified of the change")
     time.sleep(SECOND_DELIVERY_SECONDS)
-    expect(worker.lines().count(line), 1, "how often the change was told")
+    expect(worker.lines().count(line), 1, "number of notifications")
 
 
 def tests_of(sdk: str) -> None:
@@ -60,7 +60,7 @@ def tests_of(sdk: str) -> None:
 
     for how in (signal.SIGTERM, signal.SIGKILL):
 
-        @test(f"{sdk} comes back to a hub that ended with {how.name}", lane)
+        @test(f"{sdk} reconnects to a hub that ended with {how.name}", lane)
         def hub_restarts(place: Place, how: signal.Signals = how) -> None:
             with stage(place) as (hub, stack):
                 worker = begin(place, stack, sdk, hub)
@@ -70,7 +70,7 @@ def tests_of(sdk: str) -> None:
                 expect_served(hub)
                 expect_one_event(hub, worker, "second")
 
-    @test(f"{sdk} finds a hub that comes after it", lane)
+    @test(f"{sdk} finds a hub that starts later", lane)
     def hub_is_late(place: Place) -> None:
         hub = Hub(place)
         with ExitStack() as stack:
@@ -81,7 +81,7 @@ def tests_of(sdk: str) -> None:
             worker.ready()
             expect_served(hub)
 
-    @test(f"a restarted worker on {sdk} is told once, and its old self is gone", lane)
+    @test(f"a restarted worker on {sdk} is notified once, and its old connection is gone", lane)
     def worker_restarts(place: Place) -> None:
         with stage(place) as (hub, stack):
             first = begin(place, stack, sdk, hub)

@@ -1,6 +1,6 @@
-"""The server as the command line of the MCP Inspector sees it: one connection per request.
+"""The server from the perspective of the MCP Inspector's command line: one connection per request.
 
-It shows no progress, cancels nothing, and speaks no older revision than 2025-11-25.
+It shows no progress, cancels nothing, and supports no revision before 2025-11-25.
 
 Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
 `RKAT=… RKAT_MCP=… python3 tests-clients/test_inspector.py [PART OF A NAME]`
@@ -53,7 +53,7 @@ TOOL_ERROR = 5
 
 
 def command_of(place: Place, *arguments: str, served: Served | None = None) -> tuple[list[str], dict[str, str]]:
-    """The Inspector with these arguments, on a new server or on one that runs, and its environment."""
+    """Runs the Inspector with these arguments, on a new or running server, and its environment."""
     command = [str(NODE), str(INSPECTOR), "--cli", "--cwd", str(place.work), *arguments]
     command += ["--format", "json", "--connect-timeout", "30000"]
     if served:
@@ -66,7 +66,7 @@ def command_of(place: Place, *arguments: str, served: Served | None = None) -> t
 
 
 def inspect(place: Place, *arguments: str, exit_code: int = OK, served: Served | None = None) -> dict[str, Any]:
-    """Makes one request through the Inspector; gives back the JSON it prints."""
+    """Makes one request through the Inspector; returns the JSON that it prints."""
     command, environment = command_of(place, *arguments, served=served)
     done = subprocess.run(
         command, env=environment, cwd=place.work, capture_output=True, text=True, timeout=PROCESS_TIMEOUT_SECONDS
@@ -88,18 +88,18 @@ def tool_call(tool: str, arguments: dict[str, Any]) -> list[str]:
 
 
 def call(place: Place, tool: str, exit_code: int = OK, **arguments: Any) -> dict[str, Any]:
-    """Calls a tool; gives back the result as it was on the wire."""
+    """Calls a tool; returns the result in its wire format."""
     return inspect(place, *tool_call(tool, arguments), exit_code=exit_code)
 
 
 def call_at(place: Place, served: Served, era: str, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Calls a tool of a server that runs; gives back what the tool says."""
+    """Calls a tool of a running server; returns the tool's reply."""
     result = inspect(place, *tool_call(tool, arguments), "--protocol-era", era, served=served)
     return payload(result, tool)
 
 
 def ended_while_it_waits(place: Place, *arguments: str, served: Served | None = None, running: Any) -> None:
-    """Starts a run that waits, and ends the Inspector when `running` says that it does."""
+    """Starts a waiting run, and ends the Inspector once `running` confirms it."""
     command, environment = command_of(place, *tool_call("meerkat_run", {"prompt": LONG_WAIT}), *arguments, served=served)
     with place.log.open("a") as log:
         options = {"cwd": place.work, "stdout": log, "stderr": log, "start_new_session": True}
@@ -107,7 +107,7 @@ def ended_while_it_waits(place: Place, *arguments: str, served: Served | None = 
     try:
         until(running)
     finally:
-        # The program may have started others of its own.
+        # The program may have started child processes.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
@@ -116,7 +116,7 @@ def until(is_so: Any) -> None:
     deadline = time.monotonic() + PROCESS_TIMEOUT_SECONDS
     while not is_so():
         if time.monotonic() > deadline:
-            raise Failure("it never came about")
+            raise Failure("the condition never became true")
         time.sleep(POLL_SECONDS)
 
 
@@ -142,7 +142,7 @@ def _(place: Place) -> None:
     expect_hello(payload(call(place, "meerkat_run", prompt="say hello"), "run"))
 
 
-@test("a callback tool is carried out by the client and the run goes on in the next process")
+@test("a callback tool runs in the client and the run continues in the next process")
 def _(place: Place) -> None:
     run = call(place, "meerkat_run", prompt=CALL_READ_FILE, tools=[READ_FILE])
     session_id, tool_use_id = expect_pending(payload(run, "run"))
@@ -150,7 +150,7 @@ def _(place: Place) -> None:
     expect(expect_answer(payload(resumed, "resume"), "got it", "resume"), session_id, "resume: session_id")
 
 
-@test("a session goes on in the next process")
+@test("a session continues in the next process")
 def _(place: Place) -> None:
     run = payload(call(place, "meerkat_run", prompt="say one"), "run")
     session_id = expect_answer(run, "one", "run")
@@ -160,7 +160,7 @@ def _(place: Place) -> None:
     expect_talk(history, [("user", "say one"), ("assistant", "one"), ("user", "say two"), ("assistant", "two")])
 
 
-@test("an unknown session is refused with its code")
+@test("an unknown session is rejected with its code")
 def _(place: Place) -> None:
     result = call(place, "meerkat_read", session_id=UNKNOWN_SESSION, exit_code=TOOL_ERROR)
     refusal(result, "SESSION_NOT_FOUND", "read")
@@ -179,7 +179,7 @@ def _(place: Place) -> None:
 
 for era in ERAS:
 
-    @test(f"over HTTP a callback tool is carried out and the session outlives the server ({era})")
+    @test(f"over HTTP a callback tool runs and the session outlives the server ({era})")
     def _(place: Place, era: str = era) -> None:
         with place.http() as served:
             run = call_at(place, served, era, "meerkat_run", prompt=CALL_READ_FILE, tools=[READ_FILE])
@@ -204,11 +204,11 @@ for era in ERAS:
             expect((kinds[0], kinds[-1]), ("run_started", "run_completed"), "first and last event")
             arguments = {"session_id": session_id, "after": seen[0]["seq"]}
             again = call_at(place, served, era, "meerkat_event_stream_open", **arguments)
-            expect(read(again["stream_id"]), seen[1:], "what is replayed after the first event")
+            expect(read(again["stream_id"]), seen[1:], "events replayed after the first one")
 
-    @test(f"over HTTP a run outlives the Inspector until it is interrupted, and its session goes on ({era})")
+    @test(f"over HTTP a run outlives the Inspector until it is interrupted, and its session can be resumed ({era})")
     def _(place: Place, era: str = era) -> None:
-        # In the legacy era a client that is gone cancels nothing; in the modern one the Inspector asks for a task.
+        # In the legacy era, a disconnected client cancels nothing; in the modern one, the Inspector asks for a task.
         with place.http() as served:
 
             def active() -> list[str]:
@@ -224,7 +224,7 @@ for era in ERAS:
             expect(expect_answer(resumed, "back", "resume"), session_id, "resume: session_id")
 
 
-@test("over stdio a run ends with the Inspector, and its session goes on")
+@test("over stdio a run ends with the Inspector, and its session can be resumed")
 def _(place: Place) -> None:
     def stored() -> list[dict[str, Any]]:
         if not (place.state / "test").exists():

@@ -1,4 +1,4 @@
-"""The judge itself: one good request for each format, and what is wrong with it when one thing is changed.
+"""The judge itself: one valid request for each format, and the finding when one thing is changed.
 
 Run by `cargo xtask test`, or by hand: `.clients/venv/bin/python tests-clients/test_judge.py [PART OF A NAME]`
 """
@@ -12,7 +12,7 @@ from typing import Any
 import judge
 from support import Failure, Place, expect, main, test
 
-# Takes a value out instead of putting one in.
+# Removes a value instead of setting one.
 GONE = object()
 
 PIXEL = "iVBORw0KGgo="
@@ -131,12 +131,12 @@ SPOKE = {"type": "message", "role": "user", "content": [{"type": "input_text", "
 UNION = {"type": "object", "anyOf": [{"type": "object"}]}
 OPEN_LIST = {"type": "object", "properties": {"a": {"type": "array"}}}
 
-# Where something is changed, to what, and what the judge must say of it. `+` stands for a new element of a list.
+# Path of the change, new value, and expected finding. `+` stands for a new element of a list.
 BAD: list[tuple[str, dict[str, Any], list[tuple[str, Any, str]]]] = [
     ("anthropic", ANTHROPIC, [
         ("headers.X-Api-Key", GONE, "headers.x-api-key: missing"),
-        ("headers.Anthropic-Version", "2022-01-01", "headers.anthropic-version: '2022-01-01' is not known"),
-        ("headers.anthropic-beta", "of-my-own", "headers.anthropic-beta: 'of-my-own' is not known"),
+        ("headers.Anthropic-Version", "2022-01-01", "headers.anthropic-version: '2022-01-01' is unknown"),
+        ("headers.anthropic-beta", "of-my-own", "headers.anthropic-beta: 'of-my-own' is unknown"),
         ("headers.Content-Type", "text/plain", "headers.content-type: 'text/plain', not application/json"),
         ("path", "/v1/messages?key=k", "url: the key is in the parameter `key`"),
         ("body.stream", GONE, "body.stream: required, and missing"),
@@ -144,21 +144,21 @@ BAD: list[tuple[str, dict[str, Any], list[tuple[str, Any, str]]]] = [
         ("body.max_tokens", "4096", "body.max_tokens: input should be a valid integer"),
         ("body.context_management", {}, "body.context_management: unknown field"),
         ("body.betas", ["x"], "body.betas: unknown field"),
-        ("body.tool_choice", {"type": "tool", "name": "no"}, "body.tool_choice.name: no tool is called 'no'"),
+        ("body.tool_choice", {"type": "tool", "name": "no"}, "body.tool_choice.name: no tool is named 'no'"),
         ("body.tool_choice", {"type": "any"}, "body.tool_choice: a call cannot be forced with thinking on"),
         ("body.thinking.budget_tokens", 100, "body.thinking.budget_tokens: 100 is not from 1024 to below max_tokens"),
         ("body.messages.0.content.0.text", " ", "body.messages[0].content[0].text: the text is blank"),
         ("body.messages.0.content.0.extra", 1, "body.messages[0].content[0].extra: unknown field"),
-        ("body.messages.0.content.0.type", "txt", "body.messages[0].content[0].type: 'txt' is none that is known"),
+        ("body.messages.0.content.0.type", "txt", "body.messages[0].content[0].type: 'txt' is not a known"),
         ("body.messages.0.role", "assistant", "body.messages[0].role: the user must speak first"),
         ("body.messages.+", SAID, "body.messages[3].role: two messages of the user in a row"),
         ("body.messages.2", GONE, "body.messages[1]: calls that are never answered"),
         ("body.messages.1.content.0.signature", "", "body.messages[1].content[0]: thinking without its signature"),
-        ("body.messages.1.content.0", GONE, "body.messages[1]: thinking is on, and the turn at work began without"),
-        ("body.messages.1.content.0", TEXT_BLOCK, "thinking is on, and the turn at work began without"),
+        ("body.messages.1.content.0", GONE, "body.messages[1]: thinking is on, and the active turn started without"),
+        ("body.messages.1.content.0", TEXT_BLOCK, "thinking is on, and the active turn started without"),
         ("body.messages.1.content.+", {"type": "thinking", "thinking": "", "signature": "s"},
          "body.messages[1].content[3]: thinking must come first"),
-        ("body.messages.1.content.1.id", "b", "more than one is called 'b'"),
+        ("body.messages.1.content.1.id", "b", "more than one is named 'b'"),
         ("body.messages.1.content.1.id", "a.b", "body.messages[1].content[1].id: 'a.b' does not match"),
         ("body.messages.1.content.1.name", "a b", "content[1].name: 'a b' does not match ^[a-zA-Z0-9_-]{1,128}$"),
         ("body.tools.0.name", LONG, "does not match ^[a-zA-Z0-9_-]{1,64}$"),
@@ -168,8 +168,8 @@ BAD: list[tuple[str, dict[str, Any], list[tuple[str, Any, str]]]] = [
         ("body.messages.2.content.1.content.0.source.data", "%", "source.data: not base64"),
         ("body.messages.2.content.1.content.0.source.media_type", "image/bmp", "source.media_type: input should be"),
         ("body.tools.0.name", "a b", "body.tools[0].name: 'a b' does not match"),
-        ("body.tools.0.input_schema", UNION, "body.tools[0].input_schema.anyOf: refused at the top"),
-        ("body.tools.0.input_schema.properties.path", {"$ref": "#/$defs/x"}, "'#/$defs/x' leads nowhere"),
+        ("body.tools.0.input_schema", UNION, "body.tools[0].input_schema.anyOf: rejected at the top"),
+        ("body.tools.0.input_schema.properties.path", {"$ref": "#/$defs/x"}, "'#/$defs/x' does not resolve"),
         ("body.tools.0.input_schema.properties.path", {"type": "text"}, "not JSON Schema 2020-12"),
         ("body.tools.0.input_schema.properties.a b", {}, "input_schema.properties: 'a b' does not match"),
         ("body.output_config.format.schema.additionalProperties", GONE, "schema.additionalProperties: must be false"),
@@ -184,10 +184,10 @@ BAD: list[tuple[str, dict[str, Any], list[tuple[str, Any, str]]]] = [
         ("body.include", [], "body.include: without 'reasoning.encrypted_content'"),
         ("body.temperature", 3.0, "body.temperature: 3.0 is out of range"),
         ("body.input", " ", "body.input: the text is blank"),
-        ("body.input.0.content.0.type", "text", "body.input[0].content[0].type: 'text' is none that is known here"),
+        ("body.input.0.content.0.type", "text", "body.input[0].content[0].type: 'text' is not a known value"),
         ("body.input.0.content.0.text", "", "body.input[0].content[0].text: the text is blank"),
         ("body.input.1.encrypted_content", GONE, "body.input[1]: reasoning without its encrypted content"),
-        ("body.input.1.id", "x", "body.input[1].id: 'x' does not begin with 'rs'"),
+        ("body.input.1.id", "x", "body.input[1].id: 'x' does not start with 'rs'"),
         ("body.input.1.summary", GONE, "body.input[1].summary: required, and missing"),
         ("body.input.2.arguments", "{", "body.input[2].arguments: not the JSON text of an object"),
         ("body.input.2.call_id", LONG, "body.input[2].call_id: longer than 64"),
@@ -195,17 +195,17 @@ BAD: list[tuple[str, dict[str, Any], list[tuple[str, Any, str]]]] = [
         ("body.input.2.call_id", "b", "body.input[3].call_id: 'b' is used twice"),
         ("body.input.4", SPOKE, "body.input[4]: call 'a' at body.input[2] is not answered"),
         ("body.input.4", GONE, "body.input: at the end: call 'a' at body.input[2] is not answered"),
-        ("body.input.4.call_id", "z", "body.input[4]: output of 'z', which is no open call"),
+        ("body.input.4.call_id", "z", "body.input[4]: output of 'z', which is not an open call"),
         ("body.input.5.output.0.image_url", "data:x", "output[0].image_url: not a data URL"),
         ("body.input.+", {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "e"},
          "body.input[6]: reasoning that leads to nothing"),
         ("body.input.+", CALL_AGAIN, "body.input[6].call_id: 'a' is used twice"),
         ("body.tools.0.strict", GONE, "body.tools[0].strict: required, and missing"),
         ("body.tools.0.name", LONG, "body.tools[0].name"),
-        ("body.tools.0.parameters", UNION, "body.tools[0].parameters.anyOf: refused at the top"),
+        ("body.tools.0.parameters", UNION, "body.tools[0].parameters.anyOf: rejected at the top"),
         ("body.tools.0.parameters", OPEN_LIST, "parameters.properties.a.items: missing, and the type is array"),
         ("body.tools.0.strict", True, "body.tools[0].parameters.additionalProperties: must be false"),
-        ("body.text.format.schema.required", [], "schema.required: 'ok' is not there, and strict wants all"),
+        ("body.text.format.schema.required", [], "schema.required: 'ok' is missing, and strict requires all"),
         ("body.text.format.schema.oneOf", [OUTPUT], "schema.oneOf: not supported with strict"),
         ("body.text.format.name", "a b", "body.text.format.name: 'a b' does not match"),
     ]),
@@ -213,18 +213,18 @@ BAD: list[tuple[str, dict[str, Any], list[tuple[str, Any, str]]]] = [
         ("headers.authorization", "Basic k", "headers.authorization: no bearer token"),
         ("body.stream", GONE, "body.stream: required, and missing"),
         ("body.stream_options", GONE, "body.stream_options: without include_usage"),
-        ("body.max_tokens", 5, "body.max_tokens: refused together with max_completion_tokens"),
+        ("body.max_tokens", 5, "body.max_tokens: rejected together with max_completion_tokens"),
         ("body.thinking", {}, "body.thinking: unknown field"),
         ("body.messages.1.content.0.text", " ", "body.messages[1].content[0].text: the text is blank"),
-        ("body.messages.1.content.0", {"type": "input_text", "text": "x"}, "'input_text' is none that is known here"),
+        ("body.messages.1.content.0", {"type": "input_text", "text": "x"}, "'input_text' is not a known value"),
         ("body.messages.1.content.1.image_url.url", "data:image/png;base64,%", "image_url.url: not base64"),
-        ("body.messages.1.role", "person", "body.messages[1].role: 'person' is none that is known here"),
+        ("body.messages.1.role", "person", "body.messages[1].role: 'person' is not a known value"),
         ("body.messages.2.reasoning_content", "hm", "body.messages[2].reasoning_content: unknown field"),
-        ("body.messages.2.tool_calls", GONE, "body.messages[2].content: missing, and there are no calls"),
+        ("body.messages.2.tool_calls", GONE, "body.messages[2].content: missing, without calls"),
         ("body.messages.2.tool_calls", [], "body.messages[2].tool_calls: empty"),
         ("body.messages.2.tool_calls.0.function.arguments", "[]", "arguments: not the JSON text of an object"),
         ("body.messages.2.tool_calls.0.function.name", "a.b", "function.name: 'a.b' does not match"),
-        ("body.messages.2.tool_calls.0.id", "b", "body.messages: ids of calls: more than one is called 'b'"),
+        ("body.messages.2.tool_calls.0.id", "b", "body.messages: ids of calls: more than one is named 'b'"),
         ("body.messages.3", SAID, "body.messages[3]: call 'a' is not answered before it"),
         ("body.messages.4", GONE, "body.messages: call 'b' is never answered"),
         ("body.messages.4.tool_call_id", "a", "body.messages[4]: result 'a' answers no open call"),
@@ -245,11 +245,11 @@ BAD: list[tuple[str, dict[str, Any], list[tuple[str, Any, str]]]] = [
         ("body.model", "x", "body.model: unknown field"),
         ("body.messages", [], "body.messages: unknown field"),
         ("body.contents.0.parts.0.text", "", "body.contents[0].parts[0].text: the text is blank"),
-        ("body.contents.0.parts.0", {}, "body.contents[0].parts[0]: holds nothing, not one thing"),
+        ("body.contents.0.parts.0", {}, "body.contents[0].parts[0]: holds nothing, not exactly one kind"),
         ("body.contents.0.parts.0.inlineDat", {}, "body.contents[0].parts[0].inlineDat: unknown field"),
         ("body.contents.0.parts.1.inlineData.data", "%", "body.contents[0].parts[1].inlineData.data: data should be"),
         ("body.contents.0.parts.1.inlineData.mimeType", "", "inlineData.mimeType: missing"),
-        ("body.contents.0.parts.1.inlineData.mimeType", "image/gif", "inlineData.mimeType: image/gif is not read"),
+        ("body.contents.0.parts.1.inlineData.mimeType", "image/gif", "inlineData.mimeType: image/gif is not supported"),
         ("body.contents.0.role", "model", "body.contents[0].role: the user must speak first"),
         ("body.contents.0.role", "system", "body.contents[0].role: 'system' is neither user nor model"),
         ("body.contents.1.parts.1.thoughtSignature", GONE, "body.contents[1]: the first call has no thoughtSignature"),
@@ -268,12 +268,12 @@ BAD: list[tuple[str, dict[str, Any], list[tuple[str, Any, str]]]] = [
         ("body.generationConfig.responseMimeType", GONE, "responseMimeType: a schema needs application/json"),
         ("body.generationConfig.responseJsonSchema.not", {}, "responseJsonSchema.not: the provider does not take"),
         ("body.generationConfig.routingConfig", {}, "body: the SDK does not send this"),
-        ("body.toolConfig", GONE, "body.toolConfig: own tools beside the provider's need"),
-        ("body.tools.0.functionDeclarations.0.name", "9a", "'9a' does not begin with a letter or `_`"),
+        ("body.toolConfig", GONE, "body.toolConfig: custom tools alongside the provider's need"),
+        ("body.tools.0.functionDeclarations.0.name", "9a", "'9a' does not start with a letter or `_`"),
         ("body.tools.0.functionDeclarations.0.parametersJsonSchema", {"type": "object", "properties": {}},
-         "properties: an object without properties is refused"),
+         "properties: an object without properties is rejected"),
         ("body.tools.0.functionDeclarations.0.parametersJsonSchema.properties.path.pattern", "x",
-         "path.pattern: the provider does not take this keyword"),
+         "path.pattern: the provider does not support this keyword"),
         ("body.tools.0.functionDeclarations.0.parametersJsonSchema.required", ["z"], "'z' is not a property"),
     ]),
 ]  # fmt: skip
@@ -285,7 +285,7 @@ def findings(request: dict[str, Any]) -> list[str]:
 
 
 def changed(request: dict[str, Any], place: str, value: Any) -> dict[str, Any]:
-    """The request with another value at one place."""
+    """Returns the request with another value at one path."""
     request = copy.deepcopy(request)
     *way, last = place.split(".") if not place.startswith("headers.") else place.split(".", 1)
     inside: Any = request
@@ -309,14 +309,14 @@ def expect_finding(request: dict[str, Any], text: str) -> None:
 
 
 def declare(called: str, request: dict[str, Any], cases: list[tuple[str, Any, str]]) -> None:
-    @test(f"{called}: a good request has no findings")
+    @test(f"{called}: a valid request has no findings")
     def _(_place: Place) -> None:
         expect(findings(request), [], "findings")
 
     for at, value, text in cases:
         what = "without" if value is GONE else f"with {json.dumps(value)[:60]} at"
 
-        @test(f"{called}: refused {what} {at}: {text}")
+        @test(f"{called}: rejects {what} {at}: {text}")
         def _(_place: Place, wrong: Any = changed(request, at, value), text: str = text) -> None:
             expect_finding(wrong, text)
 
@@ -325,34 +325,34 @@ for _name, _request, _cases in BAD:
     declare(_name, _request, _cases)
 
 
-@test("anthropic: sampling parameters are taken by the older version of the API, alone and without thinking")
+@test("anthropic: sampling parameters are accepted by the older version of the API, alone and without thinking")
 def _(_place: Place) -> None:
     old = changed(ANTHROPIC, "headers.Anthropic-Version", "2023-06-01")
     with_temperature = changed(old, "body.temperature", 0.5)
     expect(findings(changed(with_temperature, "body.thinking", GONE)), [], "findings")
-    expect_finding(with_temperature, "body.temperature: refused with thinking on")
+    expect_finding(with_temperature, "body.temperature: rejected with thinking on")
     both = changed(changed(with_temperature, "body.thinking", GONE), "body.top_p", 0.5)
-    expect_finding(both, "body.top_p: refused together with temperature")
+    expect_finding(both, "body.top_p: rejected together with temperature")
 
 
-@test("anthropic: what is only known by the name of a feature needs the header that names it")
+@test("anthropic: a beta feature needs the header that names it")
 def _(_place: Place) -> None:
     asked = changed(ANTHROPIC, "body.context_management", {"edits": [{"type": "compact_20260112"}]})
     expect_finding(asked, "body.context_management: unknown field")
     expect(findings(changed(asked, "headers.anthropic-beta", "compact-2026-01-12")), [], "findings")
 
 
-@test("anthropic: the new version refuses citations in what the user says")
+@test("anthropic: the new version rejects citations in user messages")
 def _(_place: Place) -> None:
     cited = {"type": "char_location", "cited_text": "x", "document_index": 0, "document_title": None,
              "start_char_index": 0, "end_char_index": 1}  # fmt: skip
     expect_finding(
         changed(ANTHROPIC, "body.messages.0.content.0.citations", [cited]),
-        "body.messages[0].content[0].citations: refused in what a user says since 2026-10-21",
+        "body.messages[0].content[0].citations: rejected in user messages since 2026-10-21",
     )
 
 
-@test("chat: a server of one's own takes the reasoning of its model back")
+@test("chat: a self-hosted server accepts its model's reasoning")
 def _(_place: Place) -> None:
     own = changed(CHAT, "body.model", "local")
     expect(findings(changed(own, "body.messages.2.reasoning_content", "hm")), [], "findings")

@@ -1,7 +1,7 @@
-"""Runs against llmock, which fails in every way that providers fail and judges what the client made of it.
+"""Runs against llmock, which fails in every way that providers fail and checks how the client handled it.
 
-Every test has a session of its own, says how llmock is to misbehave, makes its runs, and compares what the user sees;
-then llmock's verdict must be without a finding.
+Every test has a separate session, configures llmock to misbehave, makes its runs, and compares what the user sees;
+then llmock's verdict must have no findings.
 
 Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
 `RKAT=… RKAT_MCP=… .clients/venv/bin/python tests-clients/test_llmock.py [PART OF A NAME]`
@@ -36,30 +36,30 @@ from support import (
     transcript,
 )
 
-# What the model says. Long enough that every format streams it in pieces, with room for a fault between them.
+# Text of the model. Long enough that every format streams it in pieces, with space for a fault between them.
 TEXT = "The tide is out and the boats lie on the sand until the evening brings the water back to them."
 SAY = {"type": "reply", "text": TEXT, "times": None}
 
-# So long that a client has seconds to give the stream up before it has ended.
+# Long enough that a client has seconds to abandon the stream before it ends.
 RAMBLE = {"type": "reply", "text": " ".join([TEXT] * 12)}
 
 CALL_READ_FILE = {"type": "reply", "tool_calls": [{"name": "read_file", "arguments": {"path": "/tmp/x"}}]}
 
-# Short delays of our own; what a provider asks for is honoured all the same.
+# Short configured delays; delays that a provider requests are honored anyway.
 QUICK = {"retry": {"initial_delay": "250ms"}}
 
-# A rate limit that does not say when it ends is waited out this long.
+# The wait for a rate limit without a retry delay.
 RATE_LIMIT_FLOOR_MS = 30_000
 
 MOCKS: dict[str, Mock] = {}
 
 
-# The formats in which a call's arguments are a text that the model writes, and not an object.
+# The formats in which the arguments of a call are a text from the model, not an object.
 BY_TEXT = [ANTHROPIC, OPENAI, SELF_HOSTED]
 
 
 def case(name: str, *forms: Format) -> Callable[[Callable[[Place, Format, Mock], Any]], None]:
-    """Marks a test that is run with these formats, or with all, each with a llmock of its own."""
+    """Marks a test that runs with these formats, or with all, each with a separate llmock."""
 
     def mark(function: Callable[[Place, Format, Mock], Any]) -> None:
         for form in forms or FORMATS:
@@ -75,7 +75,7 @@ def on_mock(function: Callable[[Place, Format, Mock], Any], form: Format, place:
 
 
 def http(form: Format, status: int, said: str) -> str:
-    """How an error of the provider is shown. Gemini's errors have a name, which is shown too."""
+    """Returns a provider error as displayed. Gemini's errors have a name, which is displayed too."""
     name = f"{GEMINI_NAMES[status]}: " if form == GEMINI else ""
     return f"{form.provider}: HTTP {status}: {name}{said}"
 
@@ -99,29 +99,29 @@ def cut(kind: str, **more: Any) -> dict[str, Any]:
 
 
 def expect_recovery(done: Run, retries: list[str]) -> None:
-    """The run is answered as if nothing had been, after retries for these reasons."""
+    """Checks that the run succeeds after retries for these reasons."""
     expect(done.retries(), retries, "retries")
     expect(done.answer("run"), TEXT, "answer")
     expect(done.reply["turns"], 1, "steps")
 
 
 def expect_refusal(done: Run, error_class: str, cause: str, message: str) -> None:
-    """The run fails, and what is said of it is this."""
+    """Checks that the run fails with this report."""
     wanted = {"code": "AGENT_ERROR", "class": error_class, "cause": cause, "resumable": True, "message": message}
     expect(done.failure("run"), wanted, "failure")
 
 
-@case("a rate limit that says when it ends is waited out")
+@case("a rate limit with a retry delay is waited out")
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(SAY, fail(429, retry_after=1.5, times=2))
     done = run(place, form, "What is the tide?")
     expect_recovery(done, [http(form, 429, "Rate limit exceeded.")] * 2)
     early = [event["delay_ms"] for event in done.of("retrying") if event["delay_ms"] < 1500]
-    expect(early, [], "delays shorter than what was asked for")
+    expect(early, [], "delays shorter than requested")
     mock.expect_clean(calls=1, attempts=3, faults=2)
 
 
-@case("an overloaded provider is asked again")
+@case("a call to an overloaded provider is retried")
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(SAY, fail(503), fail(529))
     done = run(place, form, "What is the tide?")
@@ -132,7 +132,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=1, attempts=3, faults=2)
 
 
-@case("a provider that fails is asked again, more patiently each time")
+@case("a call to a failing provider is retried with growing delays")
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(SAY, fail(500, times=3))
     done = run(place, form, "What is the tide?")
@@ -142,7 +142,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=1, attempts=4, faults=3)
 
 
-@case("a provider that keeps failing is given up after three retries")
+@case("a call to a provider that keeps failing fails after three retries")
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(fail(500, times=None))
     done = run(place, form, "What is the tide?")
@@ -152,7 +152,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=1, attempts=4, faults=4)
 
 
-@case("a stream that ends early is no answer")
+@case("a stream that ends early is retried")
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(SAY, cut("truncate"))
     done = run(place, form, "What is the tide?")
@@ -161,16 +161,16 @@ def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=1, attempts=2, faults=1)
 
 
-# How each format says that a piece of its stream cannot be read.
+# The error of each format for an unreadable piece of a stream.
 UNREADABLE = {
     ANTHROPIC: "an event cannot be read: ",
     OPENAI: "an event is not JSON: ",
     GEMINI: "a chunk is not JSON: ",
-    SELF_HOSTED: "the answer cannot be read: a chunk is no JSON",
+    SELF_HOSTED: "invalid response: a chunk is not JSON",
 }
 
 
-@case("a chunk that is not JSON is not passed over")
+@case("a chunk that is not JSON is not ignored")
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(RAMBLE, SAY, cut("malformed"))
     done = run(place, form, "What is the tide?")
@@ -180,20 +180,20 @@ def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=1, attempts=2, faults=1)
 
 
-@case("a connection that is dropped in the middle is made again")
+@case("a call whose connection drops is retried")
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(SAY, cut("disconnect"))
     done = run(place, form, "What is the tide?")
-    expect_recovery(done, [f"{form.provider}: the answer broke off: unexpected EOF during chunk size line"])
+    expect_recovery(done, [f"{form.provider}: the response was cut off: unexpected EOF during chunk size line"])
     mock.expect_clean(calls=1, attempts=2, faults=1)
 
 
-@case("a stream that stalls is given up after the call's time")
+@case("a stalled stream is abandoned at the call's time limit")
 def _(place: Place, form: Format, mock: Mock) -> None:
     configure(place, mock.bases(), retry={"initial_delay": "250ms", "call_timeout": "5s"})
     mock.script(SAY, cut("stall", stall_seconds=60))
     done = run(place, form, "What is the tide?")
-    expect_recovery(done, [f"{form.provider}: no answer within 5 s"])
+    expect_recovery(done, [f"{form.provider}: no response within 5 s"])
     mock.expect_clean(calls=1, attempts=2, faults=1)
 
 
@@ -204,7 +204,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=1, attempts=1, faults=0)
 
 
-@case("a request that is refused is not repeated")
+@case("a rejected request is not retried")
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(fail(400, times=None))
     done = run(place, form, "What is the tide?")
@@ -213,7 +213,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=1, attempts=1, faults=1)
 
 
-@case("a wrong key is reported as such and not tried again")
+@case("a wrong key is reported as such and not retried")
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(fail(401, times=None))
     done = run(place, form, "What is the tide?")
@@ -225,7 +225,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
 @case("a conversation that is too long is shortened and then answered")
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(SAY)
-    # Three quarters of the window and a half of it: either fits, both do not.
+    # Three quarters of the window and half of it: either fits, both do not.
     first = run(place, form, "Remember the sea. " * (CONTEXT_WINDOW * 3 // 18))
     expect(first.answer("first run"), TEXT, "first answer")
     mock.script(SAY)
@@ -238,7 +238,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=3, attempts=3, faults=1)
 
 
-@case("a prompt that is too long by itself is refused in the provider's words")
+@case("a prompt that is too long by itself fails with the provider's message")
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(SAY)
     done = run(place, form, "Remember the sea. " * CONTEXT_WINDOW)
@@ -249,7 +249,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=1, attempts=1, faults=1)
 
 
-# How each provider says that a conversation is too long.
+# The error of each provider for a conversation that is too long.
 TOO_LONG = {
     ANTHROPIC: "prompt is too long: ",
     OPENAI: f"This model's maximum context length is {CONTEXT_WINDOW} tokens.",
@@ -258,7 +258,7 @@ TOO_LONG = {
 }
 
 
-@case("a tool is called, and its result is answered")
+@case("a tool is called, and the model answers its result")
 async def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(CALL_READ_FILE, SAY)
     async with connect(place, environment=KEYS) as client:
@@ -276,7 +276,7 @@ async def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=2, attempts=2, faults=0)
 
 
-@case("steps are kept when the connection drops again and again")
+@case("steps are stored when the connection drops repeatedly")
 async def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(CALL_READ_FILE)
     async with connect(place, environment=KEYS) as client:
@@ -285,7 +285,7 @@ async def _(place: Place, form: Format, mock: Mock) -> None:
         mock.add(cut("disconnect", times=4), SAY)
         resumed = await call(client, "meerkat_resume", **answer_call(session_id, tool_use_id))
         document = refusal(resumed, "AGENT_ERROR", "resume")
-        message = f"{form.provider}: the answer broke off: unexpected EOF during chunk size line"
+        message = f"{form.provider}: the response was cut off: unexpected EOF during chunk size line"
         expect(document["message"], message, "resume: message")
         data = field(document, "data", "resume")
         expect((data["terminal_cause_kind"], data["resumable"]), ("retry_exhausted", True), "resume: data")
@@ -302,7 +302,7 @@ async def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=3, attempts=6, faults=4)
 
 
-@case("a call of a tool that does not exist is an error for the model, and the run goes on")
+@case("a call of a tool that does not exist is an error for the model, and the run continues")
 async def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script({"type": "tool_fault", "kind": "unknown_tool"}, CALL_READ_FILE, SAY)
     async with connect(place, environment=KEYS) as client:
@@ -319,13 +319,13 @@ async def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=2, attempts=2, faults=0)
 
 
-@case("a call with arguments that are not JSON is an error for the model, and the run goes on", *BY_TEXT)
+@case("a call with arguments that are not JSON is an error for the model, and the run continues", *BY_TEXT)
 async def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script({"type": "tool_fault", "kind": "malformed_arguments"}, CALL_READ_FILE, SAY)
     async with connect(place, environment=KEYS) as client:
         done = await call(client, "meerkat_run", prompt="Read the file.", model=form.model, tools=[READ_FILE])
         session_id = expect_answer(payload(done, "run"), TEXT, "run")
-        # What there is of the arguments goes back to the model in a form that every provider takes.
+        # The incomplete arguments go back to the model in a form that every provider accepts.
         half = '{"path": '
         error = failure("invalid_arguments", f"the arguments must be a JSON object, and were: {half}")
         wanted = [
@@ -338,7 +338,7 @@ async def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=2, attempts=2, faults=0)
 
 
-@case("a call whose arguments were lost on the way is the client's to refuse", GEMINI)
+@case("the client can reject a call whose arguments were lost", GEMINI)
 async def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script({"type": "tool_fault", "kind": "malformed_arguments"}, CALL_READ_FILE, SAY)
     async with connect(place, environment=KEYS) as client:
@@ -354,7 +354,7 @@ async def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=2, attempts=2, faults=0)
 
 
-@case("a structured output is had in spite of faults")
+@case("structured output succeeds despite faults")
 async def _(place: Place, form: Format, mock: Mock) -> None:
     faults = [fail(500, match=EXTRACTION), cut("truncate", after_chunks=1, match=EXTRACTION)]
     mock.script({**SAY, "match": STEP}, {**CALM, "times": None}, *faults)
@@ -364,7 +364,7 @@ async def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=2, attempts=4, faults=2)
 
 
-@case("a structured output that does not fit is asked for again, with what was wrong")
+@case("invalid structured output is requested again with the error")
 async def _(place: Place, form: Format, mock: Mock) -> None:
     wrong = {**CALM, "text": '{"sea": "green"}'}
     mock.script({**SAY, "match": STEP}, wrong, CALM)
@@ -375,7 +375,7 @@ async def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=3, attempts=3, faults=0)
 
 
-@case("a structured output that never fits is reported with the last try")
+@case("structured output that stays invalid is reported with the last attempt")
 async def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script({**SAY, "match": STEP}, {**CALM, "text": "It is calm.", "times": None})
     document = await extract(place, form)
@@ -385,14 +385,14 @@ async def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_clean(calls=4, attempts=4, faults=0)
 
 
-# Only steps offer tools, so what asks for the structured output is told apart by having none.
+# Only steps offer tools, so the request for the structured output is recognized by having none.
 STEP = {"tools": True}
 EXTRACTION = {"tools": False}
 CALM = {"type": "reply", "text": '{"sea": "calm"}', "match": EXTRACTION}
 
 
 async def extract(place: Place, form: Format) -> dict[str, Any]:
-    """A run that is to end in a structured output."""
+    """A run that ends in structured output."""
     properties = {"sea": {"type": "string", "enum": ["calm", "rough"]}}
     schema = {"type": "object", "properties": properties, "required": ["sea"], "additionalProperties": False}
     async with connect(place, environment=KEYS) as client:
@@ -401,20 +401,20 @@ async def extract(place: Place, form: Format) -> dict[str, Any]:
 
 
 def failure(error: str, message: str) -> str:
-    """What a model reads of a call that failed."""
+    """Returns the text of a failed call, as the model reads it."""
     return json.dumps({"error": error, "message": message}, separators=(",", ":"))
 
 
 async def history(client: Client, session_id: str) -> list[tuple[str, Any]]:
-    """The session's history in short."""
+    """Summarizes the session's history."""
     document = payload(await call(client, "meerkat_history", session_id=session_id), "history")
     return transcript(field(document, "messages", "history"))
 
 
-@case("a session that meets one fault after the other keeps every answer")
+@case("a session with one fault after the other stores every answer")
 def _(place: Place, form: Format, mock: Mock) -> None:
     once = {**SAY, "times": 1}
-    # Each fault with what the model says, in pieces, to the request that it spoils.
+    # Each fault, with the model's response, in pieces, to the request that it disrupts.
     faults = [
         (fail(429, retry_after=0.5), []),
         (fail(503), []),
@@ -436,7 +436,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
     mock.expect_report()
 
 
-@test("a rate limit that does not say when it ends is waited out for half a minute", "rate limit")
+@test("a rate limit without a retry delay is waited out for half a minute", "rate limit")
 def _(place: Place) -> None:
     mock = MOCKS["rate limit"]
     mock.script(SAY, *(fail(429, match={"path": path}) for path in PATHS))
@@ -450,12 +450,12 @@ def _(place: Place) -> None:
     mock.expect_clean(calls=4, attempts=8, faults=4)
 
 
-# Where each format is reached, as llmock matches paths.
+# Paths of each format, as llmock matches them.
 PATHS = ["/anthropic/*", "/v1/responses", "/gemini/*", "/v1/chat/completions"]
 
 
 def told(number: int) -> list[tuple[str, Any]]:
-    """What is in the history of one file that was read."""
+    """Returns the history entries of one file read."""
     return [
         ("user", f"Read file {number}."),
         ("call", ("read_file", {"path": "/tmp/x"})),
@@ -464,7 +464,7 @@ def told(number: int) -> list[tuple[str, Any]]:
     ]
 
 
-@test("a session goes from provider to provider, calling a tool with each", "switching")
+@test("a session moves between providers, calling a tool with each", "switching")
 async def _(place: Place) -> None:
     mock = MOCKS["switching"]
     configure(place, mock.bases(), **QUICK)

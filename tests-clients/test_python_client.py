@@ -1,4 +1,4 @@
-"""The server as the Python MCP SDK sees it, over standard input and output and over HTTP.
+"""The server from the perspective of the Python MCP SDK, over standard input and output and over HTTP.
 
 Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
 `RKAT=… RKAT_MCP=… .clients/venv/bin/python tests-clients/test_python_client.py [PART OF A NAME]`
@@ -42,7 +42,7 @@ LONG_WAIT = "wait 60000"
 
 
 async def running_session(client: Client) -> str:
-    """Waits until one session runs; gives back its id."""
+    """Waits until exactly one session is running; returns its id."""
     while True:
         document = payload(await call(client, "meerkat_sessions"), "sessions")
         active = [entry for entry in field(document, "sessions", "sessions") if entry.get("is_active")]
@@ -52,7 +52,7 @@ async def running_session(client: Client) -> str:
 
 
 async def until_idle(client: Client, session_id: str) -> None:
-    """Waits until the session no longer runs."""
+    """Waits until the session is no longer running."""
     while True:
         document = payload(await call(client, "meerkat_read", session_id=session_id), "read")
         if not field(field(document, "state", "read"), "is_active", "read: state"):
@@ -62,7 +62,7 @@ async def until_idle(client: Client, session_id: str) -> None:
 
 @asynccontextmanager
 async def long_run(client: Client) -> AsyncIterator[tuple[str, asyncio.Task[dict[str, Any]]]]:
-    """A run that waits, as the id of its session and the task of the blocked call."""
+    """Starts a waiting run; returns the id of its session and the task of the blocked call."""
     task = asyncio.create_task(call(client, "meerkat_run", prompt=LONG_WAIT))
     try:
         found = asyncio.create_task(running_session(client))
@@ -108,7 +108,7 @@ async def _(place: Place) -> None:
     await hello_is_answered(place, "auto")
 
 
-@test("an unknown session is refused with its code")
+@test("an unknown session is rejected with its code")
 async def _(place: Place) -> None:
     async with connect(place) as client:
         for tool in ["meerkat_read", "meerkat_history", "meerkat_interrupt", "meerkat_archive"]:
@@ -117,7 +117,7 @@ async def _(place: Place) -> None:
         refusal(resumed, "SESSION_NOT_FOUND", "meerkat_resume")
 
 
-@test("an archived session is readable, not listed, and not resumed")
+@test("an archived session is readable, unlisted, and cannot be resumed")
 async def _(place: Place) -> None:
     async with connect(place) as client:
         run = payload(await call(client, "meerkat_run", prompt="say hello"), "run")
@@ -132,7 +132,7 @@ async def _(place: Place) -> None:
         refusal(resumed, "SESSION_NOT_FOUND", "resume")
 
 
-@test("a second run on a busy session is refused")
+@test("a second run on a busy session is rejected")
 async def _(place: Place) -> None:
     async with connect(place) as client:
         async with long_run(client) as (session_id, _waiting):
@@ -155,10 +155,10 @@ async def _(place: Place) -> None:
         expect_answer(payload(resumed, "resume"), "back", "resume")
 
 
-# How a test reaches a server on its place; each block has a server of its own.
+# Ways for a test to connect to a server in its place; each block has a separate server.
 TRANSPORTS = {"stdio": connect, "HTTP": connect_http}
 MODES = {"after a handshake": "legacy", "on the newest protocol": "auto"}
-# Protocols of yesterday, as the library of that time asks for them.
+# Older protocols, as the library of that time requests them.
 OLD_VERSIONS = ["2025-06-18", "2025-03-26", "2024-11-05"]
 
 
@@ -172,7 +172,7 @@ async def progress_is_told(client: Client) -> None:
     expect_answer(payload(result.model_dump(mode="json", by_alias=True), "run"), "hello", "run")
     numbers = [number for number, _ in told]
     if len(told) < 2 or numbers != sorted(set(numbers)) or not all(message for _, message in told):
-        raise Failure(f"progress should grow and have words: {told}")
+        raise Failure(f"progress should grow and have messages: {told}")
 
 
 async def progress(place: Place, reach: Any, mode: str) -> None:
@@ -200,7 +200,7 @@ async def callback(place: Place, reach: Any, mode: str) -> None:
 
 
 async def read_events(client: Client, stream_id: str) -> list[dict[str, Any]]:
-    """Everything the stream has."""
+    """Returns all events of the stream."""
     seen: list[dict[str, Any]] = []
     while True:
         found = payload(
@@ -224,7 +224,7 @@ async def events(place: Place, reach: Any, mode: str) -> None:
         expect(field(closed, "closed", "close"), True, "close: closed")
         arguments = {"session_id": session_id, "after": seen[0]["seq"]}
         again = payload(await call(client, "meerkat_event_stream_open", **arguments), "open")
-        expect(await read_events(client, again["stream_id"]), seen[1:], "what is replayed after the first event")
+        expect(await read_events(client, again["stream_id"]), seen[1:], "events replayed after the first one")
 
 
 async def restart(place: Place, reach: Any, mode: str) -> None:
@@ -242,10 +242,10 @@ async def restart(place: Place, reach: Any, mode: str) -> None:
 
 
 TALKS = [
-    ("is told the progress of a run", progress),
-    ("cancels a run, and its session goes on", cancellation),
-    ("carries out a callback tool", callback),
-    ("follows the events of a session and has them replayed", events),
+    ("receives the progress of a run", progress),
+    ("cancels a run, and its session can be resumed", cancellation),
+    ("runs a callback tool", callback),
+    ("follows the events of a session and replays them", events),
     ("resumes a session after the server was restarted", restart),
 ]
 
@@ -257,7 +257,7 @@ for transport, reach in TRANSPORTS.items():
             async def _(place: Place, reach: Any = reach, mode: str = mode, talk: Any = talk) -> None:
                 await talk(place, reach, mode)
 
-    @test(f"over {transport} the events of a run are told while it runs")
+    @test(f"over {transport} the events of a run arrive while it runs")
     async def _(place: Place, reach: Any = reach) -> None:
         told: list[Any] = []
 
@@ -272,11 +272,11 @@ for transport, reach in TRANSPORTS.items():
 
     for version in OLD_VERSIONS:
 
-        @test(f"over {transport} a client of {version} runs with progress and cancels")
+        @test(f"over {transport} a client on {version} runs with progress and cancels")
         async def _(place: Place, reach: Any = reach, version: str = version) -> None:
             with patch("mcp.client.session.LATEST_HANDSHAKE_VERSION", version):
                 async with reach(place) as client:
-                    expect(client.protocol_version, version, "the protocol that was agreed on")
+                    expect(client.protocol_version, version, "negotiated protocol")
                     await progress_is_told(client)
                 await cancellation(place, reach, "legacy")
 

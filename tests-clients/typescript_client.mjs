@@ -1,7 +1,7 @@
-// One conversation with the server through a TypeScript SDK; what came of it is printed as one line of JSON.
+// One conversation with the server through a TypeScript SDK; the result is printed as one line of JSON.
 //
 // Usage: node typescript_client.mjs SETTINGS, where SETTINGS is JSON:
-//   modules   the folder with the SDKs
+//   modules   the directory with the SDKs
 //   sdk       "client" (2.x) or "sdk" (1.x)
 //   version   a protocol version to insist on, "auto" to probe for the newest, or nothing
 //   url       of a server over HTTP, and the headers to send; else

@@ -1,7 +1,7 @@
-// Skills through a TypeScript SDK: what came of it is printed as one line of JSON.
+// Skills through a TypeScript SDK: the result is printed as one line of JSON.
 //
 // Usage: node typescript_skills.mjs SETTINGS, where SETTINGS is JSON:
-//   modules   the folder with the SDKs
+//   modules   the directory with the SDKs
 //   sdk       "client" (2.x) or "sdk" (1.x)
 //   url       of a server over HTTP, and the headers to send; else
 //   command, args, env, cwd   of a server over stdio
@@ -25,7 +25,7 @@ const library = modern
       ...require("@modelcontextprotocol/sdk/types.js"),
     };
 
-// What the server tells, in the order in which it does.
+// Notifications of the server, in order.
 const told = [];
 let heard = () => {};
 
@@ -37,7 +37,7 @@ function listen(client) {
   client.fallbackNotificationHandler = async (notification) => note(notification);
 }
 
-/// Waits until each of the lists was told to have changed, from the `start`th notice on.
+/// Waits until all lists were reported as changed, from the `start`th notification on.
 async function changed(start) {
   const wanted = ["tools", "prompts", "resources"].map((list) => `notifications/${list}/list_changed`);
   while (!wanted.every((method) => told.slice(start).includes(method))) {
@@ -55,7 +55,7 @@ const call = (client, args) =>
     ? client.callTool({ name: "skill", arguments: args })
     : client.callTool({ name: "skill", arguments: args }, undefined);
 
-/// Everything a client can see of the skill.
+/// Returns everything that a client can see of the skill.
 async function look(client) {
   const { tools } = await client.listTools();
   const tool = tools.find((one) => one.name === "skill");

@@ -1,4 +1,4 @@
-"""What a provider would answer: a function from a request's body to the text of an event stream, for each format."""
+"""Provider responses: for each format, a function from a request's body to the text of an event stream."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _numbers = itertools.count(1)
 
 
 def events(items: list[dict[str, Any]], *, named: bool) -> str:
-    """Events with or without names, each with its data on one line."""
+    """Returns events with or without names, each with its data on one line."""
     lines = (f"event: {item['type']}\n" if named else "" for item in items)
     return "".join(f"{line}data: {json.dumps(item)}\n\n" for line, item in zip(lines, items, strict=True))
 
 
 def called(tools: list[str], answered: bool) -> list[tuple[str, str]]:
-    """The calls to make: the first tool twice, unless results were the last thing said."""
+    """Returns the calls to make: the first tool twice, unless the last message contains results."""
     return [] if answered or not tools else [(tools[0], f"{next(_numbers)}") for _ in range(2)]
 
 
@@ -121,13 +121,13 @@ def responses_events(body: dict[str, Any], output: list[dict[str, Any]]) -> list
 
 
 def emptied(item: dict[str, Any]) -> dict[str, Any]:
-    """An item as it is when it begins."""
+    """Returns an item in its initial state."""
     begun = {"content": [], "arguments": "", "summary": [], "status": "in_progress", "encrypted_content": None}
     return {key: begun.get(key, value) for key, value in item.items()}
 
 
 def pieces(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """What is streamed between the beginning and the end of an item."""
+    """Returns the events between the start and the end of an item."""
     if item["type"] == "function_call":
         return [("response.function_call_arguments.delta", {"delta": item["arguments"]}),
                 ("response.function_call_arguments.done", {"arguments": item["arguments"]})]  # fmt: skip
@@ -151,7 +151,7 @@ def chat(body: dict[str, Any]) -> str:
     tools = [tool["function"]["name"] for tool in body.get("tools") or []]
     roles = [message["role"] for message in body["messages"]]
     asked = len(roles) - 1 - roles[::-1].index("assistant") if "assistant" in roles else len(roles)
-    # Pictures of results follow them in a message of the user's.
+    # Images of results follow them in a user message.
     calls = called(tools, "tool" in roles[asked:])
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     if body["model"] == "local" and body.get("reasoning_effort"):

@@ -1,8 +1,8 @@
-"""A server that judges every request to a provider and answers it as the provider would.
+"""A server that validates every request to a provider and answers it as the provider would.
 
-It answers all formats on one port. The first segment of a path is the name of the case, the rest is the provider's
-own path. A model that is offered tools calls two of them at once and, when it has read the results, answers in text;
-asked to think it thinks and signs, given its own web search it searches.
+It serves all formats on one port. The first segment of a path is the name of the case, the rest is the provider's
+own path. A model with tools calls two of them at once and, after reading the results, answers in text; with thinking
+enabled it thinks and signs, and with the provider's web search it searches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import wire_answers
 
 @dataclass(frozen=True)
 class Seen:
-    """A request of a case, and what the judge says of it."""
+    """A request of a case, and the judge's findings."""
 
     case: str
     request: judge.Request
@@ -29,7 +29,7 @@ class Seen:
 
 
 class Judge(ThreadingHTTPServer):
-    """The server, with all it has seen."""
+    """The server, with all recorded requests."""
 
     daemon_threads = True
 
@@ -43,7 +43,7 @@ class Judge(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def of(self, case: str) -> list[Seen]:
-        """What a case has sent, in order."""
+        """Returns the requests of a case, in order."""
         with self.lock:
             return [one for one in self.seen if one.case == case]
 
@@ -78,12 +78,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(stream)
 
     def log_message(self, *_: Any) -> None:
-        """Says nothing; what was seen is in `seen`."""
+        """Logs nothing; the requests are in `seen`."""
 
 
 @contextmanager
 def judging() -> Iterator[Judge]:
-    """A server for the length of a block."""
+    """Runs a server for the duration of the block."""
     server = Judge()
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

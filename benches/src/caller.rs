@@ -1,5 +1,5 @@
-//! A run whose model makes a call by itself whenever it is asked, and then has the run make the same one: what a run
-//! adds to a call is measured in turns with the call alone.
+//! A run whose model makes a call by itself on each request, and then has the run make the same one: the overhead of a
+//! run is measured by alternating with the call alone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,15 +17,15 @@ use serde_json::Value;
 use crate::measure::{Failure, Times};
 
 const MODEL: &str = "caller";
-/// How many calls one run makes; a conversation of usual length.
+/// Number of calls per run; a conversation of typical length.
 const CALLS: usize = 40;
 
-/// A call that is made without a run.
+/// A call without a run.
 pub(crate) trait Alone: Send + Sync {
     fn call(&self) -> BoxFuture<'_, Result<(), Failure>>;
 }
 
-/// Has a runtime make one run of calls.
+/// Runs one series of calls on a runtime.
 pub(crate) async fn one_run(runtime: &Runtime, caller: &Caller, watch: &Arc<Watch>) -> Result<(), Failure> {
     caller.left.store(CALLS, Ordering::Relaxed);
     let turn = TurnOptions {
@@ -44,7 +44,7 @@ pub(crate) async fn one_run(runtime: &Runtime, caller: &Caller, watch: &Arc<Watc
     }
 }
 
-/// Takes the time from the start of each call to its result, as the run tells of them.
+/// Measures the time from the start of each call to its result, from the run's events.
 #[derive(Default)]
 pub(crate) struct Watch {
     begin: Mutex<Option<Instant>>,
@@ -73,7 +73,7 @@ impl Watch {
     }
 }
 
-/// A model that makes the bare call, and then has the run make the same one.
+/// A model that makes the bare call, and then requests the same one from the run.
 pub(crate) struct Caller {
     info: ModelInfo,
     alone: Box<dyn Alone>,

@@ -1,4 +1,4 @@
-//! What the benchmarks stand on: a directory, a realm in it, and SQLite alone to compare with.
+//! Common parts of the benchmarks: a directory, a realm in it, and bare SQLite for comparison.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -9,10 +9,10 @@ use uuid::Uuid;
 
 use crate::measure::Failure;
 
-/// A temporary directory on the disk of the build, where a commit costs what it costs.
+/// Creates a temporary directory on the build's disk, so that a commit has its real cost.
 pub(crate) fn folder() -> Result<tempfile::TempDir, Failure> {
-    let beside = std::env::current_exe()?.parent().map(Path::to_owned).ok_or("no directory")?;
-    Ok(tempfile::Builder::new().prefix("bench-").tempdir_in(beside)?)
+    let build_dir = std::env::current_exe()?.parent().map(Path::to_owned).ok_or("no directory")?;
+    Ok(tempfile::Builder::new().prefix("bench-").tempdir_in(build_dir)?)
 }
 
 pub(crate) fn realm(folder: &Path) -> Result<Realm, Failure> {
@@ -29,7 +29,7 @@ pub(crate) fn realm(folder: &Path) -> Result<Realm, Failure> {
     })?)
 }
 
-/// SQLite and nothing else, as durable as the store.
+/// Bare SQLite with the same durability as the store.
 pub(crate) struct Floor(Mutex<rusqlite::Connection>);
 
 impl Floor {

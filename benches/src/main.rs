@@ -1,7 +1,7 @@
 //! Benchmarks: `cargo xtask bench [NAME] [--smoke]`.
 //!
-//! Machines are noisy, so nothing here is a time on its own: each number is a ratio to a floor or a peer that
-//! was measured in the same run, in turns.
+//! Machines are noisy, so no benchmark reports an absolute time alone: each number is a ratio to a floor or a peer that
+//! was measured in the same run, alternately.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints what it found")]
 
@@ -47,13 +47,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the named benchmarks, or all; one that is over its aim does not keep the others from running.
+/// Runs the named benchmarks, or all; one that misses its target does not stop the others.
 fn run(arguments: &[String]) -> Result<(), Failure> {
     let effort = if arguments.iter().any(|word| word == "--smoke") { Effort::Smoke } else { Effort::Full };
     let names: Vec<_> = arguments.iter().filter(|word| !word.starts_with("--")).map(String::as_str).collect();
     if let Some(name) = names.iter().find(|name| BENCHES.iter().all(|(known, _)| known != *name)) {
         let known: Vec<_> = BENCHES.iter().map(|(name, _)| format!("`{name}`")).collect();
-        return Err(format!("there is no benchmark `{name}`, only {}", known.join(", ")).into());
+        return Err(format!("unknown benchmark `{name}`; expected one of {}", known.join(", ")).into());
     }
     let mut outcome = Ok(());
     for (name, bench) in BENCHES {

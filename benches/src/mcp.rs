@@ -1,4 +1,4 @@
-//! The MCP server: its start, a list of its tools, its memory, and many clients over HTTP.
+//! The MCP server: startup, tool list, memory, and many clients over HTTP.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -10,12 +10,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::floor::{Floor, folder};
 use crate::measure::{Effort, Failure, Times, allocated, compare, program, resident, tell};
 
-/// How many clients call at once, and how many runs each makes.
+/// Number of concurrent clients, and runs per client.
 const CLIENTS: usize = 200;
 const RUNS: usize = 5;
-/// What a run commits: the opening, and the answer with the end.
+/// Number of commits per run: the opening, and the final response.
 const COMMITS: usize = 2;
-/// What a list of all tools may take.
+/// Time limit for a list of all tools.
 const LIST: Duration = Duration::from_millis(2);
 
 pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
@@ -25,7 +25,7 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
     many_clients(effort)
 }
 
-/// From the start of the server to its first answer, against the smallest server of the same SDK.
+/// Measures from the start of the server to its first response, against the smallest server with the same SDK.
 fn start(effort: Effort) -> Result<(), Failure> {
     let (ours, bare) = (program("rkat-mcp")?, program("bare-mcp")?);
     let folder = folder()?;
@@ -37,13 +37,13 @@ fn start(effort: Effort) -> Result<(), Failure> {
         our_memory = our_times.time(|| Server::start(&mut command))?.memory();
         bare_memory = bare_times.time(|| Server::start(&mut Command::new(&bare)))?.memory();
     }
-    compare("rkat-mcp to its first answer, to a bare server", (&our_times, &bare_times), 2.0, effort)?;
-    tell("memory of rkat-mcp at rest (aim 15 MB)", &format!("{:.1} MB", our_memory as f64 / 1024.0));
-    tell("memory of a bare server at rest", &format!("{:.1} MB", bare_memory as f64 / 1024.0));
+    compare("rkat-mcp to its first response, vs. a bare server", (&our_times, &bare_times), 2.0, effort)?;
+    tell("memory of idle rkat-mcp (target 15 MB)", &format!("{:.1} MB", our_memory as f64 / 1024.0));
+    tell("memory of an idle bare server", &format!("{:.1} MB", bare_memory as f64 / 1024.0));
     Ok(())
 }
 
-/// A list of all tools, over stdio.
+/// Measures a list of all tools, over stdio.
 fn tools(effort: Effort) -> Result<(), Failure> {
     let folder = folder()?;
     let mut server =
@@ -56,14 +56,14 @@ fn tools(effort: Effort) -> Result<(), Failure> {
         count = listed["result"]["tools"].as_array().map_or(0, Vec::len);
     }
     let median = times.median();
-    tell(&format!("tools/list of {count} tools (aim {LIST:?})"), &format!("{median:?}"));
+    tell(&format!("tools/list of {count} tools (target {LIST:?})"), &format!("{median:?}"));
     if median > LIST && effort == Effort::Full {
         return Err(format!("tools/list takes {median:?}").into());
     }
     Ok(())
 }
 
-/// Many clients over HTTP, each with runs on the offline model, against as many bare commits.
+/// Measures many clients over HTTP, each with runs on the offline model, against the same number of bare commits.
 fn many_clients(effort: Effort) -> Result<(), Failure> {
     let folder = folder()?;
     let floor = Floor::open(&folder.path().join("floor.sqlite3"))?;
@@ -89,14 +89,14 @@ fn many_clients(effort: Effort) -> Result<(), Failure> {
     let count = CLIENTS * runs;
     let each = begin.elapsed().as_secs_f64() / count as f64;
     let ratio = bare.median().as_secs_f64() / each;
-    tell(&format!("{count} runs of {CLIENTS} clients over HTTP"), "no error");
-    tell("the slowest hundredth of them took at least", &format!("{:?}", times.percentile(99)));
-    tell("their throughput, to their commits alone", &format!("{ratio:.2} x ({:.0} runs/s)", 1.0 / each));
-    tell("memory of rkat-mcp after it", &format!("{:.1} MB", server.memory() as f64 / 1024.0));
+    tell(&format!("{count} runs from {CLIENTS} clients over HTTP"), "no error");
+    tell("their 99th percentile", &format!("{:?}", times.percentile(99)));
+    tell("their throughput, vs. their commits alone", &format!("{ratio:.2} x ({:.0} runs/s)", 1.0 / each));
+    tell("memory of rkat-mcp afterward", &format!("{:.1} MB", server.memory() as f64 / 1024.0));
     Ok(())
 }
 
-/// Makes runs one after the other, and returns how long each took.
+/// Performs runs sequentially, and returns the duration of each.
 async fn client(address: String, runs: usize) -> Result<Vec<Duration>, std::io::Error> {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -119,7 +119,7 @@ async fn client(address: String, runs: usize) -> Result<Vec<Duration>, std::io::
         stream.read_to_string(&mut answer).await?;
         times.push(begin.elapsed());
         if !answer.contains("\"structuredContent\"") {
-            return Err(std::io::Error::other(format!("a run was not answered: {answer}")));
+            return Err(std::io::Error::other(format!("a run failed: {answer}")));
         }
     }
     Ok(times)
@@ -143,7 +143,7 @@ impl Server {
         let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
         let answer = server.ask(&hello)?;
         if answer["result"]["serverInfo"].is_null() {
-            return Err(format!("no answer to initialize: {answer}").into());
+            return Err(format!("unexpected response to initialize: {answer}").into());
         }
         Ok(server)
     }
@@ -155,7 +155,7 @@ impl Server {
         Ok(serde_json::from_str(&answer)?)
     }
 
-    /// Returns its memory without the pages of the program, in KiB.
+    /// Returns the server's memory without the pages of the executable, in KiB.
     pub(crate) fn allocated(&self) -> u64 {
         allocated(self.child.id()).unwrap_or(0)
     }
@@ -185,7 +185,7 @@ impl Http {
         let mut line = String::new();
         BufReader::new(child.stderr.take().ok_or("no stderr")?).read_line(&mut line)?;
         let address = line.split("http://").nth(1).and_then(|rest| rest.trim().strip_suffix("/mcp"));
-        let address = address.ok_or_else(|| format!("it does not say where it listens: {line}"))?.to_owned();
+        let address = address.ok_or_else(|| format!("no listening address in: {line}"))?.to_owned();
         Ok(Self { child, address })
     }
 

@@ -1,17 +1,17 @@
-//! Measuring two things in turns, and saying how they compare.
+//! Measures two things alternately, and compares them.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Why a benchmark could not be made.
+/// Reason a benchmark failed.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// How much work to put in.
+/// Amount of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effort {
-    /// Enough to see that it works.
+    /// Enough to test that it works.
     Smoke,
-    /// Enough to believe the numbers.
+    /// Enough for reliable numbers.
     Full,
 }
 
@@ -24,7 +24,7 @@ impl Effort {
     }
 }
 
-/// The times of one thing.
+/// Measured times.
 #[derive(Debug, Default)]
 pub(crate) struct Times(Vec<Duration>);
 
@@ -40,12 +40,12 @@ impl Times {
         self.0.push(time);
     }
 
-    /// Returns the time that half of the measurements stay under.
+    /// Returns the median.
     pub(crate) fn median(&self) -> Duration {
         self.percentile(50)
     }
 
-    /// Returns the time that so many of a hundred measurements stay under.
+    /// Returns the time below which `share` percent of the measurements are.
     pub(crate) fn percentile(&self, share: usize) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -53,13 +53,13 @@ impl Times {
     }
 }
 
-/// Prints how one thing compares to its floor, and what it should reach. The two were measured in turns: each
-/// measurement is held against the floor's of the same moment, so that a busy machine weighs on both alike. Over the
-/// aim, a full measurement fails; a short one proves nothing either way.
+/// Prints the ratio of measurements to their floor, and the target. The two were measured alternately: each measurement
+/// is compared with the floor's at the same moment, so that a busy machine affects both alike. Above the target, a full
+/// measurement fails; a short one proves nothing either way.
 pub(crate) fn compare(
     what: &str,
     (ours, floor): (&Times, &Times),
-    aim: f64,
+    target: f64,
     effort: Effort,
 ) -> Result<(), Failure> {
     let pairs = ours.0.iter().zip(&floor.0);
@@ -67,20 +67,20 @@ pub(crate) fn compare(
         pairs.map(|(ours, floor)| ours.as_secs_f64() / floor.as_secs_f64().max(f64::EPSILON)).collect();
     ratios.sort_unstable_by(f64::total_cmp);
     let ratio = ratios.get(ratios.len() / 2).copied().ok_or("nothing was measured")?;
-    let verdict = if ratio <= aim { "ok" } else { "over" };
+    let verdict = if ratio <= target { "ok" } else { "over" };
     println!(
-        "{what:<52} {ratio:>6.2} x   (aim {aim:.1}: {verdict}; median {:?} to {:?})",
+        "{what:<52} {ratio:>6.2} x   (target {target:.1}: {verdict}; median {:?} vs. {:?})",
         ours.median(),
         floor.median()
     );
-    if ratio <= aim || effort == Effort::Smoke {
+    if ratio <= target || effort == Effort::Smoke {
         Ok(())
     } else {
-        Err(format!("{what}: {ratio:.2} is over {aim:.1}").into())
+        Err(format!("{what}: {ratio:.2} is over {target:.1}").into())
     }
 }
 
-/// Prints a number that has no floor.
+/// Prints a number without a floor.
 pub(crate) fn tell(what: &str, value: &str) {
     println!("{what:<52} {value}");
 }
@@ -90,7 +90,7 @@ pub(crate) fn resident(pid: u32) -> Option<u64> {
     status(pid, "VmRSS:")
 }
 
-/// Returns the memory of a process in KiB without the pages of its program, which the system shares and takes back.
+/// Returns the memory of a process in KiB without the pages of its executable, which the system shares and reclaims.
 pub(crate) fn allocated(pid: u32) -> Option<u64> {
     status(pid, "RssAnon:")
 }
@@ -101,7 +101,7 @@ fn status(pid: u32, key: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// Finds a program of the workspace, beside this one.
+/// Returns the path of a workspace binary, next to this one.
 pub(crate) fn program(name: &str) -> Result<PathBuf, Failure> {
     let path = std::env::current_exe()?.with_file_name(name);
     if path.is_file() { Ok(path) } else { Err(format!("`{}` is not built", path.display()).into()) }

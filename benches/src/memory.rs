@@ -1,4 +1,4 @@
-//! Memory: finding something among a hundred thousand things that were said.
+//! Memory search among a hundred thousand entries.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use uuid::Uuid;
 use crate::floor::folder;
 use crate::measure::{Effort, Failure, Times, tell};
 
-/// What one search may take, in ninety-nine of a hundred cases.
+/// Time limit for one search at the 99th percentile.
 const SEARCH: Duration = Duration::from_millis(20);
-/// How many sessions there are, and how much each has said.
+/// Number of sessions, and entries per session.
 const SESSIONS: usize = 100;
 const ENTRIES: usize = 1000;
-/// How many words people use; a word is the rarer the higher its number.
+/// Number of words in the vocabulary; a word is rarer the higher its number.
 const VOCABULARY: u64 = 20_000;
 
 pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
@@ -22,7 +22,7 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(search(effort))
 }
 
-/// Numbers that look random and are the same in every run.
+/// Reproducible pseudorandom numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -33,7 +33,7 @@ impl Dice {
         self.0
     }
 
-    /// A word; few are common and most are rare, as in any language.
+    /// Returns a word; few are common and most are rare, as in natural language.
     fn word(&mut self) -> String {
         let share = (self.roll() % 10_000) as f64 / 10_000.0;
         format!("word{}", (VOCABULARY as f64).powf(share) as u64)
@@ -62,7 +62,7 @@ async fn search(effort: Effort) -> Result<(), Failure> {
     let sessions: Vec<_> =
         (0..SESSIONS as u128).map(|n| SessionId::from_uuid(Uuid::from_u128(n + 1))).collect();
     for id in &sessions {
-        store.commit(Transaction { guards: Vec::new(), changes: said(*id, &mut dice) }).await?;
+        store.commit(Transaction { guards: Vec::new(), changes: entries(*id, &mut dice) }).await?;
     }
     let mut outcome = Ok(());
     for (name, own) in [("of its session", true), ("of the realm", false)] {
@@ -78,16 +78,15 @@ async fn search(effort: Effort) -> Result<(), Failure> {
         let value = format!("{slowest:?}, median {:?}", times.median());
         tell(&format!("100000 memories: one search {name}, p99"), &value);
         if slowest > SEARCH && effort == Effort::Full {
-            outcome = Err(format!(
-                "a search {name} takes {slowest:?} in the worst of a hundred cases, aim {SEARCH:?}"
-            )
-            .into());
+            outcome =
+                Err(format!("a search {name} takes {slowest:?} at the 99th percentile, target {SEARCH:?}")
+                    .into());
         }
     }
     outcome
 }
 
-fn said(id: SessionId, dice: &mut Dice) -> Vec<Change> {
+fn entries(id: SessionId, dice: &mut Dice) -> Vec<Change> {
     let at = Timestamp::UNIX_EPOCH;
     let labels = std::collections::BTreeMap::new();
     let new = NewSession { id, created_at: at, labels, settings: Vec::new(), progress: Vec::new() };

@@ -1,4 +1,4 @@
-//! The hub and the registry: calls from worker to worker, durable registrations, and the index of many skills.
+//! The hub and the registry: calls between workers, durable registrations, and the index of many skills.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,14 +17,14 @@ use crate::floor::{self, Floor};
 use crate::measure::{Effort, Failure, Times, compare};
 use crate::skills::within;
 
-/// How many callers there are at a time.
+/// Number of concurrent callers.
 const CALLERS: usize = 64;
-/// What a call or a registration may take, as a ratio to the floor: half of its rate.
+/// Maximum ratio of a call or a registration to the floor: half of its rate.
 const RATIO: f64 = 2.0;
-/// How many skills the index has, and what it may take.
+/// Number of skills in the index, and time limit for reading it.
 const SKILLS: usize = 10_000;
 const INDEX: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
     println!("registry");
@@ -34,7 +34,7 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
     outcome.and(runtime.block_on(index(effort)))
 }
 
-/// Worker to hub to worker and back, beside a message that is sent back by who gets it.
+/// Measures a call from worker to hub to worker and back, against an echoed message.
 async fn calls(effort: Effort) -> Result<(), Failure> {
     let hub = Hub::new(HubOptions::new(Arc::new(MemoryStore::new())));
     let url = serve(hub)?;
@@ -43,16 +43,16 @@ async fn calls(effort: Effort) -> Result<(), Failure> {
     let caller = connect(&url, "caller").await?;
     let mut echo = Echo::new().await?;
     let count = effort.rounds(20_000);
-    let data = json!({ "text": "a payload as long as a line of text, or thereabouts" });
+    let data = json!({ "text": "a payload that is about as long as one line of text" });
     let (mut ours, mut theirs) = (Times::default(), Times::default());
     for _ in 0..effort.rounds(10) {
         theirs.push(echo.exchange(&data.to_string(), count).await?);
         ours.push(call_all(&caller, "bench::echo", count, |_| data.clone()).await?);
     }
-    compare("a call from worker to worker, to a bare echo", (&ours, &theirs), RATIO, effort)
+    compare("a call from worker to worker, vs. a bare echo", (&ours, &theirs), RATIO, effort)
 }
 
-/// Registrations that are on disk when they are answered, beside commits of SQLite alone.
+/// Measures durable registrations, against bare SQLite commits.
 async fn registrations(effort: Effort) -> Result<(), Failure> {
     let folder = floor::folder()?;
     let runtime = Runtime::new(floor::realm(folder.path())?, RuntimeOptions::default());
@@ -67,10 +67,10 @@ async fn registrations(effort: Effort) -> Result<(), Failure> {
         let skill = |number: usize| json!({ "id": format!("skill-{number}"), "skill": "# Title\n\nText.\n" });
         ours.push(call_all(&caller, "skills::register", count, skill).await?);
     }
-    compare("a durable registration, to a bare commit", (&ours, &theirs), RATIO, effort)
+    compare("a durable registration, vs. a bare commit", (&ours, &theirs), RATIO, effort)
 }
 
-/// The index of many skills, as a client reads it after each registration.
+/// Measures reading the index of many skills after each registration.
 async fn index(effort: Effort) -> Result<(), Failure> {
     let folder = floor::folder()?;
     let runtime = Runtime::new(floor::realm(folder.path())?, RuntimeOptions::default());
@@ -95,13 +95,13 @@ async fn index(effort: Effort) -> Result<(), Failure> {
     within("the index of 10,000 skills after a change", times.median(), INDEX, effort)
 }
 
-/// Reads the index; how many lines it has.
+/// Reads the index; returns its number of lines.
 async fn read_index(registry: &RealmRegistry) -> Result<usize, Failure> {
     let read = registry.call("skills::resources-read", json!({ "uri": "iii://skills" })).await?;
     Ok(read["contents"][0]["text"].as_str().map_or(0, |text| text.lines().count()))
 }
 
-/// Puts the hub on a free port, for as long as the process lives.
+/// Serves the hub on a free port, for as long as the process lives.
 fn serve(hub: Hub) -> Result<String, Failure> {
     let access = Access::default();
     let listener = bind("127.0.0.1:0", &access)?;
@@ -115,7 +115,7 @@ async fn connect(url: &str, name: &str) -> Result<Client, Failure> {
     Ok(Client::connect(options).await?)
 }
 
-/// Makes so many calls from all callers; how long they took.
+/// Makes `count` calls from all callers; returns their duration.
 async fn call_all(
     client: &Client,
     function: &'static str,
@@ -129,7 +129,7 @@ async fn call_all(
         let client = client.clone();
         callers.spawn(async move {
             for input in inputs {
-                client.call(function, &input, PATIENCE).await?;
+                client.call(function, &input, TIMEOUT).await?;
             }
             Ok::<(), meerkat::hub::CallError>(())
         });
@@ -140,7 +140,7 @@ async fn call_all(
     Ok(start.elapsed())
 }
 
-/// A WebSocket whose other side sends back what it gets.
+/// A WebSocket whose other side echoes every message.
 struct Echo(tokio_tungstenite::WebSocketStream<TcpStream>);
 
 impl Echo {
@@ -161,7 +161,7 @@ impl Echo {
         Ok(Self(client_async(format!("ws://{address}"), stream).await?.0))
     }
 
-    /// Sends so many messages, with as many under way as there are callers.
+    /// Sends `count` messages, with one in flight per caller.
     async fn exchange(&mut self, text: &str, count: usize) -> Result<Duration, Failure> {
         let start = Instant::now();
         for _ in 0..CALLERS.min(count) {

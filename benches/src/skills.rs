@@ -1,4 +1,4 @@
-//! Skills: looking at many of them, finding one, seeing that nothing has changed, and the server of nothing else.
+//! Skills: scanning many of them, loading one, detecting that nothing has changed, and the skill server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,17 @@ use crate::floor::folder;
 use crate::mcp::Server;
 use crate::measure::{Effort, Failure, Times, compare, program, tell};
 
-/// What a first look at ten thousand skills may take.
+/// Time limit for a first scan of ten thousand skills.
 const SCAN: Duration = Duration::from_secs(1);
-/// What it may take, as a ratio to reading the same files.
+/// Maximum ratio of a scan to reading the same files.
 const SCAN_RATIO: f64 = 2.0;
-/// What finding and reading one skill may take.
+/// Time limit for finding and reading one skill.
 const LOOKUP: Duration = Duration::from_millis(1);
-/// Which share of a first look it may take to see that nothing has changed.
+/// Maximum ratio of detecting no changes to a first scan.
 const UNCHANGED: f64 = 0.05;
-/// What a look without being told may take, as a ratio to asking the system for the state of every file.
+/// Maximum ratio of a rescan without watching to querying the metadata of every file.
 const LOOK_RATIO: f64 = 1.5;
-/// The memory of a server of a hundred skills, in KiB.
+/// Memory limit for a server of a hundred skills, in KiB.
 const MEMORY: u64 = 10 * 1024;
 
 pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
@@ -56,7 +56,7 @@ impl Tree {
         Catalogue::new(standard_roots(&roots, Limits::default()), Policy::default())
     }
 
-    fn looked_at(&self) -> Result<std::sync::Arc<Snapshot>, Failure> {
+    fn snapshot(&self) -> Result<std::sync::Arc<Snapshot>, Failure> {
         let snapshot = self.catalogue().snapshot();
         let found = snapshot.active().count();
         if found == self.count {
@@ -66,25 +66,25 @@ impl Tree {
         }
     }
 
-    /// A first look, against a walk that reads the same files.
+    /// Measures a first scan, against a walk that reads the same files.
     fn scan(&self, effort: Effort) -> Result<(), Failure> {
         let (mut ours, mut plain) = (Times::default(), Times::default());
         for _ in 0..rounds(effort, self.count) {
-            ours.time(|| self.looked_at())?;
+            ours.time(|| self.snapshot())?;
             let mut bytes = 0;
             plain.time(|| walk(self.folder.path(), &mut bytes))?;
         }
-        let what = format!("{} skills: first look, to reading the files", self.count);
+        let what = format!("{} skills: first scan, vs. reading the files", self.count);
         let ratio = compare(&what, (&ours, &plain), SCAN_RATIO, effort);
-        ratio.and(within(&format!("{} skills: first look", self.count), ours.median(), SCAN, effort))
+        ratio.and(within(&format!("{} skills: first scan", self.count), ours.median(), SCAN, effort))
     }
 
-    /// Finding a skill by its name and reading it.
+    /// Measures finding a skill by name and reading it.
     fn lookup(&self, effort: Effort) -> Result<(), Failure> {
-        let snapshot = self.looked_at()?;
+        let snapshot = self.snapshot()?;
         let mut times = Times::default();
         for at in 0..effort.rounds(10_000) {
-            // A large step visits skills all over the tree.
+            // A large step visits skills throughout the tree.
             let name = format!("Skill-{}", at * 7919 % self.count);
             let answer = times.time(|| skill_tool_answer(&snapshot, &name));
             if !answer.text().starts_with("Loading: ") {
@@ -99,7 +99,7 @@ impl Tree {
         )
     }
 
-    /// Seeing that nothing has changed: by looking, and by having been told of nothing.
+    /// Measures detecting that nothing has changed: by scanning, and by file notifications.
     fn unchanged(&self, effort: Effort) -> Result<(), Failure> {
         let (mut scans, mut looks, mut floor) = (Times::default(), Times::default(), Times::default());
         let mut files = Vec::new();
@@ -113,25 +113,25 @@ impl Tree {
             }
             floor.time(|| files.iter().try_for_each(|file| fs::metadata(file).map(|_| ())))?;
         }
-        let what = format!("{} skills: another look, to the state of the files", self.count);
-        let beside = compare(&what, (&looks, &floor), LOOK_RATIO, effort);
-        let what = format!("{} skills: another look, to the first", self.count);
-        let looked = beside.and(share(&what, (&looks, &scans), effort));
+        let what = format!("{} skills: rescan, vs. querying the files", self.count);
+        let ratio = compare(&what, (&looks, &floor), LOOK_RATIO, effort);
+        let what = format!("{} skills: rescan, vs. the first scan", self.count);
+        let looked = ratio.and(share(&what, (&looks, &scans), effort));
         let catalogue = self.catalogue();
         let _watch = catalogue.watch(WatchOptions::default())?;
         let start = Instant::now();
         while !catalogue.is_quiet() {
             catalogue.catch_up();
             if start.elapsed() > Duration::from_secs(60) {
-                return Err("changes are not told of".into());
+                return Err("changes are not reported".into());
             }
         }
-        let mut told = Times::default();
+        let mut notified = Times::default();
         for _ in 0..effort.rounds(1_000) {
-            told.time(|| catalogue.catch_up());
+            notified.time(|| catalogue.catch_up());
         }
-        let what = format!("{} skills: nothing told, to the first look", self.count);
-        looked.and(share(&what, (&told, &scans), effort))
+        let what = format!("{} skills: no notifications, vs. the first scan", self.count);
+        looked.and(share(&what, (&notified, &scans), effort))
     }
 }
 
@@ -159,7 +159,7 @@ fn write_skills(root: &Path, count: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The plainest walk there is: every directory listed, every SKILL.md read.
+/// Walks a tree in the simplest way: lists every directory, reads every SKILL.md.
 fn walk(folder: &Path, bytes: &mut usize) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -185,7 +185,7 @@ fn skill_files(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The server of skills alone: its start, its memory.
+/// Measures the skill server: startup and memory.
 fn serve(effort: Effort) -> Result<(), Failure> {
     let folder = folder()?;
     write_skills(&folder.path().join(".agent/skills"), 100)?;
@@ -209,25 +209,25 @@ fn serve(effort: Effort) -> Result<(), Failure> {
     tell("rkat skill serve, 100 skills: spawn to tools/list", &format!("{:?}", times.median()));
     let limit = MEMORY as f64 / 1024.0;
     let megabytes = memory as f64 / 1024.0;
-    tell(&format!("its memory (aim {limit:.0} MB)"), &format!("{megabytes:.1} MB"));
-    tell("of that, without the program itself", &format!("{:.1} MB", allocated as f64 / 1024.0));
+    tell(&format!("its memory (target {limit:.0} MB)"), &format!("{megabytes:.1} MB"));
+    tell("of that, without the executable", &format!("{:.1} MB", allocated as f64 / 1024.0));
     if memory > MEMORY && effort == Effort::Full {
         return Err(format!("rkat skill serve takes {megabytes:.1} MB").into());
     }
     Ok(())
 }
 
-/// Prints a time and what it should stay under.
-pub(crate) fn within(what: &str, time: Duration, aim: Duration, effort: Effort) -> Result<(), Failure> {
-    tell(&format!("{what} (aim {aim:?})"), &format!("{time:?}"));
-    if time <= aim || effort == Effort::Smoke { Ok(()) } else { Err(format!("{what}: {time:?}").into()) }
+/// Prints a time and its limit.
+pub(crate) fn within(what: &str, time: Duration, target: Duration, effort: Effort) -> Result<(), Failure> {
+    tell(&format!("{what} (target {target:?})"), &format!("{time:?}"));
+    if time <= target || effort == Effort::Smoke { Ok(()) } else { Err(format!("{what}: {time:?}").into()) }
 }
 
-/// Prints which share of the other time one takes.
-fn share(what: &str, (part, whole): (&Times, &Times), effort: Effort) -> Result<(), Failure> {
-    let share = part.median().as_secs_f64() / whole.median().as_secs_f64().max(f64::EPSILON);
-    let aim = UNCHANGED * 100.0;
-    tell(&format!("{what} (aim {aim:.0} %)"), &format!("{:.2} %", share * 100.0));
+/// Prints the ratio of a time to another one.
+fn share(what: &str, (part, total): (&Times, &Times), effort: Effort) -> Result<(), Failure> {
+    let share = part.median().as_secs_f64() / total.median().as_secs_f64().max(f64::EPSILON);
+    let target = UNCHANGED * 100.0;
+    tell(&format!("{what} (target {target:.0} %)"), &format!("{:.2} %", share * 100.0));
     if share <= UNCHANGED || effort == Effort::Smoke {
         Ok(())
     } else {

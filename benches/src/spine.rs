@@ -1,4 +1,4 @@
-//! The spine: one run with its commits, a step on a long session, many sessions.
+//! Sessions: one run with its commits, a step in a long session, many sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn prompt(text: &str) -> TurnOptions {
     }
 }
 
-/// One run on the offline model, against as many bare commits: the opening, and the answer with the end.
+/// Measures one run on the offline model, against the same number of bare commits: the opening, and the final response.
 fn one_run(tokio: &tokio::runtime::Runtime, effort: Effort) -> Result<(), Failure> {
     const COMMITS: usize = 2;
     let ours_folder = folder()?;
@@ -50,10 +50,10 @@ fn one_run(tokio: &tokio::runtime::Runtime, effort: Effort) -> Result<(), Failur
             bare.time(|| (0..COMMITS).try_for_each(|_| floor.commit()))?;
         }
     }
-    compare("a run with its commits, to the commits alone", (&ours, &bare), 2.0, effort)
+    compare("a run with its commits, vs. the commits alone", (&ours, &bare), 2.0, effort)
 }
 
-/// What a step costs the store in a long session, against a short one.
+/// Measures the store's cost of a step in a long session, against a short one.
 fn long_session(tokio: &tokio::runtime::Runtime, effort: Effort) -> Result<(), Failure> {
     let folder = folder()?;
     let realm = realm(folder.path())?;
@@ -65,7 +65,7 @@ fn long_session(tokio: &tokio::runtime::Runtime, effort: Effort) -> Result<(), F
         on_long.time(|| tokio.block_on(step(&store, long)))?;
         on_short.time(|| tokio.block_on(step(&store, short)))?;
     }
-    compare("a step at 10,000 messages, to one at 10", (&on_long, &on_short), 1.2, effort)
+    compare("a step at 10,000 messages, vs. one at 10", (&on_long, &on_short), 1.2, effort)
 }
 
 async fn session_of(store: &Arc<dyn Store>, messages: usize) -> Result<SessionId, Failure> {
@@ -96,7 +96,7 @@ async fn step(store: &Arc<dyn Store>, session: SessionId) -> Result<(), meerkat_
     Ok(())
 }
 
-/// Many sessions at once in one process.
+/// Measures many concurrent sessions in one process.
 fn many_sessions(tokio: &tokio::runtime::Runtime, effort: Effort) -> Result<(), Failure> {
     let count = effort.rounds(1000);
     let folder = folder()?;
@@ -120,6 +120,6 @@ fn many_sessions(tokio: &tokio::runtime::Runtime, effort: Effort) -> Result<(), 
         Ok::<_, Failure>(during)
     })?;
     let each = during.saturating_sub(before) as f64 / count as f64;
-    tell(&format!("memory of each of {count} sessions at work"), &format!("{each:.1} KB"));
+    tell(&format!("memory of each of {count} active sessions"), &format!("{each:.1} KB"));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Built-in tools: what a run adds to a call of one, and what the sandbox adds to a command.
+//! Built-in tools: the overhead of a run over a call, and of the sandbox over a command.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::caller::{Alone, Caller, Watch, one_run};
 use crate::floor::{folder, realm};
 use crate::measure::{Effort, Failure, Times, compare, program, tell};
 
-/// What a run may add to a call of a tool.
+/// Maximum overhead of a run for a tool call.
 const DISPATCH: Duration = Duration::from_micros(50);
-/// What a command in the sandbox may take, to the same one outside of it.
+/// Maximum ratio of a command in the sandbox to the same one outside.
 const SANDBOX: f64 = 1.5;
 
 pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
@@ -25,7 +25,7 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
     tokio.block_on(shell(effort))
 }
 
-/// A call as a run makes it, from its start to its result, beside the tool alone.
+/// Measures a call in a run, from its start to its result, against the tool alone.
 async fn dispatch(effort: Effort) -> Result<(), Failure> {
     let toolbox = toolbox(&ToolboxOptions::default());
     let datetime = pick(&toolbox, Wanted::default(), "datetime")?;
@@ -41,8 +41,8 @@ async fn dispatch(effort: Effort) -> Result<(), Failure> {
     let alone = caller.times.lock().unwrap_or_else(PoisonError::into_inner).median();
     let added = ours.saturating_sub(alone);
     tell(
-        &format!("what a run adds to a built-in tool (aim {DISPATCH:?})"),
-        &format!("{added:?} ({ours:?} to {alone:?})"),
+        &format!("overhead of a run over a built-in tool (target {DISPATCH:?})"),
+        &format!("{added:?} ({ours:?} vs. {alone:?})"),
     );
     if added > DISPATCH && effort == Effort::Full {
         return Err(format!("a run adds {added:?} to a call").into());
@@ -50,7 +50,7 @@ async fn dispatch(effort: Effort) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same command in the sandbox and outside of it, in turns.
+/// Measures the same command in the sandbox and outside, alternately.
 async fn shell(effort: Effort) -> Result<(), Failure> {
     let folder = folder()?;
     let options = ToolboxOptions {
@@ -72,7 +72,7 @@ async fn shell(effort: Effort) -> Result<(), Failure> {
         theirs.push(timed(&free).await?);
         ours.push(timed(&confined).await?);
     }
-    compare("a command in the sandbox, to one outside", (&ours, &theirs), SANDBOX, effort)
+    compare("a command in the sandbox, vs. one outside", (&ours, &theirs), SANDBOX, effort)
 }
 
 async fn timed(tool: &OneTool) -> Result<Duration, Failure> {
@@ -87,13 +87,10 @@ fn toolbox(options: &ToolboxOptions) -> Toolbox {
 
 fn pick(toolbox: &Toolbox, wanted: Wanted, name: &str) -> Result<Arc<dyn Tool>, Failure> {
     let tools = toolbox.source(SessionId::from_uuid(Uuid::from_u128(1)), wanted).tools();
-    tools
-        .into_iter()
-        .find(|tool| tool.def().name == name)
-        .ok_or_else(|| format!("there is no `{name}`").into())
+    tools.into_iter().find(|tool| tool.def().name == name).ok_or_else(|| format!("no tool `{name}`").into())
 }
 
-/// A tool with the arguments it is called with.
+/// A tool with the arguments of its calls.
 struct OneTool(Arc<dyn Tool>, Value);
 
 impl Alone for OneTool {
@@ -109,7 +106,7 @@ impl Alone for OneTool {
     }
 }
 
-/// Keeps nothing: these tools have nothing to keep.
+/// Storage that stores nothing: these tools do not need it.
 struct Nothing;
 
 impl Shelf for Nothing {
@@ -118,7 +115,7 @@ impl Shelf for Nothing {
     }
 
     fn put_blob(&self, _: StoredBlob) -> BoxFuture<'_, Result<BlobId, ShelfError>> {
-        Box::pin(async { Err(ShelfError("nothing is kept here".into())) })
+        Box::pin(async { Err(ShelfError("this storage is read-only".into())) })
     }
 
     fn tasks(&self, _: SessionId) -> BoxFuture<'_, Result<Vec<Vec<u8>>, ShelfError>> {

@@ -1,10 +1,13 @@
-//! Lays the functions that a start runs beside each other.
+//! Places the functions used at startup next to each other in the binary.
 //!
-//! The system brings a program into memory in pieces of 64 KiB. What `rkat skill serve` runs is a twentieth of the
-//! program, and without an order it is strewn over half of those pieces. `start.order` has the names by crate, and
-//! `cargo xtask order` writes it. A name that fits nothing does no harm: the program is only larger in memory.
+//! The operating system loads a binary in pieces of 64 KiB. `rkat skill serve` runs a twentieth of the code, and without
+//! an order it is spread over half of those pieces. `start.order` lists the names by crate; `cargo xtask order` generates
+//! it. A name that matches nothing is harmless: the process only uses more memory.
 
-#![expect(clippy::disallowed_methods, reason = "cargo tells a build script of the build by the environment")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "cargo passes build settings to a build script in the environment"
+)]
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -15,24 +18,24 @@ const NAMES: &str = "start.order";
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={NAMES}");
-    let Some(folder) = env::var_os("OUT_DIR").filter(|_| is_release() && is_usual_linker()) else {
+    let Some(dir) = env::var_os("OUT_DIR").filter(|_| is_release() && is_usual_linker()) else {
         return Ok(());
     };
-    let script = PathBuf::from(folder).join("start.ld");
+    let script = PathBuf::from(dir).join("start.ld");
     fs::write(&script, linker_script(&fs::read_to_string(NAMES)?))?;
     println!("cargo::rustc-link-arg-bins=-Wl,-T,{}", script.display());
     Ok(())
 }
 
 fn is(name: &str, value: &str) -> bool {
-    env::var_os(name).is_some_and(|found| found == value)
+    env::var_os(name).is_some_and(|actual| actual == value)
 }
 
 fn is_release() -> bool {
     is("PROFILE", "release")
 }
 
-/// Says whether the linker is the one that comes with the compiler; others may not know the script.
+/// Returns `true` if the compiler's default linker is used; others may not support the script.
 fn is_usual_linker() -> bool {
     let target = is("CARGO_CFG_TARGET_OS", "linux")
         && is("CARGO_CFG_TARGET_ENV", "gnu")
@@ -41,8 +44,8 @@ fn is_usual_linker() -> bool {
     target && env::var_os("RUSTC_LINKER").is_none() && !flags.contains("link")
 }
 
-/// Names the sections of the functions, each of which has its own, for them to come before all others: first what is
-/// run at any time, then what the compiler takes for rare.
+/// Builds a linker script that places the sections of the functions first: those of hot code, then those that the
+/// compiler considers unlikely.
 fn linker_script(names: &str) -> String {
     let mut script = "SECTIONS\n{\n  .text : {\n".to_owned();
     for kind in [".text.", ".text.unlikely."] {

@@ -1,4 +1,4 @@
-//! The loop: an input of the corpus is changed, run and judged; what shows something new joins the corpus.
+//! The fuzzing loop: inputs of the corpus are mutated, run, and checked; those with a new outcome join the corpus.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -10,33 +10,33 @@ use crate::mutate::{self, Style};
 use crate::random::Random;
 use crate::watch::Watch;
 
-/// Inputs are cut at this size.
+/// Maximum size of an input; longer ones are truncated.
 const MAX_INPUT: usize = 64 * 1024;
-/// The corpus does not grow beyond this.
+/// Maximum number of inputs in the corpus.
 const MAX_CORPUS: usize = 1000;
-/// After so many findings a target is known to be broken.
+/// Number of findings after which a target counts as broken.
 const MAX_FINDINGS: usize = 5;
-/// An input with more brackets is kept in a file while it runs.
+/// Number of brackets above which an input is saved to a file while it runs.
 const MANY_BRACKETS: usize = 300;
-/// The stack that production threads have.
+/// Stack size of production threads.
 const STACK: usize = 2 * 1024 * 1024;
 
-/// Something that takes input from outside.
+/// A component that handles external input.
 pub(crate) struct Target {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub(crate) name: &'static str,
-    /// How its inputs are best changed.
+    /// Mutations that suit the inputs.
     pub(crate) style: Style,
-    /// Good inputs to begin with.
+    /// Valid initial inputs.
     pub(crate) corpus: fn() -> Vec<Vec<u8>>,
-    /// Runs one input, with a source of chance that belongs to it.
+    /// Runs one input, with a random generator derived from it.
     pub(crate) run: fn(&[u8], &mut Random) -> Verdict,
 }
 
-/// What came of an input: a short word for what it showed, or what is wrong with the code.
+/// Result of an input: a short description of the outcome, or the problem in the code.
 pub(crate) type Verdict = Result<String, String>;
 
-/// How much to do.
+/// Extent of the fuzzing.
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) time: Duration,
@@ -46,16 +46,16 @@ thread_local! {
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps what a panic says instead of printing it.
+/// Stores the message of a panic instead of printing it.
 pub(crate) fn quiet_panics() {
-    panic::set_hook(Box::new(|info| PANIC.with(|kept| *kept.borrow_mut() = Some(info.to_string()))));
+    panic::set_hook(Box::new(|info| PANIC.with(|cell| *cell.borrow_mut() = Some(info.to_string()))));
 }
 
 /// Runs one input; returns the number of findings.
 pub(crate) fn replay(target: &Target, input: &[u8]) -> usize {
-    match judge(target, input) {
-        Ok(shown) => {
-            println!("{}: {shown}", target.name);
+    match evaluate(target, input) {
+        Ok(outcome) => {
+            println!("{}: {outcome}", target.name);
             0
         }
         Err(what) => {
@@ -71,14 +71,14 @@ pub(crate) fn fuzz(target: &'static Target, plan: &Plan) -> Result<usize, String
     let work = move || Session::new(target, seed)?.run(time);
     let thread = std::thread::Builder::new().name(target.name.to_owned()).stack_size(STACK).spawn(work);
     let thread = thread.map_err(|error| format!("no thread for `{}`: {error}", target.name))?;
-    thread.join().map_err(|_| format!("the fuzzer itself failed on `{}`", target.name))?
+    thread.join().map_err(|_| format!("the fuzzer itself panicked on `{}`", target.name))?
 }
 
-fn judge(target: &Target, input: &[u8]) -> Verdict {
+fn evaluate(target: &Target, input: &[u8]) -> Verdict {
     let run = || (target.run)(input, &mut Random::of(input));
     panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
-        let said = PANIC.with(|kept| kept.borrow_mut().take());
-        Err(said.unwrap_or_else(|| "a panic without words".to_owned()))
+        let panic_message = PANIC.with(|cell| cell.borrow_mut().take());
+        Err(panic_message.unwrap_or_else(|| "a panic without a message".to_owned()))
     })
 }
 
@@ -87,7 +87,7 @@ struct Session {
     seed: u64,
     random: Random,
     corpus: Vec<Vec<u8>>,
-    shown: HashSet<String>,
+    outcomes: HashSet<String>,
     found: HashSet<String>,
     folder: PathBuf,
     watch: Watch,
@@ -103,7 +103,7 @@ impl Session {
             seed,
             random: Random::seeded(seed),
             corpus: Vec::new(),
-            shown: HashSet::new(),
+            outcomes: HashSet::new(),
             found: HashSet::new(),
             folder,
             watch,
@@ -117,15 +117,18 @@ impl Session {
             self.take(input, iteration)?;
         }
         if self.corpus.is_empty() {
-            return Err(format!("`{}` has nothing to begin with", self.target.name));
+            return Err(format!("`{}` has no initial inputs", self.target.name));
         }
         while start.elapsed() < time && self.found.len() < MAX_FINDINGS {
             iteration += 1;
             let input = self.next_input();
             self.take(input, iteration)?;
         }
-        let (name, kept, found) = (self.target.name, self.corpus.len(), self.found.len());
-        println!("{name:<12} {iteration:>9} inputs, {kept:>4} kept, {found} findings (seed {})", self.seed);
+        let (name, corpus_size, found) = (self.target.name, self.corpus.len(), self.found.len());
+        println!(
+            "{name:<12} {iteration:>9} inputs, {corpus_size:>4} kept, {found} findings (seed {})",
+            self.seed
+        );
         Ok(found)
     }
 
@@ -139,7 +142,7 @@ impl Session {
         input
     }
 
-    /// Runs an input; keeps it if it shows something new, and writes it down if it breaks something.
+    /// Runs an input; adds it to the corpus if the outcome is new, and reports it if it is a finding.
     fn take(&mut self, input: Vec<u8>, iteration: u64) -> Result<(), String> {
         let running = self.folder.join("running");
         let is_deep = input.iter().filter(|byte| matches!(byte, b'[' | b'{')).count() > MANY_BRACKETS;
@@ -147,14 +150,14 @@ impl Session {
             std::fs::write(&running, &input).map_err(|error| format!("{}: {error}", running.display()))?;
         }
         self.watch.begin(&input);
-        let verdict = judge(self.target, &input);
+        let verdict = evaluate(self.target, &input);
         self.watch.end();
         if is_deep {
             std::fs::remove_file(&running).map_err(|error| format!("{}: {error}", running.display()))?;
         }
         match verdict {
-            Ok(shown) => {
-                let is_new = self.shown.insert(shown);
+            Ok(outcome) => {
+                let is_new = self.outcomes.insert(outcome);
                 if iteration == 0 || (is_new && self.corpus.len() < MAX_CORPUS) {
                     self.corpus.push(input);
                 }
@@ -165,7 +168,7 @@ impl Session {
     }
 
     fn report(&mut self, what: &str, input: &[u8], iteration: u64) -> Result<(), String> {
-        // One fault shows in many inputs; its first words tell it from others.
+        // One bug appears with many inputs; the first words of the message distinguish bugs.
         if !self.found.insert(what.chars().filter(|c| !c.is_ascii_digit()).take(60).collect()) {
             return Ok(());
         }

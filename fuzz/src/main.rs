@@ -1,8 +1,8 @@
 //! Fuzzing: `cargo xtask fuzz [TARGET] [--seconds N] [--seed N] [--input FILE]`.
 //!
-//! Each target is one file in `targets` and one line in its table. A finding is written to a file under
-//! `target/fuzz`, which `--input` runs again. The same seed makes the same inputs in the same order. An input
-//! with many brackets is also written before it runs, since an overflow of the stack leaves no time to do so.
+//! Each target is one file in `targets` and one line in its table. A finding is written to a file under `target/fuzz`,
+//! which `--input` runs again. The same seed produces the same inputs in the same order. An input with many brackets is
+//! written before it runs, since after a stack overflow it is too late.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a fuzzer prints what it found")]
 
@@ -19,7 +19,7 @@ use std::time::Duration;
 use engine::{Plan, Target};
 use targets::TARGETS;
 
-/// What the command line asks for.
+/// Parsed command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Arguments {
     target: Option<String>,
@@ -55,7 +55,7 @@ impl Arguments {
                 "--seconds" => arguments.seconds = number(value()?)?,
                 "--seed" => arguments.seed = number(value()?)?,
                 "--input" => arguments.input = Some(value()?.into()),
-                flag if flag.starts_with('-') => return Err(format!("there is no option `{flag}`")),
+                flag if flag.starts_with('-') => return Err(format!("unknown option `{flag}`")),
                 name => arguments.target = Some(name.to_owned()),
             }
         }
@@ -63,7 +63,7 @@ impl Arguments {
     }
 }
 
-/// Runs what is asked for and returns the number of findings.
+/// Runs the requested targets and returns the number of findings.
 fn run(arguments: &Arguments) -> Result<usize, String> {
     let chosen: Vec<&'static Target> = match &arguments.target {
         None => TARGETS.iter().collect(),
@@ -71,7 +71,7 @@ fn run(arguments: &Arguments) -> Result<usize, String> {
     };
     if chosen.is_empty() {
         let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
-        return Err(format!("there is no such target; there are {}", names.join(", ")));
+        return Err(format!("unknown target; expected one of {}", names.join(", ")));
     }
     engine::quiet_panics();
     match (&arguments.input, chosen.as_slice()) {
@@ -79,7 +79,7 @@ fn run(arguments: &Arguments) -> Result<usize, String> {
             let input = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
             Ok(engine::replay(target, &input))
         }
-        (Some(_), _) => Err("`--input` needs the name of its target".to_owned()),
+        (Some(_), _) => Err("`--input` requires a target".to_owned()),
         (None, chosen) => {
             let plan = Plan { seed: arguments.seed, time: Duration::from_secs(arguments.seconds) };
             chosen.iter().map(|target| engine::fuzz(target, &plan)).sum()
@@ -96,13 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_read() {
+    fn command_line_is_parsed() {
         let expected =
             Arguments { target: Some("sse".to_owned()), seconds: 5, seed: 7, input: Some("file".into()) };
         assert_eq!(read("sse --seconds 5 --input file --seed 7"), Ok(expected));
         assert_eq!(read(""), Ok(Arguments { target: None, seconds: 60, seed: 1, input: None }));
         assert_eq!(read("--seconds"), Err("`--seconds` needs a value".to_owned()));
         assert_eq!(read("--seed x"), Err("`x` is not a number".to_owned()));
-        assert_eq!(read("--fast"), Err("there is no option `--fast`".to_owned()));
+        assert_eq!(read("--fast"), Err("unknown option `--fast`".to_owned()));
     }
 }

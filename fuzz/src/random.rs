@@ -1,16 +1,16 @@
-//! Numbers that look random and are the same for the same seed.
+//! Reproducible pseudorandom numbers.
 
 /// A generator (SplitMix64).
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Makes one from a number.
+    /// Creates a generator from a seed.
     pub(crate) fn seeded(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Makes one from bytes, so that it belongs to them.
+    /// Creates a generator whose seed is derived from bytes.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         Self(bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix))
@@ -25,19 +25,19 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below a bound; zero where the bound is.
+    /// Returns a number below a bound; zero if the bound is zero.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         let bound = bound as u64;
-        // What is below a `usize` is a `usize`.
+        // A number below a `usize` fits into a `usize`.
         if bound == 0 { 0 } else { usize::try_from(self.next() % bound).unwrap_or(0) }
     }
 
-    /// Chooses one of a list; `None` where there is nothing to choose from.
+    /// Picks an item of a list; `None` if the list is empty.
     pub(crate) fn pick<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
         list.get(self.below(list.len()))
     }
 
-    /// Chooses a stretch of some length, not longer than `longest`.
+    /// Picks a range inside `length`, not longer than `longest`.
     pub(crate) fn stretch(&mut self, length: usize, longest: usize) -> std::ops::Range<usize> {
         let start = self.below(length + 1);
         let end = start + self.below((length - start).min(longest) + 1);
@@ -50,7 +50,7 @@ mod tests {
     use super::Random;
 
     #[test]
-    fn the_same_seed_gives_the_same_numbers() {
+    fn same_seed_yields_the_same_numbers() {
         let numbers = |mut random: Random| [random.next(), random.next(), random.next()];
         assert_eq!(numbers(Random::seeded(3)), numbers(Random::seeded(3)));
         assert_ne!(numbers(Random::seeded(3)), numbers(Random::seeded(4)));
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_stay_inside() {
+    fn ranges_stay_inside() {
         let mut random = Random::seeded(1);
         for length in 0..50 {
             let stretch = random.stretch(length, 7);

@@ -13,8 +13,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Error> {
 
 /// Runs a program of the workspace in a release build.
 ///
-/// The whole workspace is built: the benchmarks start its programs, and a smaller choice of packages would
-/// compile their dependencies again with other features.
+/// The full workspace is built: the benchmarks start its programs, and a smaller selection of packages would compile
+/// their dependencies again with other features.
 pub(crate) fn run_release(program: &str, arguments: &[&str]) -> Result<(), Error> {
     process::run(&mut cargo(["build", "--release", "--workspace"]))?;
     let own = std::env::current_exe().map_err(Error::file(Path::new("xtask")))?;

@@ -1,14 +1,16 @@
-//! `check`: everything that can be judged without running the code.
+//! `check`: everything that can be checked without running the code.
 
 use crate::error::Error;
 use crate::process::{self, cargo};
 use crate::profile::PROFILES;
+use crate::words;
 
 const DENY_WARNINGS: [&str; 3] = ["--", "-D", "warnings"];
 
-/// Checks formatting, lints (whole workspace, then each profile) and documentation.
+/// Checks formatting, wording, lints (whole workspace, then each profile) and documentation.
 pub(crate) fn run() -> Result<(), Error> {
     process::run(&mut cargo(["fmt", "--all", "--check"]))?;
+    words::check()?;
     let workspace = ["clippy", "--workspace", "--all-targets", "--all-features"];
     process::run(&mut cargo(workspace.into_iter().chain(DENY_WARNINGS)))?;
     for profile in &PROFILES {

@@ -1,4 +1,4 @@
-//! `ci`: all that continuous integration runs, part by part, with the time each part took.
+//! `ci`: everything that continuous integration runs, step by step, with the duration of each step.
 
 use std::time::Instant;
 
@@ -6,21 +6,21 @@ use crate::error::Error;
 use crate::process::{self, cargo};
 use crate::{bench, check, docs, fuzz, test};
 
-/// How long each target is fuzzed: enough to notice what a change broke, not to find what was never looked for.
+/// Fuzzing time per target: enough to notice what a change broke, not to find deep bugs.
 const FUZZ_SECONDS: &str = "5";
 
-/// Runs every part in order and stops at the first that fails.
+/// Runs every step in order and stops at the first failure.
 pub(crate) fn run() -> Result<(), Error> {
-    part("check", check::run)?;
-    part("docs --check", docs::compare)?;
-    part("test", test::run)?;
-    part("release build", || process::run(&mut cargo(["build", "--release", "--workspace"])))?;
-    part("fuzz", || fuzz::run(&["--seconds", FUZZ_SECONDS]))?;
-    part("bench --smoke", || bench::run(&["--smoke"]))?;
+    step("check", check::run)?;
+    step("docs --check", docs::compare)?;
+    step("test", test::run)?;
+    step("release build", || process::run(&mut cargo(["build", "--release", "--workspace"])))?;
+    step("fuzz", || fuzz::run(&["--seconds", FUZZ_SECONDS]))?;
+    step("bench --smoke", || bench::run(&["--smoke"]))?;
     Ok(())
 }
 
-fn part(name: &str, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+fn step(name: &str, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
     println!("\n== {name}");
     let start = Instant::now();
     let outcome = work();

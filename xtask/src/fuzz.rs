@@ -1,4 +1,4 @@
-//! `fuzz`: what comes from outside, broken in many ways, in a release build.
+//! `fuzz`: mutated external input, in a release build.
 
 use crate::bench;
 use crate::error::Error;

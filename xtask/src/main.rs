@@ -1,7 +1,7 @@
 //! Developer tasks, run as `cargo xtask COMMAND`.
 //!
-//! Each command is one module with a `run` function. A command runs other programs and reports the first one
-//! that failed, with its command line; it never changes `RUSTFLAGS`, so that no command makes another rebuild.
+//! Each command is one module with a `run` function. A command runs other programs and reports the first one that
+//! failed, with its command line; it never changes `RUSTFLAGS`, so that no command forces another to rebuild.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a developer tool talks to its terminal")]
 
 mod bench;
@@ -18,6 +18,7 @@ mod process;
 mod profile;
 mod tally;
 mod test;
+mod words;
 
 use std::process::ExitCode;
 
@@ -26,12 +27,12 @@ use error::Error;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  check           formatting, lints in every feature profile, documentation
+  check           formatting, wording, lints in every feature profile, documentation
   test            all tests, with real MCP clients against the built programs
   docs [--check]  write docs/reference from the code, or only compare it
-  bench [NAME]    benchmarks, all or the named one; --smoke for a short run
-  fuzz [TARGET]   broken input, for all targets or the named one; --seconds N, --seed N, --input FILE
-  order           write which functions the server of skills runs, for the linker
+  bench [NAME]    benchmarks, all or one; --smoke for a short run
+  fuzz [TARGET]   fuzzing, all targets or one; --seconds N, --seed N, --input FILE
+  order           write the functions that the skill server runs, for the linker
   ci              everything above but `order`, as continuous integration runs it";
 
 fn main() -> ExitCode {
@@ -50,12 +51,12 @@ fn main() -> ExitCode {
             println!("{USAGE}");
             Ok(())
         }
-        [] => Err(Error::Usage("no command was given".to_owned())),
-        other => Err(Error::Usage(format!("`{}` is not a command", other.join(" ")))),
+        [] => Err(Error::Usage("no command given".to_owned())),
+        other => Err(Error::Usage(format!("unknown command `{}`", other.join(" ")))),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        // The report of the tests has to stay the last line.
+        // The test report must stay the last line.
         Err(Error::Tests) => ExitCode::FAILURE,
         Err(Error::Usage(problem)) => {
             eprintln!("error: {problem}\n\n{USAGE}");

@@ -1,4 +1,4 @@
-//! Running other programs: the command line is shown, the terminal is shared, a failure is an error.
+//! Running other programs: prints the command line, shares the terminal, and returns an error on failure.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
@@ -7,16 +7,17 @@ use std::process::{Command, Stdio};
 
 use crate::error::Error;
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub(crate) fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_owned()
 }
 
-/// A `cargo` command, started at the root of the repository.
+/// Returns a `cargo` command that runs at the root of the repository.
 ///
-/// It does not see what `cargo xtask` set for this program: build scripts that look at it would run again after
-/// each change between `cargo` and `cargo xtask`, and everything above them would be compiled anew.
+/// The command does not inherit the environment that `cargo xtask` set for this program: build scripts that read it
+/// would run again after each switch between `cargo` and `cargo xtask`, and everything that depends on them would be
+/// recompiled.
 pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new("cargo");
     command.args(arguments).current_dir(root());
@@ -28,14 +29,14 @@ pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command
     command
 }
 
-/// Runs a program on our terminal.
+/// Runs a program on this terminal.
 pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
     let line = announce(command);
     let status = command.status().map_err(|source| Error::Start { command: line.clone(), source })?;
     if status.success() { Ok(()) } else { Err(Error::Failed { command: line, status }) }
 }
 
-/// Runs a program on our terminal and shows every line of its standard output to `tap` as well.
+/// Runs a program on this terminal and passes every line of its standard output to `tap` as well.
 pub(crate) fn run_tapped(command: &mut Command, mut tap: impl FnMut(&str)) -> Result<(), Error> {
     let line = announce(command);
     let start = |source| Error::Start { command: line.clone(), source };
@@ -47,7 +48,7 @@ pub(crate) fn run_tapped(command: &mut Command, mut tap: impl FnMut(&str)) -> Re
     if status.success() { Ok(()) } else { Err(Error::Failed { command: line, status }) }
 }
 
-/// Copies by bytes: what a test prints need not be text.
+/// Copies bytes: the output of a test need not be text.
 fn copy_lines(output: impl std::io::Read, tap: &mut impl FnMut(&str)) -> std::io::Result<()> {
     let mut reader = BufReader::new(output);
     let mut bytes = Vec::new();

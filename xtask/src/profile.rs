@@ -1,8 +1,8 @@
-//! The feature profiles of the `meerkat` crate that are promised to build and to behave as documented.
+//! The feature profiles of the `meerkat` crate that are supported.
 
 /// A named choice of Cargo features.
 pub(crate) struct Profile {
-    /// What the documentation calls it.
+    /// Name in the documentation.
     pub(crate) name: &'static str,
     features: Features,
 }
@@ -22,7 +22,7 @@ pub(crate) const PROFILES: [Profile; 5] = [
 ];
 
 impl Profile {
-    /// The arguments that make cargo build `meerkat` in this profile.
+    /// Returns the arguments with which cargo builds `meerkat` in this profile.
     pub(crate) fn arguments(&self) -> Vec<&'static str> {
         match self.features {
             Features::Default => vec!["--package", "meerkat"],
@@ -31,7 +31,7 @@ impl Profile {
         }
     }
 
-    /// Whether this is what `cargo build` gives without any feature flags.
+    /// Returns `true` if this is the default of `cargo build`.
     pub(crate) fn is_default(&self) -> bool {
         matches!(self.features, Features::Default)
     }

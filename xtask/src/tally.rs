@@ -1,8 +1,8 @@
-//! Counting tests from what their runners print.
+//! Counts tests from the output of their runners.
 
 use std::fmt;
 
-/// How many tests passed and failed so far.
+/// Number of tests that passed and failed so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     passed: u64,
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_step_counts_once() {
+    fn broken_step_counts_once() {
         let before = Tally { passed: 4, failed: 0 };
         let mut tally = before;
         tally.add_broken_step(before);

@@ -1,7 +1,7 @@
-//! `test`: every test there is, and one line at the end that counts them.
+//! `test`: all tests, with a final line that counts them.
 //!
-//! The steps run in order and the first one that fails is the last one; its own tests all run, so that one
-//! run shows every failure of a step.
+//! The steps run in order until one fails; the tests of that step all run, so that one run shows every failure of a
+//! step.
 
 use std::process::Command;
 
@@ -11,11 +11,11 @@ use crate::process::{self, cargo, run_tapped};
 use crate::profile::PROFILES;
 use crate::tally::Tally;
 
-/// Builds the program that sends requests of every sort to the judge of the client tests.
+/// Builds the program that sends requests of every kind to the request checks of the client tests.
 const WIRE_MATRIX: [&str; 5] =
     ["build", "--package=meerkat-providers", "--all-features", "--example", "wire_matrix"];
 
-/// Builds the programs that only come with a feature, and what they are tested with, as the tests are built.
+/// Builds the programs that require a feature, and the test binaries, with the same features as the tests.
 const FEATURED: [&str; 7] =
     ["build", "--workspace", "--all-features", "--bin", "skills", "--example", "bare_hub"];
 
@@ -32,7 +32,7 @@ pub(crate) fn run() -> Result<(), Error> {
 
 fn run_steps(tally: &mut Tally) -> Result<(), Error> {
     counted(tally, |_| clients::install())?;
-    // The client tests, and tests that start our programs, find them in the target directory.
+    // The client tests, and tests that start our binaries, expect them in the target directory.
     counted(tally, |_| process::run(&mut cargo(["build", "--workspace"])))?;
     let fixtures = ["build", "--workspace", "--example", "conformance_server"];
     counted(tally, |_| process::run(&mut cargo(fixtures)))?;

@@ -1,4 +1,4 @@
-//! The smallest MCP server of the SDK that `rkat-mcp` uses: one tool, no store. The floor of its start.
+//! The smallest MCP server with the SDK of `rkat-mcp`: one tool, no store. The baseline for startup.
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult,
@@ -19,7 +19,7 @@ impl ServerHandler for Bare {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tool = Tool::new("echo", "Says the same.", std::sync::Arc::new(serde_json::Map::new()));
+        let tool = Tool::new("echo", "Returns a constant.", std::sync::Arc::new(serde_json::Map::new()));
         Ok(ListToolsResult::with_all_items(vec![tool]))
     }
 

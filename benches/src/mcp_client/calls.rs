@@ -1,5 +1,5 @@
-//! A call of a server's tool as a run makes it, from where the run starts it to where the run has its result, against
-//! the same call with the bare SDK. Each side has a server process of its own.
+//! A call of an MCP tool in a run, from its start to its result, against the same call with the bare SDK. Each side has
+//! its own server process.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -48,10 +48,10 @@ pub(super) async fn run(effort: Effort) -> Result<(), Failure> {
     servers.close(Duration::from_secs(10)).await;
     let ours = watch.times.lock().unwrap_or_else(PoisonError::into_inner);
     let theirs = caller.times.lock().unwrap_or_else(PoisonError::into_inner);
-    compare("a tool call in a run, to the bare SDK", (&ours, &theirs), 1.3, effort)
+    compare("a tool call in a run, vs. the bare SDK", (&ours, &theirs), 1.3, effort)
 }
 
-/// The SDK's client with a server of its own.
+/// The SDK's client with its own server.
 struct Floor {
     service: RunningService<RoleClient, ()>,
     _child: tokio::process::Child,

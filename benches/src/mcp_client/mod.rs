@@ -1,5 +1,5 @@
-//! The MCP client: a call of a server's tool against the same call with the bare SDK, and how soon a run takes its
-//! first step when servers do not answer.
+//! The MCP client: a tool call against the same call with the bare SDK, and the time to a run's first step when servers
+//! do not respond.
 
 mod calls;
 
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use crate::floor::folder;
 use crate::measure::{Effort, Failure, Times, program, tell};
 
-/// How soon a run takes its first step, whatever its servers do.
+/// Time limit for the first step of a run, whatever its servers do.
 const FIRST_STEP: Duration = Duration::from_millis(100);
-/// How many servers do not answer.
+/// Number of servers that do not respond.
 const SILENT: usize = 10;
 
 pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
@@ -23,7 +23,7 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
     first_step(effort)
 }
 
-/// From the start of `rkat run` to its first step: with servers that never answer, and without any.
+/// Measures from the start of `rkat run` to its first step: with servers that never respond, and without any.
 fn first_step(effort: Effort) -> Result<(), Failure> {
     let (silent, none) = (folder()?, folder()?);
     std::fs::create_dir_all(silent.path().join(".rkat"))?;
@@ -37,8 +37,8 @@ fn first_step(effort: Effort) -> Result<(), Failure> {
         without.push(until_step(none.path())?);
     }
     let median = with.median();
-    let shown = format!("{median:?} (without any: {:?})", without.median());
-    tell(&format!("rkat run to its first step, {SILENT} silent servers (aim {FIRST_STEP:?})"), &shown);
+    let result = format!("{median:?} (without any: {:?})", without.median());
+    tell(&format!("rkat run to its first step, {SILENT} silent servers (target {FIRST_STEP:?})"), &result);
     if median > FIRST_STEP && effort == Effort::Full {
         return Err(format!("the first step comes after {median:?}").into());
     }
@@ -60,7 +60,7 @@ fn until_step(home: &Path) -> Result<Duration, Failure> {
     Err("the run took no step".into())
 }
 
-/// A run, which is ended as soon as nobody looks; what it started ends with it.
+/// A running `rkat run`, which is killed on drop; its child processes end with it.
 struct Run(Child);
 
 impl Drop for Run {

@@ -1,4 +1,4 @@
-//! Providers: reading streamed answers, and what a run adds to the calls it makes.
+//! Providers: reading streamed responses, and the overhead of a run over its calls.
 
 mod overhead;
 mod server;
@@ -13,9 +13,9 @@ use meerkat_providers::fuzzing::{AnswerReader, Format};
 use crate::floor::folder;
 use crate::measure::{Effort, Failure, Times, compare};
 
-/// How many bytes arrive at once.
+/// Number of bytes that arrive at once.
 const PIECE: usize = 16 * 1024;
-/// How many events a stream has.
+/// Number of events per stream.
 const EVENTS: usize = 100_000;
 
 pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
@@ -32,7 +32,7 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
     outcome.and(overhead::run(effort))
 }
 
-/// Reading a stream as an answer, against reading it as lines.
+/// Measures reading a stream as a response, against reading it as lines.
 fn reading(name: &str, format: Format, effort: Effort) -> Result<(), Failure> {
     let folder = folder()?;
     let stream = folder.path().join("stream");
@@ -42,7 +42,7 @@ fn reading(name: &str, format: Format, effort: Effort) -> Result<(), Failure> {
         ours.time(|| answer(format, &stream))?;
         floor.time(|| lines(&stream))?;
     }
-    let what = format!("reading {EVENTS} events of {name}, to splitting lines");
+    let what = format!("reading {EVENTS} events of {name}, vs. splitting lines");
     compare(&what, (&ours, &floor), 5.0, effort)
 }
 
@@ -61,7 +61,7 @@ fn answer(format: Format, stream: &Path) -> Result<(), Failure> {
     }
     let answer = reader.finish()?;
     if answer.blocks.len() < 2 {
-        return Err(format!("the answer has {} blocks", answer.blocks.len()).into());
+        return Err(format!("the response has {} blocks", answer.blocks.len()).into());
     }
     Ok(())
 }

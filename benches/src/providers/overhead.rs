@@ -1,4 +1,4 @@
-//! What a run costs beyond the HTTP calls and the commits that it cannot do without.
+//! The cost of a run beyond its necessary HTTP calls and commits.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::measure::{Effort, Failure, Times, compare};
 
 pub(super) fn run(effort: Effort) -> Result<(), Failure> {
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let plain = one(&tokio, "a run of one step, to its call and commits", Vec::new(), effort);
+    let plain = one(&tokio, "a run of one step, vs. its call and commits", Vec::new(), effort);
     let tools: Vec<Arc<dyn ToolSource>> = vec![Arc::new(Looking)];
-    plain.and(one(&tokio, "a run with a tool call, to its calls and commits", tools, effort))
+    plain.and(one(&tokio, "a run with a tool call, vs. its calls and commits", tools, effort))
 }
 
 fn one(
@@ -55,7 +55,7 @@ fn one(
     compare(what, (&our_times, &floor_times), 1.5, effort)
 }
 
-/// Does it where a server does what it is asked: in a task of the runtime.
+/// Runs work in a task of the runtime, as a server does.
 fn in_task(
     tokio: &tokio::runtime::Runtime,
     work: impl Future<Output = Result<(), Failure>> + Send + 'static,
@@ -63,7 +63,7 @@ fn in_task(
     tokio.block_on(tokio.spawn(work))?
 }
 
-/// The whole program, by its table of operations.
+/// The full runtime, through its table of operations.
 #[derive(Clone)]
 struct Ours {
     runtime: Runtime,
@@ -89,18 +89,18 @@ impl Ours {
     }
 
     async fn run(&self) -> Result<(), Failure> {
-        let operation = ops::find("meerkat_run").ok_or("there is no such operation")?;
+        let operation = ops::find("meerkat_run").ok_or("unknown operation")?;
         let call = Call { runtime: self.runtime.clone(), control: RunControl::default() };
         let reply = operation.call(call, json!({ "prompt": "Is it all there?" })).await?;
         if reply["content"][0]["text"] == "It is all there." {
             Ok(())
         } else {
-            Err(format!("an odd reply: {reply}").into())
+            Err(format!("unexpected reply: {reply}").into())
         }
     }
 }
 
-/// The same calls with the same bodies, as many commits, and nothing else.
+/// The same calls with the same bodies, the same number of commits, and nothing else.
 struct Least {
     client: reqwest::Client,
     url: String,
@@ -128,7 +128,7 @@ impl Least {
     }
 }
 
-/// Makes a client as the providers do.
+/// Creates a client with the providers' settings.
 fn client() -> Result<reqwest::Client, Failure> {
     let builder = reqwest::Client::builder()
         .connect_timeout(Duration::from_secs(15))
@@ -137,7 +137,7 @@ fn client() -> Result<reqwest::Client, Failure> {
     Ok(builder.build()?)
 }
 
-/// Counts the commits in the write-ahead log: each ends with a frame that tells the size of the database.
+/// Counts the commits in the write-ahead log: each ends with a frame that contains the size of the database.
 fn commits(log: &Path) -> Result<usize, Failure> {
     const HEADER: usize = 32;
     const FRAME: usize = 24;
@@ -146,12 +146,12 @@ fn commits(log: &Path) -> Result<usize, Failure> {
         |at: usize| -> Option<u32> { Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?)) };
     let page = number(8).ok_or("the log has no header")? as usize;
     let frames = (HEADER..bytes.len()).step_by(FRAME + page);
-    // Frames of an older log have another salt.
+    // Frames of an older log have a different salt.
     let current = frames.take_while(|at| bytes.get(at + 8..at + 16) == bytes.get(16..24));
     Ok(current.filter(|at| number(at + 4).is_some_and(|size| size > 0)).count())
 }
 
-/// A tool that knows the answer.
+/// A source with a tool that returns the answer.
 struct Looking;
 
 impl ToolSource for Looking {

@@ -1,4 +1,4 @@
-//! A provider in this process that answers every request at once, in Anthropic's format.
+//! An in-process provider that answers every request at once, in Anthropic's format.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,12 +8,12 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::measure::Failure;
 
-/// The tool whose presence in a request makes the answer a call to it.
+/// The tool whose presence in a request makes the response a call to it.
 pub(super) const TOOL: &str = "look";
 
 /// A running server; it ends with its runtime.
 pub(super) struct Server {
-    /// Where it is.
+    /// Base URL of the server.
     pub(super) base_url: String,
     bodies: Arc<Mutex<Vec<Vec<u8>>>>,
 }
@@ -27,14 +27,14 @@ impl Server {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let seen = Arc::clone(&seen);
-                // A connection that breaks is the client's affair.
+                // A broken connection is the client's problem.
                 tokio::spawn(async move { serve(stream, &seen).await.unwrap_or_default() });
             }
         });
         Ok(Self { base_url, bodies })
     }
 
-    /// Returns the bodies of the requests since the last time.
+    /// Returns the bodies of the requests since the last call.
     pub(super) fn requests(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut *self.bodies.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,9 +1,9 @@
-//! Long answers as providers send them: mostly pieces of text, now and then a piece of a call's arguments.
+//! Long responses as providers send them: mostly pieces of text, occasionally a piece of a call's arguments.
 
 use meerkat_providers::fuzzing::Format;
 use serde_json::{Value, json};
 
-/// What the answer says, over and over, with the escapes and the letters that answers have.
+/// Text of the response, repeated, with typical escapes and letters.
 const WORDS: [&str; 24] = [
     "The",
     " river",
@@ -31,10 +31,10 @@ const WORDS: [&str; 24] = [
     " then it stops.",
 ];
 
-/// One event in this many belongs to a call.
+/// Every `CALL_EVERY`th event belongs to a call.
 const CALL_EVERY: usize = 20;
 
-/// Makes a stream of about so many events.
+/// Creates a stream of about `events` events.
 pub(super) fn stream(format: Format, events: usize) -> Vec<u8> {
     let mut out = String::new();
     match format {
@@ -50,18 +50,18 @@ fn word(at: usize) -> &'static str {
     WORDS[at % WORDS.len()]
 }
 
-/// Splits the events: those with text, and those with arguments.
+/// Splits the number of events: those with text, and those with arguments.
 fn shares(events: usize) -> (usize, usize) {
     (events - events / CALL_EVERY, events / CALL_EVERY)
 }
 
-/// The arguments of one long call, in pieces that make a whole.
+/// Returns the arguments of one long call, in pieces.
 fn arguments(count: usize) -> impl Iterator<Item = String> {
     let middle = (0..count.saturating_sub(2)).map(|at| format!("line {at} \\\"ok\\\" "));
     std::iter::once("{\"text\":\"".to_owned()).chain(middle).chain(std::iter::once("\"}".to_owned()))
 }
 
-fn named(out: &mut String, value: &Value) {
+fn push_event(out: &mut String, value: &Value) {
     let name = value["type"].as_str().unwrap_or_default();
     out.push_str(&format!("event: {name}\ndata: {value}\n\n"));
 }
@@ -69,38 +69,41 @@ fn named(out: &mut String, value: &Value) {
 fn anthropic(out: &mut String, events: usize) {
     let (texts, pieces) = shares(events);
     let usage = json!({ "input_tokens": 25, "output_tokens": 1 });
-    named(
+    push_event(
         out,
         &json!({ "type": "message_start", "message": { "id": "msg_01", "role": "assistant", "usage": usage } }),
     );
-    named(
+    push_event(
         out,
         &json!({ "type": "content_block_start", "index": 0, "content_block": { "type": "text", "text": "" } }),
     );
     for at in 0..texts {
         let delta = json!({ "type": "text_delta", "text": word(at) });
-        named(out, &json!({ "type": "content_block_delta", "index": 0, "delta": delta }));
+        push_event(out, &json!({ "type": "content_block_delta", "index": 0, "delta": delta }));
     }
-    named(out, &json!({ "type": "content_block_stop", "index": 0 }));
+    push_event(out, &json!({ "type": "content_block_stop", "index": 0 }));
     let call = json!({ "type": "tool_use", "id": "toolu_01", "name": "write", "input": {} });
-    named(out, &json!({ "type": "content_block_start", "index": 1, "content_block": call }));
+    push_event(out, &json!({ "type": "content_block_start", "index": 1, "content_block": call }));
     for piece in arguments(pieces) {
         let delta = json!({ "type": "input_json_delta", "partial_json": piece });
-        named(out, &json!({ "type": "content_block_delta", "index": 1, "delta": delta }));
+        push_event(out, &json!({ "type": "content_block_delta", "index": 1, "delta": delta }));
     }
-    named(out, &json!({ "type": "content_block_stop", "index": 1 }));
+    push_event(out, &json!({ "type": "content_block_stop", "index": 1 }));
     let usage = json!({ "output_tokens": events });
-    named(out, &json!({ "type": "message_delta", "delta": { "stop_reason": "tool_use" }, "usage": usage }));
-    named(out, &json!({ "type": "message_stop" }));
+    push_event(
+        out,
+        &json!({ "type": "message_delta", "delta": { "stop_reason": "tool_use" }, "usage": usage }),
+    );
+    push_event(out, &json!({ "type": "message_stop" }));
 }
 
 fn responses(out: &mut String, events: usize) {
     let (texts, pieces) = shares(events);
     let id = "msg_67c9fdcf37fc8190ba82116e33fb28c507b8b0ad4e5eb654";
     let item = json!({ "type": "message", "id": id, "role": "assistant", "content": [] });
-    named(out, &json!({ "type": "response.output_item.added", "output_index": 0, "item": item }));
+    push_event(out, &json!({ "type": "response.output_item.added", "output_index": 0, "item": item }));
     for at in 0..texts {
-        named(
+        push_event(
             out,
             &json!({
                 "type": "response.output_text.delta", "item_id": id, "output_index": 0, "content_index": 0,
@@ -111,9 +114,9 @@ fn responses(out: &mut String, events: usize) {
     let id = "fc_67ca09c6bedc8190a7abfec07b1a1332096610f474011cc0";
     let item =
         json!({ "type": "function_call", "id": id, "call_id": "call_1", "name": "write", "arguments": "" });
-    named(out, &json!({ "type": "response.output_item.added", "output_index": 1, "item": item }));
+    push_event(out, &json!({ "type": "response.output_item.added", "output_index": 1, "item": item }));
     for (at, piece) in arguments(pieces).enumerate() {
-        named(
+        push_event(
             out,
             &json!({
                 "type": "response.function_call_arguments.delta", "item_id": id, "output_index": 1,
@@ -122,7 +125,7 @@ fn responses(out: &mut String, events: usize) {
         );
     }
     let usage = json!({ "input_tokens": 36, "output_tokens": events });
-    named(
+    push_event(
         out,
         &json!({ "type": "response.completed", "response": { "status": "completed", "usage": usage } }),
     );
@@ -154,7 +157,7 @@ fn chat(out: &mut String, events: usize) {
 }
 
 fn gemini(out: &mut String, events: usize) {
-    // Calls come whole here, and they are longer than a piece of one is elsewhere.
+    // Gemini sends calls in one piece, longer than the pieces of other providers.
     let (texts, calls) = (events - events / 1000, events / 1000);
     let mut say = |part: Value, at: usize, finish: Option<&str>| {
         let mut candidate = json!({ "content": { "parts": [part], "role": "model" }, "index": 0 });

@@ -1,20 +1,20 @@
-//! The vocabulary in which the parts of Meerkat declare what they can do.
+//! Types with which the crates of Meerkat declare their capabilities.
 //!
 //! A capability has one id and one description. The crate that owns it declares whether it is compiled in and
-//! which config gate governs it; the facade collects the declarations and resolves them to a status. Nothing
-//! here knows a config document or a crate.
+//! which config key gates it; the facade collects the declarations and resolves them to a status. This crate depends
+//! on neither the config document nor the crates that declare capabilities.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 macro_rules! capabilities {
     ($($(#[$doc:meta])* $variant:ident = $id:literal, $description:literal;)*) => {
-        /// Something a build may be able to do.
+        /// Capability of a build.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         pub enum CapabilityId { $($(#[$doc])* #[serde(rename = $id)] $variant,)* }
 
         impl CapabilityId {
-            /// Every capability, in the order of reports.
+            /// All capabilities, in report order.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             /// Returns the id used in reports and in skills.
@@ -23,7 +23,7 @@ macro_rules! capabilities {
                 match self { $(Self::$variant => $id,)* }
             }
 
-            /// Says what it is, in a few words.
+            /// Returns a short description.
             #[must_use]
             pub const fn description(self) -> &'static str {
                 match self { $(Self::$variant => $description,)* }
@@ -35,11 +35,11 @@ macro_rules! capabilities {
 capabilities! {
     /// Sessions.
     Sessions = "sessions", "Session lifecycle management";
-    /// Events while a run goes on.
+    /// Events during a run.
     Streaming = "streaming", "Event streaming during runs";
-    /// Answers that fit a schema.
+    /// Answers that conform to a schema.
     StructuredOutput = "structured_output", "Structured output extraction with JSON schema";
-    /// Programs called at points of a run.
+    /// Hooks called at defined points of a run.
     Hooks = "hooks", "Lifecycle hooks for tool and turn events";
     /// Built-in tools.
     Builtins = "builtins", "Built-in tools (task management)";
@@ -47,7 +47,7 @@ capabilities! {
     Shell = "shell", "Shell command execution";
     /// Messages between agents.
     Comms = "comms", "Inter-agent communication";
-    /// Memory that can be searched.
+    /// Searchable memory.
     MemoryStore = "memory_store", "Semantic memory indexing";
     /// Schedules.
     Schedule = "schedule", "Durable schedules and occurrence delivery";
@@ -55,60 +55,60 @@ capabilities! {
     WorkGraph = "work_graph", "WorkGraph tools and companion workflow";
     /// Sessions that survive the process.
     SessionStore = "session_store", "Durable sessions in the realm's store";
-    /// Shortening of long conversations.
+    /// Compaction of long conversations.
     SessionCompaction = "session_compaction", "Automatic compaction of long conversations";
     /// Skills.
     Skills = "skills", "Skill loading and injection";
     /// MCP servers added to a running session.
     McpLive = "mcp_live", "Live MCP servers in sessions";
-    /// Skills and prompts that other programs publish.
+    /// Skills and prompts registered by workers.
     Registry = "registry", "Skills and prompts registered by other programs";
 }
 
-/// Whether a capability can be used.
+/// Availability of a capability.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CapabilityStatus {
     /// Compiled in and enabled.
     Available,
-    /// Compiled in and switched off.
+    /// Compiled in but disabled.
     DisabledByPolicy {
-        /// By what.
+        /// The policy that disables it.
         description: String,
     },
     /// Not compiled in.
     NotCompiled {
-        /// The cargo feature that would.
+        /// The cargo feature that enables it.
         feature: String,
     },
-    /// The protocol in use cannot carry it.
+    /// Not supported by the protocol in use.
     NotSupportedByProtocol {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What the owner of a capability says about it.
+/// Declaration of a capability by the crate that owns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Declaration {
-    /// Which capability.
+    /// The capability's id.
     pub id: CapabilityId,
-    /// Whether and how it can be had.
+    /// Conditions under which it is available.
     pub presence: Presence,
 }
 
-/// Whether and how a capability can be had.
+/// Conditions under which a capability is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It is there.
+    /// Always available.
     Always,
-    /// It is there if this key of the config says so.
+    /// Available if this config key enables it.
     Gated(&'static str),
-    /// It is not compiled in; this cargo feature is missing.
+    /// Not compiled in; this cargo feature is missing.
     Absent(&'static str),
 }
 
 impl Declaration {
-    /// Resolves the declaration; `gate` says whether a config key is on.
+    /// Resolves the declaration to a status; `gate` returns whether a config key is enabled.
     pub fn status(&self, gate: impl Fn(&str) -> bool) -> CapabilityStatus {
         match self.presence {
             Presence::Always => CapabilityStatus::Available,
@@ -128,9 +128,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_have_the_shapes_of_the_wire() {
-        let of = |presence| Declaration { id: CapabilityId::Shell, presence };
-        let status = |presence, on| serde_json::to_value(of(presence).status(|_| on)).unwrap();
+    fn statuses_serialize_to_wire_format() {
+        let declare = |presence| Declaration { id: CapabilityId::Shell, presence };
+        let status = |presence, on| serde_json::to_value(declare(presence).status(|_| on)).unwrap();
         assert_eq!(status(Presence::Always, false), json!("Available"));
         assert_eq!(status(Presence::Gated("tools.shell_enabled"), true), json!("Available"));
         assert_eq!(
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_the_wire_names() {
+    fn ids_match_their_wire_names() {
         for id in CapabilityId::ALL {
             assert_eq!(serde_json::to_value(id).unwrap(), json!(id.as_str()));
         }

@@ -4,20 +4,20 @@ use meerkat_core::BlobId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Names a blob.
+/// Request for a blob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlobRequest {
-    /// The blob: `sha256:` and 64 hexadecimal digits.
+    /// The blob's id: `sha256:` and 64 hexadecimal digits.
     pub blob_id: String,
 }
 
-/// A blob and what it holds.
+/// A blob and its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BlobReply {
-    /// The blob.
+    /// The blob's id.
     pub blob_id: BlobId,
-    /// What the bytes are.
+    /// MIME type of the bytes.
     pub media_type: String,
-    /// The bytes in base64.
+    /// The bytes, base64-encoded.
     pub data: String,
 }

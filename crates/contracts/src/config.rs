@@ -7,49 +7,49 @@ use serde_json::{Map, Value};
 
 use crate::ContractVersion;
 
-/// What to do with the config.
+/// Action on the config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ConfigAction {
     /// Read it.
     Get,
-    /// Replace it; what is left out takes its default.
+    /// Replace it; omitted keys return to their defaults.
     Set,
     /// Change parts of it.
     Patch,
 }
 
-/// Reads or changes the realm's config.
+/// Request to read or change the realm's config.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigRequest {
-    /// `get`, `set` or `patch`.
+    /// `get`, `set`, or `patch`.
     pub action: ConfigAction,
-    /// The new document, for `set`. Keys left out take their defaults; unknown keys are refused.
+    /// The new document, for `set`. Omitted keys return to their defaults; unknown keys are rejected.
     pub config: Option<Map<String, Value>>,
-    /// An RFC 7396 merge patch, for `patch`: `null` removes a key, so that its default holds again.
+    /// An RFC 7396 merge patch, for `patch`: `null` removes a key, which restores its default.
     pub patch: Option<Map<String, Value>>,
-    /// Refuse the change unless this is still the current generation.
+    /// Reject the change unless this is still the current generation.
     pub expected_generation: Option<u64>,
 }
 
-/// The config and where it belongs.
+/// The config and the realm it belongs to.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ConfigEnvelope {
-    /// The whole document, defaults included.
+    /// The full document, including defaults.
     pub config: Value,
-    /// How many times it was changed.
+    /// Number of times the config was changed.
     pub generation: u64,
-    /// The realm.
+    /// The realm's id.
     pub realm_id: String,
-    /// The name of this process, if it was given one.
+    /// The label of this process, if set.
     pub instance_id: Option<String>,
-    /// Where the realm is stored.
+    /// Storage backend of the realm.
     pub backend: String,
-    /// The files; `null` for a realm in memory.
+    /// Paths of the realm's files; `null` for an in-memory realm.
     pub resolved_paths: Option<ResolvedPaths>,
 }
 
-/// Where a realm's files are.
+/// Paths of a realm's files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ResolvedPaths {
     /// The realm's directory.
@@ -62,22 +62,22 @@ pub struct ResolvedPaths {
     pub sessions_sqlite_path: Option<String>,
 }
 
-/// What this build can do.
+/// Capabilities of this build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CapabilityReport {
-    /// The contract it speaks.
+    /// Version of the contract.
     pub contract_version: ContractVersion,
-    /// Every capability there is, and whether it can be used.
+    /// Every capability and its status.
     pub capabilities: Vec<CapabilityEntry>,
 }
 
 /// One capability.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CapabilityEntry {
-    /// Its id.
+    /// Id of the capability.
     pub id: CapabilityId,
-    /// What it is.
+    /// Description of the capability.
     pub description: String,
-    /// Whether it can be used.
+    /// Whether it is available.
     pub status: CapabilityStatus,
 }

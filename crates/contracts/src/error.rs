@@ -1,23 +1,23 @@
-//! One table: what each kind of error is on each surface.
+//! The table of errors: codes for each kind of error on each surface.
 
 use meerkat_core::ErrorKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An error as every surface shows it.
+/// An error as returned by every surface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorBody {
     /// The stable code.
     pub code: String,
-    /// What went wrong and what to do.
+    /// The cause and how to fix it.
     pub message: String,
-    /// More, for programs.
+    /// Machine-readable details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
-/// What an error kind is on each surface. On MCP every kind is a tool result with `isError: true`.
+/// Codes of an error kind on each surface. On MCP, every kind is a tool result with `isError: true`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorRow {
     /// The kind.
@@ -30,7 +30,7 @@ pub struct ErrorRow {
     pub exit: u8,
 }
 
-/// Looks a kind up.
+/// Returns the codes for an error kind.
 #[must_use]
 pub const fn error_row(kind: ErrorKind) -> ErrorRow {
     let (rpc, http, exit) = match kind {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_session_rows_are_the_published_ones() {
+    fn session_rows_match_the_published_codes() {
         let rows = [
             ("SESSION_NOT_FOUND", -32001, 404, 1),
             ("SESSION_BUSY", -32002, 409, 1),

@@ -1,65 +1,65 @@
-//! Images on the wire: what is asked for and what is given.
+//! Images on the wire: requests and replies.
 
 use meerkat_core::{BlobRef, ImageFormat, ImageQuality, Provider};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// An image to make or to change.
+/// An image to generate or edit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImageInput {
     /// `generate` a new image, or `edit` one.
     pub intent: Option<ImageIntent>,
-    /// What the image shall show (to generate).
+    /// Image description (for `generate`).
     pub prompt: Option<String>,
-    /// What shall be changed (to edit).
+    /// Change to make (for `edit`).
     pub instruction: Option<String>,
-    /// The images to change (to edit).
+    /// Images to change (for `edit`).
     pub source_images: Option<Vec<ImageRef>>,
-    /// Images to go by.
+    /// Images to use as a reference.
     pub reference_images: Option<Vec<ImageRef>>,
-    /// `auto`, or pixels such as `1024x1024`, `1024x1536` and `1536x1024`.
+    /// `auto`, or pixels such as `1024x1024`, `1024x1536`, or `1536x1024`.
     pub size: Option<String>,
-    /// How well it shall be done.
+    /// Quality of the image.
     pub quality: Option<ImageQuality>,
-    /// How it shall be encoded.
+    /// Encoding of the image.
     pub format: Option<ImageEncoding>,
-    /// How many images; only 1 is possible.
+    /// Number of images; only 1 is supported.
     pub count: Option<u32>,
-    /// The same as `count`.
+    /// Alias for `count`.
     pub n: Option<u32>,
     /// Always `auto`.
     pub target: Option<ImageTarget>,
-    /// Who makes it: `openai` or `gemini`; whoever there is a key for if left out.
+    /// Provider: `openai` or `gemini`; one with an API key if omitted.
     pub provider: Option<ImageProvider>,
-    /// Which model makes it; the provider's default if left out.
+    /// Image model; the provider's default if omitted.
     pub model: Option<String>,
-    /// Parameters for the provider.
+    /// Provider parameters.
     pub provider_params: Option<Map<String, Value>>,
 }
 
-/// What to do.
+/// Kind of image request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageIntent {
-    /// Make a new image.
+    /// Generate a new image.
     #[default]
     Generate,
-    /// Change one.
+    /// Change an existing image.
     Edit,
 }
 
-/// How the model is chosen.
+/// Rule for choosing the model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageTarget {
-    /// By what the request says and which keys there are.
+    /// Based on the request and the available API keys.
     #[default]
     Auto,
 }
 
-/// Who makes images.
+/// Provider of image models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageProvider {
@@ -68,7 +68,7 @@ pub enum ImageProvider {
     OpenAi,
     /// Google Gemini.
     Gemini,
-    /// Google Gemini, by its other name.
+    /// Alias for `gemini`.
     Google,
 }
 
@@ -81,18 +81,18 @@ impl From<ImageProvider> for Provider {
     }
 }
 
-/// How an image shall be encoded.
+/// Encoding of an image.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageEncoding {
-    /// As the provider likes.
+    /// The provider's choice.
     #[default]
     Auto,
     /// PNG.
     Png,
     /// JPEG.
     Jpeg,
-    /// JPEG, by its other name.
+    /// Alias for `jpeg`.
     Jpg,
     /// WebP.
     Webp,
@@ -109,83 +109,83 @@ impl From<ImageEncoding> for ImageFormat {
     }
 }
 
-/// An image that is there already.
+/// An existing image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ImageRef {
-    /// One that was made in this session.
+    /// An image generated in this session.
     AssistantImage {
-        /// Its id.
+        /// The image's id.
         image_id: String,
     },
-    /// One in the realm's store.
+    /// An image in the realm's store.
     Blob {
-        /// Where.
+        /// Reference to the blob.
         blob_ref: BlobRef,
     },
 }
 
-/// What came of it.
+/// Result of an image request.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ImageReply {
     /// The id of this request.
     pub operation_id: String,
-    /// How it ended.
+    /// Outcome of the request.
     pub terminal: ImageTerminal,
-    /// The images.
+    /// Generated images.
     pub images: Vec<ImageView>,
-    /// What the provider said besides.
+    /// Text the provider returned along with the image.
     pub provider_text: Option<String>,
-    /// The prompt as the provider rewrote it.
+    /// The prompt as rewritten by the provider.
     pub revised_prompt: Option<String>,
-    /// What else the provider says of it, in its form.
+    /// Further metadata from the provider, in the provider's format.
     pub native_metadata: Value,
-    /// What of the request could not be had.
+    /// Request options that were ignored or adjusted.
     pub warnings: Vec<String>,
-    /// Who was asked.
+    /// Provider that was called.
     pub provider: Provider,
-    /// The model that was asked.
+    /// Model that was called.
     pub model: String,
 }
 
-/// How a request for an image ended.
+/// Outcome of an image request, as an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ImageTerminal {
-    /// The end.
+    /// The outcome.
     pub terminal: ImageEnd,
 }
 
-/// The ends of a request for an image.
+/// Possible outcomes of an image request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageEnd {
-    /// There is an image.
+    /// An image was generated.
     Generated,
-    /// There is none, and the provider does not say why.
+    /// The provider returned no image and no reason.
     EmptyResult,
-    /// The request was not allowed: the credentials are missing or wrong.
+    /// The request was not allowed: the credentials are missing or invalid.
     Denied,
-    /// The provider did not take the request.
+    /// The provider rejected the request.
     RefusedByProvider,
-    /// The provider's filter stopped it.
+    /// The provider's safety filter blocked it.
     SafetyFiltered,
-    /// The provider or the way to it failed.
+    /// The provider or the connection to it failed.
     Failed,
-    /// It took too long.
+    /// The request timed out.
     Timeout,
 }
 
-/// An image that was made.
+/// A generated image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ImageView {
-    /// Its id.
+    /// The image's id.
     pub image_id: String,
-    /// Where the bytes are.
+    /// Reference to the blob with the bytes.
     pub blob_ref: BlobRef,
-    /// Its MIME type.
+    /// MIME type of the bytes.
     pub media_type: String,
-    /// Its width in pixels.
+    /// Width in pixels.
     pub width: u32,
-    /// Its height in pixels.
+    /// Height in pixels.
     pub height: u32,
 }

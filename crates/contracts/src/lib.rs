@@ -1,6 +1,7 @@
-//! The public shapes: what every surface takes and gives, and the one table of errors.
+//! The public contract: requests, replies, and the table of errors shared by every surface.
 //!
-//! Wire words that are not ours live here and nowhere else: the contract says `turn` for a run or a step.
+//! Wire names that differ from the code's own terms are confined to this crate: the contract uses `turn` for a run or
+//! a step.
 
 mod blob;
 mod config;

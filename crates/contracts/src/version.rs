@@ -3,16 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The contract this build speaks.
+/// Contract version of this build.
 pub const CONTRACT_VERSION: ContractVersion = ContractVersion { major: 0, minor: 6, patch: 6 };
 
 /// A version of the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContractVersion {
-    /// Major.
+    /// Major version.
     pub major: u32,
-    /// Minor.
+    /// Minor version.
     pub minor: u32,
-    /// Patch.
+    /// Patch version.
     pub patch: u32,
 }

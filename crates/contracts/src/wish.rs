@@ -1,19 +1,19 @@
-//! What a run may ask for besides: skills and hooks.
+//! Options of a run: skills and hooks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Names a skill.
+/// Key of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SkillKey {
-    /// The source it comes from.
+    /// Id of the source it comes from.
     pub source_uuid: String,
-    /// Its name.
+    /// Name of the skill.
     pub skill_name: String,
 }
 
-/// How a skill is named.
+/// Form of a skill reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SkillRefKind {
@@ -21,43 +21,43 @@ pub enum SkillRefKind {
     Structured,
 }
 
-/// Refers to a skill.
+/// Reference to a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SkillRef {
     /// Always `structured`.
     pub kind: SkillRefKind,
-    /// The source it comes from.
+    /// Id of the source it comes from.
     pub source_uuid: String,
-    /// Its name.
+    /// Name of the skill.
     pub skill_name: String,
 }
 
 impl SkillRef {
-    /// Returns the key it refers to.
+    /// Returns the key of the referenced skill.
     #[must_use]
     pub fn key(&self) -> SkillKey {
         SkillKey { source_uuid: self.source_uuid.clone(), skill_name: self.skill_name.clone() }
     }
 }
 
-/// Asks for skills.
+/// Request to list or inspect skills.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SkillsRequest {
     /// `list` for all of them, `inspect` for one in full.
     pub action: SkillsAction,
-    /// Which one to inspect.
+    /// Skill to inspect.
     pub skill_key: Option<SkillKey>,
-    /// The id of the source to take it from, whatever the key says.
+    /// Id of the source to load it from; overrides the key's source.
     pub source: Option<String>,
 }
 
-/// What to do with skills.
+/// Action on skills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SkillsAction {
     /// List them.
     List,
-    /// Show one in full.
+    /// Show one skill in full.
     Inspect,
 }
 
@@ -66,6 +66,6 @@ pub enum SkillsAction {
 pub struct HookOverrides {
     /// Hooks to add.
     pub entries: Option<Vec<Map<String, Value>>>,
-    /// Ids of hooks to leave out.
+    /// Ids of hooks to skip.
     pub disable: Option<Vec<String>>,
 }

@@ -1,37 +1,37 @@
-//! Approvals: which calls somebody must agree to before they are run, and what was said of them.
+//! Approvals: which calls need one before they run, and the decisions about them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Timestamp, ToolCall};
 
-/// What a tool may do to the world.
+/// Impact of a tool on the outside world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolImpact {
-    /// It only looks.
+    /// Only reads.
     ReadOnly,
-    /// It adds, and destroys nothing.
+    /// Adds data, and never modifies or deletes any.
     Additive,
-    /// It may change or delete what is there.
+    /// May modify or delete data.
     Destructive,
 }
 
-/// Which calls somebody must approve before they are run; the later, the stricter.
+/// Policy for which calls must be approved before they run, from least to most strict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApprovalPolicy {
-    /// None.
+    /// No calls.
     #[default]
     Never,
-    /// Those of tools that may change or delete things, or do not say that they do not.
+    /// Calls of tools that may modify or delete data, or that do not declare their impact.
     OnRequest,
-    /// All.
+    /// All calls.
     Always,
 }
 
 impl ApprovalPolicy {
-    /// Says whether a call of such a tool needs an approval.
+    /// Returns `true` if a call of a tool with this impact needs approval.
     #[must_use]
     pub const fn asks_for(self, impact: ToolImpact) -> bool {
         match self {
@@ -42,32 +42,32 @@ impl ApprovalPolicy {
     }
 }
 
-/// What somebody says of a call that waits for an approval.
+/// Decision about a call that awaits approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approval {
-    /// The call's id.
+    /// Id of the call.
     pub call: String,
-    /// When the question expires that this answers, if that is known: ids of calls may come again.
+    /// Expiry of the request that this decides, if known: call ids may be reused.
     pub expires_at: Option<Timestamp>,
-    /// What is to become of it.
+    /// The decision.
     pub decision: Decision,
 }
 
-/// What is to become of a call.
+/// Decision about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It is run.
+    /// Run the call.
     Approve,
-    /// It is not run, for this reason if there is one.
+    /// Do not run the call, with an optional reason.
     Deny(Option<String>),
 }
 
-/// A call that waits for an approval.
+/// A call that awaits approval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AwaitedCall {
     /// The call.
     pub call: ToolCall,
-    /// When it counts as denied.
+    /// Time after which the call counts as denied.
     pub expires_at: Timestamp,
 }
 
@@ -76,7 +76,7 @@ mod tests {
     use super::{ApprovalPolicy, ToolImpact};
 
     #[test]
-    fn a_policy_asks_by_what_a_tool_may_do() {
+    fn policy_depends_on_tool_impact() {
         let impacts = [ToolImpact::ReadOnly, ToolImpact::Additive, ToolImpact::Destructive];
         let asks = |policy: ApprovalPolicy| impacts.map(|impact| policy.asks_for(impact));
         assert_eq!(asks(ApprovalPolicy::Never), [false, false, false]);

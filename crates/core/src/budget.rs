@@ -1,4 +1,4 @@
-//! What a run may use up.
+//! Budgets of runs.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::Usd;
 
-/// Limits of one run; each is optional.
+/// Limits of a run; each is optional.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BudgetLimits {
-    /// Tokens read and written.
+    /// Maximum number of tokens, input and output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// Seconds from its start.
+    /// Maximum duration in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_duration_secs: Option<u64>,
-    /// Tool calls.
+    /// Maximum number of tool calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tool_calls: Option<u32>,
-    /// US dollars, as far as the model's price is known.
+    /// Maximum cost in US dollars, if the model's price is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_cost_usd: Option<Usd>,
 }
@@ -31,7 +31,7 @@ impl BudgetLimits {
         self.max_duration_secs.map(Duration::from_secs)
     }
 
-    /// Fills what is not set here from `other`.
+    /// Returns these limits, with unset ones taken from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl BudgetLimits {
     }
 }
 
-/// Which limit a warning is about.
+/// Type of the limit in a budget warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetType {

@@ -1,14 +1,14 @@
-//! The clock port: the only way the runtime learns the time.
+//! The clock port: the runtime's only source of time.
 
 use std::time::Duration;
 
 use crate::{BoxFuture, Timestamp};
 
-/// Tells the time and waits.
+/// Source of the current time and of timers.
 pub trait Clock: Send + Sync {
-    /// Returns the time now.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 
-    /// Returns when the duration has passed.
+    /// Completes after the given duration.
     fn sleep(&self, duration: Duration) -> BoxFuture<'_, ()>;
 }

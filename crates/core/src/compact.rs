@@ -1,7 +1,7 @@
-//! When a history is too long, and where it may be cut: pure functions over messages.
+//! When to compact a history and where to cut it: pure functions over messages.
 //!
-//! The unit is the group: a message together with the tool results that answer it. A cut falls between two
-//! groups, so a call is never parted from its result.
+//! The unit is the group: a message together with the tool results that answer it. A cut is always between two
+//! groups, so a call is never separated from its result.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,34 +11,34 @@ use serde::{Deserialize, Serialize};
 use crate::transcript::is_summary;
 use crate::{AssistantBlock, ContentBlock, Message, Transcript};
 
-/// When to compact and how much to keep.
+/// Thresholds for compaction, and the amount of history to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompactionPolicy {
-    /// Compact when the history has this many tokens.
+    /// Token count of the history that triggers compaction.
     pub threshold: u64,
-    /// What the model can read at all, where known.
+    /// Context window of the model, if known.
     pub window: Option<u64>,
-    /// How many groups stay as they are.
+    /// Maximum number of recent groups kept unchanged.
     pub keep_groups: usize,
-    /// How long the summary may be, in tokens.
+    /// Maximum length of the summary, in tokens.
     pub max_summary_tokens: u32,
-    /// How many steps must lie between two compactions.
+    /// Minimum number of steps between two compactions.
     pub min_steps_between: u64,
 }
 
-/// A compaction that was made.
+/// A completed compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compaction {
-    /// The first message that the model still reads itself.
+    /// Sequence number of the first message that the model still reads.
     pub kept_from: u64,
-    /// The message that stands for those before.
+    /// Sequence number of the summary that replaces the earlier messages.
     pub summary_at: u64,
-    /// The session's step count when it was made.
+    /// Step count of the session at the time of compaction.
     pub at_step: u64,
 }
 
 impl CompactionPolicy {
-    /// Returns how long a summary may be: it must not fill what it is to make room in.
+    /// Returns the maximum length of a summary: it must not fill the window that it is meant to free.
     #[must_use]
     pub fn summary_tokens(&self) -> u32 {
         let share = self.window.map_or(u64::MAX, |window| window / 8).max(16);
@@ -47,35 +47,35 @@ impl CompactionPolicy {
 }
 
 impl Compaction {
-    /// How the text of every summary begins.
+    /// Prefix of every summary.
     pub const MARK: &'static str = "[Context compacted]";
 }
 
-/// Something that the model must go on reading word for word when the messages it stood in are left out.
+/// Text that must stay in the context verbatim when the messages that contain it are compacted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lasting {
-    /// What it is called; a later one of the same name takes its place.
+    /// Name of the text; a later text with the same name replaces it.
     pub name: String,
-    /// Its text.
+    /// Text to keep.
     pub text: String,
 }
 
-/// Finds what lasts in messages, the oldest first. A summary may hold what was found before it was made.
+/// Finds the pinned texts in messages, oldest first. A summary may contain texts from before its compaction.
 pub type FindLasting = fn(&[Arc<Message>]) -> Vec<Lasting>;
 
-/// What goes with a summary, and the names of what there is no room for.
+/// Texts carried over with a summary, and the names of those that did not fit.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Carried {
     pub(crate) texts: Vec<String>,
     pub(crate) left_out: Vec<String>,
 }
 
-/// Chooses what to carry over: each thing once, the newest first in line for `room` tokens, and nothing of what is
-/// still read where it stands.
-pub(crate) fn carry(gone: Vec<Lasting>, still: &[Lasting], room: u64) -> Carried {
-    let mut seen: HashSet<String> = still.iter().map(|lasting| lasting.name.clone()).collect();
+/// Chooses what to carry over: each text once, newest first within `room` tokens, and nothing that is still in the
+/// context.
+pub(crate) fn carry(compacted: Vec<Lasting>, current: &[Lasting], room: u64) -> Carried {
+    let mut seen: HashSet<String> = current.iter().map(|lasting| lasting.name.clone()).collect();
     let (mut carried, mut tokens) = (Carried::default(), 0);
-    for Lasting { name, text } in gone.into_iter().rev() {
+    for Lasting { name, text } in compacted.into_iter().rev() {
         if !seen.insert(name.clone()) {
             continue;
         }
@@ -92,11 +92,11 @@ pub(crate) fn carry(gone: Vec<Lasting>, still: &[Lasting], room: u64) -> Carried
     carried
 }
 
-/// Guesses how many tokens a message is: bytes by four, images flat.
+/// Estimates the number of tokens of a message: bytes divided by four, with a flat rate for images.
 #[must_use]
 pub fn estimate_tokens(message: &Message) -> u64 {
     const IMAGE: u64 = 1600;
-    // What a model is told in its place.
+    // The placeholder that the model gets instead.
     const FILE: u64 = 32;
     let text = |text: &str| text.len() as u64 / 4;
     let block = |block: &ContentBlock| match block {
@@ -126,14 +126,14 @@ fn estimate_block(block: &AssistantBlock) -> u64 {
     bytes as u64 / 4
 }
 
-/// Guesses how many tokens a list of messages is.
+/// Estimates the number of tokens of a list of messages.
 pub(crate) fn estimate(messages: &[Arc<Message>]) -> u64 {
     messages.iter().map(|message| estimate_tokens(message)).sum()
 }
 
-/// Finds the sequence number to keep from, so that at most `keep` groups of at most `room` tokens stay.
+/// Finds the sequence number to keep from, so that at most `keep` groups with at most `room` tokens stay.
 ///
-/// At least the last group stays. `None` when there is nothing to leave out.
+/// At least the last group stays. Returns `None` if there is nothing to compact.
 pub(crate) fn cut(transcript: &Transcript, keep: usize, room: u64) -> Option<u64> {
     let messages = transcript.messages();
     let mut kept_from = messages.len();
@@ -162,9 +162,9 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_is_carried_over_once_and_what_does_not_fit_is_named() {
-        let gone = vec![lasting("a", 400), lasting("b", 40), lasting("c", 40), lasting("b", 80)];
-        let carried = carry(gone, &[lasting("c", 40)], 60);
+    fn newest_text_is_carried_once_and_overflow_named() {
+        let compacted = vec![lasting("a", 400), lasting("b", 40), lasting("c", 40), lasting("b", 80)];
+        let carried = carry(compacted, &[lasting("c", 40)], 60);
         let expected = Carried { texts: vec!["b".repeat(80)], left_out: vec!["a".to_owned()] };
         assert_eq!(carried, expected);
     }

@@ -1,4 +1,4 @@
-//! Content: what a user says, what a tool gives back.
+//! Content of user messages and tool results.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::BlobId;
 
 /// A list of blocks.
 ///
-/// On the wire a single text block is a plain string; anything else is a list of blocks. Both are read.
+/// On the wire, a single text block is a plain string; anything else is a list of blocks. Both forms are accepted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Content(Vec<ContentBlock>);
 
@@ -25,37 +25,37 @@ pub enum ContentBlock {
     },
     /// An image.
     Image {
-        /// Its MIME type.
+        /// MIME type.
         media_type: String,
-        /// Where the bytes are.
+        /// Location of the bytes.
         #[serde(flatten)]
         source: MediaSource,
     },
     /// A video clip.
     Video {
-        /// Its MIME type.
+        /// MIME type.
         media_type: String,
-        /// How long it plays.
+        /// Duration in milliseconds.
         duration_ms: u64,
-        /// Where the bytes are.
+        /// Location of the bytes.
         #[serde(flatten)]
         source: MediaSource,
     },
-    /// A file of another kind, such as sound or a document. A model is told of it and does not see it.
+    /// A file of another kind, such as audio or a document. The model sees a placeholder instead of the content.
     File {
-        /// Its MIME type.
+        /// MIME type.
         media_type: String,
-        /// Where the bytes are.
+        /// Location of the bytes.
         #[serde(flatten)]
         source: MediaSource,
     },
 }
 
-/// Where the bytes of an image, a clip or a file are.
+/// Location of the bytes of an image, video, or file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "source", rename_all = "snake_case")]
 pub enum MediaSource {
-    /// Here, in base64.
+    /// Inline, in base64.
     Inline {
         /// The bytes in base64.
         data: String,
@@ -68,7 +68,7 @@ pub enum MediaSource {
 }
 
 impl Content {
-    /// Makes content of one text block.
+    /// Creates content with one text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self(vec![ContentBlock::Text { text: text.into() }])
     }
@@ -79,13 +79,13 @@ impl Content {
         &self.0
     }
 
-    /// Says whether there is nothing in it: no block, or only blank text.
+    /// Returns `true` if the content is empty or only blank text.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         self.0.iter().all(|block| matches!(block, ContentBlock::Text { text } if text.trim().is_empty()))
     }
 
-    /// Returns the text of it, with a placeholder for what is not text.
+    /// Returns the content as text, with placeholders for other blocks.
     #[must_use]
     pub fn to_text(&self) -> String {
         let parts: Vec<_> = self.0.iter().map(ContentBlock::to_text).collect();
@@ -103,7 +103,7 @@ impl ContentBlock {
             Self::Video { media_type, .. } => format!("[video: {media_type}]"),
             Self::File { media_type, source: MediaSource::Inline { .. } } => format!("[file: {media_type}]"),
             Self::File { media_type, source: MediaSource::Blob { blob_id } } => {
-                format!("[file: {media_type}, kept as {blob_id}]")
+                format!("[file: {media_type}, stored as {blob_id}]")
             }
         }
     }
@@ -130,7 +130,7 @@ impl<'de> Deserialize<'de> for Content {
     }
 }
 
-/// Reads either form, and says what is wrong with a block where one is.
+/// Visitor that accepts both forms and reports errors of individual blocks.
 struct TextOrBlocks;
 
 impl<'de> Visitor<'de> for TextOrBlocks {

@@ -1,16 +1,16 @@
-//! JSON Schemas made from types.
+//! JSON Schemas generated from types.
 
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
 
-/// Makes a self-contained schema of what is read as this type: clients do not follow references.
+/// Generates a self-contained schema for deserializing this type. Clients do not resolve references.
 #[must_use]
 pub fn input_schema<T: JsonSchema>() -> Value {
     schema::<T>(Contract::Deserialize)
 }
 
-/// Makes a self-contained schema of what is written as this type.
+/// Generates a self-contained schema for serializing this type.
 #[must_use]
 pub fn reply_schema<T: JsonSchema>() -> Value {
     schema::<T>(Contract::Serialize)
@@ -31,7 +31,7 @@ fn schema<T: JsonSchema>(contract: Contract) -> Value {
     value
 }
 
-/// Takes the widths of numbers out of a schema: clients that do not know them warn of every one.
+/// Removes number formats from a schema: clients that do not know them log a warning for each.
 fn drop_formats(schema: &mut Value) {
     const WIDTHS: [&str; 12] = [
         "int8", "int16", "int32", "int64", "int", "uint8", "uint16", "uint32", "uint64", "uint", "float",

@@ -1,7 +1,7 @@
-//! The closed list of what can go wrong, as callers see it.
+//! The closed list of error kinds that callers see.
 //!
-//! A kind has one identity, its string code. Numbers, HTTP statuses and exit codes are derived from it in
-//! `meerkat-contracts`; policy anywhere looks at the kind and never at a message.
+//! A kind is identified by its string code. Numbers, HTTP statuses, and exit codes are derived from it in
+//! `meerkat-contracts`; policy always depends on the kind and never on a message.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use serde::{Serialize, Serializer};
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $variant:ident = $code:literal,)*) => {
-        /// What went wrong, named by a stable code.
+        /// Kind of an error, identified by a stable code.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ErrorKind { $($(#[$doc])* $variant,)* }
 
         impl ErrorKind {
-            /// Every kind, in the order of the reference page.
+            /// All kinds, in the order of the reference page.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             /// Returns the stable code.
@@ -27,34 +27,34 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// No session has this id, or it is archived and the request needs a live one.
+    /// No session has this id, or it is archived and the request needs an active one.
     SessionNotFound = "SESSION_NOT_FOUND",
-    /// A run is in flight on the session; nothing is queued, so try again when it has ended.
+    /// The session has an active run. Requests are not queued; try again after the run has ended.
     SessionBusy = "SESSION_BUSY",
-    /// The request needs durable sessions and this build or realm has none.
+    /// The request needs durable sessions, which this build or realm does not have.
     PersistenceDisabled = "SESSION_PERSISTENCE_DISABLED",
-    /// Compaction was asked for and is not compiled in.
+    /// Compaction was requested but is not compiled in.
     CompactionDisabled = "SESSION_COMPACTION_DISABLED",
-    /// There is no run in flight to act on.
+    /// The session has no active run.
     SessionNotRunning = "SESSION_NOT_RUNNING",
-    /// The store could not read or write.
+    /// Reading from or writing to the store failed.
     StoreError = "SESSION_STORE_ERROR",
-    /// The session exists but cannot do this.
+    /// The session does not support the operation.
     SessionUnsupported = "SESSION_UNSUPPORTED",
-    /// The run ended in failure, its provider's refusals included; `error_class` says of which sort. What it had
-    /// committed is kept.
+    /// The run failed, possibly because the provider rejected a request; `error_class` gives the class of the failure.
+    /// Committed steps are kept.
     AgentError = "AGENT_ERROR",
     /// The same input was already accepted.
     DuplicateInput = "DUPLICATE_INPUT",
-    /// The run was interrupted or its request cancelled.
+    /// The run was interrupted or its request was cancelled.
     RequestCancelled = "REQUEST_CANCELLED",
-    /// No model can be asked: nobody serves it or there is no key for it; or no image was made.
+    /// No model is available (unknown model or missing API key), or image generation failed.
     ProviderError = "PROVIDER_ERROR",
-    /// A budget ran out where that is an error.
+    /// A budget was exhausted in an operation that cannot return a partial result.
     BudgetExhausted = "BUDGET_EXHAUSTED",
-    /// A hook refused.
+    /// A hook denied the operation.
     HookDenied = "HOOK_DENIED",
-    /// The capability is not compiled in or is switched off.
+    /// The capability is not compiled in or is disabled.
     CapabilityUnavailable = "CAPABILITY_UNAVAILABLE",
     /// No skill has this key.
     SkillNotFound = "SKILL_NOT_FOUND",
@@ -62,9 +62,9 @@ kinds! {
     SkillResolutionFailed = "SKILL_RESOLUTION_FAILED",
     /// No schedule has this id.
     ScheduleNotFound = "SCHEDULE_NOT_FOUND",
-    /// The request itself is wrong.
+    /// The request is invalid.
     InvalidParams = "INVALID_PARAMS",
-    /// A fault of ours.
+    /// An internal error.
     Internal = "INTERNAL_ERROR",
 }
 

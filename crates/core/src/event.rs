@@ -1,7 +1,7 @@
-//! Events: what happens in a session, as streams show it.
+//! Events: changes in a session, as published on streams.
 //!
-//! The list is the public one, so it is longer than an enum of ours would be; the wire says `turn`
-//! where we say step.
+//! The list is part of the public wire format, so it is longer than this crate needs; the wire says `turn` where the
+//! code says step.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,14 +12,14 @@ use crate::{
     Usage,
 };
 
-/// Something that happened.
+/// An event in a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the fields are those of the wire and say what they are")]
+#[expect(missing_docs, reason = "the fields have their wire names and are self-explanatory")]
 pub enum AgentEvent {
-    /// A run began.
+    /// A run started.
     RunStarted { session_id: SessionId, prompt: Content },
-    /// A run ended well; with `extraction_required` its structured output is still to come.
+    /// A run completed; if `extraction_required` is set, its structured output follows.
     RunCompleted {
         session_id: SessionId,
         result: String,
@@ -30,14 +30,14 @@ pub enum AgentEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         terminal_cause_kind: Option<TerminalCause>,
     },
-    /// The structured output is there.
+    /// The structured output is available.
     ExtractionSucceeded {
         session_id: SessionId,
         structured_output: Value,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         schema_warnings: Option<Vec<SchemaWarning>>,
     },
-    /// The structured output could not be had.
+    /// The structured output could not be extracted.
     ExtractionFailed { session_id: SessionId, last_output: String, attempts: u32, reason: String },
     /// A run failed.
     RunFailed {
@@ -49,13 +49,13 @@ pub enum AgentEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_report: Option<ErrorReport>,
     },
-    /// A hook began.
+    /// A hook started.
     HookStarted { hook_id: String, point: HookPoint },
-    /// A hook ended.
+    /// A hook completed.
     HookCompleted { hook_id: String, point: HookPoint, duration_ms: u64 },
     /// A hook failed.
     HookFailed { hook_id: String, point: HookPoint, error: String },
-    /// A hook refused.
+    /// A hook denied the run or call.
     HookDenied {
         hook_id: String,
         point: HookPoint,
@@ -64,7 +64,7 @@ pub enum AgentEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         payload: Option<Value>,
     },
-    /// A step began.
+    /// A step started.
     TurnStarted { turn_number: u32 },
     /// More reasoning.
     ReasoningDelta { delta: String },
@@ -81,9 +81,9 @@ pub enum AgentEvent {
         name: String,
         content: Value,
     },
-    /// The model made an image.
+    /// The model generated an image.
     AssistantImageAppended { image: AssistantImage },
-    /// The model asks for a tool.
+    /// The model requested a tool call.
     ToolCallRequested { id: String, name: String, args: Value },
     /// The result of a call is in the transcript.
     ToolResultReceived {
@@ -93,11 +93,11 @@ pub enum AgentEvent {
         content: Vec<ContentBlock>,
         is_error: bool,
     },
-    /// A step ended.
+    /// A step completed.
     TurnCompleted { stop_reason: StopReason, usage: Usage },
-    /// A tool began.
+    /// A tool call started.
     ToolExecutionStarted { id: String, name: String },
-    /// A tool ended.
+    /// A tool call completed.
     ToolExecutionCompleted {
         id: String,
         name: String,
@@ -107,17 +107,17 @@ pub enum AgentEvent {
         is_error: bool,
         duration_ms: u64,
     },
-    /// A tool took too long.
+    /// A tool call timed out.
     ToolExecutionTimedOut { id: String, name: String, timeout_ms: u64 },
-    /// The history is being shortened.
+    /// Compaction of the history started.
     CompactionStarted { input_tokens: u64, estimated_history_tokens: u64, message_count: u64 },
-    /// The history was shortened.
+    /// Compaction of the history completed.
     CompactionCompleted { summary_tokens: u64, messages_before: u64, messages_after: u64 },
-    /// The history could not be shortened.
+    /// Compaction of the history failed.
     CompactionFailed { error: String },
-    /// A budget is nearly or wholly used up.
+    /// A budget is nearly or completely exhausted.
     BudgetWarning { budget_type: BudgetType, used: u64, limit: u64, percent: f32 },
-    /// The model will be asked again.
+    /// The model call will be retried.
     Retrying {
         attempt: u32,
         max_attempts: u32,
@@ -126,9 +126,9 @@ pub enum AgentEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry: Option<Retry>,
     },
-    /// Skills were put into the conversation.
+    /// Skills were added to the conversation.
     SkillsResolved { skills: Vec<Value>, injection_bytes: u64 },
-    /// A skill could not be put into the conversation.
+    /// A skill could not be added to the conversation.
     SkillResolutionFailed {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         skill_key: Option<Value>,
@@ -143,9 +143,9 @@ pub enum AgentEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         structured_output: Option<Value>,
     },
-    /// A queued input waits for a callback tool.
+    /// A queued input is waiting for a callback tool.
     InteractionCallbackPending { interaction_id: String, tool_name: String, args: Value },
-    /// A tool call waits for an approval.
+    /// A tool call is waiting for approval.
     ToolApprovalRequested {
         id: String,
         name: String,
@@ -155,9 +155,9 @@ pub enum AgentEvent {
     },
     /// A queued input failed.
     InteractionFailed { interaction_id: String, error: String },
-    /// The reader was too slow and lost events.
+    /// The reader was too slow and missed events.
     StreamTruncated { reason: String },
-    /// Tools came or went.
+    /// Tools were added or removed.
     ToolConfigChanged { payload: ToolConfigChange },
     /// A background job ended.
     BackgroundJobCompleted {
@@ -170,30 +170,30 @@ pub enum AgentEvent {
     },
 }
 
-/// An event on a stream: who, when, in which order.
+/// An event on a stream, with its origin and order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventEnvelope {
-    /// The event's id.
+    /// Id of the event.
     pub event_id: EventId,
-    /// Where it comes from.
+    /// Origin of the event.
     pub source: EventSource,
-    /// The source in a form for people.
+    /// Origin in human-readable form.
     pub source_id: String,
-    /// Its place among the events of its source in this process.
+    /// Sequence number among the events of this source in this process.
     pub seq: u64,
-    /// The mob it belongs to.
+    /// Id of the mob it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mob_id: Option<String>,
-    /// When it happened, in Unix milliseconds.
+    /// Time of the event, in Unix milliseconds.
     pub timestamp_ms: i64,
     /// The event.
     pub payload: AgentEvent,
 }
 
-/// Where an event comes from.
+/// Origin of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "each id says what it is")]
+#[expect(missing_docs, reason = "the ids are self-explanatory")]
 pub enum EventSource {
     /// A session.
     Session { session_id: SessionId },
@@ -203,54 +203,54 @@ pub enum EventSource {
     Interaction { interaction_id: String },
     /// A callback tool.
     Callback,
-    /// Something outside.
+    /// An external source.
     External { source_id: String },
 }
 
-/// A keyword of an output schema that a provider does not take.
+/// An output schema keyword that a provider does not support.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SchemaWarning {
     /// The provider.
     pub provider: crate::Provider,
-    /// Where in the schema.
+    /// Path in the schema.
     pub path: String,
-    /// What was done about it.
+    /// Description of how the keyword was handled.
     pub message: String,
 }
 
-/// What failed, for people and for programs.
+/// Description of a failure, for people and programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorReport {
     /// The class of the failure.
     pub class: ErrorClass,
-    /// A finer reason.
+    /// Finer reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What happened.
+    /// Human-readable description.
     pub message: String,
 }
 
 /// A change to the tools of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolConfigChange {
-    /// What was done.
+    /// Type of the change.
     pub operation: ToolConfigOperation,
-    /// To what.
+    /// Server or source that changed.
     pub target: String,
-    /// How it went, for people.
+    /// Human-readable result.
     pub status: String,
-    /// How it went, for programs.
+    /// Machine-readable result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_info: Option<Value>,
-    /// Whether it outlives the process.
+    /// Whether the change outlives the process.
     pub persisted: bool,
-    /// The step from which it holds.
+    /// First step in which the change applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_at_turn: Option<u32>,
-    /// Which set of tools it is about.
+    /// Set of tools that changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
-    /// What changed among the tools that are loaded on demand.
+    /// Change to the tools that are loaded on demand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deferred_catalog_delta: Option<Value>,
 }
@@ -260,13 +260,13 @@ macro_rules! wire_enum {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
-        #[expect(missing_docs, reason = "the names are those of the wire and say what they are")]
+        #[expect(missing_docs, reason = "the variants have their wire names and are self-explanatory")]
         pub enum $name { $($variant),* }
     };
 }
 
 wire_enum!(
-    /// The class of a failed run.
+    /// Class of a failed run.
     ErrorClass {
         Llm, Store, Tool, Mcp, SessionNotFound, Budget, MaxTokens, ContentFiltered, MaxTurns, Cancelled,
         InvalidState, OperationNotFound, DepthLimit, ConcurrencyLimit, Config, Internal, Build, Auth,
@@ -274,28 +274,28 @@ wire_enum!(
     }
 );
 wire_enum!(
-    /// Why a run ended as it did.
+    /// Cause of the end of a run.
     TerminalCause {
         Unknown, HookDenied, HookFailure, LlmFailure, ToolFailure, StructuredOutputValidationFailed,
         BudgetExhausted, TimeBudgetExceeded, RetryExhausted, TurnLimitReached, RuntimeApplyFailure, FatalFailure,
     }
 );
 wire_enum!(
-    /// Where a hook is called.
+    /// Point in a run at which hooks are called.
     HookPoint {
         RunStarted, RunCompleted, RunFailed, PreLlmRequest, PostLlmResponse, PreToolExecution,
         PostToolExecution, TurnBoundary,
     }
 );
 wire_enum!(
-    /// Why a hook refused.
+    /// Reason for a denial by a hook.
     HookReason { PolicyViolation, SafetyViolation, SchemaViolation, Timeout, RuntimeError }
 );
 wire_enum!(
-    /// What was done to a source of tools.
+    /// Operation on a tool source.
     ToolConfigOperation { Add, Remove, Reload }
 );
 wire_enum!(
-    /// How a background job ended.
+    /// Final status of a background job.
     JobStatus { Completed, Failed, Aborted, Cancelled, Retired, Terminated }
 );

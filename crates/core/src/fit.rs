@@ -1,8 +1,8 @@
-//! Making a conversation fit a model that cannot read it all: pure functions over messages, for one request.
+//! Fitting a conversation into a model's context window: pure functions over messages, for one request.
 //!
-//! What is stored stays as it is. First long texts lose their middle, then images become their names, then what
-//! only the provider understands is left out, and last the oldest groups are: a call is never parted from its result,
-//! and the last group always stays.
+//! Stored messages are not changed. First, long texts lose their middle; then media is replaced by placeholders; then
+//! blocks that only the provider understands are omitted; and last, the oldest groups are. A call is never separated
+//! from its result, and the last group is always kept.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::compact::{estimate, estimate_tokens};
 use crate::{AssistantBlock, Content, ContentBlock, Message};
 
-/// The shortest a text is cut to, in bytes.
-const LEAST: usize = 64;
+/// Minimum length to which a text is truncated, in bytes.
+const MIN_TEXT_BYTES: usize = 64;
 
-/// Makes messages fit into so many tokens, as far as can be.
+/// Shrinks messages to at most `room` tokens, if possible.
 #[must_use]
 pub fn fit(messages: Vec<Arc<Message>>, room: u64) -> Vec<Arc<Message>> {
     if estimate(&messages) <= room {
@@ -23,31 +23,31 @@ pub fn fit(messages: Vec<Arc<Message>>, room: u64) -> Vec<Arc<Message>> {
     let longest = messages.iter().map(|message| longest_text(message)).max().unwrap_or(0);
     let mut limit = longest / 2;
     let mut fitted = messages.clone();
-    while limit >= LEAST {
+    while limit >= MIN_TEXT_BYTES {
         fitted = map(&messages, |message| cut(message, limit));
         if estimate(&fitted) <= room {
             return fitted;
         }
         limit /= 2;
     }
-    let fitted = map(&fitted, named);
+    let fitted = map(&fitted, replace_media);
     if estimate(&fitted) <= room {
         return fitted;
     }
-    without_oldest(&map(&fitted, bare), room)
+    without_oldest(&map(&fitted, strip_provider_data), room)
 }
 
 fn map(messages: &[Arc<Message>], change: impl Fn(&Message) -> Option<Message>) -> Vec<Arc<Message>> {
     messages.iter().map(|message| change(message).map_or_else(|| Arc::clone(message), Arc::new)).collect()
 }
 
-/// Leaves out the oldest groups but the last, until the rest fits.
+/// Drops the oldest groups, but never the last one, until the rest fits.
 fn without_oldest(messages: &[Arc<Message>], room: u64) -> Vec<Arc<Message>> {
     let mut tokens: u64 = messages.iter().map(|message| estimate_tokens(message)).sum();
-    let begins = |index: usize| !matches!(*messages[index], Message::ToolResults { .. });
-    let last = (0..messages.len()).rev().find(|index| begins(*index)).unwrap_or(0);
+    let starts_group = |index: usize| !matches!(*messages[index], Message::ToolResults { .. });
+    let last = (0..messages.len()).rev().find(|index| starts_group(*index)).unwrap_or(0);
     let mut first = 0;
-    while first < last && (tokens > room || !begins(first)) {
+    while first < last && (tokens > room || !starts_group(first)) {
         tokens -= estimate_tokens(&messages[first]);
         first += 1;
     }
@@ -63,7 +63,7 @@ fn longest_text(message: &Message) -> usize {
     match message {
         Message::System { content, .. } => content.len(),
         Message::SystemNotice { body, .. } => body.len(),
-        Message::User { content: said, .. } => content(said),
+        Message::User { content: input, .. } => content(input),
         Message::ToolResults { results, .. } => {
             results.iter().map(|r| content(&r.content)).max().unwrap_or(0)
         }
@@ -88,7 +88,7 @@ fn longest_in_value(value: &Value) -> usize {
     }
 }
 
-/// Takes the middle out of the texts of a message that are longer than `limit`.
+/// Removes the middle of texts in a message that are longer than `limit`.
 fn cut(message: &Message, limit: usize) -> Option<Message> {
     if longest_text(message) <= limit {
         return None;
@@ -105,7 +105,7 @@ fn cut(message: &Message, limit: usize) -> Option<Message> {
         Message::System { content: text, .. } | Message::SystemNotice { body: text, .. } => {
             *text = without_middle(text, limit);
         }
-        Message::User { content: said, .. } => content(said),
+        Message::User { content: input, .. } => content(input),
         Message::ToolResults { results, .. } => results.iter_mut().for_each(|r| content(&mut r.content)),
         Message::Assistant { blocks, .. } => {
             for block in blocks {
@@ -130,18 +130,18 @@ fn cut_value(value: &mut Value, limit: usize) {
 }
 
 fn without_middle(text: &str, limit: usize) -> String {
-    const MARK: &str = " [… left out …] ";
+    const MARK: &str = " [… omitted …] ";
     if text.len() <= limit {
         return text.to_owned();
     }
-    let kept = limit.saturating_sub(MARK.len());
-    let head = text.floor_char_boundary(kept / 4 * 3);
-    let tail = text.ceil_char_boundary(text.len() - kept / 4);
+    let budget = limit.saturating_sub(MARK.len());
+    let head = text.floor_char_boundary(budget / 4 * 3);
+    let tail = text.ceil_char_boundary(text.len() - budget / 4);
     format!("{}{MARK}{}", &text[..head], &text[tail..])
 }
 
-/// Replaces images and clips by their names.
-fn named(message: &Message) -> Option<Message> {
+/// Replaces images, videos, and files by placeholders.
+fn replace_media(message: &Message) -> Option<Message> {
     let is_media = |block: &ContentBlock| !matches!(block, ContentBlock::Text { .. });
     let content = |content: &mut Content| {
         let texts = content.blocks().iter().map(|block| ContentBlock::Text { text: block.to_text() });
@@ -149,24 +149,24 @@ fn named(message: &Message) -> Option<Message> {
     };
     let mut message = message.clone();
     match &mut message {
-        Message::User { content: said, .. } if said.blocks().iter().any(is_media) => content(said),
+        Message::User { content: input, .. } if input.blocks().iter().any(is_media) => content(input),
         Message::ToolResults { results, .. } => results.iter_mut().for_each(|r| content(&mut r.content)),
         _ => return None,
     }
     Some(message)
 }
 
-/// Leaves out of an answer what only its provider understands, and its images.
-fn bare(message: &Message) -> Option<Message> {
+/// Removes provider-specific blocks and images from a response.
+fn strip_provider_data(message: &Message) -> Option<Message> {
     let Message::Assistant { blocks, stop_reason, created_at } = message else { return None };
-    let kept = |block: &&AssistantBlock| {
+    let is_portable = |block: &&AssistantBlock| {
         matches!(block, AssistantBlock::Text { .. } | AssistantBlock::ToolUse { .. })
     };
-    let mut left: Vec<_> = blocks.iter().filter(kept).cloned().collect();
-    if left.is_empty() {
-        left.push(AssistantBlock::Text { text: "[left out]".to_owned(), meta: None });
+    let mut remaining: Vec<_> = blocks.iter().filter(is_portable).cloned().collect();
+    if remaining.is_empty() {
+        remaining.push(AssistantBlock::Text { text: "[omitted]".to_owned(), meta: None });
     }
-    Some(Message::Assistant { blocks: left, stop_reason: *stop_reason, created_at: *created_at })
+    Some(Message::Assistant { blocks: remaining, stop_reason: *stop_reason, created_at: *created_at })
 }
 
 #[cfg(test)]
@@ -179,7 +179,7 @@ mod tests {
 
     const AT: Timestamp = Timestamp::UNIX_EPOCH;
 
-    fn words(length: usize) -> String {
+    fn sample_text(length: usize) -> String {
         "wörd ".repeat(length / 5)
     }
 
@@ -188,26 +188,26 @@ mod tests {
         ContentBlock::Image { media_type: "image/png".to_owned(), source: MediaSource::Blob { blob_id } }
     }
 
-    /// A group: what the user said, or an answer with its calls and their results.
+    /// Builds a group: a user message, or a response with calls and their results.
     fn group(kind: u8, lengths: &[usize], index: usize) -> Vec<Arc<Message>> {
         let length = |at: usize| lengths.get(at).copied().unwrap_or(0);
         if kind == 0 {
-            let text = ContentBlock::Text { text: words(length(0)) };
+            let text = ContentBlock::Text { text: sample_text(length(0)) };
             let content = Content::from(vec![text, picture(), picture(), picture()]);
             return vec![Arc::new(Message::User { content, created_at: AT })];
         }
         let id = |call: usize| format!("c{index}_{call}");
         let mut blocks = vec![
-            AssistantBlock::Reasoning { text: words(length(1)), meta: Some(json!("signed")) },
-            AssistantBlock::Text { text: words(length(2)), meta: None },
+            AssistantBlock::Reasoning { text: sample_text(length(1)), meta: Some(json!("signed")) },
+            AssistantBlock::Text { text: sample_text(length(2)), meta: None },
         ];
         blocks.extend((1..kind as usize).map(|call| AssistantBlock::ToolUse {
             id: id(call),
             name: "look".to_owned(),
-            args: json!({"patch": words(length(call)), "list": [words(length(0))]}),
+            args: json!({"patch": sample_text(length(call)), "list": [sample_text(length(0))]}),
             meta: None,
         }));
-        let result = |call| ToolOutput::text(words(length(call) * 3)).answering(id(call));
+        let result = |call| ToolOutput::text(sample_text(length(call) * 3)).answering(id(call));
         let results: Vec<_> = (1..kind as usize).map(result).collect();
         let mut messages =
             vec![Arc::new(Message::Assistant { blocks, stop_reason: StopReason::EndTurn, created_at: AT })];
@@ -217,15 +217,15 @@ mod tests {
         messages
     }
 
-    /// Panics unless each call is followed by its result, and each result preceded by its call.
+    /// Panics unless each call is followed by its result and each result is preceded by its call.
     fn check(messages: &[Arc<Message>]) {
         for (index, message) in messages.iter().enumerate() {
-            let asked: Vec<_> = message.tool_calls().into_iter().map(|call| call.id).collect();
+            let calls: Vec<_> = message.tool_calls().into_iter().map(|call| call.id).collect();
             match messages.get(index + 1).map(|next| &**next) {
                 Some(Message::ToolResults { results, .. }) => {
-                    assert_eq!(results.iter().map(|r| r.tool_use_id.clone()).collect::<Vec<_>>(), asked);
+                    assert_eq!(results.iter().map(|r| r.tool_use_id.clone()).collect::<Vec<_>>(), calls);
                 }
-                _ => assert_eq!(asked, [""; 0]),
+                _ => assert_eq!(calls, [""; 0]),
             }
         }
         assert!(!matches!(messages.first().map(|m| &**m), Some(Message::ToolResults { .. })));
@@ -235,7 +235,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn whatever_the_history_the_next_request_fits_and_every_call_keeps_its_result(
+        fn fitted_history_keeps_calls_with_results(
             groups in prop::collection::vec((0u8..6, prop::collection::vec(0usize..30_000, 0..5)), 1..24),
             room in 1_000u64..200_000,
         ) {
@@ -247,7 +247,7 @@ mod tests {
             check(&fitted);
             prop_assert!(!fitted.is_empty());
             if estimate(&messages) <= room {
-                prop_assert_eq!(fitted, messages, "what fits is left alone");
+                prop_assert_eq!(fitted, messages, "messages that fit are unchanged");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The port through which images are made, and what an image is.
+//! The image generation port, and the image type.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,87 +6,87 @@ use serde_json::{Map, Value};
 
 use crate::{BoxFuture, ModelError, Provider};
 
-/// An image to make.
+/// A request to generate or edit an image.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ImageRequest {
-    /// What it shall show, or what shall be changed.
+    /// Description of the image, or of the change.
     pub prompt: String,
-    /// The images to change; none where a new one is wanted.
+    /// Images to edit; empty to generate a new one.
     pub sources: Vec<Picture>,
-    /// Images to go by.
+    /// Reference images.
     pub references: Vec<Picture>,
-    /// How large it shall be.
+    /// Requested size.
     pub size: ImageSize,
-    /// How well it shall be done.
+    /// Requested quality.
     pub quality: ImageQuality,
-    /// How it shall be encoded.
+    /// Requested encoding.
     pub format: ImageFormat,
-    /// What the caller wants to pass to this provider.
+    /// Extra parameters from the caller for this provider.
     pub params: Map<String, Value>,
 }
 
-/// What came of a request.
+/// Response to an image request.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ImageAnswer {
-    /// The images.
+    /// Generated images.
     pub pictures: Vec<Picture>,
-    /// What the provider said besides.
+    /// Text the provider returned alongside the images.
     pub text: Option<String>,
-    /// The prompt as the provider rewrote it.
+    /// Prompt as revised by the provider.
     pub revised_prompt: Option<String>,
-    /// What else the provider says of it, in its form.
+    /// Other metadata from the provider, in its format.
     pub metadata: Value,
-    /// What of the request could not be had.
+    /// Request options that were ignored or adjusted.
     pub warnings: Vec<String>,
 }
 
-/// An image and what it is.
+/// An image with its type and dimensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
-    /// Its MIME type.
+    /// MIME type.
     pub media_type: String,
-    /// Its width in pixels.
+    /// Width in pixels.
     pub width: u32,
-    /// Its height in pixels.
+    /// Height in pixels.
     pub height: u32,
-    /// The bytes.
+    /// Encoded bytes.
     pub data: Vec<u8>,
 }
 
-/// How large an image shall be.
+/// Size of an image.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ImageSize {
-    /// As the provider likes.
+    /// Chosen by the provider.
     #[default]
     Auto,
-    /// So many pixels.
+    /// An exact size in pixels.
     Pixels {
-        /// How many across.
+        /// Width in pixels.
         width: u32,
-        /// How many down.
+        /// Height in pixels.
         height: u32,
     },
 }
 
-/// How well an image shall be done.
+/// Quality of an image.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageQuality {
-    /// As the provider likes.
+    /// Chosen by the provider.
     #[default]
     Auto,
-    /// Quickly.
+    /// Low quality, fastest.
     Low,
-    /// Well enough.
+    /// Medium quality.
     Medium,
-    /// As well as can be.
+    /// High quality.
     High,
 }
 
-/// How an image shall be encoded.
+/// Encoding of an image.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ImageFormat {
-    /// As the provider likes.
+    /// Chosen by the provider.
     #[default]
     Auto,
     /// PNG.
@@ -97,20 +97,20 @@ pub enum ImageFormat {
     Webp,
 }
 
-/// A model that makes images.
+/// A model that generates images.
 pub trait ImageModel: Send + Sync {
-    /// Returns its id.
+    /// Returns the id of the model.
     fn id(&self) -> &str;
 
-    /// Returns who serves it.
+    /// Returns the provider of the model.
     fn provider(&self) -> Provider;
 
-    /// Asks once. Nothing is retried here; dropping the future abandons the call.
+    /// Calls the model once. Nothing is retried here; dropping the future cancels the call.
     fn draw<'a>(&'a self, request: &'a ImageRequest) -> BoxFuture<'a, Result<ImageAnswer, ModelError>>;
 }
 
 impl ImageSize {
-    /// Reads `auto` or `WIDTHxHEIGHT`.
+    /// Parses `auto` or `WIDTHxHEIGHT`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text == "auto" {
@@ -149,7 +149,7 @@ impl ImageFormat {
 }
 
 impl Picture {
-    /// Reads what the bytes are; `None` if they are no image of a kind that is known: PNG, JPEG, GIF, WebP.
+    /// Detects type and dimensions of an image; `None` if the format is unknown (not PNG, JPEG, GIF, or WebP).
     #[must_use]
     pub fn read(data: Vec<u8>) -> Option<Self> {
         let (media_type, width, height) = png(&data)
@@ -179,7 +179,7 @@ fn gif(data: &[u8]) -> Option<Extents> {
     is_gif.then_some((side(6)?, side(8)?))
 }
 
-/// Walks from marker to marker to the one that begins the frame.
+/// Walks the markers up to the one that starts the frame.
 fn jpeg(data: &[u8]) -> Option<Extents> {
     if !data.starts_with(&[0xff, 0xd8, 0xff]) {
         return None;
@@ -191,7 +191,7 @@ fn jpeg(data: &[u8]) -> Option<Extents> {
             return None;
         }
         match kind {
-            // Padding, and marks that stand alone.
+            // Padding, and markers without a length.
             0xff => at += 1,
             0x01 | 0xd0..=0xd8 => at += 2,
             0xc0..=0xcf if !matches!(kind, 0xc4 | 0xc8 | 0xcc) => {
@@ -230,33 +230,36 @@ mod tests {
         Picture::read(data.to_vec()).map(|picture| (picture.media_type, picture.width, picture.height))
     }
 
-    fn is(media_type: &str) -> Option<(String, u32, u32)> {
+    fn expected(media_type: &str) -> Option<(String, u32, u32)> {
         Some((media_type.to_owned(), 3, 2))
     }
 
     #[test]
-    fn pictures_are_known_by_their_bytes() {
-        assert_eq!(read(b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x03\0\0\0\x02\x08\x06"), is("image/png"));
-        assert_eq!(read(b"GIF89a\x03\0\x02\0"), is("image/gif"));
+    fn image_types_are_detected_from_bytes() {
+        assert_eq!(
+            read(b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x03\0\0\0\x02\x08\x06"),
+            expected("image/png")
+        );
+        assert_eq!(read(b"GIF89a\x03\0\x02\0"), expected("image/gif"));
         let jpeg = b"\xff\xd8\xff\xe0\0\x04ab\xff\xc4\0\x03x\xff\xff\xc2\0\x0b\x08\0\x02\0\x03\x03";
-        assert_eq!(read(jpeg), is("image/jpeg"));
-        assert_eq!(read(b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0\0\0\0\0\x02\0\0\x01\0\0"), is("image/webp"));
-        assert_eq!(read(b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f\x02\x40\0\0"), is("image/webp"));
+        assert_eq!(read(jpeg), expected("image/jpeg"));
+        assert_eq!(read(b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0\0\0\0\0\x02\0\0\x01\0\0"), expected("image/webp"));
+        assert_eq!(read(b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f\x02\x40\0\0"), expected("image/webp"));
         let lossy = b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a\x03\0\x02\0";
-        assert_eq!(read(lossy), is("image/webp"));
+        assert_eq!(read(lossy), expected("image/webp"));
     }
 
     #[test]
-    fn what_is_no_picture_is_none_however_it_is_cut() {
+    fn truncated_or_unknown_image_is_rejected() {
         let good: [&[u8]; 3] = [
             b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x03\0\0\0\x02",
             b"\xff\xd8\xff\xe0\0\x04ab\xff\xc2\0\x0b\x08\0\x02\0\x03",
             b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0\0\0\0\0\x02\0\0\x01\0\0",
         ];
-        for whole in good {
-            assert!(read(whole).is_some());
-            for cut in 0..whole.len() {
-                assert_eq!(read(&whole[..cut]), None, "{cut}");
+        for complete in good {
+            assert!(read(complete).is_some());
+            for cut in 0..complete.len() {
+                assert_eq!(read(&complete[..cut]), None, "{cut}");
             }
         }
         assert_eq!(read(b"<html>"), None);

@@ -1,8 +1,8 @@
-//! The words of Meerkat and its decisions, with no I/O: no runtime, no clock, no files, no environment.
+//! Types and decision logic of Meerkat, with no I/O: no runtime, no clock, no files, no environment.
 //!
-//! The center is [`run`]: a pure machine that says what to do next (ask the model, run these tools, commit
-//! this, finish) and is told what happened. Everything else here is the vocabulary it speaks: content and
-//! messages, tools, events, budgets, errors, and the ports through which the outside is reached.
+//! The center is [`run`]: a pure state machine that returns what to do next (call the model, run these tools, commit
+//! this, finish) and takes the results as input. Everything else is shared vocabulary: content and messages, tools,
+//! events, budgets, errors, and the ports to the outside world.
 
 mod approval;
 mod budget;

@@ -1,4 +1,4 @@
-//! The transcript's rows. What is stored is what history shows: the serde form of these types is both.
+//! The transcript's rows. History shows exactly what is stored: both use the serde form of these types.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,86 +14,86 @@ pub enum Message {
     System {
         /// The text.
         content: String,
-        /// When it was written.
+        /// Time of creation.
         #[schemars(with = "String")]
         created_at: Timestamp,
     },
     /// A note from the runtime to the model.
     SystemNotice {
-        /// What it is about.
+        /// Topic of the notice.
         kind: NoticeKind,
         /// The text.
         body: String,
-        /// When it was written.
+        /// Time of creation.
         #[schemars(with = "String")]
         created_at: Timestamp,
     },
-    /// What the user said.
+    /// Input from the user.
     User {
         /// The content.
         content: Content,
-        /// When it was said.
+        /// Time of creation.
         #[schemars(with = "String")]
         created_at: Timestamp,
     },
-    /// What the model answered in one step.
+    /// Response of the model in one step.
     #[serde(rename = "block_assistant")]
     Assistant {
-        /// The parts of the answer, in order.
+        /// Parts of the response, in order.
         blocks: Vec<AssistantBlock>,
-        /// Why it ended.
+        /// Reason the response ended.
         stop_reason: StopReason,
-        /// When it ended.
+        /// Time the response ended.
         #[schemars(with = "String")]
         created_at: Timestamp,
     },
-    /// The results of every tool call of the step before, in call order.
+    /// Results of all tool calls of the previous step, in call order.
     ToolResults {
         /// The results.
         results: Vec<ToolResult>,
-        /// When the last one was in.
+        /// Time the last result arrived.
         #[schemars(with = "String")]
         created_at: Timestamp,
     },
 }
 
-/// What a system notice is about.
+/// Topic of a system notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeKind {
-    /// Anything else.
+    /// Any other topic.
     Generic,
     /// MCP servers that are still connecting.
     McpPending,
     /// A background job that ended.
     BackgroundJob,
-    /// Tools that came or went.
+    /// Tools that were added or removed.
     ToolScope,
-    /// A tool change that was refused.
+    /// A tool change that was rejected.
     ToolScopeWarning,
-    /// Credentials that ran out.
+    /// Credentials that expired.
     AuthReauthRequired,
 }
 
-/// Why the model stopped.
+/// Reason the model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It had said what it wanted.
+    /// The model finished its turn.
     EndTurn,
-    /// It wants tools to be run.
+    /// The model requested tool calls.
     ToolUse,
-    /// It reached the output limit.
+    /// The output limit was reached.
     MaxTokens,
-    /// It produced a stop sequence.
+    /// A stop sequence was produced.
     StopSequence,
-    /// The provider's filter cut it off.
+    /// The provider's content filter stopped the response.
     ContentFilter,
-    /// The run was interrupted; the answer has the text streamed until then, or none.
+    /// The run was interrupted; the response has the text streamed so far, if any.
     Cancelled,
 }
 
-/// One part of an answer.
+/// One part of a response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "block_type", content = "data", rename_all = "snake_case")]
 pub enum AssistantBlock {
@@ -101,72 +101,72 @@ pub enum AssistantBlock {
     Text {
         /// The text.
         text: String,
-        /// What the provider wants back with it.
+        /// Opaque provider data to send back with the block.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         meta: Option<Value>,
     },
-    /// The model's reasoning, as far as the provider shows it.
+    /// The model's reasoning, if the provider exposes it.
     Reasoning {
         /// The text.
         text: String,
-        /// What the provider wants back with it.
+        /// Opaque provider data to send back with the block.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         meta: Option<Value>,
     },
     /// A tool call.
     ToolUse {
-        /// The call's id.
+        /// Id of the call.
         id: String,
-        /// The tool's name.
+        /// Name of the tool.
         name: String,
-        /// The arguments: always an object.
+        /// Arguments; always an object.
         args: Value,
-        /// What the provider wants back with it.
+        /// Opaque provider data to send back with the block.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         meta: Option<Value>,
     },
-    /// What a tool on the provider's side produced.
+    /// Output of a tool that ran on the provider's side.
     ServerToolContent {
-        /// The provider's id of the call.
+        /// The provider's id for the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
-        /// The tool's name.
+        /// Name of the tool.
         name: String,
-        /// The content in the provider's form.
+        /// Content in the provider's format.
         content: Value,
-        /// What the provider wants back with it.
+        /// Opaque provider data to send back with the block.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         meta: Option<Value>,
     },
-    /// An image the model made.
+    /// An image generated by the model.
     Image(AssistantImage),
 }
 
-/// An image the model made.
+/// An image generated by the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AssistantImage {
-    /// Its id in the session.
+    /// Id of the image in the session.
     pub image_id: String,
-    /// Where the bytes are.
+    /// Location of the bytes.
     pub blob_ref: BlobRef,
-    /// Its MIME type.
+    /// MIME type.
     pub media_type: String,
-    /// Its width in pixels.
+    /// Width in pixels.
     pub width: u32,
-    /// Its height in pixels.
+    /// Height in pixels.
     pub height: u32,
-    /// The prompt as the provider rewrote it.
+    /// Prompt as revised by the provider.
     pub revised_prompt: Option<String>,
-    /// What the provider wants back with it.
+    /// Opaque provider data to send back with the image.
     pub meta: Option<Value>,
 }
 
-/// A blob and what it is.
+/// Reference to a blob, with its type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlobRef {
-    /// The blob's id.
+    /// Id of the blob.
     pub blob_id: BlobId,
-    /// Its MIME type.
+    /// MIME type.
     pub media_type: String,
 }
 
@@ -186,13 +186,13 @@ impl Message {
         blocks.iter().filter_map(call).collect()
     }
 
-    /// Returns true if this is an answer that an interrupt cut short.
+    /// Returns true if this is a response that was cut short by an interrupt.
     #[must_use]
     pub const fn is_interrupted(&self) -> bool {
         matches!(self, Self::Assistant { stop_reason: StopReason::Cancelled, .. })
     }
 
-    /// Returns the text of an assistant message; `None` for any other, or when it has none.
+    /// Returns the text of an assistant message, or `None` if there is none.
     #[must_use]
     pub fn assistant_text(&self) -> Option<String> {
         let Self::Assistant { blocks, .. } = self else {

@@ -1,4 +1,4 @@
-//! The model port: one call, streamed, and what can go wrong with it.
+//! The model port: one streamed call, and its errors.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{AssistantBlock, BoxFuture, Message, OutputSchema, StopReason, ToolDef, Usage};
 
-/// Who serves a model.
+/// Provider of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Provider {
@@ -21,17 +21,17 @@ pub enum Provider {
     OpenAi,
     /// Google Gemini.
     Gemini,
-    /// A server of the user's own.
+    /// A self-hosted server.
     SelfHosted,
-    /// Anything else, the offline model included.
+    /// Any other provider, including the offline model.
     Other,
 }
 
 impl Provider {
-    /// Every provider.
+    /// All providers.
     pub const ALL: [Self; 5] = [Self::Anthropic, Self::OpenAi, Self::Gemini, Self::SelfHosted, Self::Other];
 
-    /// Returns the name used everywhere.
+    /// Returns the name used everywhere, on the wire and in the config.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -50,45 +50,45 @@ impl fmt::Display for Provider {
     }
 }
 
-/// What a runtime needs to know of a model.
+/// Properties of a model that the runtime depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelInfo {
-    /// Its id.
+    /// Id of the model.
     pub id: String,
-    /// Who serves it.
+    /// Provider that serves the model.
     pub provider: Provider,
-    /// How many tokens it can read at once; `None` where nobody knows.
+    /// Maximum input size in tokens, if known.
     pub context_window: Option<u64>,
-    /// How many tokens it can write at once; `None` where nobody knows.
+    /// Maximum output size in tokens, if known.
     pub max_output_tokens: Option<u32>,
-    /// How long one call may take, unless the config says otherwise.
+    /// Time limit for one call, unless the config sets one.
     pub call_timeout: Option<Duration>,
-    /// What it can do.
+    /// Features of the model.
     pub profile: ModelProfile,
 }
 
-/// What a model can do, as far as requests to it depend on that.
+/// Features of a model that requests depend on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the public catalog")]
 pub struct ModelProfile {
-    /// It takes a temperature.
+    /// If true, the model accepts a temperature.
     pub supports_temperature: bool,
-    /// It can be told to think before it answers.
+    /// If true, the model can think before it answers.
     pub supports_thinking: bool,
-    /// It reasons, with a settable effort.
+    /// If true, the model reasons with a configurable effort.
     pub supports_reasoning: bool,
-    /// Its provider can search the web for it.
+    /// If true, its provider can search the web.
     pub supports_web_search: bool,
-    /// It reads images in what the user says.
+    /// If true, the model accepts images in user messages.
     pub vision: bool,
-    /// It reads images in tool results.
+    /// If true, the model accepts images in tool results.
     pub image_tool_results: bool,
-    /// It reads video in what the user says.
+    /// If true, the model accepts video in user messages.
     pub inline_video: bool,
 }
 
 impl ModelInfo {
-    /// Describes a model of which nothing but its name is known.
+    /// Creates the description of a model of which only the name is known.
     pub fn new(id: impl Into<String>, provider: Provider) -> Self {
         Self {
             id: id.into(),
@@ -101,59 +101,59 @@ impl ModelInfo {
     }
 }
 
-/// One request to a model.
+/// A request to a model.
 #[derive(Debug, Clone)]
 pub struct ModelRequest {
-    /// The instructions.
+    /// System prompt.
     pub system: String,
-    /// The conversation.
+    /// Conversation so far.
     pub messages: Vec<Arc<Message>>,
-    /// The tools it may call; none during extraction and compaction.
+    /// Tools the model may call; empty during extraction and compaction.
     pub tools: Arc<[ToolDef]>,
-    /// How many tokens it may write.
+    /// Maximum output tokens.
     pub max_tokens: u32,
-    /// How freely it may choose words, where the model can be told.
+    /// Sampling temperature, for models that support it.
     pub temperature: Option<f32>,
-    /// The schema its answer must fit, where one is asked for.
+    /// Schema for structured output, if requested.
     pub output_schema: Option<Arc<OutputSchema>>,
-    /// What the caller wants to pass to this provider.
+    /// Extra parameters from the caller for this provider.
     pub provider_params: Option<Arc<Value>>,
 }
 
-/// A piece of an answer, as it arrives.
+/// A streamed piece of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delta {
     /// More text.
     Text(String),
     /// More reasoning.
     Reasoning(String),
-    /// A tool that this provider would refuse was left out of the request.
+    /// A tool was omitted from the request because the provider would reject it.
     ToolLeftOut {
-        /// The tool.
+        /// Name of the tool.
         tool: String,
-        /// Why.
+        /// Reason for the omission.
         reason: String,
     },
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// Its parts, in order.
+    /// Parts of the response, in order.
     pub blocks: Vec<AssistantBlock>,
-    /// Why it ended.
+    /// Reason the response ended.
     pub stop_reason: StopReason,
-    /// Whether it is all the provider has to say.
+    /// Whether the provider has finished the response.
     pub extent: Extent,
-    /// What it cost.
+    /// Tokens used.
     pub usage: Usage,
 }
 
-/// How deep the values of an answer may nest: what is stored must be readable again with all that is around it.
+/// Maximum nesting of values in a response: stored messages must be parseable with everything that wraps them.
 const MAX_NESTING: usize = 96;
 
 impl Answer {
-    /// Says whether its values nest deeper than what is stored may.
+    /// Returns `true` if a value is nested too deeply to be stored.
     #[must_use]
     pub fn nests_too_deep(&self) -> bool {
         let is_deep = |value: &Value| is_deeper(value, MAX_NESTING);
@@ -179,25 +179,25 @@ fn is_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// Whether an answer is all the provider has to say.
+/// Whether the provider has finished a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Extent {
-    /// It is.
+    /// The response is complete.
     #[default]
     Whole,
-    /// Its provider's own tools are still at work: sent back as it is, it goes on.
+    /// The provider's own tools are still running; sending the response back unchanged continues it.
     Paused,
 }
 
-/// Takes the pieces of an answer while it is being made.
+/// Callback that receives the pieces of a response as they stream in.
 pub type DeltaSink<'a> = &'a (dyn Fn(Delta) + Send + Sync);
 
-/// A model that can be asked.
+/// A model that can be called.
 pub trait Model: Send + Sync {
-    /// Describes the model.
+    /// Returns the description of the model.
     fn info(&self) -> &ModelInfo;
 
-    /// Asks once. Nothing is retried here; dropping the future abandons the call.
+    /// Calls the model once. Nothing is retried here; dropping the future cancels the call.
     fn ask<'a>(
         &'a self,
         request: &'a ModelRequest,
@@ -205,55 +205,55 @@ pub trait Model: Send + Sync {
     ) -> BoxFuture<'a, Result<Answer, ModelError>>;
 }
 
-/// What went wrong with a call.
+/// Error of a model call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{message}", named(*.provider))]
+#[error("{}{message}", provider_prefix(*.provider))]
 pub struct ModelError {
-    /// What sort of failure it is; the only thing policy looks at.
+    /// Kind of failure; the only field that policy depends on.
     pub kind: ModelErrorKind,
-    /// Who failed.
+    /// Provider that failed.
     pub provider: Provider,
-    /// The HTTP status, where there was one.
+    /// HTTP status, if any.
     pub status: Option<u16>,
-    /// How long the provider asked us to wait.
+    /// Delay requested by the provider.
     pub retry_after: Option<Duration>,
-    /// What happened, for people.
+    /// Human-readable description.
     pub message: String,
 }
 
-/// Says who failed, where that has a name.
-fn named(provider: Provider) -> String {
+/// Returns the prefix that names the provider; empty for `other`.
+fn provider_prefix(provider: Provider) -> String {
     if provider == Provider::Other { String::new() } else { format!("{provider}: ") }
 }
 
-/// The sorts of failure of a model call.
+/// Kinds of model call failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelErrorKind {
     /// Too many requests.
     RateLimited,
-    /// The provider has no room now.
+    /// The provider is overloaded.
     Overloaded,
-    /// The network did not answer in time.
+    /// The network timed out.
     NetworkTimeout,
-    /// The call took longer than allowed.
+    /// The call exceeded its time limit.
     CallTimeout,
     /// The connection failed or broke.
     Connection,
-    /// The provider failed.
+    /// The provider reported an internal error.
     Server,
-    /// The stream ended before the answer did.
+    /// The stream ended before the response was complete.
     StreamCut,
-    /// The answer had nothing in it.
+    /// The response was empty.
     Incomplete,
-    /// The answer could not be read.
+    /// The response could not be parsed.
     Malformed,
-    /// The conversation is too long for the model.
+    /// The conversation exceeds the model's context window.
     ContextOverflow,
-    /// The credentials are missing or wrong.
+    /// The credentials are missing or invalid.
     Auth,
-    /// The request was refused.
+    /// The request was rejected.
     BadRequest,
-    /// The provider's filter refused.
+    /// The provider's content filter rejected the request.
     ContentFilter,
 }

@@ -1,4 +1,4 @@
-//! Money: what a model costs, and what was spent. Counted in millionths of a dollar, so that sums are exact.
+//! Prices and costs, counted in millionths of a dollar, so that sums are exact.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -15,7 +15,7 @@ const MICROS: f64 = 1_000_000.0;
 pub struct Usd(u64);
 
 impl Usd {
-    /// Makes an amount of millionths.
+    /// Creates an amount from millionths of a dollar.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
@@ -27,13 +27,13 @@ impl Usd {
         self.0
     }
 
-    /// Reads an amount; `None` where it is none.
+    /// Creates an amount from dollars; `None` if it is negative, too large, or not a number.
     #[must_use]
     pub fn from_dollars(dollars: f64) -> Option<Self> {
         (0.0..1e12).contains(&dollars).then(|| Self((dollars * MICROS).round() as u64))
     }
 
-    /// Says whether it is nothing.
+    /// Returns `true` if the amount is zero.
     #[must_use]
     pub const fn is_zero(&self) -> bool {
         self.0 == 0
@@ -62,7 +62,7 @@ impl<'de> Deserialize<'de> for Usd {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let dollars = f64::deserialize(deserializer)?;
         Self::from_dollars(dollars)
-            .ok_or_else(|| serde::de::Error::custom(format!("`{dollars}` is no amount of dollars")))
+            .ok_or_else(|| serde::de::Error::custom(format!("`{dollars}` is not a valid amount in dollars")))
     }
 }
 
@@ -76,24 +76,24 @@ impl JsonSchema for Usd {
     }
 }
 
-/// What a million tokens cost.
+/// Price of a million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Read.
+    /// Input tokens.
     pub input: Usd,
-    /// Written.
+    /// Output tokens.
     pub output: Usd,
-    /// Written to the provider's cache.
+    /// Tokens written to the provider's cache.
     #[serde(default)]
     pub cache_write: Usd,
-    /// Read from the provider's cache.
+    /// Tokens read from the provider's cache.
     #[serde(default)]
     pub cache_read: Usd,
 }
 
 impl Price {
-    /// Says what a usage costs.
+    /// Returns the cost of a usage.
     #[must_use]
     pub fn cost(self, usage: Usage) -> Usd {
         let part = |tokens: u64, price: Usd| u128::from(tokens) * u128::from(price.0);

@@ -1,7 +1,8 @@
-//! Text for a terminal: what would move the cursor, change the terminal's state, or hide other text is escaped.
+//! Escaping of text for a terminal: anything that would move the cursor, change the terminal's state, or hide other
+//! text.
 //!
-//! Escapes are those of JSON, so a JSON document stays one. The functions are pure; a writer calls them only if its
-//! destination is a terminal, and leaves what goes to a file or pipe as it is.
+//! Escapes are JSON escapes, so a JSON document stays valid. The functions are pure; a writer calls them only if its
+//! destination is a terminal, and writes to files and pipes unchanged.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -24,8 +25,8 @@ pub fn escape_text(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Escapes everything that is not visible as itself, newlines included: the text stays on one line, and what a person
-/// reads is all there is.
+/// Escapes everything that is not visible as itself, newlines included, so the text stays on one line and nothing in
+/// it is hidden from the reader.
 #[must_use]
 pub fn escape_line(text: &str) -> Cow<'_, str> {
     let is_kept = |letter: char| !is_unsafe(letter) && !is_invisible(letter);
@@ -45,7 +46,7 @@ fn is_unsafe(letter: char) -> bool {
         || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns true for characters without a shape of their own. Some belong to ordinary text, such as the joiners of
+/// Returns true for characters without a visible glyph. Some belong to ordinary text, such as the joiners of
 /// emoji.
 fn is_invisible(letter: char) -> bool {
     matches!(letter,
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_shows_every_character() {
+    fn escaped_line_shows_every_character() {
         let hidden = "a\nb\u{200b}\u{feff}\u{e0041}\u{2066}";
         assert_eq!(escape_line(hidden), "a\\nb\\u200b\\ufeff\\udb40\\udc41\\u2066");
     }
@@ -95,8 +96,8 @@ mod tests {
     #[test]
     fn escaped_json_is_still_json() {
         let value = serde_json::json!({ "text": "\u{9b}31m \u{e0041} \u{1b}[2J" });
-        let shown = escape_text(&value.to_string()).into_owned();
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
-        assert!(!shown.contains('\u{9b}'), "{shown}");
+        let escaped = escape_text(&value.to_string()).into_owned();
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap(), value);
+        assert!(!escaped.contains('\u{9b}'), "{escaped}");
     }
 }

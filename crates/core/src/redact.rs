@@ -1,4 +1,4 @@
-//! Taking secrets out of texts: one value knows those of a process, and every edge where text leaves asks it.
+//! Secret redaction: one value holds the secrets of a process, and every exit point for text uses it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,55 +8,55 @@ use serde_json::Value;
 
 use crate::secret_args::secret_args;
 
-/// Shorter values are found in too many innocent places to be taken out of texts.
-const SHORTEST: usize = 8;
-/// How many secrets are known at most; whoever has more than that made them up.
-const MOST: usize = 4096;
+/// Minimum length of a secret: shorter values occur in too many unrelated places.
+const MIN_SECRET_LEN: usize = 8;
+/// Maximum number of secrets; more than that are probably not real.
+const MAX_SECRETS: usize = 4096;
 
-/// The shortest line of a secret that is a secret by itself.
-const SHORTEST_LINE: usize = 16;
-/// The shortest part of a secret that is masked where a text was cut.
-const SHORTEST_PART: usize = 4;
+/// Minimum length of a line of a secret to be a secret by itself.
+const MIN_LINE_LEN: usize = 16;
+/// Minimum length of a partial secret that is masked where a text was cut.
+const MIN_PART_LEN: usize = 4;
 
-/// Which ends of a text are missing.
+/// Ends of a text that are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// None: the text is complete.
     None,
-    /// Its start.
+    /// The start.
     Start,
-    /// Its end.
+    /// The end.
     End,
 }
 
-/// Knows the secrets of a process. All clones know the same.
+/// The set of a process's secrets. Clones share it.
 #[derive(Clone, Default)]
 pub struct Redactor(Arc<RwLock<Vec<String>>>);
 
 impl Redactor {
-    /// What stands for a secret.
+    /// Replacement for a secret.
     pub const MASK: &'static str = "***";
 
-    /// Learns a secret. Of `Bearer x` it is the `x`; short values are not learned.
+    /// Adds a secret. In `Bearer x`, it is the `x`; short values are ignored.
     pub fn learn(&self, secret: &str) {
         let secret = without_scheme(secret.trim());
-        if secret.len() < SHORTEST {
+        if secret.len() < MIN_SECRET_LEN {
             return;
         }
-        self.keep(secret.to_owned());
-        // Of a key in a file, a tool may show some lines.
+        self.insert(secret.to_owned());
+        // A tool may show individual lines of a key file.
         let lines = secret.lines().map(str::trim).filter(|_| secret.contains('\n'));
-        let is_own = |line: &&str| line.len() >= SHORTEST_LINE && !line.starts_with("-----");
-        lines.filter(is_own).for_each(|line| self.keep(line.to_owned()));
-        // A secret with quotes or line ends looks different inside JSON.
+        let is_secret_line = |line: &&str| line.len() >= MIN_LINE_LEN && !line.starts_with("-----");
+        lines.filter(is_secret_line).for_each(|line| self.insert(line.to_owned()));
+        // A secret with quotes or newlines looks different inside JSON.
         let quoted = Value::from(secret).to_string();
         let quoted = quoted[1..quoted.len() - 1].to_owned();
         if quoted != secret {
-            self.keep(quoted);
+            self.insert(quoted);
         }
     }
 
-    /// Learns a value if its name speaks of a secret, and the secrets of an address whatever its name is.
+    /// Adds a value if its name implies a secret, and the secrets in a URL regardless of its name.
     pub fn learn_named(&self, name: &str, value: &str) {
         if value.contains("://") {
             self.learn_url(value);
@@ -65,15 +65,15 @@ impl Redactor {
         }
     }
 
-    /// Learns who asks, as an address says it, and the secrets of its query.
+    /// Adds the credentials of a URL, and the secrets in its query.
     pub fn learn_url(&self, url: &str) {
         let Some((_, rest)) = url.split_once("://") else { return };
-        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let host = place.split('/').next().unwrap_or_default();
+        let (authority, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let host = authority.split('/').next().unwrap_or_default();
         if let Some((user, _)) = host.rsplit_once('@') {
             let (name, password) = user.split_once(':').unwrap_or(("", user));
             self.learn_encoded(password);
-            // A name alone is no secret, unless it is what is asked with.
+            // A user name alone is not a secret, unless it is the only credential.
             if password.is_empty() {
                 self.learn_encoded(name);
             }
@@ -85,8 +85,8 @@ impl Redactor {
         }
     }
 
-    /// Learns the secrets among the arguments of a command: values of options, variables, and headers that hold one,
-    /// and those of addresses.
+    /// Adds the secrets in the arguments of a command: values of secret options, variables, and headers, and those in
+    /// URLs.
     pub fn learn_args(&self, command: &str, args: &[String]) {
         let words = args.iter().flat_map(|arg| arg.split_whitespace());
         words.filter(|word| word.contains("://")).for_each(|word| self.learn_url(word));
@@ -98,7 +98,7 @@ impl Redactor {
         }
     }
 
-    /// Learns every text of a value whose name speaks of a secret.
+    /// Adds every string in a value whose name implies a secret.
     pub fn learn_value(&self, value: &Value) {
         match value {
             Value::Object(object) => {
@@ -122,16 +122,16 @@ impl Redactor {
         }
     }
 
-    fn keep(&self, secret: String) {
+    fn insert(&self, secret: String) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() < MOST && !known.contains(&secret) {
-            // The longest first: one secret may be part of another.
-            let place = known.partition_point(|other| other.len() >= secret.len());
-            known.insert(place, secret);
+        if known.len() < MAX_SECRETS && !known.contains(&secret) {
+            // Longest first: one secret may be part of another.
+            let index = known.partition_point(|other| other.len() >= secret.len());
+            known.insert(index, secret);
         }
     }
 
-    /// Takes the secrets out of a text.
+    /// Replaces the secrets in a text.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -141,7 +141,7 @@ impl Redactor {
         })
     }
 
-    /// Takes the secrets out of a text that was cut, and the part of a secret that is left at the cut.
+    /// Replaces the secrets in a text that was cut, and the partial secret at the cut.
     #[must_use]
     pub fn redact_cut<'a>(&self, text: &'a str, cut: Cut) -> Cow<'a, str> {
         let text = self.redact(text);
@@ -154,7 +154,7 @@ impl Redactor {
         }
     }
 
-    /// Takes the secrets out of bytes, as far as these are text.
+    /// Replaces the secrets in bytes, where these are text.
     #[must_use]
     pub fn redact_bytes(&self, data: &[u8], cut: Cut) -> Vec<u8> {
         let mut clean = Vec::with_capacity(data.len());
@@ -167,7 +167,7 @@ impl Redactor {
         clean
     }
 
-    /// Takes the secrets out of every text of a value.
+    /// Replaces the secrets in every string of a value.
     pub fn redact_value(&self, value: &mut Value) {
         match value {
             Value::String(text) => self.redact_text(text),
@@ -177,7 +177,7 @@ impl Redactor {
         }
     }
 
-    /// Takes the secrets out of a text where it stands.
+    /// Replaces the secrets in a text in place.
     pub fn redact_text(&self, text: &mut String) {
         if let Cow::Owned(clean) = self.redact(text) {
             *text = clean;
@@ -192,7 +192,7 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// Returns how much of a secret is left where a text was cut.
+/// Returns the length of the partial secret at the cut of a text.
 fn part_at(text: &str, secret: &str, cut: Cut) -> Option<usize> {
     let boundaries = secret.char_indices().map(|(at, _)| at).filter(|at| *at > 0);
     let length = match cut {
@@ -200,10 +200,10 @@ fn part_at(text: &str, secret: &str, cut: Cut) -> Option<usize> {
         Cut::Start => boundaries.map(|at| &secret[at..]).find(|part| text.starts_with(part)).map(str::len),
         Cut::End => boundaries.map(|at| &secret[..at]).rfind(|part| text.ends_with(part)).map(str::len),
     };
-    length.filter(|length| *length >= SHORTEST_PART)
+    length.filter(|length| *length >= MIN_PART_LEN)
 }
 
-/// Says whether a name speaks of a secret: that of a variable, a header, an option, a key.
+/// Returns `true` if a name implies a secret: the name of a variable, header, option, or key.
 #[must_use]
 pub fn speaks_of_secret(name: &str) -> bool {
     const ANYWHERE: [&str; 6] = ["apikey", "credential", "passw", "privatekey", "secret", "token"];
@@ -223,7 +223,7 @@ pub fn speaks_of_secret(name: &str) -> bool {
     })
 }
 
-/// Paths and numbers are no secrets, whatever they are called.
+/// Returns true for paths and numbers, which are not secrets, whatever their name.
 fn is_plain(value: &str) -> bool {
     value.starts_with(['/', '~', '.']) || value.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -239,7 +239,7 @@ fn without_scheme(value: &str) -> &str {
     }
 }
 
-/// Reads a percent-encoded text.
+/// Decodes a percent-encoded text.
 #[must_use]
 pub fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
@@ -266,15 +266,15 @@ mod tests {
 
     use super::{Cut, Redactor, speaks_of_secret};
 
-    fn knowing(secrets: &[&str]) -> Redactor {
+    fn with_secrets(secrets: &[&str]) -> Redactor {
         let redactor = Redactor::default();
         secrets.iter().for_each(|secret| redactor.learn(secret));
         redactor
     }
 
     #[test]
-    fn what_was_learned_is_taken_out_and_nothing_else() {
-        let redactor = knowing(&["swordfish-1", "Bearer swordfish-1-longer", "short", "two\n\"lines\""]);
+    fn only_known_secrets_are_redacted() {
+        let redactor = with_secrets(&["swordfish-1", "Bearer swordfish-1-longer", "short", "two\n\"lines\""]);
         let text = "a swordfish-1-longer, a swordfish-1, a short one, two\\n\\\"lines\\\"";
         assert_eq!(redactor.redact(text), "a ***, a ***, a short one, ***");
         assert!(matches!(redactor.redact("nothing"), std::borrow::Cow::Borrowed("nothing")));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_a_secret_by_its_name_and_its_look() {
+    fn secrets_are_detected_by_name_and_form() {
         let secret = [
             "GITHUB_TOKEN",
             "X-Api-Key",
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_follow_a_word_for_a_secret_are_learned() {
+    fn values_of_secret_arguments_are_added() {
         let redactor = Redactor::default();
         let args =
             ["--token", "first-secret", "--key=second-secret", "--root", "not-a-secret", "KEY=third-secret"];
@@ -328,8 +328,8 @@ mod tests {
     }
 
     #[test]
-    fn part_of_a_secret_at_a_cut_is_masked() {
-        let redactor = knowing(&["swordfish-1", "sworn-secret-é"]);
+    fn partial_secret_at_cut_is_masked() {
+        let redactor = with_secrets(&["swordfish-1", "sworn-secret-é"]);
         let cut = |text, cut| redactor.redact_cut(text, cut).into_owned();
         assert_eq!(cut("fish-1, swordfish-1, sword", Cut::Start), "***, ***, sword");
         assert_eq!(cut("fish-1, swordfish-1, sword", Cut::End), "fish-1, ***, ***");
@@ -340,8 +340,8 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_redacted_around_what_is_not_text() {
-        let redactor = knowing(&["swordfish-1"]);
+    fn bytes_are_redacted_around_non_text() {
+        let redactor = with_secrets(&["swordfish-1"]);
         let data = b"fish-1\xff\0swordfish-1\xfefish-1";
         assert_eq!(redactor.redact_bytes(data, Cut::None), b"fish-1\xff\0***\xfefish-1");
         assert_eq!(redactor.redact_bytes(data, Cut::Start), b"***\xff\0***\xfefish-1");
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn lines_of_a_key_are_secrets() {
         let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG\nshort\n-----END KEY-----";
-        let redactor = knowing(&[key]);
+        let redactor = with_secrets(&[key]);
         assert_eq!(redactor.redact("a MIIEvQIBADANBgkqhkiG short"), "a *** short");
         assert_eq!(redactor.redact("-----BEGIN KEY-----"), "-----BEGIN KEY-----");
         assert_eq!(redactor.redact(key), "***");

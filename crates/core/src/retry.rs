@@ -1,4 +1,4 @@
-//! Whether and when to ask a model again: one pure function.
+//! The retry policy for model calls: one pure function.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ModelError, ModelErrorKind, Provider};
 
-/// How often and how patiently to retry.
+/// Number and timing of retries.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetryPolicy {
-    /// Retries after the first try.
+    /// Maximum number of retries after the first attempt.
     pub max_retries: u32,
-    /// The first delay.
+    /// First delay.
     pub initial_delay: Duration,
-    /// The longest delay we choose ourselves.
+    /// Maximum computed delay; the provider may ask for longer.
     pub max_delay: Duration,
-    /// What each delay is multiplied by to get the next.
+    /// Factor by which each delay grows.
     pub multiplier: f64,
 }
 
-/// What to do about a failed call.
+/// Decision about a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryDecision {
-    /// Ask again after this long.
+    /// Retry after this delay.
     After(Duration),
-    /// It would fail again.
+    /// A retry would fail again.
     GiveUp,
-    /// It might work, but we tried often enough.
+    /// A retry might work, but the retries are used up.
     Exhausted,
 }
 
@@ -42,12 +42,12 @@ impl Default for RetryPolicy {
     }
 }
 
-/// A rate limit without a stated end is waited out at least this long.
+/// Minimum delay after a rate limit without a `retry-after` hint.
 const RATE_LIMIT_FLOOR: Duration = Duration::from_secs(30);
 
 impl RetryPolicy {
-    /// Decides what to do after try number `attempt` (1 is the first) failed. `spread` in 0..1 places the
-    /// delay within ten per cent either way, so that many runs do not come back at once.
+    /// Decides what to do after attempt number `attempt` (starting at 1) failed. `spread` in 0..1 varies the delay by
+    /// up to ten percent, so that concurrent runs do not retry at the same time.
     #[must_use]
     pub fn decide(&self, error: &ModelError, attempt: u32, spread: f64) -> RetryDecision {
         let allowed = match error.kind {
@@ -71,22 +71,22 @@ impl RetryPolicy {
         RetryDecision::After(self.plan(error, attempt, spread).delay())
     }
 
-    /// Says how long to wait after try number `attempt` failed, and why so long.
+    /// Returns the delay after attempt number `attempt` failed, with the reasons for it.
     #[must_use]
     pub fn plan(&self, error: &ModelError, attempt: u32, spread: f64) -> RetryPlan {
         let grown = self.initial_delay.as_secs_f64() * self.multiplier.max(1.0).powi(attempt as i32 - 1);
         let spread = spread.clamp(0.0, 1.0).mul_add(0.2, 0.9);
-        let wanted = Duration::try_from_secs_f64(grown * spread).unwrap_or(self.max_delay);
-        let own = wanted.min(self.max_delay);
+        let jittered = Duration::try_from_secs_f64(grown * spread).unwrap_or(self.max_delay);
+        let computed = jittered.min(self.max_delay);
         let is_floored = error.retry_after.is_none()
             && error.kind == ModelErrorKind::RateLimited
-            && own < RATE_LIMIT_FLOOR;
+            && computed < RATE_LIMIT_FLOOR;
         let floor = if is_floored { RATE_LIMIT_FLOOR } else { Duration::ZERO };
         RetryPlan {
             attempt,
             max_retries: self.max_retries,
-            computed_delay_ms: millis(own),
-            selected_delay_ms: millis(own.max(floor).max(error.retry_after.unwrap_or_default())),
+            computed_delay_ms: millis(computed),
+            selected_delay_ms: millis(computed.max(floor).max(error.retry_after.unwrap_or_default())),
             retry_after_hint_ms: error.retry_after.map(millis),
             rate_limit_floor_applied: is_floored,
             budget_capped: false,
@@ -94,74 +94,74 @@ impl RetryPolicy {
     }
 }
 
-/// A failed call of the model, and what is done about it.
+/// A failed model call and its planned retry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Retry {
-    /// What failed.
+    /// The failure.
     pub failure: RetryFailure,
-    /// What is done about it.
+    /// The planned retry.
     pub plan: RetryPlan,
 }
 
-/// A failure that is worth another try.
+/// A retryable failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RetryFailure {
-    /// Who failed.
+    /// Provider that failed.
     pub provider: Provider,
-    /// What sort of failure it is.
+    /// Kind of failure.
     pub kind: RetryKind,
-    /// How long the provider asked us to wait.
+    /// Delay requested by the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// How long the call took until it failed.
+    /// Duration of the failed call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// What happened.
+    /// Human-readable description.
     pub message: String,
 }
 
-/// The sorts of failure that are worth another try.
+/// Kinds of retryable failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryKind {
     /// Too many requests.
     RateLimited,
-    /// The network did not answer in time.
+    /// The network timed out.
     NetworkTimeout,
-    /// The call took longer than allowed.
+    /// The call exceeded its time limit.
     CallTimeout,
-    /// Anything else.
+    /// Any other retryable failure.
     RetryableProviderError,
 }
 
-/// When the model is asked again, and why then.
+/// Delay before a retry, and the reasons for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RetryPlan {
-    /// The try that failed, from 1.
+    /// Number of the failed attempt, starting at 1.
     pub attempt: u32,
-    /// How many retries there may be.
+    /// Maximum number of retries.
     pub max_retries: u32,
-    /// The delay we would choose ourselves.
+    /// Delay computed from the retry policy.
     pub computed_delay_ms: u64,
-    /// The delay that is kept.
+    /// Delay that is applied.
     pub selected_delay_ms: u64,
-    /// How long the provider asked us to wait.
+    /// Delay requested by the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_hint_ms: Option<u64>,
-    /// Whether it is long because a rate limit without a stated end is waited out.
+    /// Whether the delay was raised to the minimum for rate limits.
     pub rate_limit_floor_applied: bool,
-    /// Whether it is short because the run has no more time than that.
+    /// Whether the delay was shortened to the run's remaining time.
     pub budget_capped: bool,
 }
 
 impl RetryPlan {
-    /// Returns the delay that is kept.
+    /// Returns the delay that is applied.
     #[must_use]
     pub const fn delay(&self) -> Duration {
         Duration::from_millis(self.selected_delay_ms)
     }
 
-    /// Shortens the delay to the time there is left.
+    /// Limits the delay to the remaining time.
     #[must_use]
     pub fn within(mut self, left: Option<Duration>) -> Self {
         if let Some(left) = left.map(millis).filter(|left| *left < self.selected_delay_ms) {
@@ -173,9 +173,9 @@ impl RetryPlan {
 }
 
 impl RetryFailure {
-    /// Describes a failed call that took this long.
+    /// Creates the description of a failed call with this duration.
     #[must_use]
-    pub fn new(error: &ModelError, took: Option<Duration>) -> Self {
+    pub fn new(error: &ModelError, duration: Option<Duration>) -> Self {
         let kind = match error.kind {
             ModelErrorKind::RateLimited => RetryKind::RateLimited,
             ModelErrorKind::NetworkTimeout => RetryKind::NetworkTimeout,
@@ -186,7 +186,7 @@ impl RetryFailure {
             provider: error.provider,
             kind,
             retry_after_ms: error.retry_after.map(millis),
-            duration_ms: took.map(millis),
+            duration_ms: duration.map(millis),
             message: error.message.clone(),
         }
     }

@@ -1,39 +1,39 @@
-//! Output schemas as callers write them: a raw JSON Schema, or a wrapper around one.
+//! Output schemas as passed by callers: a raw JSON Schema, or a wrapper around one.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A schema that a run's answer must fit.
+/// A schema for the structured output of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutputSchema {
     /// The JSON Schema as its author wrote it.
     pub schema: Value,
-    /// What to call it.
+    /// Name of the schema.
     pub name: Option<String>,
-    /// Whether the provider should enforce it to the letter.
+    /// Whether the provider should enforce the schema strictly.
     pub strict: bool,
-    /// What to do about keywords a provider does not know.
+    /// Handling of keywords that a provider does not support.
     pub compat: SchemaCompat,
 }
 
-/// What to do about keywords a provider does not know.
+/// Handling of keywords that a provider does not support.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SchemaCompat {
-    /// Leave them out and say so.
+    /// Drop them with a warning.
     #[default]
     Lossy,
-    /// Refuse.
+    /// Fail.
     Strict,
 }
 
-/// An output schema that could not be read.
+/// Error from parsing an output schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    /// It is not an object.
+    /// The schema is not an object.
     #[error("`output_schema` must be a JSON object, not {0}")]
     NotObject(&'static str),
-    /// A key of the wrapper has the wrong type or value.
+    /// A wrapper key has the wrong type or value.
     #[error("`output_schema.{0}` must be {1}")]
     Wrapper(&'static str, &'static str),
 }
@@ -42,13 +42,13 @@ const WRAPPER_KEYS: [&str; 5] = ["schema", "name", "strict", "compat", "format"]
 const FORMAT: &str = "meerkat_v1";
 
 impl OutputSchema {
-    /// Reads a schema or its wrapper.
+    /// Parses a schema or its wrapper.
     ///
-    /// It is a wrapper if it has the key `schema` and either says `format: "meerkat_v1"` or has no key that
-    /// a wrapper does not have.
+    /// The value is a wrapper if it has the key `schema` and either has `format: "meerkat_v1"` or no other
+    /// keys than those of a wrapper.
     ///
     /// # Errors
-    /// Says which part has the wrong type.
+    /// Returns an error if a part has the wrong type.
     pub fn parse(value: Value) -> Result<Self, SchemaError> {
         let Value::Object(mut object) = value else {
             return Err(SchemaError::NotObject(type_name(&value)));
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrappers_and_raw_schemas_are_told_apart() {
+    fn wrappers_and_raw_schemas_are_distinguished() {
         let raw = || json!({"type": "object"});
         let own_key = || json!({"type": "object", "schema": {"type": "string"}});
         let cases = [

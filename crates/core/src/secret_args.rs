@@ -1,33 +1,33 @@
-//! Which arguments of a command hold secrets.
+//! Detection of secrets in command-line arguments.
 //!
-//! An option is known by its name (`--api-key x`), or by the command that takes it (`mysql -px`, `curl --user a:x`). The
-//! command may itself be an argument, as after `env` or in a script for `sh -c`.
+//! An option is recognized by its name (`--api-key x`), or by the command it belongs to (`mysql -px`,
+//! `curl --user a:x`). The command may itself be an argument, as after `env` or in a script for `sh -c`.
 
 use std::ops::Range;
 
 use crate::redact::speaks_of_secret;
 
-/// A secret among arguments: a part of the argument at `index`.
+/// A secret in an argument list: part of the argument at `index`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretArg {
-    /// The argument.
+    /// Index of the argument.
     pub index: usize,
-    /// The bytes of it that are secret.
+    /// Byte range of the secret in the argument.
     pub range: Range<usize>,
 }
 
-/// How a value holds its secret.
+/// Form in which a value contains its secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holds {
-    /// All of it is secret, but for a leading `pass:`.
+    /// The entire value is secret, except for a leading `pass:`.
     Secret,
-    /// It is a name and a password with this character between them.
+    /// A name and a password, separated by this character.
     Login(char),
-    /// It is a header: a name, a colon, and a value that is secret if the name says so.
+    /// A header: a name, a colon, and a value that is secret if the name implies it.
     Header,
 }
 
-/// Options of a command that hold secrets although their names do not say so.
+/// Options of a command that take secrets although their names do not imply it.
 struct Options {
     commands: &'static [&'static str],
     names: &'static [&'static str],
@@ -38,7 +38,7 @@ const fn options(commands: &'static [&'static str], names: &'static [&'static st
     Options { commands, names, holds }
 }
 
-/// `login` is the subcommand of `docker` and its like, for which `-p` is a port elsewhere.
+/// `login` is the subcommand of `docker` and similar commands; their other subcommands use `-p` for a port.
 const OPTIONS: [Options; 13] = [
     options(&["curl"], &["-u", "--user", "-U", "--proxy-user"], Holds::Login(':')),
     options(&["curl", "wget"], &["-H", "--header", "--proxy-header"], Holds::Header),
@@ -85,11 +85,11 @@ const OPTIONS: [Options; 13] = [
     ),
     options(&["ipmitool"], &["-P"], Holds::Secret),
     options(&["snmpget", "snmpwalk"], &["-A", "-X", "-c"], Holds::Secret),
-    // What `sshpass` runs has a `-p` of its own.
+    // The command that `sshpass` runs has a different `-p`.
     options(&["rsync", "scp", "sftp", "ssh"], &[], Holds::Secret),
 ];
 
-/// Commands whose `-p` is a password only in the same word; alone, it asks for one.
+/// Commands whose `-p` takes a password only in the same word; alone, it prompts for one.
 const ATTACHED_ONLY: [&str; 10] = [
     "7z",
     "7za",
@@ -104,10 +104,10 @@ const ATTACHED_ONLY: [&str; 10] = [
 ];
 
 const SHELLS: [&str; 6] = ["ash", "bash", "dash", "ksh", "sh", "zsh"];
-/// Where a shell begins something else than a value. A mask must not cover it: a command has to stay visible.
+/// Characters that end a value in a shell script. A mask must not cover what follows: commands have to stay visible.
 const ENDS_VALUE: &str = ";|<>()`&$'\"\\";
 
-/// Returns the secrets among the arguments of a command, as far as options, variables, and headers tell them.
+/// Returns the secrets in the arguments of a command, as identified by options, variables, and headers.
 #[must_use]
 pub fn secret_args(command: &str, args: &[String]) -> Vec<SecretArg> {
     let mut reader = Reader::new(base(command), Text::Arguments);
@@ -123,28 +123,28 @@ fn base(command: &str) -> &str {
 }
 
 struct Reader {
-    /// The command whose options are read.
+    /// Command whose options apply.
     command: String,
-    /// What the next argument holds, if the one before it says so.
+    /// Expected content of the next argument, if the previous one determines it.
     expected: Option<(Holds, Known)>,
     text: Text,
 }
 
-/// What is read.
+/// Kind of text being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Text {
-    /// The arguments of a command, as they are.
+    /// Literal arguments of a command.
     Arguments,
-    /// What a shell reads.
+    /// Text interpreted by a shell.
     Script,
 }
 
-/// How an option is known to hold a secret.
+/// Evidence that an option takes a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
-    /// By the command; what follows is its value.
+    /// By the command; the next argument is its value.
     ByCommand,
-    /// By its name; it may also stand alone.
+    /// By its name; it may also be a flag without a value.
     ByName,
 }
 
@@ -154,7 +154,7 @@ impl Reader {
         Self { command: command.to_owned(), expected: None, text }
     }
 
-    /// Returns the parts of an argument that are secret.
+    /// Returns the secret parts of an argument.
     fn secrets(&mut self, arg: &str) -> Vec<Range<usize>> {
         let mut found = self.read(arg);
         if self.text == Text::Script {
@@ -169,7 +169,7 @@ impl Reader {
     }
 
     fn read(&mut self, arg: &str) -> Vec<Range<usize>> {
-        // A header in a script is two words.
+        // A header in a script is split into two words.
         if self.text == Text::Script && arg.strip_suffix(':').is_some_and(speaks_of_secret) {
             self.expected = Some((Holds::Secret, Known::ByCommand));
             return Vec::new();
@@ -194,7 +194,7 @@ impl Reader {
             if let Some((holds, _)) = self.holds(name) {
                 return shifted(holds.find(value).into_iter().collect(), start);
             }
-            // A variable that is set by an option: `--env=PGPASSWORD=x`.
+            // A variable set by an option: `--env=PGPASSWORD=x`.
             let Some((variable, value)) = value.split_once('=') else { return Vec::new() };
             let start = start + variable.len() + 1;
             let holds = self.holds(variable).map(|(holds, _)| holds);
@@ -211,7 +211,7 @@ impl Reader {
         Vec::new()
     }
 
-    /// Returns what the value of an option or a variable holds.
+    /// Returns the form of the secret in the value of an option or variable.
     fn holds(&self, name: &str) -> Option<(Holds, Known)> {
         let known = self.options().find(|options| options.names.contains(&name));
         let known = known.map(|options| (options.holds, Known::ByCommand));
@@ -222,7 +222,7 @@ impl Reader {
         OPTIONS.iter().filter(|options| options.commands.contains(&self.command.as_str()))
     }
 
-    /// Finds a value in the same word as its option: `-psecret`.
+    /// Finds a value attached to its option: `-psecret`.
     fn attached(&self, arg: &str) -> Option<Range<usize>> {
         self.options().find_map(|options| {
             let short = options.names.iter().filter(|name| !name.starts_with("--"));
@@ -258,7 +258,7 @@ impl Holds {
     }
 }
 
-/// Finds secrets in a command line that is one argument.
+/// Finds secrets in a command line passed as one argument.
 fn script(command: &str, line: &str) -> Vec<Range<usize>> {
     let mut reader = Reader::new(command, Text::Script);
     let mut found = Vec::new();
@@ -274,7 +274,7 @@ fn script(command: &str, line: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Returns true for the word before the secret of an `Authorization` header.
+/// Returns true for the scheme before the secret in an `Authorization` header.
 fn is_scheme(word: &str) -> bool {
     ["basic", "bearer", "token"].iter().any(|known| word.eq_ignore_ascii_case(known))
 }
@@ -287,7 +287,7 @@ fn shifted(ranges: Vec<Range<usize>>, by: usize) -> Vec<Range<usize>> {
 mod tests {
     use super::secret_args;
 
-    /// Shows a command line with its secrets masked.
+    /// Returns a command line with its secrets masked.
     fn masked(line: &[&str]) -> String {
         let mut args: Vec<String> = line[1..].iter().map(|arg| (*arg).to_owned()).collect();
         for secret in secret_args(line[0], &args).into_iter().rev() {

@@ -1,6 +1,6 @@
-//! Tools: what they are called, how they are called, and the ports through which a run finds and calls them.
+//! Tools: definitions, calls, results, and the ports through which a run finds and calls them.
 //!
-//! A tool that fails gives an error result, which the model reads; it never ends the run.
+//! A failing tool returns an error result, which the model reads; it never ends the run.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,62 +15,62 @@ use crate::{
     ToolImpact, TraceContext,
 };
 
-/// What the model is told of a tool.
+/// Definition of a tool, as sent to the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolDef {
-    /// The name the model calls it by.
+    /// Name by which the model calls it.
     pub name: String,
-    /// What it does.
+    /// Description of the tool.
     pub description: String,
-    /// The JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub input_schema: Value,
 }
 
-/// A call the model asks for.
+/// A call requested by the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCall {
-    /// The call's id, unique in its step.
+    /// Id of the call, unique in its step.
     pub id: String,
-    /// The tool's name.
+    /// Name of the tool.
     pub name: String,
-    /// The arguments.
+    /// Arguments.
     pub args: Value,
 }
 
-/// The answer to a call.
+/// Result of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolResult {
-    /// The call's id.
+    /// Id of the call.
     pub tool_use_id: String,
-    /// What came of it.
+    /// Content of the result.
     pub content: Content,
-    /// Whether it failed.
+    /// Whether the call failed.
     #[serde(default)]
     pub is_error: bool,
 }
 
-/// The longest text of a tool result, in bytes.
+/// Maximum length of a text in a tool result, in bytes.
 const MAX_RESULT: usize = 400 * 1024;
 
 fn head_and_tail(text: &str) -> String {
     let head = text.floor_char_boundary(MAX_RESULT / 4 * 3);
     let tail = text.ceil_char_boundary(text.len() - MAX_RESULT / 4);
-    let left_out = tail - head;
-    format!("{}\n[… {left_out} bytes left out …]\n{}", &text[..head], &text[tail..])
+    let omitted = tail - head;
+    format!("{}\n[… {omitted} bytes omitted …]\n{}", &text[..head], &text[tail..])
 }
 
-/// What a tool gives back; the id is added by the run.
+/// Output of a tool; the run adds the call id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolOutput {
-    /// What came of it.
+    /// Content of the result.
     pub content: Content,
-    /// Whether it failed.
+    /// Whether the call failed.
     pub is_error: bool,
-    /// The images it made; they become part of the conversation.
+    /// Generated images; they become part of the conversation.
     pub images: Vec<AssistantImage>,
 }
 
-/// The result of a call and the images that came with it, as they are kept until the step is whole.
+/// The result of a call with its images, as stored until the step is complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settled {
     /// The result.
@@ -87,33 +87,33 @@ impl From<ToolResult> for Settled {
     }
 }
 
-/// Why a tool call failed, as the model is told.
+/// Reason a tool call failed, as reported to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolFailure {
-    /// No tool has that name, or it is hidden.
+    /// No tool has this name, or it is hidden.
     NotFound,
-    /// The tool exists but cannot be reached now.
+    /// The tool exists but is currently unavailable.
     Unavailable,
-    /// The arguments do not fit.
+    /// The arguments are invalid.
     InvalidArguments,
-    /// It ran and failed.
+    /// The tool ran and failed.
     ExecutionFailed,
-    /// It took too long.
+    /// The tool timed out.
     Timeout,
-    /// It may not be called.
+    /// The tool must not be called.
     AccessDenied,
-    /// The run ended while it was at work.
+    /// The run ended while the tool was running.
     Interrupted,
-    /// A budget left no room for it.
+    /// A budget is exhausted.
     BudgetExhausted,
     /// The caller sent new input instead of its result.
     Superseded,
-    /// Somebody was asked and did not approve it.
+    /// The call was not approved.
     NotApproved,
 }
 
 impl ToolFailure {
-    /// Returns the code the model reads.
+    /// Returns the code that the model reads.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -132,20 +132,19 @@ impl ToolFailure {
 }
 
 impl ToolOutput {
-    /// Makes a success of one text block.
+    /// Creates a successful output with one text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: Content::text(text), is_error: false, images: Vec::new() }
     }
 
-    /// Makes a failure that the model can read and act on.
+    /// Creates a failure that the model can read and act on.
     #[must_use]
     pub fn failure(failure: ToolFailure, message: &str) -> Self {
         let text = json!({ "error": failure.code(), "message": message }).to_string();
         Self { content: Content::text(text), is_error: true, images: Vec::new() }
     }
 
-    /// Cuts texts that are longer than the model should read: the head and the tail stay, and what was left out
-    /// is said.
+    /// Truncates texts that are too long for the model: head and tail stay, with a note of how many bytes were omitted.
     #[must_use]
     pub fn bounded(self) -> Self {
         let cut = |block: &ContentBlock| match block {
@@ -158,7 +157,7 @@ impl ToolOutput {
         Self { content: Content::from(blocks), ..self }
     }
 
-    /// Takes secrets out of its texts.
+    /// Removes secrets from the texts.
     pub fn redact(&mut self, redactor: &Redactor) {
         let is_clean = |block: &ContentBlock| match block {
             ContentBlock::Text { text } => matches!(redactor.redact(text), Cow::Borrowed(_)),
@@ -176,89 +175,89 @@ impl ToolOutput {
         self.content = Content::from(blocks);
     }
 
-    /// Makes it the answer to a call, with its images.
+    /// Turns the output into the result of a call, with its images.
     pub fn settling(mut self, call: impl Into<String>) -> Settled {
         let images = std::mem::take(&mut self.images);
         Settled { result: self.answering(call), images }
     }
 
-    /// Makes it the answer to a call.
+    /// Turns the output into the result of a call.
     pub fn answering(self, call: impl Into<String>) -> ToolResult {
         ToolResult { tool_use_id: call.into(), content: self.content, is_error: self.is_error }
     }
 }
 
-/// Who runs a call.
+/// Runner of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolRoute {
-    /// The runtime does.
+    /// The runtime.
     Local,
-    /// Whoever started the run does, and gives the result when resuming.
+    /// The caller, who provides the result when resuming the session.
     Callback,
-    /// The runtime does, once somebody has approved it. It has not been started.
+    /// The runtime, once the call is approved. It has not been started.
     Approval,
 }
 
-/// A call on its way to a tool.
+/// A call passed to a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invocation {
-    /// The session it is made for.
+    /// Session of the call.
     pub session_id: SessionId,
-    /// The run it is made in.
+    /// Run of the call.
     pub run_id: RunId,
     /// The call.
     pub call: ToolCall,
-    /// Where it stands in a trace, if it is traced.
+    /// Position in a trace, if the call is traced.
     pub trace: Option<Arc<TraceContext>>,
 }
 
-/// Something the model can call.
+/// A tool that the model can call.
 pub trait Tool: Send + Sync {
-    /// Describes the tool.
+    /// Returns the definition of the tool.
     fn def(&self) -> &ToolDef;
 
-    /// Says what it may do to the world. A tool that does not say may do anything.
+    /// Returns the impact of the tool. By default, a tool may do anything.
     fn impact(&self) -> ToolImpact {
         ToolImpact::Destructive
     }
 
-    /// Runs it. Failure is an output too; dropping the future must stop the work.
+    /// Runs the tool. A failure is an output, too; dropping the future must stop the work.
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput>;
 }
 
-/// Work in the background that has ended.
+/// A background job that finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinishedJob {
-    /// The job's id.
+    /// Id of the job.
     pub id: String,
-    /// What people call it.
+    /// Display name.
     pub name: String,
-    /// How it ended.
+    /// Final status.
     pub status: JobStatus,
-    /// How it ended, in words.
+    /// Human-readable status.
     pub detail: String,
 }
 
-/// Where tools come from.
+/// A source of tools.
 ///
-/// A run asks again at every step, so a source may change what it offers between two steps, never inside one.
+/// A run reads the list again at every step, so a source may change its tools between two steps, never within one.
 pub trait ToolSource: Send + Sync {
-    /// Lists the tools on offer now.
+    /// Returns the tools available now.
     fn tools(&self) -> Vec<Arc<dyn Tool>>;
 
-    /// Makes the changes that wait for a run to be between two steps, and tells of all that changed since it
-    /// was asked the last time. A source that never changes has nothing to tell.
+    /// Applies changes that are pending until the run is between two steps, and returns all changes since the
+    /// previous call. A source that never changes returns none.
     fn settle(&self) -> Vec<ToolConfigChange> {
         Vec::new()
     }
 
-    /// Returns a notice for the model about tools that are still to come; `None` when all are there.
+    /// Returns a notice for the model about tools that are still loading; `None` when all are available.
     fn notice(&self) -> Option<String> {
         None
     }
 
-    /// Tells of work in the background that ended since it was asked the last time.
+    /// Returns the background jobs that finished since the previous call.
     fn finished(&self) -> Vec<FinishedJob> {
         Vec::new()
     }

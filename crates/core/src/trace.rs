@@ -1,28 +1,28 @@
-//! Where a piece of work stands in a distributed trace, as W3C Trace Context writes it.
+//! Position of a piece of work in a distributed trace, as defined by W3C Trace Context.
 
 use std::fmt;
 
-/// The longest `tracestate` that is passed on.
+/// Maximum length of a `tracestate` that is propagated.
 const MAX_STATE: usize = 512;
 
-/// The place of a span in a trace.
+/// Position of a span in a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
-    /// The trace; never 0.
+    /// Trace id; never 0.
     pub trace_id: u128,
-    /// The span that new work belongs to; never 0.
+    /// Id of the span that new work belongs to; never 0.
     pub span_id: u64,
-    /// The flags of the trace; the lowest bit says that it is recorded.
+    /// Flags of the trace; the lowest bit is set if it is sampled.
     pub flags: u8,
-    /// What tracing systems keep with the trace, passed on as it came.
+    /// Vendor state of the trace, propagated unchanged.
     pub state: Option<String>,
 }
 
 impl TraceContext {
-    /// The flags of a trace that is recorded.
+    /// Flags of a sampled trace.
     pub const SAMPLED: u8 = 1;
 
-    /// Reads a `traceparent`, and the `tracestate` that came with it. One that is not as it should be counts as none.
+    /// Parses a `traceparent` and its `tracestate`. Returns `None` if the `traceparent` is invalid.
     #[must_use]
     pub fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
         let mut parts = parent.trim().split('-');
@@ -30,15 +30,15 @@ impl TraceContext {
         let trace_id = hex(parts.next()?, 32)?;
         let span_id = u64::try_from(hex(parts.next()?, 16)?).ok()?;
         let flags = u8::try_from(hex(parts.next()?, 2)?).ok()?;
-        // A later version may say more; this one may not.
-        let is_read = version != 0xff && (version > 0 || parts.next().is_none());
+        // A later version may have more parts; this one may not.
+        let is_supported = version != 0xff && (version > 0 || parts.next().is_none());
         let is_plain = |state: &&str| {
             !state.is_empty()
                 && state.len() <= MAX_STATE
                 && state.bytes().all(|byte| (0x20..0x7f).contains(&byte))
         };
         let state = state.map(str::trim).filter(is_plain).map(str::to_owned);
-        (is_read && trace_id != 0 && span_id != 0).then_some(Self { trace_id, span_id, flags, state })
+        (is_supported && trace_id != 0 && span_id != 0).then_some(Self { trace_id, span_id, flags, state })
     }
 
     /// Returns the `traceparent` of work that belongs to this span.
@@ -47,13 +47,13 @@ impl TraceContext {
         self.to_string()
     }
 
-    /// Returns the place of a span beneath this one.
+    /// Returns the context of a child span.
     #[must_use]
     pub fn child(&self, span_id: u64) -> Self {
         Self { span_id, ..self.clone() }
     }
 
-    /// Says whether the trace is recorded.
+    /// Returns `true` if the trace is sampled.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         self.flags & Self::SAMPLED != 0
@@ -78,7 +78,7 @@ mod tests {
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
-    fn a_traceparent_is_read_and_written_again() {
+    fn traceparent_round_trips() {
         let read = TraceContext::parse(PARENT, Some("vendor=1,other=2")).unwrap();
         let expected = TraceContext {
             trace_id: 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c,
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_traceparent_counts_as_none() {
+    fn invalid_traceparent_is_ignored() {
         let wrong = [
             "",
             "00",
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_and_a_broken_state_do_not_lose_the_trace() {
+    fn later_version_and_invalid_state_keep_the_trace() {
         let later = PARENT.replacen("00", "01", 1) + "-more";
         let read = TraceContext::parse(&later, Some("one\ntwo")).unwrap();
         assert_eq!((read.parent().as_str(), read.state), (PARENT, None));

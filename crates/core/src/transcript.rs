@@ -1,14 +1,14 @@
-//! A session's messages as a run sees them.
+//! A session's messages, as a run reads them.
 //!
-//! Messages are only ever added. A compaction does not remove any: it remembers from where on the model still
-//! reads them and which message stands for the rest, so history stays whole.
+//! Messages are only ever appended. A compaction removes none: it records the first message that the model still
+//! reads and which message replaces the rest, so history stays complete.
 
 use std::sync::Arc;
 
 use crate::run::LeftOut;
 use crate::{AssistantBlock, Compaction, Message, ToolCall};
 
-/// The messages a run works on: the tail that the model reads, and what stands for the rest.
+/// Messages of a run: the tail that the model reads, and the summary that replaces the rest.
 #[derive(Debug, Clone, Default)]
 pub struct Transcript {
     summary: Option<Arc<Message>>,
@@ -17,45 +17,45 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// Makes a transcript of the messages from sequence number `first` on, with the summary of those before.
+    /// Creates a transcript of the messages from sequence number `first` on, with the summary of those before.
     #[must_use]
     pub fn new(first: u64, messages: Vec<Arc<Message>>, summary: Option<Arc<Message>>) -> Self {
         Self { summary, first, messages }
     }
 
-    /// Counts all messages of the session, summarized ones included.
+    /// Returns the number of messages in the session, summarized ones included.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.first + self.messages.len() as u64
     }
 
-    /// Returns the messages that the model reads itself.
+    /// Returns the messages that the model still reads.
     #[must_use]
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.messages
     }
 
-    /// Returns what the model is sent: the summary, if there is one, and the messages after it.
+    /// Returns the messages to send to the model: the summary, if any, and the messages after it.
     #[must_use]
     pub fn context(&self) -> Vec<Arc<Message>> {
         let written = self.messages.iter().filter(|message| !is_summary(message));
         self.summary.iter().chain(written).cloned().collect()
     }
 
-    /// Returns what the model read of the messages before sequence number `end`, the summary included.
+    /// Returns the context before sequence number `end`, the summary included.
     pub(crate) fn before(&self, end: u64) -> Vec<Arc<Message>> {
         let count = usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let written = self.messages.iter().take(count).filter(|message| !is_summary(message));
         self.summary.iter().chain(written).cloned().collect()
     }
 
-    /// Returns what the model reads of the messages from sequence number `start` on.
+    /// Returns the context from sequence number `start` on.
     pub(crate) fn since(&self, start: u64) -> Vec<Arc<Message>> {
         let count = usize::try_from(start.saturating_sub(self.first)).unwrap_or(usize::MAX);
         self.messages.iter().skip(count).filter(|message| !is_summary(message)).cloned().collect()
     }
 
-    /// Returns the messages before sequence number `end` that the model still reads itself.
+    /// Returns the messages before sequence number `end` that the model still reads.
     pub(crate) fn left_out(&self, end: u64) -> LeftOut {
         let count = usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX);
         LeftOut { first: self.first, messages: self.messages.iter().take(count).cloned().collect() }
@@ -67,23 +67,23 @@ impl Transcript {
         self.messages.last().map(|message| message.tool_calls()).unwrap_or_default()
     }
 
-    /// Returns the last text the model wrote.
+    /// Returns the last text written by the model.
     #[must_use]
     pub fn last_text(&self) -> Option<String> {
         self.messages.iter().rev().find_map(|message| message.assistant_text())
     }
 
-    /// Returns true if a prompt or results of tools, these ones added, have no answer of the model.
+    /// Returns true if the last prompt or tool results, including `added`, have no response from the model.
     pub(crate) fn is_unanswered(&self, added: &[Arc<Message>]) -> bool {
         let last = self.messages.iter().chain(added).rfind(|message| !is_summary(message));
-        last.is_some_and(|message| !is_answer(message))
+        last.is_some_and(|message| !is_response(message))
     }
 
     pub(crate) fn push(&mut self, message: Arc<Message>) {
         self.messages.push(message);
     }
 
-    /// Reads the messages from `compaction` on only; `summary` is one of them and stands for the rest.
+    /// Drops the messages before `compaction`; `summary` is one of the others and replaces them in the context.
     pub(crate) fn compact(&mut self, compaction: Compaction, summary: Arc<Message>) {
         let dropped = compaction.kept_from.saturating_sub(self.first).min(self.messages.len() as u64);
         self.messages.drain(..usize::try_from(dropped).unwrap_or(usize::MAX));
@@ -92,8 +92,8 @@ impl Transcript {
     }
 }
 
-/// Returns true if the model wrote the message. Images that tools made are assistant messages too.
-fn is_answer(message: &Message) -> bool {
+/// Returns true if the model wrote the message. Images from tools are assistant messages, too.
+fn is_response(message: &Message) -> bool {
     let is_image = |block: &AssistantBlock| matches!(block, AssistantBlock::Image(_));
     match message {
         Message::Assistant { blocks, .. } => blocks.is_empty() || !blocks.iter().all(is_image),
@@ -101,7 +101,7 @@ fn is_answer(message: &Message) -> bool {
     }
 }
 
-/// Summaries are messages too; in the place where they were written they say nothing new.
+/// Returns true for summaries. They are messages, too, but are skipped where they were written.
 pub(crate) fn is_summary(message: &Message) -> bool {
     matches!(message, Message::SystemNotice { body, .. } if body.starts_with(Compaction::MARK))
 }

@@ -1,7 +1,7 @@
-//! A hub with nothing on it but its own functions, for tests with the SDKs of others.
+//! A hub with only a few functions, for tests with third-party SDKs.
 //!
-//! `bare_hub ADDRESS [TOKEN]` listens until it is killed or its standard input ends, and says on stderr where.
-//! `echo::back` answers what it is given, and `test::on-change` fires with what `test::fire` is given.
+//! `bare_hub ADDRESS [TOKEN]` listens until it is killed or its standard input ends, and prints its address to stderr.
+//! `echo::back` returns its input, and `test::on-change` fires with the input of `test::fire`.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ async fn main() -> ExitCode {
     match run(&address, arguments.next()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&format!("error: {error}"));
+            print_line(&format!("error: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -26,7 +26,7 @@ async fn main() -> ExitCode {
 
 async fn run(address: &str, token: Option<String>) -> Result<(), meerkat_hub::HubError> {
     let mut options = HubOptions::new(Arc::new(MemoryStore::new()));
-    options.log = Some(Arc::new(|text: &str| say(text)));
+    options.log = Some(Arc::new(|text: &str| print_line(text)));
     let hub = Hub::new(options);
     hub.register(LocalFunction::new("echo::back", |call| async move { Ok(call.data) }))?;
     let (id, description) = ("test::on-change".to_owned(), "Fires when test::fire is called.".to_owned());
@@ -39,9 +39,9 @@ async fn run(address: &str, token: Option<String>) -> Result<(), meerkat_hub::Hu
     let access = Access { token, ..Access::default() };
     let listener = bind(address, &access)?;
     let local = listener.local_addr().map_or_else(|_| address.to_owned(), |local| local.to_string());
-    say(&format!("bare_hub: listening on ws://{local}"));
+    print_line(&format!("bare_hub: listening on ws://{local}"));
     hub.serve(listener, access, async {
-        // Whoever started it has ended, or wants it to.
+        // The parent process has exited, or has closed stdin to stop the hub.
         let _ = tokio::io::stdin().read(&mut [0]).await;
     })
     .await;
@@ -49,6 +49,6 @@ async fn run(address: &str, token: Option<String>) -> Result<(), meerkat_hub::Hu
 }
 
 #[expect(clippy::print_stderr, reason = "it is a program")]
-fn say(text: &str) {
+fn print_line(text: &str) {
     eprintln!("{text}");
 }

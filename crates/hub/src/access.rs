@@ -1,4 +1,4 @@
-//! Who may connect, and what each may do.
+//! Access control: admission of connections and their rights.
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 
@@ -8,62 +8,63 @@ use serde_json::{Map, Value};
 use crate::core::{Exposed, Grant, Hooks};
 use crate::error::HubError;
 
-/// What a listener asks of those who connect.
+/// Requirements that a listener imposes on connections.
 ///
-/// Pages in a browser are admitted only if their origin is listed: a browser on this machine shows pages of anybody.
+/// Browser pages are admitted only if their origin is listed, because a browser on this machine runs pages from any
+/// site.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// The bearer token that a worker must show; without it, every connection is admitted.
+    /// The bearer token that a worker must present; if `None`, every connection is admitted.
     pub token: Option<String>,
-    /// Admits processes on this machine that run as the user of the hub without the token, where the system tells
-    /// whose a connection is. Many SDKs cannot send a token.
+    /// If true, admits processes on this machine that run as the hub's user without the token, where the system can
+    /// identify the peer. Many SDKs cannot send a token.
     pub admit_same_user: bool,
     /// The origins of pages that may connect, such as `http://localhost:5173`.
     pub origins: Vec<String>,
-    /// Who may do what; without it, everybody may do everything.
+    /// Rights of each connection; if `None`, every connection may do everything.
     pub rbac: Option<Rbac>,
 }
 
-/// Rules for the connections of a listener. A key that is not known is refused: it may be a rule that was meant.
+/// Rules for the connections of a listener. Unknown keys are rejected: a typo must not drop a rule.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rbac {
-    /// The function that is asked about each connection. If it fails, the connection is refused.
+    /// The function called to authorize each connection. If it fails, the connection is rejected.
     pub auth_function_id: Option<String>,
     /// The functions that every connection may call.
     pub expose_functions: Vec<Expose>,
-    /// Asked before a trigger is registered.
+    /// Called before a trigger is registered.
     pub on_trigger_registration_function_id: Option<String>,
-    /// Asked before a trigger type is registered.
+    /// Called before a trigger type is registered.
     pub on_trigger_type_registration_function_id: Option<String>,
-    /// Asked before a function is registered.
+    /// Called before a function is registered.
     pub on_function_registration_function_id: Option<String>,
-    /// Has every call in place of the function that was called.
+    /// Receives every call in place of the called function.
     pub middleware_function_id: Option<String>,
 }
 
-/// Which functions are open to everybody.
+/// Functions that every connection may call.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Expose {
     /// Ids, with `*` for any text, as `match("api::*")` or plain.
     Ids(String),
-    /// Those whose metadata have all of this.
+    /// Functions whose metadata contains all of these entries.
     Metadata {
-        /// Names and values.
+        /// Metadata names and values.
         metadata: Map<String, Value>,
     },
 }
 
 impl Rbac {
-    /// What a connection may do, after the auth function said `answer`.
+    /// Returns the rights of a connection, given the auth function's `answer`.
     pub(crate) fn grant(&self, answer: &Value) -> Grant {
         let texts = |name: &str| -> Option<Vec<String>> {
             let list = answer.get(name)?.as_array()?;
             Some(list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
         };
         let flag = |name: &str, default: bool| answer.get(name).and_then(Value::as_bool).unwrap_or(default);
-        // An empty name is none: as a prefix it would give every id.
+        // Treat an empty name as absent: as a prefix it would match every id.
         let name = |name: &str| answer.get(name).and_then(Value::as_str).filter(|name| !name.is_empty());
         let prefix = name("function_registration_prefix");
         Grant {
@@ -99,7 +100,7 @@ impl Expose {
     }
 }
 
-/// Takes an address. One that other machines can reach needs a token.
+/// Binds to an address. One that other machines can reach requires a token.
 pub fn bind(address: &str, access: &Access) -> Result<tokio::net::TcpListener, HubError> {
     let unreadable = || HubError::Address { address: address.to_owned() };
     let found: Vec<SocketAddr> = address.to_socket_addrs().map_err(|_| unreadable())?.collect();
@@ -117,7 +118,7 @@ pub fn bind(address: &str, access: &Access) -> Result<tokio::net::TcpListener, H
     listen(&found).map_err(|source| HubError::Listen { address: address.to_owned(), source })
 }
 
-/// Whether two secrets are the same; how long it takes does not tell how alike they are.
+/// Returns `true` if two secrets are equal; takes the same time however similar they are.
 pub(crate) fn same_secret(found: &str, wanted: &str) -> bool {
     let differences = found.bytes().zip(wanted.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other));
     found.len() == wanted.len() && differences == 0
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_others_reach_needs_a_token() {
+    async fn non_loopback_address_requires_a_token() {
         let open = Access::default();
         assert!(matches!(bind("0.0.0.0:0", &open), Err(HubError::Exposed { .. })));
         assert!(matches!(bind("nonsense", &open), Err(HubError::Address { .. })));

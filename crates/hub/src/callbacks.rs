@@ -1,7 +1,7 @@
-//! Work for this process that the core decided on, done in order and outside the hub's lock.
+//! Callbacks that the core has scheduled in this process, run in order and outside the hub's lock.
 //!
-//! Callbacks of the embedder may take their time, panic, or call the hub. They wait here until the thread that
-//! decided on them has released the lock. One thread at a time runs them, so their order is that of the decisions.
+//! Callbacks of the embedder may be slow, panic, or call the hub. They are queued until the thread that scheduled them
+//! has released the lock. One thread at a time runs them, so they run in the order in which they were scheduled.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,19 +11,19 @@ use crate::core::Run;
 use crate::hub::{Log, Shared};
 use crate::local::{Handler, TriggerHost};
 
-/// Something to do in this process.
+/// An action to perform in this process.
 pub(crate) enum Callback {
-    /// Reports something to the log.
+    /// Writes a message to the log.
     Note(String),
     /// Registers a trigger at the host of its type.
     Placed { host: Arc<dyn TriggerHost>, id: String, function_id: String, config: String },
     /// Removes a trigger from the host of its type.
     Removed { host: Arc<dyn TriggerHost>, id: String },
-    /// Starts a function of this process, after the callbacks that were decided on before the call.
+    /// Starts a function of this process, after the callbacks that were scheduled before the call.
     Run(Run, Option<Handler>),
 }
 
-/// Callbacks that wait for their turn.
+/// Queue of pending callbacks.
 #[derive(Default)]
 pub(crate) struct Callbacks {
     waiting: VecDeque<Callback>,
@@ -35,12 +35,12 @@ impl Callbacks {
         self.waiting.push_back(callback);
     }
 
-    /// Returns true if no callback waits and none is running.
+    /// Returns true if no callback is pending or running.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && !self.is_running
     }
 
-    /// Returns true if the calling thread has to run the waiting callbacks.
+    /// Returns true if the calling thread must run the pending callbacks.
     pub(crate) fn claim(&mut self) -> bool {
         let claimed = !self.waiting.is_empty() && !self.is_running;
         self.is_running |= claimed;
@@ -56,7 +56,7 @@ impl Callbacks {
 }
 
 impl Callback {
-    /// Runs the callback. One that panics does not keep the next ones from running.
+    /// Runs the callback. A panic does not prevent the next callbacks from running.
     pub(crate) fn run(self, shared: &Shared, log: Option<&Log>) {
         let run = || match self {
             Self::Note(text) => {

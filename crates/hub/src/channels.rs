@@ -1,4 +1,4 @@
-//! Channels: a stream of messages from one worker to another, beside the calls.
+//! Channels: streams of messages from one worker to another, separate from calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,25 +11,25 @@ use uuid::Uuid;
 
 use crate::error::CallError;
 
-/// How many messages wait for the reader, unless told otherwise, and at most.
+/// Default and maximum number of messages buffered for the reader.
 const BUFFER: usize = 64;
-const MOST: usize = 1024;
-/// When a channel that nobody took is given up.
+const MAX_BUFFER: usize = 1024;
+/// Time after which a channel with an unclaimed end is closed.
 const UNUSED: Duration = Duration::from_secs(300);
 
-/// Which end of a channel.
+/// One end of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Read,
     Write,
 }
 
-/// An end that was taken, or that there was nothing to take.
+/// Result of claiming an end of a channel.
 #[derive(Debug)]
 pub(crate) enum Taken {
     Reader(mpsc::Receiver<Message>),
     Writer(mpsc::Sender<Message>),
-    /// Somebody else has it.
+    /// The end is already in use.
     Already,
 }
 
@@ -57,11 +57,11 @@ impl Channels {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a channel and gives references to both its ends.
+    /// Opens a channel and returns references to both its ends.
     pub(crate) fn create(&self, input: &Value) -> Result<Value, CallError> {
         let size =
             input.get("buffer_size").and_then(Value::as_u64).and_then(|size| usize::try_from(size).ok());
-        let (writer, reader) = mpsc::channel(size.unwrap_or(BUFFER).clamp(1, MOST));
+        let (writer, reader) = mpsc::channel(size.unwrap_or(BUFFER).clamp(1, MAX_BUFFER));
         let (id, key) = (Uuid::new_v4().to_string(), Uuid::new_v4().to_string());
         let end = |direction: &str| json!({ "channel_id": id, "access_key": key, "direction": direction });
         let ends = json!({ "writer": end("write"), "reader": end("read") });
@@ -75,12 +75,12 @@ impl Channels {
         Ok(ends)
     }
 
-    /// Whether there is such a channel, and the key opens it.
+    /// Returns `true` if the channel exists and the key matches.
     pub(crate) fn knows(&self, id: &str, key: &str) -> bool {
         self.lock().get(id).is_some_and(|channel| channel.key == key)
     }
 
-    /// Takes an end; each can be taken once.
+    /// Claims an end; each end can be claimed once.
     pub(crate) fn take(&self, id: &str, key: &str, end: End) -> Taken {
         let mut open = self.lock();
         let Some(channel) = open.get_mut(id).filter(|channel| channel.key == key) else {
@@ -91,18 +91,18 @@ impl Channels {
             End::Write => channel.writer.take().map(Taken::Writer),
         };
         if channel.reader.is_none() && channel.writer.is_none() {
-            // Both sides hold their ends now; a third is told that there is nothing.
+            // Both ends are claimed now; a third connection finds none.
             channel.since = Instant::now();
         }
         taken.unwrap_or(Taken::Already)
     }
 
-    /// Forgets a channel that has ended.
+    /// Removes a channel that has ended.
     pub(crate) fn close(&self, id: &str) {
         self.lock().remove(id);
     }
 
-    /// Forgets channels of which an end was not taken in time.
+    /// Removes channels with an end that was not claimed in time.
     pub(crate) fn sweep(&self) {
         self.lock().retain(|_, channel| {
             let taken = channel.reader.is_none() && channel.writer.is_none();

@@ -1,4 +1,4 @@
-//! What can go wrong with a call, and with the hub itself.
+//! Errors of calls, and of the hub itself.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use serde_json::Value;
 
 use crate::wire::Object;
 
-/// Why a call failed, in the words of the protocol.
+/// A failed call, in the protocol's terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallError {
     /// A code such as `function_not_found`.
     pub code: String,
-    /// What happened.
+    /// Description of the failure.
     pub message: String,
-    /// Where, if the callee told.
+    /// Stack trace, if the callee sent one.
     pub stacktrace: Option<String>,
 }
 
-/// Nobody answered in time.
+/// The call timed out.
 const TIMEOUT: &str = "TIMEOUT";
 /// No function has the id.
 const NOT_FOUND: &str = "function_not_found";
@@ -26,31 +26,31 @@ const NOT_FOUND: &str = "function_not_found";
 const NOT_CONNECTED: &str = "NOT_CONNECTED";
 
 impl CallError {
-    /// An error with this code.
+    /// Creates an error with this code.
     #[must_use]
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into(), stacktrace: None }
     }
 
-    /// The function itself failed.
+    /// Creates an error for a function that failed.
     #[must_use]
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new("invocation_failed", message)
     }
 
-    /// Nobody answered within this time.
+    /// Creates an error for a call that got no answer within this time.
     #[must_use]
     pub fn timeout(after: Duration) -> Self {
         Self::new(TIMEOUT, format!("invocation timed out after {}ms", after.as_millis()))
     }
 
-    /// There is no connection to the hub.
+    /// Creates an error for a missing connection to the hub.
     #[must_use]
     pub fn not_connected() -> Self {
         Self::new(NOT_CONNECTED, "iii is not connected")
     }
 
-    /// The input of a function of the hub does not fit.
+    /// Creates an error for invalid input of a hub function.
     #[must_use]
     pub fn undecodable(function_id: &str, problem: &str) -> Self {
         let message = format!("Failed to deserialize input for {function_id}: {problem}");
@@ -90,7 +90,7 @@ impl CallError {
         Self::new("payload_too_large", format!("the message has {bytes} bytes; the receiver takes {limit}"))
     }
 
-    /// The error as it is sent.
+    /// Returns the error in its wire format.
     pub(crate) fn json(&self) -> String {
         Object::new()
             .text("code", &self.code)
@@ -99,7 +99,7 @@ impl CallError {
             .end()
     }
 
-    /// An error as a worker wrote it.
+    /// Parses an error that a worker sent.
     pub(crate) fn decode(text: &str) -> Self {
         let value: Value = serde_json::from_str(text).unwrap_or_default();
         let field = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -123,48 +123,48 @@ impl fmt::Display for CallError {
 
 impl std::error::Error for CallError {}
 
-/// Why the hub or a client of it cannot start.
+/// An error that prevents the hub or a client from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
-    /// The address is not one.
-    #[error("`{address}` is not an address; give HOST:PORT")]
+    /// The address is invalid.
+    #[error("invalid address `{address}`; expected HOST:PORT")]
     Address {
-        /// What was given.
+        /// The configured address.
         address: String,
     },
-    /// Others could reach the hub, and nothing would ask who they are.
-    #[error("`{address}` can be reached by other machines; give a token that workers must show")]
+    /// Other machines could reach the hub without authentication.
+    #[error("`{address}` can be reached by other machines; set a token for workers")]
     Exposed {
-        /// What was given.
+        /// The configured address.
         address: String,
     },
     /// The address cannot be listened on.
     #[error("cannot listen on `{address}`")]
     Listen {
-        /// What was given.
+        /// The configured address.
         address: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The id is taken.
-    #[error("`{id}` belongs to the hub already")]
+    /// The id is already registered.
+    #[error("`{id}` is already registered at the hub")]
     Taken {
         /// The function or trigger type.
         id: String,
     },
-    /// The address of a hub is not one that a client can reach.
-    #[error("`{url}` is not the address of a hub; it looks like ws://127.0.0.1:49134")]
+    /// The hub URL is invalid.
+    #[error("invalid hub URL `{url}`; expected one like ws://127.0.0.1:49134")]
     Url {
-        /// What was given.
+        /// The configured URL.
         url: String,
     },
     /// The hub cannot be reached.
     #[error("no hub at `{url}`")]
     Unreachable {
-        /// Where.
+        /// The hub's URL.
         url: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<tokio_tungstenite::tungstenite::Error>,
     },

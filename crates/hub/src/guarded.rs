@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::core::{Grant, Peer};
 use crate::hub::Shared;
 
-/// The start of the owner's name of a connection to which the rules give none.
+/// Prefix of the owner name for connections to which the rules assign none.
 const CONNECTION: &str = "connection:";
 
 /// A connection to which access rules apply.
@@ -25,14 +25,15 @@ impl Guarded {
         Self { peer, owner: grant.owner.clone().unwrap_or_else(of_connection), hub }
     }
 
-    /// Returns the name under which the connection owns what it registers: the `owner` that the auth function gave,
-    /// or the prefix of its functions, or else one that ends with the connection.
+    /// Returns the name under which the connection owns what it registers: the `owner` that the auth function returned,
+    /// else the prefix of its functions, else a name that is valid until the connection ends.
     #[must_use]
     pub fn owner(&self) -> &str {
         &self.owner
     }
 
-    /// Returns true if the connection may change what `owner` registered: itself, or a connection that is gone.
+    /// Returns true if the connection may change what `owner` registered: its own entries, or those of a connection
+    /// that has ended.
     #[must_use]
     pub fn may_replace(&self, owner: &str) -> bool {
         let gone =

@@ -1,8 +1,8 @@
-//! The hub: the decisions of the core, carried out.
+//! The hub: carries out the decisions of the core.
 //!
-//! Everything is decided under one lock that is held for the decision and for handing out its messages, never
-//! across an await. So what is sent to a worker has the order in which it was decided. What runs in this process
-//! waits until the lock is released.
+//! Every decision is made under one lock, which is held while deciding and queuing the resulting messages, never across
+//! an await. So messages to a worker are sent in the order in which they were decided. Callbacks in this process are
+//! delayed until the lock is released.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,24 +26,24 @@ use crate::socket::{Outbox, Waiting};
 use crate::state::{CHANGED, Changed, State};
 use crate::wire::decode;
 
-/// How many events a subscriber in this process may be behind.
+/// Maximum number of events that a subscriber in this process may lag behind.
 const BACKLOG: usize = 1024;
-/// How long changes of the functions are gathered before their watchers are told.
+/// Interval over which function changes are gathered before subscribers are notified.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// Told of what whoever runs the hub may want to know.
+/// Receives messages for the operator of the hub.
 pub(crate) type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Returns the scopes of the state that a connection under access rules may not write.
 pub(crate) type ReservedScopes = Arc<dyn Fn() -> BoxFuture<Vec<String>> + Send + Sync>;
 
-/// How a hub is made.
+/// Options for creating a hub.
 pub struct HubOptions {
-    /// Where `state::*` and queues are kept.
+    /// Store for `state::*` and queues.
     pub store: Arc<dyn Store>,
-    /// How much a worker may ask for.
+    /// Limits on each worker.
     pub limits: Limits,
-    /// Told what was passed over, refused or dropped.
+    /// Receives a message for everything that was ignored, rejected, or dropped.
     pub log: Option<Log>,
 }
 
@@ -54,14 +54,14 @@ impl std::fmt::Debug for HubOptions {
 }
 
 impl HubOptions {
-    /// A hub on this store, with the usual limits.
+    /// Creates options with this store and the default limits.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store, limits: Limits::default(), log: None }
     }
 }
 
-/// A hub; clones are the same one.
+/// A hub; clones share it.
 #[derive(Clone)]
 pub struct Hub {
     pub(crate) shared: Arc<Shared>,
@@ -96,13 +96,13 @@ struct Inner {
     callbacks: Callbacks,
 }
 
-/// The way to a connected worker.
+/// Outgoing messages of a connected worker.
 struct Outgoing {
     messages: Outbox,
     ended: CancellationToken,
 }
 
-/// What a connection's task has of the hub.
+/// The hub's side of a connection, used by the connection's task.
 pub(crate) struct Link {
     pub(crate) peer: Peer,
     pub(crate) waiting: Waiting,
@@ -110,7 +110,7 @@ pub(crate) struct Link {
 }
 
 impl Hub {
-    /// Makes a hub that nobody reaches yet. Its tasks end when the last clone is dropped.
+    /// Creates a hub that accepts no connections yet. Its tasks end when the last clone is dropped.
     #[must_use]
     pub fn new(options: HubOptions) -> Self {
         let born = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -142,7 +142,7 @@ impl Hub {
         Self { shared }
     }
 
-    /// Puts a function on the hub.
+    /// Registers a function of this process.
     pub fn register(&self, function: LocalFunction) -> Result<(), HubError> {
         let LocalFunction { id, description, request_format, response_format, metadata, handler } = function;
         let taken = crate::core::BUILTINS.iter().any(|(builtin, _)| *builtin == id);
@@ -157,7 +157,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Puts a trigger type on the hub. Triggers that wait for it are there at once.
+    /// Registers a trigger type of this process. Triggers already waiting for it are placed at once.
     pub fn register_trigger_type(&self, kind: LocalTriggerType) -> Result<(), HubError> {
         let LocalTriggerType { id, description, host } = kind;
         let mut inner = self.shared.lock();
@@ -173,28 +173,28 @@ impl Hub {
         Ok(())
     }
 
-    /// Tells everybody who subscribed to a trigger type of this process, and waits for nobody.
+    /// Notifies all subscribers of a trigger type of this process without waiting for them.
     pub fn fire(&self, trigger_type: &str, payload: &Value) {
         self.shared.fire(trigger_type, payload, &|_| true);
     }
 
-    /// Subscribes to a trigger type of this process; `None` if there is none of this id.
+    /// Subscribes to a trigger type of this process; returns `None` if it does not exist.
     #[must_use]
     pub fn subscribe(&self, trigger_type: &str) -> Option<broadcast::Receiver<Arc<Value>>> {
         self.shared.lock().watchers.get(trigger_type).map(broadcast::Sender::subscribe)
     }
 
-    /// Calls a function, wherever it is.
+    /// Calls a function of this process or of a worker.
     pub async fn call(&self, function_id: &str, data: &Value, timeout: Duration) -> Result<Value, CallError> {
         self.shared.call(function_id, data, timeout).await
     }
 
-    /// Calls a function and does not wait for it.
+    /// Calls a function without waiting for it.
     pub fn call_void(&self, function_id: &str, data: &Value) {
         self.shared.act(|core| core.call(Caller::Nobody, function_id, data.to_string()));
     }
 
-    /// Lists the functions that can be called, those of the hub itself left out.
+    /// Lists the functions that can be called, except the hub's own.
     #[must_use]
     pub fn functions(&self) -> Vec<FunctionInfo> {
         let list = self.shared.act(|core| core.list_functions(Peer::HUB, &json!({})));
@@ -213,14 +213,14 @@ impl Hub {
             .collect()
     }
 
-    /// Keeps connections under access rules from writing some scopes with `state::*`. `scopes` is asked at each
-    /// such call. Only the first call of this counts.
+    /// Prevents connections under access rules from writing some scopes with `state::*`. `scopes` is evaluated on each
+    /// such call. Only the first call has an effect.
     pub fn reserve_scopes(&self, scopes: impl Fn() -> BoxFuture<Vec<String>> + Send + Sync + 'static) {
-        // Set already, it stays.
+        // If already set, the first value is retained.
         let _ = self.shared.reserved_scopes.set(Arc::new(scopes));
     }
 
-    /// Grows when functions come or go.
+    /// Returns a counter that increases whenever functions are added or removed.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changes.subscribe()
@@ -229,19 +229,19 @@ impl Hub {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // The core does not panic; should it, its tables are still better than no hub.
+        // The core does not panic; if it did, its tables would still be better than no hub.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the core what happened and does what it says.
-    pub(crate) fn act<T>(&self, tell: impl FnOnce(&mut Core) -> T) -> T {
+    /// Passes an event to the core and carries out the resulting effects.
+    pub(crate) fn act<T>(&self, apply: impl FnOnce(&mut Core) -> T) -> T {
         let mut inner = self.lock();
-        let said = self.decide(&mut inner, tell);
+        let result = self.decide(&mut inner, apply);
         self.release(inner);
-        said
+        result
     }
 
-    /// Reads what the core knows.
+    /// Reads the core's state.
     pub(crate) fn inspect<T>(&self, read: impl FnOnce(&Core) -> T) -> T {
         read(&self.lock().core)
     }
@@ -250,7 +250,7 @@ impl Shared {
         self.changes.subscribe()
     }
 
-    /// Releases the lock and runs the callbacks that wait, unless another thread does.
+    /// Releases the lock and runs the pending callbacks, unless another thread does.
     fn release<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) {
         if !inner.callbacks.claim() {
             return;
@@ -262,12 +262,12 @@ impl Shared {
         }
     }
 
-    fn decide<T>(&self, inner: &mut Inner, tell: impl FnOnce(&mut Core) -> T) -> T {
-        let said = tell(inner.core.at(self.started.elapsed()));
+    fn decide<T>(&self, inner: &mut Inner, apply: impl FnOnce(&mut Core) -> T) -> T {
+        let result = apply(inner.core.at(self.started.elapsed()));
         loop {
             let effects = inner.core.effects();
             if effects.is_empty() {
-                return said;
+                return result;
             }
             for effect in effects {
                 self.carry_out(inner, effect);
@@ -296,7 +296,7 @@ impl Shared {
             }
             Effect::Answer { call, outcome } => {
                 if let Some(waiting) = inner.answers.remove(&call) {
-                    // Whoever asked may have gone.
+                    // The caller may have been dropped.
                     let _ = waiting.send(outcome);
                 }
             }
@@ -325,7 +325,8 @@ impl Shared {
         }
     }
 
-    /// Gives a queued call to the worker that keeps queues. It is receipted once that worker has taken it.
+    /// Passes a queued call to the worker that provides queues. The receipt is sent once that worker has accepted the
+    /// call.
     fn hand_over(&self, id: Uuid, data: &str) {
         let (shared, limit) = (self.queues.hub(), self.limits.call_time);
         let data: Value = serde_json::from_str(data).unwrap_or_default();
@@ -339,11 +340,11 @@ impl Shared {
 
     fn send(&self, inner: &mut Inner, peer: Peer, message: String) {
         let Some(outgoing) = inner.peers.get(&peer) else { return };
-        // A task that has ended tells the core itself.
+        // If the task has ended, it notifies the core itself.
         let queued = outgoing.messages.push(message).unwrap_or_default();
         if queued > self.limits.queued_bytes {
             outgoing.ended.cancel();
-            let text = "a worker that does not read was dropped".to_owned();
+            let text = "dropped a worker that does not read its messages".to_owned();
             inner.callbacks.push(Callback::Note(text));
         }
     }
@@ -382,14 +383,14 @@ impl Shared {
     fn fire(&self, trigger_type: &str, payload: &Value, concerned: &dyn Fn(&Value) -> bool) {
         let mut inner = self.lock();
         if let Some(watchers) = inner.watchers.get(trigger_type) {
-            // Nobody may listen.
+            // There may be no subscribers.
             let _ = watchers.send(Arc::new(payload.clone()));
         }
         self.decide(&mut inner, |core| call_all(core, trigger_type, payload, concerned));
         self.release(inner);
     }
 
-    /// Tells the watchers of the state; some want a function to be asked first.
+    /// Notifies the subscribers of the state; some require a condition function to be called first.
     pub(crate) fn tell_state(&self, changed: &Changed) {
         let subscribers = self.act(|core| core.subscribers(CHANGED));
         if subscribers.is_empty() {
@@ -416,7 +417,7 @@ impl Shared {
         }
     }
 
-    /// A worker connected.
+    /// Adds a connected worker.
     pub(crate) fn connect(&self, arrival: Arrival) -> Link {
         let (messages, waiting) = Outbox::new();
         let ended = CancellationToken::new();
@@ -428,13 +429,13 @@ impl Shared {
         Link { peer, waiting, ended }
     }
 
-    /// A worker said something, in this order. It is read before everybody else has to wait.
+    /// Handles messages of a worker, in order. They are decoded before the lock is taken.
     pub(crate) fn hear<'a>(&self, peer: Peer, texts: impl IntoIterator<Item = &'a str>) {
-        let heard: Vec<_> = texts.into_iter().map(decode).collect();
-        self.act(|core| heard.into_iter().for_each(|message| core.hear(peer, message)));
+        let decoded: Vec<_> = texts.into_iter().map(decode).collect();
+        self.act(|core| decoded.into_iter().for_each(|message| core.hear(peer, message)));
     }
 
-    /// A worker is gone.
+    /// Removes a disconnected worker.
     pub(crate) fn disconnect(&self, peer: Peer) {
         let mut inner = self.lock();
         inner.peers.remove(&peer);
@@ -460,7 +461,7 @@ fn call_all(core: &mut Core, trigger_type: &str, payload: &Value, concerned: &dy
     }
 }
 
-/// Ends calls that take too long and channels that nobody uses.
+/// Ends calls that exceed the time limit and removes unused channels.
 async fn sweep(shared: Weak<Shared>) {
     let Some(limit) = shared.upgrade().map(|shared| shared.limits.call_time) else { return };
     let pause = (limit / 4).clamp(Duration::from_millis(10), Duration::from_secs(1));
@@ -472,7 +473,7 @@ async fn sweep(shared: Weak<Shared>) {
     }
 }
 
-/// Tells the watchers of functions when these have changed, once for many changes.
+/// Notifies the subscribers of function changes, once per batch of changes.
 async fn announce(shared: Weak<Shared>, mut changes: watch::Receiver<u64>) {
     while changes.changed().await.is_ok() {
         tokio::time::sleep(GATHER).await;

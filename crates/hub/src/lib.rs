@@ -1,12 +1,13 @@
 //! A server of the iii protocol.
 //!
-//! Workers in any language connect over WebSocket with the published iii SDKs, offer functions and trigger
-//! types, and call each other's. What this process offers is on the hub beside them. Decisions are in one
-//! place without sockets; around it, one task for each connection reads and writes.
+//! Workers in any language connect over WebSocket with the published iii SDKs, register functions and trigger
+//! types, and call each other's. Functions of this process are registered on the same hub. Decisions are made in one
+//! place without sockets; around it, one task per connection reads and writes.
 //!
-//! Of a function id, the newest registration has the calls, and the one before it is back when that goes.
-//! What this process offers cannot be taken, nor can a connection under access rules take what another one has. Functions behind a URL are listed but not called: whoever could
-//! register one could reach what only this machine reaches.
+//! If a function id is registered several times, the newest registration receives the calls; when it is removed, the
+//! previous one becomes active again. Ids of this process cannot be taken over, and a connection under access rules
+//! cannot take over ids of other connections. Functions behind a URL are listed but not called: otherwise, anyone who
+//! can register one could reach services that only this machine can reach.
 
 mod access;
 mod callbacks;
@@ -32,5 +33,5 @@ pub use hub::{Hub, HubOptions};
 pub use limits::Limits;
 pub use local::{BoxFuture, FunctionInfo, Handler, Invocation, LocalFunction, LocalTriggerType, TriggerHost};
 
-/// Where a hub listens unless told otherwise, and where SDKs look for one.
+/// Default listening address of a hub, which SDKs also connect to by default.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:49134";

@@ -1,29 +1,29 @@
-//! How much a worker may ask of the hub.
+//! Limits on workers of the hub.
 
 use std::time::Duration;
 
-/// Bounds on every connection.
+/// Limits on every connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest message in bytes.
+    /// Maximum message size in bytes.
     pub message_bytes: usize,
-    /// How many bytes may wait for a worker that does not read before it is dropped.
+    /// Maximum number of unsent bytes for a worker that does not read before it is dropped.
     pub queued_bytes: usize,
-    /// How many messages a second are taken from a worker; the rest wait in its socket.
+    /// Maximum number of messages read per second from a worker; the rest stay in its socket.
     pub messages_per_second: u32,
-    /// How many workers may be connected.
+    /// Maximum number of connected workers.
     pub connections: usize,
-    /// How many functions a worker may register.
+    /// Maximum number of functions per worker.
     pub functions: usize,
-    /// How many triggers a worker may register.
+    /// Maximum number of triggers per worker.
     pub triggers: usize,
-    /// How many calls of a worker may be unanswered: what functions that call each other in a circle run into.
+    /// Maximum number of unanswered calls per worker; functions that call each other in a circle reach it.
     pub calls: usize,
-    /// How long a call may take, whatever its caller thinks.
+    /// Maximum duration of a call, whatever timeout its caller uses.
     pub call_time: Duration,
-    /// How many calls may wait in a queue.
+    /// Maximum number of pending calls per queue.
     pub queued_calls: usize,
-    /// How many channels may be open.
+    /// Maximum number of open channels.
     pub channels: usize,
 }
 

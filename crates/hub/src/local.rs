@@ -1,4 +1,4 @@
-//! What this process puts on the hub: functions and trigger types.
+//! Functions and trigger types that this process registers on the hub.
 
 use std::fmt;
 use std::future::Future;
@@ -12,29 +12,29 @@ use serde_json::Value;
 use crate::error::CallError;
 use crate::guarded::Guarded;
 
-/// A future that can be kept.
+/// A boxed future.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What runs when a function is called.
+/// Handler of a function's calls.
 pub type Handler = Arc<dyn Fn(Invocation) -> BoxFuture<Result<Value, CallError>> + Send + Sync>;
 
 /// A call of a function of this process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invocation {
-    /// The function.
+    /// Function id.
     pub function_id: String,
-    /// What it was given; null if nothing.
+    /// The payload; null if there is none.
     pub data: Value,
-    /// The worker that called, if it was one.
+    /// The calling worker, if any.
     pub caller: Option<String>,
-    /// The rights of the caller, if access rules apply to it; without, it may do everything.
+    /// The rights of the caller, if access rules apply to it; if `None`, it may do everything.
     pub guarded: Option<Guarded>,
 }
 
-/// Runs a handler. One that panics is answered for with an error.
+/// Runs a handler. A panic is answered with an error.
 pub(crate) async fn run_handler(handler: Handler, invocation: Invocation) -> Result<Value, CallError> {
     let function_id = invocation.function_id.clone();
-    // The handler itself runs inside the future, so that what it does before its first await is covered too.
+    // Call the handler inside the future, so that panics before its first await are caught too.
     let running = AssertUnwindSafe(async move { handler(invocation).await }).catch_unwind();
     running.await.unwrap_or_else(|_| {
         tracing::error!(function_id, "a handler panicked");
@@ -45,22 +45,22 @@ pub(crate) async fn run_handler(handler: Handler, invocation: Invocation) -> Res
 /// A function of this process.
 #[derive(Clone)]
 pub struct LocalFunction {
-    /// Its id, such as `skills::list`.
+    /// Function id, such as `skills::list`.
     pub id: String,
-    /// What it does.
+    /// Description of the function.
     pub description: Option<String>,
-    /// The schema of what it takes.
+    /// Schema of the input.
     pub request_format: Option<Value>,
-    /// The schema of what it gives.
+    /// Schema of the output.
     pub response_format: Option<Value>,
-    /// What else is known of it.
+    /// Additional metadata.
     pub metadata: Option<Value>,
-    /// What runs.
+    /// Handler of its calls.
     pub handler: Handler,
 }
 
 impl LocalFunction {
-    /// A function of which only the id is told.
+    /// Creates a function with only an id and a handler.
     pub fn new<F, R>(id: impl Into<String>, run: F) -> Self
     where
         F: Fn(Invocation) -> R + Send + Sync + 'static,
@@ -83,25 +83,25 @@ impl fmt::Debug for LocalFunction {
     }
 }
 
-/// Who keeps the subscriptions of a trigger type of this process, where the hub does not.
+/// Stores the subscriptions of a trigger type of this process, in place of the hub.
 ///
-/// Its methods are called one after the other, in the order in which the triggers came, and may call the hub.
+/// Its methods are called sequentially, in the order in which the triggers were registered, and may call the hub.
 pub trait TriggerHost: Send + Sync {
-    /// A trigger is there; one with the same id is replaced. `config` is JSON.
+    /// Registers a trigger, replacing one with the same id. `config` is JSON.
     fn register(&self, trigger_id: &str, function_id: &str, config: &str);
 
-    /// A trigger is gone.
+    /// Removes a trigger.
     fn unregister(&self, trigger_id: &str);
 }
 
 /// A trigger type of this process.
 #[derive(Clone)]
 pub struct LocalTriggerType {
-    /// Its id, such as `skills::on-change`.
+    /// Trigger type id, such as `skills::on-change`.
     pub id: String,
-    /// When it fires.
+    /// Description of when it fires.
     pub description: String,
-    /// Who is told of its triggers, in place of [`Hub::fire`](crate::Hub::fire).
+    /// Host of its triggers, in place of [`Hub::fire`](crate::Hub::fire).
     pub host: Option<Arc<dyn TriggerHost>>,
 }
 
@@ -114,14 +114,14 @@ impl fmt::Debug for LocalTriggerType {
 /// A function that can be called through the hub.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionInfo {
-    /// Its id.
+    /// Function id.
     pub id: String,
-    /// What it does.
+    /// Description of the function.
     pub description: Option<String>,
-    /// The schema of what it takes.
+    /// Schema of the input.
     pub request_format: Option<Value>,
-    /// The schema of what it gives.
+    /// Schema of the output.
     pub response_format: Option<Value>,
-    /// What else is known of it.
+    /// Additional metadata.
     pub metadata: Option<Value>,
 }

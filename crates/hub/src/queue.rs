@@ -1,9 +1,9 @@
 //! Queues of calls whose callers do not wait for a result.
 //!
-//! A call is stored before its caller gets a receipt, and removed after it was answered, so it survives a restart.
-//! One task stores the calls in the order in which they came, and first takes up what an earlier process left. The
-//! calls of one queue run one after the other. A call whose function nobody offers stays in its queue until somebody
-//! does; calls of other functions overtake it. A call that fails is tried again, and given up after some attempts.
+//! A call is stored before its caller gets a receipt, and removed after it was answered, so it survives a restart. One
+//! task stores the calls in the order in which they arrive, after loading those of an earlier process. The calls of one
+//! queue run one after the other. A call whose function is not registered stays in its queue until a worker registers
+//! it; calls of other functions overtake it. A failing call is retried, and dropped after a number of attempts.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,23 +22,23 @@ use crate::wire::Object;
 
 /// The scope in which calls are stored.
 pub(crate) const SCOPE: &str = "iii::queue";
-/// Attempts for a call that fails.
+/// Maximum number of attempts for a failing call.
 const ATTEMPTS: u32 = 5;
-/// Backoff before the second attempt; twice as long each time.
+/// Backoff before the second attempt; doubles each time.
 const BACKOFF: Duration = Duration::from_millis(500);
 /// Backoff while the store cannot be read.
 const RELOAD: Duration = Duration::from_secs(1);
-/// Calls that are stored together.
+/// Maximum number of calls stored together.
 const BATCH: usize = 64;
 
-/// A call in a queue, as it is stored.
+/// A queued call, in its stored form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct QueuedCall {
     pub(crate) id: Uuid,
     pub(crate) queue: String,
     pub(crate) function_id: String,
     pub(crate) data: Value,
-    /// Failed attempts of this process.
+    /// Failed attempts in this process.
     #[serde(skip)]
     pub(crate) attempts: u32,
 }
@@ -64,7 +64,7 @@ impl Queues {
         self.hub.clone()
     }
 
-    /// Starts to deliver calls, those that an earlier process left first. Later calls of this change nothing.
+    /// Starts delivering calls, beginning with those of an earlier process. Further calls have no effect.
     pub(crate) fn start(&self) {
         let receiver = self.unstarted.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(inbox) = receiver {
@@ -72,7 +72,7 @@ impl Queues {
         }
     }
 
-    /// Takes a call into its queue. The core is told when it is stored.
+    /// Adds a call to its queue. The core is notified when it is stored.
     pub(crate) fn push(&self, call: QueuedCall) -> Result<(), CallError> {
         if !self.lanes.reserve(&call.queue, self.limit) {
             let text = format!("the queue `{}` is full: {} calls wait", call.queue, self.limit);
@@ -88,7 +88,7 @@ struct Lanes {
     hub: Weak<Shared>,
     state: State,
     lanes: Arc<Mutex<HashMap<String, Lane>>>,
-    /// How many calls each queue has, those on their way into the store included.
+    /// Number of calls in each queue, including those not stored yet.
     counts: Arc<Mutex<HashMap<String, usize>>>,
 }
 
@@ -100,17 +100,17 @@ struct Lane {
 
 enum Next {
     Deliver(QueuedCall),
-    /// No function of the waiting calls is registered.
+    /// None of the pending calls' functions is registered.
     Wait(Arc<Notify>),
     Done,
 }
 
 impl Lanes {
-    /// Stores the calls that come, in their order, and has them delivered.
+    /// Stores arriving calls in order and starts their delivery.
     async fn store(self, mut inbox: mpsc::UnboundedReceiver<QueuedCall>) {
         for call in self.load().await {
             self.reserve(&call.queue, usize::MAX);
-            // Whose function it was is not stored, so that no guest may claim it.
+            // The function's owner is not stored, so reserve the id against guests.
             let Some(hub) = self.hub.upgrade() else { return };
             hub.act(|core| core.reserve(&call.function_id));
             self.add(call);
@@ -129,7 +129,7 @@ impl Lanes {
         }
     }
 
-    /// Reads what an earlier process left, in the order in which it was stored.
+    /// Reads the calls of an earlier process, in the order in which they were stored.
     async fn load(&self) -> Vec<QueuedCall> {
         loop {
             match self.state.0.state(StateQuery::Scope(SCOPE.to_owned())).await {
@@ -156,7 +156,7 @@ impl Lanes {
         stored.map(drop).map_err(|error| enqueue_error(format!("cannot store the call: {error}")))
     }
 
-    /// Puts a stored call at the end of its queue.
+    /// Appends a stored call to its queue.
     fn add(&self, call: QueuedCall) {
         let mut lanes = self.lanes();
         let name = call.queue.clone();
@@ -174,7 +174,7 @@ impl Lanes {
     async fn work(self, name: String) {
         let Some(mut functions) = self.hub.upgrade().map(|hub| hub.changes()) else { return };
         loop {
-            // What changes from here on is seen below.
+            // Later changes are detected below.
             functions.borrow_and_update();
             match self.next(&name) {
                 Next::Deliver(call) => self.deliver(call).await,
@@ -187,7 +187,7 @@ impl Lanes {
         }
     }
 
-    /// Takes the first call of a queue whose function is registered.
+    /// Removes the first call whose function is registered.
     fn next(&self, name: &str) -> Next {
         let Some(hub) = self.hub.upgrade() else { return Next::Done };
         let mut lanes = self.lanes();
@@ -210,14 +210,14 @@ impl Lanes {
             let limit = hub.limits.call_time;
             let Err(error) = hub.call(&call.function_id, &call.data, limit).await else { break };
             if error.is_not_found() && !hub.inspect(|core| core.is_registered(&call.function_id)) {
-                // Its worker is gone for now; the call is the first of its function again.
+                // The function's worker is gone for now; put the call back first.
                 self.lanes().entry(call.queue.clone()).or_default().calls.push_front(call);
                 return;
             }
             drop(hub);
             call.attempts += 1;
             if call.attempts >= ATTEMPTS {
-                self.note(&format!("a queued call of `{}` is given up: {error}", call.function_id));
+                self.note(&format!("dropped a queued call of `{}`: {error}", call.function_id));
                 break;
             }
             tokio::time::sleep(BACKOFF * 2_u32.pow(call.attempts - 1)).await;
@@ -264,7 +264,7 @@ impl Lanes {
     }
 }
 
-/// What the caller of an enqueued call gets.
+/// Returns the receipt for an enqueued call.
 pub(crate) fn receipt(id: Uuid) -> String {
     Object::new().id("messageReceiptId", id).end()
 }

@@ -1,4 +1,4 @@
-//! Functions of this process: each call runs in a task of its own.
+//! Functions of this process: each call runs in a separate task.
 
 use std::sync::Weak;
 
@@ -12,7 +12,7 @@ use crate::hub::{ReservedScopes, Shared};
 use crate::local::{Handler, Invocation, run_handler};
 use crate::state::{Changed, State, check_scope};
 
-/// What a call needs of the hub, without keeping it alive.
+/// The hub's services that a call needs, without keeping the hub alive.
 struct Runner {
     hub: Weak<Shared>,
     state: State,
@@ -21,7 +21,7 @@ struct Runner {
 }
 
 impl Shared {
-    /// Starts a function of this process; the core is told when it ends.
+    /// Starts a function of this process; the core is notified when it ends.
     pub(crate) fn start(&self, run: Run, handler: Option<Handler>) {
         let runner = Runner {
             hub: self.queues.hub(),

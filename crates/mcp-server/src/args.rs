@@ -1,4 +1,4 @@
-//! The command line of `rkat-mcp`.
+//! Command line of `rkat-mcp`.
 
 use std::path::PathBuf;
 
@@ -9,64 +9,63 @@ use meerkat_mcp_server::http::{Listen, ListenError, TokenOptions};
 
 /// Meerkat as an MCP server: durable agent sessions as tools.
 ///
-/// Speaks MCP on stdin and stdout; logs go to stderr. Point your MCP client at this command, with no
-/// arguments for a realm of its own, or with --realm NAME to keep sessions across restarts. It ends when
-/// its client closes stdin or dies; runs that are still going are interrupted and kept.
+/// Speaks MCP on stdin and stdout and logs to stderr. Point your MCP client at this command: without arguments for
+/// a private realm, or with --realm NAME to keep sessions across restarts. The server exits when the client closes
+/// stdin or exits; active runs are interrupted and can be resumed.
 ///
-/// With --http it serves any number of clients at /mcp instead, until it gets a signal.
+/// With --http, it serves any number of clients at /mcp instead, until it receives a signal.
 #[derive(Debug, Parser)]
 #[command(name = "rkat-mcp", version, max_term_width = 100)]
 pub(crate) struct Args {
-    /// Work in the realm of this name; its sessions stay after a restart.
+    /// Use this realm; its sessions persist across restarts.
     #[arg(long, value_name = "ID", conflicts_with = "isolated")]
     realm: Option<String>,
-    /// Work in a new realm (the default without --realm).
+    /// Use a new, private realm (the default without --realm).
     #[arg(long)]
     isolated: bool,
-    /// Call this process so in the config and in sessions.
+    /// Label this process in config and session records.
     #[arg(long, value_name = "ID")]
     instance: Option<String>,
     /// Create the realm with this backend; an existing realm keeps its own.
     #[arg(long, value_name = "BACKEND", value_parser = parse_backend)]
     realm_backend: Option<Backend>,
-    /// Keep realms in this directory.
+    /// Store realms in this directory.
     #[arg(long, value_name = "DIR")]
     state_root: Option<PathBuf>,
-    /// The project directory: its skills, and the MCP servers in its .rkat/mcp.toml once `rkat trust` was said there.
-    /// Without it, nothing of a project is read.
+    /// Project directory, for its skills and, after `rkat trust`, the MCP servers in its .rkat/mcp.toml
+    /// [default: no project].
     #[arg(long, value_name = "DIR")]
     context_root: Option<PathBuf>,
-    /// The directory of the user's own files, in place of the home directory: MCP servers are in its .rkat/mcp.toml, skills in
-    /// its .rkat/skills.
+    /// Directory to use instead of $HOME for .rkat/mcp.toml and .rkat/skills.
     #[arg(long, value_name = "DIR")]
     user_config_root: Option<PathBuf>,
-    /// Look for skills in this directory first; may be repeated.
+    /// Search this directory for skills first (repeatable).
     #[arg(long, value_name = "DIR")]
     skill_dir: Vec<PathBuf>,
-    /// Serve HTTP on this address, such as 127.0.0.1:8000, instead of stdio; port 0 takes a free one.
+    /// Serve HTTP on this address, such as 127.0.0.1:8000, instead of stdio; port 0 picks a free port.
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
-    /// Read the bearer token that clients must show from this file [default: RKAT_TOKEN, or else the realm's own token,
-    /// which is printed].
+    /// File with the bearer token clients must send [default: $RKAT_TOKEN, or the realm's own token, which is
+    /// printed].
     #[arg(long, value_name = "FILE", requires = "http")]
     token_file: Option<PathBuf>,
-    /// Ask clients for no token: every user of this machine can use the server. Such clients cannot change what the
-    /// config enables. Only for addresses of this machine.
+    /// Require no token: every user of this machine can use the server, but cannot change what the config enables.
+    /// Loopback addresses only.
     #[arg(long, requires = "http", conflicts_with = "token_file")]
     no_token: bool,
-    /// Accept requests for this host name too; may be repeated.
+    /// Also accept requests for this host name (repeatable).
     #[arg(long, value_name = "HOST", requires = "http")]
     allow_host: Vec<String>,
-    /// Accept pages of this origin too, such as `https://app.example.com`; may be repeated.
+    /// Also allow this browser origin, such as `https://app.example.com` (repeatable).
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     allow_origin: Vec<String>,
-    /// Show where files are in the config; they are always shown.
+    /// Show file paths in the config; accepted but ignored, because they are always shown.
     #[arg(long)]
     expose_paths: bool,
 }
 
 impl Args {
-    /// Where to serve HTTP, if that is wanted. `value` is the token that the environment has.
+    /// Returns where to serve HTTP, or `None` for stdio. `value` is the token from the environment.
     pub(crate) fn listen(
         &self,
         value: Option<String>,
@@ -77,14 +76,14 @@ impl Args {
             no_token: self.no_token,
             file: self.token_file.clone(),
             value,
-            // Nobody comes back to a new realm that has no name, so its token need not be kept.
+            // A new, unnamed realm is never opened again, so its token need not be stored.
             realm_dir: realm.dir().filter(|_| realm.origin != Origin::Generated),
         };
         let (hosts, origins) = (self.allow_host.clone(), self.allow_origin.clone());
         Ok(Some(Listen { address, token: options.resolve()?, hosts, origins }))
     }
 
-    /// Where skills are looked for.
+    /// Returns the directories to search for skills.
     pub(crate) fn skill_roots(&self, surroundings: Surroundings) -> Result<Roots, ServerFilesError> {
         let project = self.context_root.clone();
         let home = self.user_config_root.clone().or(surroundings.home);
@@ -96,7 +95,7 @@ impl Args {
         Ok(roots.in_directory(surroundings.current_dir))
     }
 
-    /// The project's directory and the user's own, where they are given.
+    /// Returns the project directory and the user's config directory, if given.
     pub(crate) fn folders(&self) -> (Option<PathBuf>, Option<PathBuf>) {
         (self.context_root.clone(), self.user_config_root.clone())
     }

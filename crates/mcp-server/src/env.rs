@@ -1,14 +1,14 @@
-//! What `rkat-mcp` reads from its surroundings, and nothing else does.
+//! Environment of `rkat-mcp`; no other module reads it.
 //!
-//! - `XDG_DATA_HOME`, `HOME`, `APPDATA`: where realms are kept.
-//! - `HOME`, `USERPROFILE`: where the user's skills and file of MCP servers are.
-//! - the rest of the environment: MCP servers get the harmless part of it, and what their entries name.
-//! - `TMPDIR`: where shell commands keep temporary files.
-//! - `TZ`: the time zone of the tool `datetime`.
-//! - `RKAT_TOKEN`: the bearer token that HTTP clients must show.
-//! - `RKAT_LOG` and the variables of OpenTelemetry: what should be seen of the program.
+//! - `XDG_DATA_HOME`, `HOME`, `APPDATA`: where realms are stored.
+//! - `HOME`, `USERPROFILE`: where the user's skills and MCP config file are.
+//! - the rest of the environment: MCP servers get it without secrets, plus the variables their entries name.
+//! - `TMPDIR`: where shell commands put temporary files.
+//! - `TZ`: the time zone of the `datetime` tool.
+//! - `RKAT_TOKEN`: the bearer token that HTTP clients must send.
+//! - `RKAT_LOG` and the OpenTelemetry variables: logging and tracing.
 
-#![expect(clippy::disallowed_methods, reason = "this is the program's one file that reads the environment")]
+#![expect(clippy::disallowed_methods, reason = "only this file reads the environment")]
 
 use std::path::PathBuf;
 
@@ -27,18 +27,18 @@ pub(crate) fn surroundings() -> Surroundings {
     Surroundings { data_home, current_dir: std::env::current_dir().ok(), home: home() }
 }
 
-/// The user's home directory.
+/// Returns the user's home directory.
 pub(crate) fn home() -> Option<PathBuf> {
     let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
     std::env::var_os(name).filter(|home| !home.is_empty()).map(PathBuf::from)
 }
 
-/// Looks a key or token up by the name of its variable.
+/// Returns the key or token in an environment variable.
 pub(crate) fn secret(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Where MCP servers are found, and what they are started with.
+/// Returns where MCP servers are configured, and the environment they are started with.
 pub(crate) fn servers(
     project: Option<PathBuf>,
     home: Option<PathBuf>,
@@ -55,34 +55,34 @@ pub(crate) fn servers(
     }
 }
 
-/// Where the built-in tools of agents work: in the project's directory, and never in the directory of realms.
+/// Returns the options of the built-in tools, which work in the project directory and cannot access stored realms.
 pub(crate) fn tools(project: Option<PathBuf>, realms: PathBuf) -> ToolboxOptions {
-    let around = servers(project, None, &Redactor::default());
+    let server_env = servers(project, None, &Redactor::default());
     ToolboxOptions {
-        workspace: around.project.or_else(|| surroundings().current_dir),
-        home: around.home,
+        workspace: server_env.project.or_else(|| surroundings().current_dir),
+        home: server_env.home,
         temporary: std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty()).map(PathBuf::from),
         private: vec![realms],
-        environment: around.environment,
-        supervisor: around.program,
+        environment: server_env.environment,
+        supervisor: server_env.program,
         zone: meerkat::TimeZone::system,
     }
 }
 
-/// The values of the environment that are secrets.
+/// Returns a redactor for the secrets in the environment.
 pub(crate) fn secrets() -> Redactor {
     let redactor = Redactor::default();
-    let around = servers(None, None, &redactor);
-    around.environment.iter().for_each(|(name, value)| redactor.learn_named(name, value));
+    let server_env = servers(None, None, &redactor);
+    server_env.environment.iter().for_each(|(name, value)| redactor.learn_named(name, value));
     redactor
 }
 
-/// What should be seen of the program.
+/// Returns the logging and tracing settings.
 pub(crate) fn telemetry(redactor: &Redactor) -> Settings {
     Settings::read(&secret, "rkat-mcp", redactor)
 }
 
-/// The token that HTTP clients must show.
+/// Returns the token that HTTP clients must send.
 pub(crate) fn token() -> Option<String> {
     std::env::var("RKAT_TOKEN").ok().filter(|token| !token.is_empty())
 }

@@ -1,8 +1,8 @@
 //! Meerkat as an MCP server.
 //!
-//! The tools are the operations of [`meerkat::ops`], projected: nothing is declared here twice. A host of your
-//! own uses [`tools_list`] and [`handle_tools_call`]; the bundled `rkat-mcp` is a [`Server`] over [`Stdio`] or
-//! [`http`]. The protocol itself is the [`layer`].
+//! The tools are generated from the operations of [`meerkat::ops`]; nothing is declared twice. To build your own
+//! host, use [`tools_list`] and [`handle_tools_call`]; the bundled `rkat-mcp` is a [`Server`] over [`Stdio`] or
+//! [`http`]. The protocol itself is implemented in [`layer`].
 
 pub mod http;
 pub mod layer;

@@ -1,20 +1,21 @@
-//! How a server over stdio ends: within two seconds of the end of its input or of its parent, whatever still runs.
+//! Shutdown timeouts. A stdio server exits within two seconds of the end of its input or the exit of its parent,
+//! even with active runs.
 
 use std::time::Duration;
 
-/// How long requests in flight may still take when the client has closed its side.
+/// Time allowed for in-flight requests after stdin closes.
 pub(crate) const FAREWELL: Duration = Duration::from_millis(1000);
-/// How long interrupted runs may take to commit their end.
+/// Time allowed for interrupted runs to commit their final state.
 pub(crate) const LAST_COMMITS: Duration = Duration::from_millis(500);
-/// How long the last answers may take to be made, and then to be written.
+/// Time allowed for creating the last responses, and again for writing them.
 pub(crate) const LAST_WORDS: Duration = Duration::from_millis(100);
-/// How long threads that still work are waited for: those that matter have committed by then.
+/// Time allowed for busy threads to finish; everything important is committed by then.
 pub const LAST_THREADS: Duration = Duration::from_millis(100);
-/// How long the last lines of the log may take.
+/// Time allowed for writing the last log lines.
 pub const LAST_LINES: Duration = Duration::from_millis(100);
-/// How long a collector of traces may take for the last of them, on top of all else; without one, it is no time.
+/// Additional time allowed for sending the last traces; unused without a collector.
 pub const LAST_TRACES: Duration = Duration::from_millis(500);
-/// How often is looked whether the process that started this one is still there.
+/// Interval between checks that the parent process is still running.
 pub const PARENT_ROUND: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
@@ -22,13 +23,13 @@ mod tests {
     use super::{FAREWELL, LAST_COMMITS, LAST_LINES, LAST_THREADS, LAST_WORDS, PARENT_ROUND};
     use std::time::Duration;
 
-    const PROMISED: Duration = Duration::from_secs(2);
+    const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
 
     #[test]
-    fn everything_there_is_to_wait_for_takes_less_than_two_seconds() {
+    fn shutdown_timeouts_add_up_to_under_two_seconds() {
         let input_closed = FAREWELL + LAST_COMMITS + LAST_WORDS * 2 + LAST_THREADS + LAST_LINES;
-        assert!(input_closed < PROMISED, "{input_closed:?} after the end of the input");
+        assert!(input_closed < SHUTDOWN_LIMIT, "{input_closed:?} after the end of the input");
         let orphaned = PARENT_ROUND + LAST_COMMITS + LAST_THREADS + LAST_LINES;
-        assert!(orphaned < PROMISED, "{orphaned:?} after the death of the parent");
+        assert!(orphaned < SHUTDOWN_LIMIT, "{orphaned:?} after the parent exits");
     }
 }

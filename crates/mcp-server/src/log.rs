@@ -1,4 +1,4 @@
-//! The program's log on stderr. Nobody may read it, or nobody any more; neither holds the server up.
+//! Log on stderr. A missing or slow reader never blocks the server.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -6,10 +6,10 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use meerkat::{Redactor, escape_text};
 use meerkat_mcp_server::lifetime::LAST_LINES;
 
-/// How many lines wait for a slow reader; what comes on top is lost.
-const WAITING: usize = 4096;
+/// Maximum number of queued lines; more lines are dropped until the reader catches up.
+const MAX_QUEUED: usize = 4096;
 
-/// Takes lines from anywhere and writes them from a thread of its own.
+/// Log that accepts lines from any thread and writes them on a dedicated one.
 #[derive(Clone)]
 pub(crate) struct Log {
     entries: SyncSender<Entry>,
@@ -18,18 +18,18 @@ pub(crate) struct Log {
 
 enum Entry {
     Line(String),
-    /// Tells the sender that all lines before it are written.
+    /// Signals the sender once all earlier lines are written.
     Mark(SyncSender<()>),
 }
 
 impl Log {
     pub(crate) fn start(redactor: Redactor) -> Self {
-        let (sender, entries) = sync_channel(WAITING);
+        let (sender, entries) = sync_channel(MAX_QUEUED);
         std::thread::spawn(move || {
             for entry in entries {
                 match entry {
                     Entry::Line(line) => write(&line),
-                    Entry::Mark(reached) => drop(reached.send(())),
+                    Entry::Mark(done) => drop(done.send(())),
                 }
             }
         });
@@ -40,16 +40,16 @@ impl Log {
         let _ = self.entries.try_send(Entry::Line(self.redactor.redact(line).into_owned()));
     }
 
-    /// Waits a moment for what was logged to be written.
+    /// Waits briefly until all lines are written.
     pub(crate) fn finish(&self) {
-        let (mark, reached) = sync_channel(1);
+        let (mark, done) = sync_channel(1);
         if self.entries.try_send(Entry::Mark(mark)).is_ok() {
-            let _ = reached.recv_timeout(LAST_LINES);
+            let _ = done.recv_timeout(LAST_LINES);
         }
     }
 }
 
-/// Writes a line now. A terminal gets no control characters of clients, servers or models.
+/// Writes a line immediately. Control characters from clients, servers, or models are escaped on a terminal.
 pub(crate) fn write(line: &str) {
     let mut stderr = std::io::stderr().lock();
     let line = if stderr.is_terminal() { escape_text(line) } else { line.into() };

@@ -60,18 +60,18 @@ fn run(args: &Args, redactor: &Redactor) -> Result<(), Failure> {
         ..McpServersOptions::of(env::servers(project, home, redactor))
     });
     let instance = scope.instance;
-    let known = redactor.clone();
+    let shared_redactor = redactor.clone();
     let secrets: meerkat::SecretSource = Arc::new(env::secret);
     let skills = Skills::new(SkillsOptions::of(skill_roots));
-    let agents = skills.clone();
+    let agent_skills = skills.clone();
     let runtime_options = move || RuntimeOptions {
-        skills: Some(agents.clone()),
+        skills: Some(agent_skills.clone()),
         instance: instance.clone(),
         secrets: Some(Arc::clone(&secrets)),
         servers: Some(Arc::clone(&servers)),
         tools: tools.clone(),
         hook_files: Some(Arc::clone(&hook_files)),
-        redactor: known.clone(),
+        redactor: shared_redactor.clone(),
         config_access,
         ..RuntimeOptions::default()
     };
@@ -86,7 +86,7 @@ fn run(args: &Args, redactor: &Redactor) -> Result<(), Failure> {
                 let token = listen.token.clone();
                 let announce = |address| {
                     log::write(&format!("{greeting}, listening on http://{address}/mcp"));
-                    // The one line that shows the token: the user gives it to clients.
+                    // The only line that shows the token; the user configures clients with it.
                     token
                         .connect_line(address)
                         .iter()
@@ -97,7 +97,7 @@ fn run(args: &Args, redactor: &Redactor) -> Result<(), Failure> {
             None => over_stdio(&server, &greeting).await,
         }
     });
-    // The reading thread may block for ever; it holds nothing that must be saved.
+    // The reader thread may block forever; it holds nothing that must be saved.
     runtime.shutdown_timeout(LAST_THREADS);
     if let Some(lost) = telemetry.finish(LAST_TRACES) {
         log.line(&format!("warning: {lost}"));
@@ -106,7 +106,7 @@ fn run(args: &Args, redactor: &Redactor) -> Result<(), Failure> {
     served
 }
 
-/// Starts the log and the traces, as far as the environment asks for them.
+/// Starts logging and tracing, if the environment enables them.
 fn telemetry(log: &Log, redactor: &Redactor) -> Telemetry {
     let Settings { log: filter, otlp, warnings } = env::telemetry(redactor);
     warnings.iter().for_each(|warning| log.line(&format!("warning: {warning}")));
@@ -116,12 +116,12 @@ fn telemetry(log: &Log, redactor: &Redactor) -> Telemetry {
     Telemetry::start(TelemetryOptions { log, otlp, redactor: redactor.clone() })
 }
 
-/// Tells what is wrong with files of MCP servers.
+/// Returns a sink that logs notices about MCP and hook config files.
 fn notify(log: Log) -> Notify {
     Arc::new(move |line: &str| log.line(line))
 }
 
-/// The first line on stderr.
+/// Returns the first line written to stderr.
 fn greeting(options: &RealmOptions) -> String {
     format!("rkat-mcp {}: realm `{}` ({})", env!("CARGO_PKG_VERSION"), options.realm, options.backend())
 }

@@ -1,17 +1,17 @@
-//! The process that started this one. When it dies, it may leave the other end of our stdin to somebody who
-//! never closes it; a server without its client has nothing left to do.
+//! Detection of the parent's exit. Another process may hold the other end of our stdin open after the parent exits,
+//! but a server without its client has nothing left to do.
 
 #[cfg(unix)]
 use meerkat_mcp_server::lifetime::PARENT_ROUND;
 
-/// Remembers the process that started this one; the future returns when it is gone.
+/// Records the parent process; the future completes when that process has exited.
 ///
-/// Call it before anybody is told that the server is there: once the parent has died, it cannot be found out.
+/// Call this before announcing that the server is ready: the original parent is unknown once it has exited.
 #[cfg(unix)]
 pub(crate) fn gone() -> impl Future<Output = ()> {
     let parent = rustix::process::getppid();
     async move {
-        // Started by init, or by nobody we can see: there is none to wait for.
+        // Started by init, or by a process outside this namespace: there is no parent to wait for.
         if parent.is_none_or(rustix::process::Pid::is_init) {
             std::future::pending::<()>().await;
         }
@@ -21,7 +21,7 @@ pub(crate) fn gone() -> impl Future<Output = ()> {
     }
 }
 
-/// Returns when the process that started this one is gone, where that can be told.
+/// Never completes: the parent's exit cannot be detected on this platform.
 #[cfg(not(unix))]
 pub(crate) async fn gone() {
     std::future::pending::<()>().await;

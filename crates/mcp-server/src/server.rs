@@ -1,4 +1,4 @@
-//! The MCP server of one realm, over whatever transport.
+//! MCP server of one realm, over any transport.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use crate::product::{Host, Log, Product};
 use crate::skills::SkillViews;
 use crate::stdio::Stdio;
 
-/// Serves the operations of one realm, to any number of clients.
+/// MCP server for the operations of one realm, with any number of clients.
 #[derive(Clone)]
 pub struct Server {
     layer: Layer<Product>,
 }
 
 impl Server {
-    /// Makes a server; `log` takes what `verbose` runs tell.
+    /// Creates a server; `log` receives the events of `verbose` runs.
     pub fn new(host: Host, log: impl Fn(&str) + Send + Sync + 'static) -> Self {
         let log: Log = Arc::new(log);
         let notices = Notices::default();
         Self { layer: Layer::new(Product::new(host, log, notices.clone(), None), notices) }
     }
 
-    /// Makes a server that serves skills too, and follows their changes once somebody has asked for them. The host's
-    /// runtimes should have the same skills.
+    /// Creates a server that also serves skills and watches them once a client has requested them. The host's runtimes
+    /// should have the same skills.
     pub fn with_skills(host: Host, skills: &Skills, log: impl Fn(&str) + Send + Sync + 'static) -> Self {
         let log: Log = Arc::new(log);
         let notices = Notices::default();
@@ -39,31 +39,31 @@ impl Server {
         Self { layer: Layer::new(product, notices) }
     }
 
-    /// Returns the layer that serves.
+    /// Returns the protocol layer.
     #[must_use]
     pub fn layer(&self) -> &Layer<Product> {
         &self.layer
     }
 
-    /// Interrupts every run and waits until all have committed their end, for a moment.
+    /// Interrupts every run and waits briefly for all of them to commit their final state.
     pub async fn shutdown(&self) {
         self.layer.service().host().shutdown(LAST_COMMITS).await;
     }
 
-    /// Serves one client over stdio until it closes its side, then ends every run cleanly.
+    /// Serves one client over stdio until it closes its side, then stops every run cleanly.
     pub async fn serve(&self, stdio: Stdio) {
-        let ahead = self.look_ahead();
+        let opener = self.look_ahead();
         over_stdio(&self.layer, stdio, async || self.shutdown().await).await;
-        ahead.abort();
+        opener.abort();
     }
 
-    /// Opens a realm as soon as it is there: its config and what is registered in it have a say in what there is.
+    /// Spawns a task that opens the realm once it exists: its config and registry affect what is served.
     fn look_ahead(&self) -> JoinHandle<()> {
         let layer = self.layer.clone();
         tokio::spawn(async move { layer.service().look_ahead().await })
     }
 
-    /// Serves clients over HTTP until `closing` is cancelled, then ends every run cleanly.
+    /// Serves clients over HTTP until `closing` is cancelled, then stops every run cleanly.
     pub async fn serve_http(
         &self,
         listener: TcpListener,
@@ -71,26 +71,26 @@ impl Server {
         limits: Limits,
         closing: CancellationToken,
     ) {
-        let ahead = self.look_ahead();
+        let opener = self.look_ahead();
         http::serve(self.layer.clone(), listener, access, limits, closing, self.shutdown()).await;
-        ahead.abort();
+        opener.abort();
     }
 }
 
-/// Serves one client over stdio until it closes its side. `shutdown` ends what would go on without anybody.
+/// Serves one client over stdio until it closes its side. `shutdown` stops work that would otherwise continue.
 pub(crate) async fn over_stdio<S: Service>(layer: &Layer<S>, mut stdio: Stdio, shutdown: impl AsyncFn()) {
     let (end, in_flight, written) = (stdio.end(), stdio.in_flight(), stdio.written());
     let ending = async {
         end.over().await;
         let _ = tokio::time::timeout_at(end.deadline(), in_flight.wait()).await;
-        // Runs that nobody waits for, such as those of tasks, end cleanly too.
+        // Runs without a waiting request, such as those of tasks, must also stop cleanly.
         shutdown().await;
-        // The answers of what was just ended still go out, if anybody reads them.
+        // Responses of the stopped runs are still sent if the client reads them.
         let _ = tokio::time::timeout(LAST_WORDS, in_flight.wait()).await;
     };
     let running = serve_directly(layer.connect(), stdio, None);
     tokio::select! {
-        // It fails only if the service itself panicked, and then there is nobody left to tell.
+        // This fails only if the service panicked; no client is left to report it to.
         _ = running.waiting() => shutdown().await,
         () = ending => {}
     }

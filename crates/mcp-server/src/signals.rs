@@ -1,13 +1,13 @@
-//! The signals that end a server.
+//! Signals that shut a server down.
 
-/// Listens for the signals that ask the process to end, from now on; the future returns with the first.
+/// Starts listening for shutdown signals; the future completes on the first one.
 ///
-/// Call it inside a tokio runtime and before anybody is told that the server is there.
+/// Call this inside a tokio runtime, before announcing that the server is ready.
 #[cfg(unix)]
 pub fn terminated() -> impl Future<Output = ()> {
     use tokio::signal::unix::{Signal, SignalKind, signal};
 
-    /// A signal that cannot be listened for never comes.
+    /// Waits for a signal; never completes if its listener could not be installed.
     async fn next(listener: Option<Signal>) {
         match listener {
             Some(mut listener) => drop(listener.recv().await),
@@ -27,7 +27,7 @@ pub fn terminated() -> impl Future<Output = ()> {
     }
 }
 
-/// Returns when the process is asked to end.
+/// Completes when the process is asked to shut down.
 #[cfg(not(unix))]
 pub async fn terminated() {
     let _ = tokio::signal::ctrl_c().await;

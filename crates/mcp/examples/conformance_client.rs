@@ -1,5 +1,5 @@
-//! The client that the MCP conformance suite drives: it connects to the address in its last argument and does
-//! what the scenario in its environment is about, all through the public interface of this crate.
+//! Client for the MCP conformance suite: it connects to the URL in its last argument and runs the scenario named in its
+//! environment, using only the public interface of this crate.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -22,9 +22,9 @@ const NAME: &str = "s";
 const REDIRECT: &str = "http://localhost:3000/callback";
 const CLIENT_METADATA: &str = "https://conformance-test.local/client-metadata.json";
 const ID: &str = "0190b6a0-0000-7000-8000-000000000000";
-/// The suite waits thirty seconds for a client.
+/// Time limit; the suite waits thirty seconds for a client.
 const LIMIT: Duration = Duration::from_secs(25);
-/// How often a user would be bothered.
+/// Maximum number of logins.
 const MAX_LOGINS: usize = 3;
 
 fn main() -> ExitCode {
@@ -51,9 +51,9 @@ struct Client {
 }
 
 impl Client {
-    #[expect(clippy::disallowed_methods, reason = "the suite says in the environment what it wants")]
+    #[expect(clippy::disallowed_methods, reason = "the suite passes its options in the environment")]
     fn from_env() -> Outcome<Self> {
-        let url = std::env::args().next_back().ok_or("the address of the server is missing")?;
+        let url = std::env::args().next_back().ok_or("missing argument: URL of the server")?;
         let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
         let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
         let version = std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION").unwrap_or_default();
@@ -82,7 +82,7 @@ impl Client {
         self.connect().await?;
         let outcome = match self.scenario.as_str() {
             "initialize" | "json-schema-ref-no-deref" | "request-metadata" => Ok(()),
-            "sep-2322-client-request-state" => self.call_at_once().await,
+            "sep-2322-client-request-state" => self.call_concurrently().await,
             "json-schema-2020-12-preservation" => self.echo_schema().await,
             _ => self.use_everything().await,
         };
@@ -91,10 +91,10 @@ impl Client {
     }
 
     fn view(&self) -> Outcome<ServerView> {
-        Ok(self.set.views().into_iter().next().ok_or("the server is gone")?)
+        Ok(self.set.views().into_iter().next().ok_or("the server has no status")?)
     }
 
-    /// Connects, and logs in when the server wants it.
+    /// Connects, and logs in if the server requires it.
     async fn connect(&self) -> Outcome<()> {
         loop {
             self.set.wait_until_ready(LIMIT).await;
@@ -124,15 +124,15 @@ impl Client {
             ..LoginOptions::default()
         };
         let tokens = Arc::clone(&self.tokens) as Arc<dyn Tokens>;
-        let login = Login::begin(NAME, &self.endpoint, options, tokens).await.map_err(whole)?;
+        let login = Login::begin(NAME, &self.endpoint, options, tokens).await.map_err(error_chain)?;
         let sent_to = follow(login.address()).await?;
-        login.finish(&sent_to).await.map_err(whole)?;
+        login.finish(&sent_to).await.map_err(error_chain)?;
         self.set.stage(Change::Reload(None));
         self.set.apply();
         Ok(())
     }
 
-    /// Calls a tool, and once more after each login it wants.
+    /// Calls a tool, and again after each login it requires.
     async fn call(&self, name: &str, args: Value) -> Outcome<ToolOutput> {
         loop {
             let exposed = format!("{NAME}__{name}");
@@ -148,25 +148,25 @@ impl Client {
         }
     }
 
-    fn planned(&self) -> Outcome<Vec<(String, Value)>> {
+    fn planned_calls(&self) -> Outcome<Vec<(String, Value)>> {
         if let Some(calls) = self.context.get("toolCalls").and_then(Value::as_array) {
-            let planned = calls.iter().map(|call| {
+            let planned_calls = calls.iter().map(|call| {
                 (call["name"].as_str().unwrap_or_default().to_owned(), call["arguments"].clone())
             });
-            return Ok(planned.collect());
+            return Ok(planned_calls.collect());
         }
         let names: HashMap<_, _> =
             self.view()?.tools.into_iter().map(|tool| (tool.exposed, tool.tool)).collect();
         let tools = self.set.tools();
-        let planned = tools.iter().filter_map(|tool| {
+        let planned_calls = tools.iter().filter_map(|tool| {
             let def = tool.def();
             names.get(&def.name).map(|name| (name.clone(), example(&def.input_schema)))
         });
-        Ok(planned.collect())
+        Ok(planned_calls.collect())
     }
 
     async fn use_everything(&self) -> Outcome<()> {
-        for (name, args) in self.planned()? {
+        for (name, args) in self.planned_calls()? {
             self.call(&name, args).await?;
         }
         for (reader, list, key, by) in
@@ -184,10 +184,10 @@ impl Client {
         Ok(())
     }
 
-    async fn call_at_once(&self) -> Outcome<()> {
-        let planned = self.planned()?;
+    async fn call_concurrently(&self) -> Outcome<()> {
+        let planned_calls = self.planned_calls()?;
         let mut calls = tokio::task::JoinSet::new();
-        for (name, args) in planned {
+        for (name, args) in planned_calls {
             let exposed = format!("{NAME}__{name}");
             let tool =
                 self.set.tools().into_iter().find(|tool| tool.def().name == exposed).ok_or("no such tool")?;
@@ -201,19 +201,19 @@ impl Client {
         Ok(())
     }
 
-    /// Sends a schema back as it came.
+    /// Sends a schema back unchanged.
     async fn echo_schema(&self) -> Outcome<()> {
         let tools = self.set.tools();
         let echo = tools.iter().find(|tool| tool.def().name.contains("echo")).ok_or("no tool to echo")?;
         let other =
-            tools.iter().find(|tool| tool.def().name != echo.def().name).ok_or("no tool to look at")?;
+            tools.iter().find(|tool| tool.def().name != echo.def().name).ok_or("no tool with a schema")?;
         let keys = echo.def().input_schema["properties"].as_object().cloned().unwrap_or_default();
-        let key = keys.keys().next().ok_or("nothing to say")?.clone();
+        let key = keys.keys().next().ok_or("no argument to send")?.clone();
         invoke(&**echo, json!({ key: other.def().input_schema })).await.map(drop)
     }
 }
 
-fn whole(error: impl Error) -> String {
+fn error_chain(error: impl Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -231,15 +231,15 @@ async fn invoke(tool: &dyn Tool, args: Value) -> Outcome<ToolOutput> {
     Ok(output)
 }
 
-/// Goes where a user would be sent after the login.
+/// Follows the redirect of a user after the login.
 async fn follow(address: &str) -> Outcome<String> {
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
     let answer = client.get(address).send().await?;
-    let location = answer.headers().get("location").ok_or("the login sends nobody back")?;
+    let location = answer.headers().get("location").ok_or("the login does not redirect")?;
     Ok(location.to_str()?.to_owned())
 }
 
-/// Arguments that fit a schema.
+/// Returns arguments that match a schema.
 fn example(schema: &Value) -> Value {
     let value = |schema: &Value| match schema["type"].as_str() {
         Some("number" | "integer") => json!(2),
@@ -252,7 +252,7 @@ fn example(schema: &Value) -> Value {
     Value::Object(fields.iter().map(|(key, schema)| (key.clone(), value(schema))).collect())
 }
 
-/// A user who accepts every form as it is.
+/// A user who accepts every form unchanged.
 struct User;
 
 impl Host for User {
@@ -275,7 +275,7 @@ impl Host for User {
     }
 }
 
-/// A form filled in with its defaults, and with examples where it needs a value and has none.
+/// Fills in a form with its defaults, and with examples for required fields without one.
 fn defaults(schema: &Value) -> Value {
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let mut content = Map::new();
@@ -295,7 +295,7 @@ fn defaults(schema: &Value) -> Value {
     Value::Object(content)
 }
 
-/// Tokens for as long as the program runs.
+/// In-memory token storage.
 #[derive(Default)]
 struct Memory(Mutex<HashMap<String, String>>);
 

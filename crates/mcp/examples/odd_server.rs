@@ -1,5 +1,5 @@
-//! A server for tests that misbehaves in the way its first argument names, and a host for it that is ended in
-//! the way its second argument names.
+//! A test server that misbehaves in the way that its first argument names, and a host for it that ends in the way that
+//! its second argument names.
 
 use std::error::Error;
 use std::fs::File;
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Holds a server that starts programs of its own, and ends as it is told.
+/// Runs a server that starts child processes, and ends in the given way.
 fn host(ending: &str, marker: &str) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let program = std::env::current_exe()?;
@@ -43,17 +43,17 @@ fn host(ending: &str, marker: &str) -> Outcome {
         let set = ServerSet::new(SetOptions { launcher, ..SetOptions::default() });
         set.add(ServerConfig::from_json(&entry)?);
         set.wait_until_ready(Duration::from_secs(20)).await;
-        say(&json!({ "tools": set.views()[0].tools.len() }))?;
+        write_message(&json!({ "tools": set.views()[0].tools.len() }))?;
         match ending {
             "normal" => set.close().await,
-            "error" => return Err("as it was told".into()),
+            "error" => return Err("requested failure".into()),
             _ => std::future::pending().await,
         }
         Ok(())
     })
 }
 
-fn say(message: &Value) -> std::io::Result<()> {
+fn write_message(message: &Value) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{message}")?;
     stdout.flush()
@@ -62,7 +62,7 @@ fn say(message: &Value) -> std::io::Result<()> {
 fn serve(mode: &str, argument: &str) -> Outcome {
     writeln!(std::io::stderr(), "odd server: {mode}")?;
     if mode == "forks" {
-        // One grandchild stays in the group, one leaves it, and one has lost its parent already.
+        // One grandchild stays in the process group, one leaves it, and one is orphaned.
         let script = format!("sleep {argument} & setsid sleep {argument} & (sleep {argument} &) ; wait");
         Command::new("sh").args(["-c", &script]).spawn()?;
     }
@@ -72,7 +72,7 @@ fn serve(mode: &str, argument: &str) -> Outcome {
     while mode == "waits" && !std::path::Path::new(argument).exists() {
         std::thread::sleep(Duration::from_millis(10));
     }
-    // It is of one generation at its first start, and of the other from then on.
+    // The server has one era at its first start, and the other from then on.
     let turns = matches!(mode, "turns-newer" | "turns-older" | "deaf-then-modern");
     let is_new = turns && File::create_new(argument).is_ok();
     let mode = match (mode, is_new) {
@@ -80,7 +80,7 @@ fn serve(mode: &str, argument: &str) -> Outcome {
         ("deaf-then-modern", true) => "deaf",
         _ => mode,
     };
-    let mut server = Server { mode, grown: false, kept: None };
+    let mut server = Server { mode, grown: false, deferred: None };
     for line in std::io::stdin().lock().lines() {
         let request: Value = serde_json::from_str(&line?)?;
         server.answer(&request)?;
@@ -94,8 +94,8 @@ fn serve(mode: &str, argument: &str) -> Outcome {
 struct Server<'a> {
     mode: &'a str,
     grown: bool,
-    /// A call that is not answered yet.
-    kept: Option<Value>,
+    /// A call awaiting its response.
+    deferred: Option<Value>,
 }
 
 impl Server<'_> {
@@ -118,7 +118,9 @@ impl Server<'_> {
         }
         let result = match method {
             "server/discover" => return self.discover(id),
-            "initialize" if self.mode == "modern" => return refuse(id, -32022, "only the newer generation"),
+            "initialize" if self.mode == "modern" => {
+                return reject(id, -32022, "only the modern era is supported");
+            }
             "initialize" => json!({
                 "protocolVersion": "2025-11-25",
                 "capabilities": { "tools": { "listChanged": true }, "resources": {}, "prompts": {} },
@@ -145,7 +147,7 @@ impl Server<'_> {
             "prompts/get" => json!({ "messages": [
                 { "role": "user", "content": { "type": "text", "text": request["params"]["name"] } }
             ] }),
-            _ => return refuse(id, -32601, "not known"),
+            _ => return reject(id, -32601, "not known"),
         };
         reply(id, &result)
     }
@@ -168,7 +170,7 @@ impl Server<'_> {
             ),
             "dies-on-discover" => Err("never heard of it".into()),
             "deaf" => Ok(writeln!(std::io::stderr(), "asked to be discovered")?),
-            _ => refuse(id, -32601, "not known"),
+            _ => reject(id, -32601, "not known"),
         }
     }
 
@@ -187,7 +189,7 @@ impl Server<'_> {
         }
     }
 
-    /// A list of resources or prompts: one, two on two pages, or the same two for ever.
+    /// Returns a list of resources or prompts: one, two on two pages, or the same two forever.
     fn list(&self, key: &str, cursor: &Value) -> Value {
         let entry = |name: &str| json!({ "uri": format!("odd://{name}"), "name": name });
         let next = match (self.mode, cursor.as_str()) {
@@ -205,10 +207,10 @@ impl Server<'_> {
         match self.mode {
             "dies-in-call" => Err("I am gone".into()),
             "never-answers" => Ok(()),
-            // The first call is answered when nobody waits any more, together with the second.
-            "late" => match self.kept.take() {
+            // The first call gets its response together with the second, after its timeout.
+            "late" => match self.deferred.take() {
                 None => {
-                    self.kept = Some(id.clone());
+                    self.deferred = Some(id.clone());
                     Ok(())
                 }
                 Some(first) => {
@@ -216,24 +218,28 @@ impl Server<'_> {
                     reply(id, &text("in time"))
                 }
             },
-            "progresses-for-ever" => loop {
+            "progresses-forever" => loop {
                 std::thread::sleep(Duration::from_millis(200));
                 let params = json!({ "progressToken": params["_meta"]["progressToken"], "progress": 1 });
-                say(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }))?;
+                write_message(
+                    &json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }),
+                )?;
             },
             "progresses" => {
                 for step in 0..6 {
                     std::thread::sleep(Duration::from_millis(400));
                     let token = &params["_meta"]["progressToken"];
                     let params = json!({ "progressToken": token, "progress": step });
-                    say(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }))?;
+                    write_message(
+                        &json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }),
+                    )?;
                 }
                 reply(id, &text("done"))
             }
             "huge" => reply(id, &text(&"x".repeat(50 * 1024 * 1024))),
             "changes" | "changes-and-hangs" => {
                 self.grown = true;
-                say(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }))?;
+                write_message(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }))?;
                 reply(id, &text("there are more now"))
             }
             "fails" => {
@@ -245,9 +251,9 @@ impl Server<'_> {
 }
 
 fn reply(id: &Value, result: &Value) -> Outcome {
-    Ok(say(&json!({ "jsonrpc": "2.0", "id": id, "result": result }))?)
+    Ok(write_message(&json!({ "jsonrpc": "2.0", "id": id, "result": result }))?)
 }
 
-fn refuse(id: &Value, code: i32, message: &str) -> Outcome {
-    Ok(say(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } }))?)
+fn reject(id: &Value, code: i32, message: &str) -> Outcome {
+    Ok(write_message(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } }))?)
 }

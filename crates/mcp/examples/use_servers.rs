@@ -1,7 +1,7 @@
-//! Connects to the servers in a file, shows what they offer, and makes the calls that are asked for.
+//! Connects to the servers in an MCP config file, lists their tools, and makes the requested calls.
 //!
-//! `use_servers FILE [TOOL JSON]...` prints one JSON document: how each server is, its tools under both names, and
-//! the results of the calls in their order.
+//! `use_servers FILE [TOOL JSON]...` prints one JSON document: the status of each server, its tools with both names,
+//! and the results of the calls in order.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 const ID: &str = "0190b6a0-0000-7000-8000-000000000000";
 
 fn main() -> ExitCode {
-    // Servers are watched by a process of this same program, so that they never outlive it.
+    // This binary also serves as the supervisor of the servers, so that they never outlive it.
     if let Some(code) = supervise(std::env::args_os()) {
         return code;
     }
@@ -34,12 +34,11 @@ fn main() -> ExitCode {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a program decides what its servers may see of the environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "the application decides which environment its servers get")]
 async fn use_servers(arguments: Vec<String>) -> Result<Value, Box<dyn Error>> {
-    let [file, calls @ ..] = arguments.as_slice() else { return Err("no file of servers is given".into()) };
+    let [file, calls @ ..] = arguments.as_slice() else {
+        return Err("missing argument: MCP config file".into());
+    };
     let launcher = Launcher {
         environment: std::env::vars().collect(),
         supervisor: Some(std::env::current_exe()?),

@@ -1,8 +1,8 @@
-//! Logging in to servers with OAuth 2.1: discovery, registration, PKCE, renewal.
+//! Logging in to servers with OAuth 2.1: discovery, registration, PKCE, token refresh.
 //!
-//! Nothing here opens a browser or listens on a port: the host shows the address to the user, or does not when
-//! nobody is there, and brings back the address the user was sent to. Tokens are kept behind a port, one text
-//! for each server; a failure that may pass never costs them.
+//! This module opens no browser and listens on no port: the host shows the URL to the user, if present, and returns the
+//! URL that the user was redirected to. Tokens are stored through a port, one text per server; a transient failure
+//! never deletes them.
 
 mod endpoints;
 mod tokens;
@@ -21,41 +21,41 @@ use crate::server::Shared;
 use tokens::Store;
 pub use tokens::{TokenLock, Tokens, token_key};
 
-/// What users see that they let in.
+/// Client name shown to users when they authorize it.
 const CLIENT_NAME: &str = "Meerkat";
 
-/// Why a login failed.
+/// Error of a login.
 #[derive(Debug, thiserror::Error)]
-#[error("the login at `{server}` failed")]
+#[error("cannot log in to `{server}`")]
 pub struct LoginError {
     /// The server.
     pub server: String,
-    /// What went wrong.
+    /// The cause.
     #[source]
     source: AuthError,
 }
 
-/// How to log in.
+/// Options of a login.
 #[derive(Debug, Clone, Default)]
 pub struct LoginOptions {
-    /// Where the user is sent back to.
+    /// URL that the user is redirected to after the login.
     pub redirect_uri: String,
-    /// The scopes to ask for; empty to let the server say.
+    /// Scopes to request; empty for those that the server requires.
     pub scopes: Vec<String>,
-    /// A client that the user registered.
+    /// Client that the user registered.
     pub client: Option<RegisteredClient>,
-    /// The address of a document that describes this client.
+    /// URL of a document that describes this client.
     pub client_metadata_url: Option<String>,
-    /// What the server said when it refused us.
+    /// Challenge that the server sent with its rejection.
     pub challenge: Option<String>,
 }
 
-/// A client that was registered by hand.
+/// A manually registered client.
 #[derive(Clone)]
 pub struct RegisteredClient {
-    /// Its id.
+    /// Client id.
     pub id: String,
-    /// Its secret, if it has one.
+    /// Client secret, if any.
     pub secret: Option<String>,
 }
 
@@ -65,18 +65,18 @@ impl std::fmt::Debug for RegisteredClient {
     }
 }
 
-/// A login that waits for the user.
+/// A login that is waiting for the user.
 pub struct Login {
     server: String,
     session: AuthorizationSession,
 }
 
 impl Login {
-    /// Prepares a login: finds the server's authorization server and registers this client there if need be.
+    /// Starts a login: finds the server's authorization server and registers this client there if necessary.
     ///
     /// # Errors
     ///
-    /// Fails when the server cannot be reached, offers no login, or one that is not safe.
+    /// Returns an error if the server cannot be reached, or offers no login or an insecure one.
     pub async fn begin(
         server: &str,
         endpoint: &Endpoint,
@@ -88,7 +88,7 @@ impl Login {
         Ok(Self { server: server.to_owned(), session })
     }
 
-    /// Where the user logs in.
+    /// Returns the URL where the user logs in.
     #[must_use]
     pub fn address(&self) -> &str {
         self.session.get_authorization_url()
@@ -101,11 +101,11 @@ impl Login {
         url.query_pairs().find_map(|(name, value)| (name == "state").then(|| value.into_owned()))
     }
 
-    /// Takes the address the user was sent back to, and saves the tokens.
+    /// Completes the login with the URL that the user was redirected to, and stores the tokens.
     ///
     /// # Errors
     ///
-    /// Fails when the answer is not to this login, or the server gives no tokens for it.
+    /// Returns an error if the redirect does not belong to this login, or the server issues no tokens for it.
     pub async fn finish(self, sent_to: &str) -> Result<(), LoginError> {
         let finished = self.session.handle_callback_url(sent_to).await;
         finished.map(drop).map_err(|source| LoginError { server: self.server, source })
@@ -148,11 +148,11 @@ async fn begin(
 }
 
 fn reads_client_documents(metadata: &AuthorizationMetadata) -> bool {
-    let says = metadata.additional_fields.get("client_id_metadata_document_supported");
-    says.and_then(serde_json::Value::as_bool).unwrap_or_default()
+    let supported = metadata.additional_fields.get("client_id_metadata_document_supported");
+    supported.and_then(serde_json::Value::as_bool).unwrap_or_default()
 }
 
-/// Registers this client. A secret that it gets is needed to renew tokens, so that it is kept with them.
+/// Registers this client. Its secret, if any, is stored with the tokens, because refreshing them requires it.
 async fn register(
     manager: &mut AuthorizationManager,
     metadata: &AuthorizationMetadata,
@@ -170,7 +170,7 @@ async fn register(
     Ok(RegisteredClient { id: client.client_id, secret: client.client_secret })
 }
 
-/// A server that wants more than it was given gets it in addition, so that nothing granted is lost.
+/// Returns the scopes to request. Scopes that the server additionally requires are added to those already granted.
 async fn wider_scopes(
     store: &Store,
     endpoint: &Endpoint,
@@ -179,8 +179,8 @@ async fn wider_scopes(
     let Some(challenge) = options.challenge.as_deref().filter(|_| options.scopes.is_empty()) else {
         return Ok(options.scopes.clone());
     };
-    let asked = WWWAuthenticateParams::parse(challenge, &endpoint.url.parse()?);
-    let Some(wanted) = asked.scope.as_deref().filter(|_| asked.is_insufficient_scope()) else {
+    let required = WWWAuthenticateParams::parse(challenge, &endpoint.url.parse()?);
+    let Some(wanted) = required.scope.as_deref().filter(|_| required.is_insufficient_scope()) else {
         return Ok(Vec::new());
     };
     let mut scopes = store.load().await?.map(|stored| stored.granted_scopes).unwrap_or_default();
@@ -194,12 +194,12 @@ async fn wider_scopes(
 
 async fn manager(url: &str) -> Result<AuthorizationManager, AuthError> {
     endpoints::check("server's URL", url)?;
-    // The client of the authorization library needs a provider for TLS too, which this chooses.
+    // The HTTP client of the authorization library needs a TLS provider too.
     crate::remote::choose_tls();
     AuthorizationManager::new(url).await
 }
 
-/// Brings back the tokens of a server; `None` when there are none, which takes no request.
+/// Restores the tokens of a server; `None`, without sending a request, if none are stored.
 pub(crate) async fn restore(
     shared: &Arc<Shared>,
     endpoint: &Endpoint,
@@ -209,22 +209,22 @@ pub(crate) async fn restore(
     let has_header = endpoint.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
     let renewed = Some(Arc::clone(shared));
     let mut store = Store { key, tokens: Arc::clone(tokens), secret: None, renewed };
-    let Some(kept) = store.kept().await?.filter(|_| !has_header) else { return Ok(None) };
-    store.secret.clone_from(&kept.client_secret);
+    let Some(stored) = store.kept().await?.filter(|_| !has_header) else { return Ok(None) };
+    store.secret.clone_from(&stored.client_secret);
     let mut manager = manager(&endpoint.url).await?;
     manager.set_credential_store(store);
     let metadata = manager.resolve_metadata().await?.metadata;
     endpoints::check_metadata(&metadata)?;
     manager.set_metadata(metadata);
     let usable = manager.initialize_from_store().await?;
-    if let Some(secret) = kept.client_secret.filter(|_| usable) {
-        let client = OAuthClientConfig::new(kept.credentials.client_id, &endpoint.url);
+    if let Some(secret) = stored.client_secret.filter(|_| usable) {
+        let client = OAuthClientConfig::new(stored.credentials.client_id, &endpoint.url);
         manager.configure_client(client.with_client_secret(secret))?;
     }
     Ok(usable.then_some(manager))
 }
 
-/// Finds what a server said when it refused a request for want of a login.
+/// Returns the challenge of a server that rejected a request because it requires a login.
 pub(crate) fn challenge(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     let mut cause = Some(error);
     while let Some(error) = cause {

@@ -1,6 +1,7 @@
-//! Opening a connection: over which transport, and in which generation of the protocol.
+//! Opening a connection: choice of transport and protocol era.
 //!
-//! A cached verdict on a server's generation is dropped at once when it no longer holds. Over HTTP only an answer counts: an outage, a refusal or silence never makes a server an old one.
+//! A cached era is dropped as soon as it no longer holds. Over HTTP only a response counts: an outage, a rejection, or
+//! silence never classifies a server as legacy.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,7 +27,7 @@ pub(crate) struct Connected {
     pub(crate) era: Era,
 }
 
-/// Why there is no connection.
+/// Error of a connection attempt.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error(transparent)]
@@ -48,7 +49,7 @@ impl From<ClientInitializeError> for ConnectError {
 }
 
 impl ConnectError {
-    /// What the server said about the login it wants.
+    /// Returns the login challenge of the server.
     pub(crate) fn challenge(&self) -> Option<&str> {
         match self {
             Self::Handshake(error) => error.auth_challenge(),
@@ -56,7 +57,7 @@ impl ConnectError {
         }
     }
 
-    /// Says whether the user has to log in, or to log in again.
+    /// Returns `true` if the user has to log in, possibly again.
     pub(crate) fn needs_login(&self) -> bool {
         match self {
             Self::Handshake(error) => {
@@ -71,15 +72,15 @@ impl ConnectError {
     }
 }
 
-/// What a connection is opened with.
+/// Inputs for opening a connection.
 pub(crate) struct Connector<'a> {
     pub(crate) config: &'a ServerConfig,
     pub(crate) launcher: &'a Launcher,
     pub(crate) eras: &'a EraCache,
     pub(crate) handler: &'a Handler,
-    /// A client that shows the tokens of the user, if there are any for this server.
+    /// Client that sends the user's tokens, if any are stored for this server.
     pub(crate) authorized: Option<AuthClient<HttpClient>>,
-    /// Where to leave the log of a process, so that it can be read even when the handshake is given up.
+    /// Receives the log of a process, so that it can be read even if the handshake is abandoned.
     pub(crate) log: &'a Mutex<Option<Arc<ProcessLog>>>,
 }
 
@@ -92,11 +93,11 @@ impl Connector<'_> {
             EraChoice::Modern => Some(Era::Modern),
         };
         let known = if chosen.is_none() { self.eras.get(self.config).await } else { None };
-        let learnt = match known {
+        let learned = match known {
             Some(era) => self.open_as_learnt(era).await,
             None => None,
         };
-        let connected = match learnt {
+        let connected = match learned {
             Some(connected) => connected,
             None => {
                 if known.is_some() {
@@ -114,8 +115,8 @@ impl Connector<'_> {
         connected
     }
 
-    /// Opens the connection in the generation that the server spoke before; `None` if it does not speak that any
-    /// more. A program may have been replaced by another, so that any failure and even silence may mean this.
+    /// Opens the connection in the era that the server used before; `None` if the server no longer supports it. A
+    /// command may have been replaced, so any failure, even silence, may mean this.
     async fn open_as_learnt(&self, era: Era) -> Option<Result<Connected, ConnectError>> {
         let opening = self.open(Some(era));
         if let TransportConfig::Stdio { .. } = &self.config.transport {
@@ -135,8 +136,8 @@ impl Connector<'_> {
             TransportConfig::Stdio { .. } => self.over_stdio(known).await,
             TransportConfig::Http(endpoint) => self.over_http(endpoint, known).await,
             TransportConfig::Url(endpoint) => match self.over_http(endpoint, known).await {
-                // What it says to streamable HTTP is the better explanation if it knows neither.
-                Err(error) if takes_no_posts(&error) => self.over_sse(endpoint).await.map_err(|_| error),
+                // If the server supports neither, the error of streamable HTTP is more helpful.
+                Err(error) if rejects_posts(&error) => self.over_sse(endpoint).await.map_err(|_| error),
                 other => other,
             },
             TransportConfig::Sse(endpoint) => self.over_sse(endpoint).await,
@@ -149,13 +150,13 @@ impl Connector<'_> {
             None => self.handshake(self.start()?, auto()).await,
         };
         match first {
-            // It ended over a question it did not know.
+            // The process exited because of an unknown request.
             Err(ConnectError::Handshake(error))
                 if matches!(*error, ClientInitializeError::ConnectionClosed(_)) =>
             {
                 self.handshake(self.start()?, mode(Era::Legacy)).await
             }
-            // It answered the question too late, and does not change its mind.
+            // The response to discovery came too late, and the server rejects a handshake.
             Err(ConnectError::Handshake(error)) if refuses_handshake(&error) => {
                 self.handshake(self.start()?.without_deadline(), mode(Era::Modern)).await
             }
@@ -163,7 +164,7 @@ impl Connector<'_> {
         }
     }
 
-    /// Returns true if the program left `server/discover` without an answer, for which nothing else stands.
+    /// Returns `true` if the process never responded to `server/discover`.
     fn ignored_discovery(&self) -> bool {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         log.as_ref().is_some_and(|log| log.ignored_discovery())
@@ -171,7 +172,7 @@ impl Connector<'_> {
 
     fn start(&self) -> Result<StdioChild, ConnectError> {
         let TransportConfig::Stdio { command, args, env } = &self.config.transport else {
-            return Err(ConnectError::Auth(AuthError::InternalError("not a program".to_owned())));
+            return Err(ConnectError::Auth(AuthError::InternalError("not a command".to_owned())));
         };
         let child = StdioChild::start(self.launcher, command, args, env)?;
         *self.log.lock().unwrap_or_else(PoisonError::into_inner) = Some(child.log());
@@ -226,13 +227,13 @@ impl Connector<'_> {
     }
 }
 
-/// A refusal that does not say how to log in is one all the same.
+/// Returns `true` for a 401 response, even without a challenge.
 fn is_unauthorized(error: &ClientInitializeError) -> bool {
     has_status(error, &["HTTP 401"])
 }
 
-/// Says whether an address knows nothing of requests that are posted to it, as one of the first transport does.
-fn takes_no_posts(error: &ConnectError) -> bool {
+/// Returns `true` if a URL does not accept POST requests, like one of the legacy SSE transport.
+fn rejects_posts(error: &ConnectError) -> bool {
     matches!(error, ConnectError::Handshake(error) if has_status(error, &["HTTP 400", "HTTP 404", "HTTP 405"]))
 }
 
@@ -252,9 +253,9 @@ fn has_status(error: &ClientInitializeError, statuses: &[&str]) -> bool {
 fn handshake_text(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, .. } => crate::causes(error.error.as_ref()),
-        ClientInitializeError::ConnectionClosed(_) => "it ended before it was ready".to_owned(),
+        ClientInitializeError::ConnectionClosed(_) => "it disconnected before it was ready".to_owned(),
         ClientInitializeError::JsonRpcError(error) => {
-            format!("it refused: {} ({})", error.message, error.code.0)
+            format!("it rejected the connection: {} ({})", error.message, error.code.0)
         }
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => handshake_text(fallback),
         other => other.to_string(),
@@ -285,7 +286,7 @@ fn refuses_handshake(error: &ClientInitializeError) -> bool {
     }
 }
 
-/// Says whether a server answered, whatever it said.
+/// Returns `true` if a server responded, with any content.
 fn is_answer(error: &ClientInitializeError) -> bool {
     match error {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => is_answer(fallback),
@@ -294,7 +295,7 @@ fn is_answer(error: &ClientInitializeError) -> bool {
     }
 }
 
-/// Says whether a server answered, and the answer is that it knows nothing of the newer generation.
+/// Returns `true` if the response of a server shows that it does not support the modern era.
 fn is_older(error: &ConnectError) -> bool {
     match error {
         ConnectError::Handshake(error) => match &**error {

@@ -1,4 +1,4 @@
-//! What servers send, read piece by piece: one tool or block that makes no sense costs only itself.
+//! Decoding of server messages piece by piece: an invalid tool or block does not affect the others.
 
 use meerkat_core::{Content, ContentBlock, MediaSource, ToolImpact, ToolOutput};
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ pub(crate) struct ListedTool {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) input_schema: Value,
-    /// What it may do, as the server says; a server that says nothing may do anything.
+    /// Impact according to the server; without annotations, the tool may do anything.
     pub(crate) impact: ToolImpact,
 }
 
@@ -17,15 +17,15 @@ pub(crate) struct ListedTool {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ToolPage {
     pub(crate) tools: Vec<ListedTool>,
-    /// What is wrong with the entries that were left out.
+    /// Problems with skipped entries.
     pub(crate) problems: Vec<String>,
 }
 
-/// Reads one page of `tools/list`.
+/// Decodes one page of `tools/list`.
 pub(crate) fn tool_page(result: &Value) -> ToolPage {
     let mut page = ToolPage::default();
     match result.get("tools").and_then(Value::as_array) {
-        None => page.problems.push("the list of tools is not a list".to_owned()),
+        None => page.problems.push("the tool list is not a list".to_owned()),
         Some(tools) => {
             for (index, tool) in tools.iter().enumerate() {
                 match listed_tool(tool) {
@@ -38,7 +38,7 @@ pub(crate) fn tool_page(result: &Value) -> ToolPage {
     page
 }
 
-/// Reads where the next page begins.
+/// Returns the cursor of the next page.
 pub(crate) fn cursor(result: &Value) -> Option<String> {
     result.get("nextCursor").and_then(Value::as_str).map(str::to_owned)
 }
@@ -53,14 +53,14 @@ fn listed_tool(tool: &Value) -> Result<ListedTool, String> {
     let input_schema = match tool.get("inputSchema") {
         Some(Value::Object(schema)) => object_schema(schema)
             .ok_or_else(|| format!("`{name}`: `inputSchema.type` is not `object`, so it cannot be called"))?,
-        // A server that says nothing, or that anything goes, takes any object.
+        // Without a schema, or with `true`, the tool accepts any object.
         None | Some(Value::Null | Value::Bool(true)) => json!({ "type": "object", "properties": {} }),
         Some(_) => return Err(format!("`{name}`: `inputSchema` is not a schema")),
     };
     Ok(ListedTool { name, description, input_schema, impact: impact(tool.get("annotations")) })
 }
 
-/// Reads what a tool may do. A hint that is missing has the value that the protocol gives it.
+/// Decodes the impact of a tool. A missing hint has the protocol's default.
 fn impact(annotations: Option<&Value>) -> ToolImpact {
     let hint = |key: &str| annotations.and_then(|hints| hints.get(key)).and_then(Value::as_bool);
     match (hint("readOnlyHint"), hint("destructiveHint")) {
@@ -80,7 +80,7 @@ fn object_schema(schema: &Map<String, Value>) -> Option<Value> {
     Some(Value::Object(schema))
 }
 
-/// Reads the result of a call.
+/// Decodes the result of a call.
 pub(crate) fn tool_output(result: &Value) -> ToolOutput {
     let mut blocks: Vec<_> = result
         .get("content")
@@ -91,13 +91,13 @@ pub(crate) fn tool_output(result: &Value) -> ToolOutput {
         .flat_map(block)
         .collect();
     if let Some(structured) = result.get("structuredContent").filter(|value| !value.is_null()) {
-        let is_it = |block: &ContentBlock| match block {
+        let is_same = |block: &ContentBlock| match block {
             ContentBlock::Text { text } => {
                 serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured)
             }
             _ => false,
         };
-        if !blocks.iter().any(is_it) {
+        if !blocks.iter().any(is_same) {
             blocks.push(ContentBlock::Text { text: structured.to_string() });
         }
     }
@@ -105,7 +105,7 @@ pub(crate) fn tool_output(result: &Value) -> ToolOutput {
     ToolOutput { content: Content::from(blocks), is_error, images: Vec::new() }
 }
 
-/// Reads a block of content, which may become two: what it is, and what it is of.
+/// Decodes a content block, which may become two blocks: a note about its origin, and its content.
 pub(crate) fn block(block: &Value) -> Vec<ContentBlock> {
     let text = |key: &str| block.get(key).and_then(Value::as_str);
     match text("type") {
@@ -114,15 +114,15 @@ pub(crate) fn block(block: &Value) -> Vec<ContentBlock> {
         Some("resource") => resource(block.get("resource").unwrap_or(&Value::Null)),
         Some("resource_link") => vec![ContentBlock::Text { text: link(block) }],
         other => {
-            vec![note(&format!("content of a kind that is not known: `{}`", other.unwrap_or("none")))]
+            vec![note(&format!("unknown content type: `{}`", other.unwrap_or("none")))]
         }
     }
 }
 
-/// Reads the contents of a resource.
+/// Decodes the contents of a resource.
 pub(crate) fn resource(resource: &Value) -> Vec<ContentBlock> {
     let text = |key: &str| resource.get(key).and_then(Value::as_str);
-    let uri = text("uri").unwrap_or("without address");
+    let uri = text("uri").unwrap_or("without URI");
     match (text("text"), text("blob")) {
         (Some(body), _) => vec![ContentBlock::Text { text: format!("[resource {uri}]\n{body}") }],
         (None, Some(blob)) => {
@@ -132,7 +132,7 @@ pub(crate) fn resource(resource: &Value) -> Vec<ContentBlock> {
     }
 }
 
-/// Images can be seen; anything else is a file.
+/// Creates an image block, or a file block for any other media type.
 fn media(mime: Option<&str>, data: Option<&str>, what: &str) -> ContentBlock {
     let Some(data) = data.filter(|data| !data.is_empty()) else {
         return note(&format!("{what} without data"));
@@ -148,7 +148,7 @@ fn media(mime: Option<&str>, data: Option<&str>, what: &str) -> ContentBlock {
 
 fn link(block: &Value) -> String {
     let text = |key: &str| block.get(key).and_then(Value::as_str);
-    let mut line = format!("[resource link: {}", text("uri").unwrap_or("without address"));
+    let mut line = format!("[resource link: {}", text("uri").unwrap_or("without URI"));
     for key in ["name", "mimeType", "description"] {
         if let Some(value) = text(key) {
             line.push_str(&format!("; {value}"));
@@ -170,7 +170,7 @@ mod tests {
     use super::{ListedTool, ToolImpact, ToolPage, tool_output, tool_page};
 
     #[test]
-    fn one_bad_tool_does_not_cost_the_list() {
+    fn invalid_tool_does_not_affect_others() {
         let page = tool_page(&json!({
             "tools": [
                 { "name": "good", "description": "d", "inputSchema": { "type": "object", "$defs": {} } },
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_may_do_what_its_server_says_and_else_anything() {
+    fn impact_follows_annotations_with_defaults() {
         use ToolImpact::{Additive, Destructive, ReadOnly};
         let cases = [
             (json!(null), Destructive),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_content_is_carried() {
+    fn all_content_types_are_decoded() {
         let output = tool_output(&json!({
             "isError": true,
             "structuredContent": { "a": 1 },
@@ -260,14 +260,14 @@ mod tests {
             text("[resource a://e]"),
             file("application/pdf", "CCCC"),
             text("[audio without data]"),
-            text("[content of a kind that is not known: `hologram`]"),
+            text("[unknown content type: `hologram`]"),
             text("{\"a\":1}"),
         ];
         assert_eq!(output, ToolOutput { content: Content::from(blocks), is_error: true, images: Vec::new() });
     }
 
     #[test]
-    fn structured_content_that_is_there_as_text_is_not_repeated() {
+    fn structured_content_is_not_repeated() {
         let content = json!([{ "type": "text", "text": "{ \"a\": 1 }" }]);
         let output = tool_output(&json!({ "structuredContent": { "a": 1 }, "content": content }));
         assert_eq!(output, ToolOutput::text("{ \"a\": 1 }"));

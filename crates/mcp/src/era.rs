@@ -1,7 +1,7 @@
-//! Which generation of the protocol a server speaks, and what was learned about that.
+//! Protocol eras of servers, and a cache of detected eras.
 //!
-//! Within a process the verdict on every server is cached. Between processes only one fact is worth remembering: that a
-//! program never answers `server/discover`, because finding that out again costs seconds at every start.
+//! Within a process, the era of every server is cached. Across processes, only one fact is worth remembering: that a
+//! command never responds to `server/discover`, because detecting that again takes seconds at every start.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,30 +11,31 @@ use sha2::{Digest as _, Sha256};
 
 use crate::config::{ServerConfig, TransportConfig};
 
-/// A generation of the protocol.
+/// A protocol era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
-    /// With a handshake, up to revision 2025-11-25.
+    /// The era with a handshake, up to revision 2025-11-25.
     Legacy,
-    /// Without one, from revision 2026-07-28.
+    /// The era without a handshake, from revision 2026-07-28.
     Modern,
 }
 
-/// Remembers across processes which programs never answer `server/discover`. Keys have letters and digits only.
+/// Storage across processes for the commands that never respond to `server/discover`. Keys consist of letters and
+/// digits only.
 ///
-/// A memory that fails costs a few seconds at the next start and nothing else, so errors are not returned.
+/// A failure only costs a few seconds at the next start, so errors are not returned.
 pub trait HandshakeMemory: Send + Sync {
-    /// Returns true if the program of this key is remembered.
+    /// Returns `true` if the command with this key is remembered.
     fn is_silent(&self, key: &str) -> BoxFuture<'_, bool>;
 
-    /// Remembers the program of this key.
+    /// Remembers the command with this key.
     fn remember(&self, key: &str) -> BoxFuture<'_, ()>;
 
-    /// Forgets the program of this key.
+    /// Forgets the command with this key.
     fn forget(&self, key: &str) -> BoxFuture<'_, ()>;
 }
 
-/// Eras of servers, for the life of the process and, where there is a memory, beyond it.
+/// Eras of servers, for the lifetime of the process and, with a memory, beyond it.
 #[derive(Default)]
 pub(crate) struct EraCache {
     known: Mutex<HashMap<String, Era>>,
@@ -59,7 +60,7 @@ impl EraCache {
         self.lock().insert(server.name.clone(), era);
     }
 
-    /// Notes that a program did not answer `server/discover`.
+    /// Records that a command did not respond to `server/discover`.
     pub(crate) async fn note_silence(&self, server: &ServerConfig) {
         if let Some((memory, key)) = self.remembered(server) {
             memory.remember(&key).await;
@@ -73,7 +74,7 @@ impl EraCache {
         }
     }
 
-    /// Returns the memory and the key of a server that is a program. Any other answers every question.
+    /// Returns the memory and the key of a server with a command. Remote servers always respond.
     fn remembered(&self, server: &ServerConfig) -> Option<(&dyn HandshakeMemory, String)> {
         let TransportConfig::Stdio { command, args, .. } = &server.transport else { return None };
         let mut digest = Sha256::new();

@@ -1,4 +1,4 @@
-//! Two tools of ours that let the model read what servers have besides tools: resources and prompts.
+//! Two built-in tools that let the model read the resources and prompts of servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,25 +11,25 @@ use crate::server::{CallError, Link, Shared, failure, unavailable};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What is read.
+/// Kind of content to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Resources,
     Prompts,
 }
 
-/// Reads resources or prompts of any server that has them.
+/// Tool that reads resources or prompts of any server that has them.
 struct Reader {
     kind: Kind,
     servers: Vec<Arc<Shared>>,
     def: ToolDef,
 }
 
-/// Returns the tools there is a use for with these servers.
+/// Returns the tools that are useful with these servers.
 pub(crate) fn tools(servers: &[Arc<Shared>]) -> Vec<Arc<dyn Tool>> {
     let with = |has: fn(&Link) -> bool| -> Vec<Arc<Shared>> {
-        let has_it = |server: &&Arc<Shared>| server.link().is_some_and(|link| has(&link));
-        servers.iter().filter(has_it).cloned().collect()
+        let matches = |server: &&Arc<Shared>| server.link().is_some_and(|link| has(&link));
+        servers.iter().filter(matches).cloned().collect()
     };
     let readers = [(Kind::Resources, with(Link::has_resources)), (Kind::Prompts, with(Link::has_prompts))];
     let used = readers.into_iter().filter(|(_, servers)| !servers.is_empty());
@@ -44,7 +44,7 @@ impl Reader {
             Kind::Resources => ToolDef {
                 name: "mcp_resources".to_owned(),
                 description:
-                    "Reads a resource of an MCP server by its uri; without one, lists the server's resources."
+                    "Read a resource of an MCP server by URI; without one, list the server's resources."
                         .to_owned(),
                 input_schema: json!({
                     "type": "object",
@@ -57,9 +57,8 @@ impl Reader {
             },
             Kind::Prompts => ToolDef {
                 name: "mcp_prompts".to_owned(),
-                description:
-                    "Gets a prompt of an MCP server by its name; without one, lists the server's prompts."
-                        .to_owned(),
+                description: "Get a prompt of an MCP server by name; without one, list the server's prompts."
+                    .to_owned(),
                 input_schema: json!({
                     "type": "object",
                     "properties": {
@@ -76,14 +75,14 @@ impl Reader {
 
     async fn run(&self, args: &Value) -> ToolOutput {
         let text = |key: &str| args.get(key).and_then(Value::as_str);
-        let named = text("server").unwrap_or_default();
-        let Some(server) = self.servers.iter().find(|server| server.config.name == named) else {
-            let message = format!("`server`: no server named `{named}` has any");
+        let name = text("server").unwrap_or_default();
+        let Some(server) = self.servers.iter().find(|server| server.config.name == name) else {
+            let message = format!("`server`: no server named `{name}` has any");
             return ToolOutput::failure(ToolFailure::InvalidArguments, &message);
         };
         let Some(link) = server.link() else { return unavailable(server) };
         let _call = server.begin_call();
-        let answered = match (self.kind, text("uri"), text("name")) {
+        let outcome = match (self.kind, text("uri"), text("name")) {
             (Kind::Resources, Some(uri), _) => read(&link, "resources/read", json!({ "uri": uri })).await,
             (Kind::Resources, None, _) => resources(&link).await,
             (Kind::Prompts, _, Some(name)) => {
@@ -91,43 +90,43 @@ impl Reader {
                 read(&link, "prompts/get", json!({ "name": name, "arguments": arguments })).await
             }
             (Kind::Prompts, _, None) => {
-                let mut shown = Map::new();
-                list(&link, "prompts/list", "prompts", &mut shown).await.map(|()| listed(shown))
+                let mut lists = Map::new();
+                list(&link, "prompts/list", "prompts", &mut lists).await.map(|()| list_output(lists))
             }
         };
-        answered.unwrap_or_else(|error| failure(server, &error))
+        outcome.unwrap_or_else(|error| failure(server, &error))
     }
 }
 
-/// Reads one thing.
+/// Reads one resource or prompt.
 async fn read(link: &Link, method: &str, params: Value) -> Result<ToolOutput, CallError> {
     let params = params.as_object().cloned().unwrap_or_default();
     Ok(render(&link.converse(method, params, LIMIT).await?))
 }
 
 async fn resources(link: &Link) -> Result<ToolOutput, CallError> {
-    let mut shown = Map::new();
-    list(link, "resources/list", "resources", &mut shown).await?;
-    // Few servers have templates, and many do not know the question.
-    let _ = list(link, "resources/templates/list", "resourceTemplates", &mut shown).await;
-    Ok(listed(shown))
+    let mut lists = Map::new();
+    list(link, "resources/list", "resources", &mut lists).await?;
+    // Few servers have templates, and many do not support this request.
+    let _ = list(link, "resources/templates/list", "resourceTemplates", &mut lists).await;
+    Ok(list_output(lists))
 }
 
-/// Lists everything of a kind, and notes if that is not all.
-async fn list(link: &Link, method: &str, key: &str, shown: &mut Map<String, Value>) -> Result<(), CallError> {
+/// Lists all entries of a kind, with a note if the list is incomplete.
+async fn list(link: &Link, method: &str, key: &str, lists: &mut Map<String, Value>) -> Result<(), CallError> {
     let (entries, cut) = link.list(method, key, LIMIT).await?;
-    // A list that is always there may be empty.
-    if !entries.is_empty() || shown.is_empty() {
-        shown.insert(key.to_owned(), Value::Array(entries));
+    // The first list is always included, even if empty.
+    if !entries.is_empty() || lists.is_empty() {
+        lists.insert(key.to_owned(), Value::Array(entries));
     }
     if let Some(cut) = cut {
-        shown.insert("note".to_owned(), json!(format!("the list {cut}")));
+        lists.insert("note".to_owned(), json!(format!("the list {cut}")));
     }
     Ok(())
 }
 
-fn listed(shown: Map<String, Value>) -> ToolOutput {
-    ToolOutput::text(Value::Object(shown).to_string())
+fn list_output(lists: Map<String, Value>) -> ToolOutput {
+    ToolOutput::text(Value::Object(lists).to_string())
 }
 
 impl Tool for Reader {

@@ -1,4 +1,4 @@
-//! What a server may ask of us, and who answers.
+//! Client features that servers may request.
 
 use std::sync::Arc;
 
@@ -14,32 +14,32 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-/// A kind of question.
+/// A client feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Question {
-    /// What the user says to a form or an address.
+    /// User input through a form or a URL.
     Elicitation,
-    /// What a model says.
+    /// Response of a model.
     Sampling,
-    /// Which directories we work in.
+    /// Working directories of the client.
     Roots,
 }
 
-/// Answers the questions of servers. Without one, no server is told that it may ask.
+/// Handler for requests of servers. Without one, no client features are advertised.
 pub trait Host: Send + Sync {
-    /// Lists the questions it answers.
+    /// Returns the supported features.
     fn answers(&self) -> Vec<Question>;
 
-    /// Answers a question of a server; `None` to decline. Parameters and answer are those of the protocol.
+    /// Handles a request of a server; `None` declines it. Parameters and result have the format of the protocol.
     fn answer(&self, server: &str, question: Question, params: Value) -> BoxFuture<'_, Option<Value>>;
 }
 
-/// Our side of one connection.
+/// Client side of one connection.
 #[derive(Clone)]
 pub(crate) struct Handler {
     pub(crate) server: Arc<str>,
     pub(crate) host: Option<Arc<dyn Host>>,
-    /// Rings when the server's tools have changed.
+    /// Notified when the server's tools have changed.
     pub(crate) tools_changed: Arc<Notify>,
 }
 
@@ -48,7 +48,7 @@ impl Handler {
         self.host.as_ref().is_some_and(|host| host.answers().contains(&question))
     }
 
-    /// Answers a question as the host does; `None` when it declines or there is none.
+    /// Forwards a request to the host; `None` if it declines or no host is set.
     pub(crate) async fn ask(&self, question: Question, params: Value) -> Option<Value> {
         let host = self.host.as_ref().filter(|_| self.answers(question))?;
         host.answer(&self.server, question, params).await
@@ -74,15 +74,15 @@ impl Handler {
     }
 }
 
-#[expect(deprecated, reason = "servers of the older generation may still ask for samples and roots")]
+#[expect(deprecated, reason = "servers of the legacy era may still request sampling and roots")]
 impl ClientHandler for Handler {
     async fn create_message(
         &self,
         params: rmcp::model::CreateMessageRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<rmcp::model::CreateMessageResult, ErrorData> {
-        let refused = ErrorData::method_not_found::<CreateMessageRequestMethod>;
-        self.ask_typed(Question::Sampling, params).await.ok_or_else(refused)
+        let unsupported = ErrorData::method_not_found::<CreateMessageRequestMethod>;
+        self.ask_typed(Question::Sampling, params).await.ok_or_else(unsupported)
     }
 
     async fn list_roots(
@@ -106,7 +106,7 @@ impl ClientHandler for Handler {
     }
 
     fn get_info(&self) -> ClientConfig {
-        // A handshake always offers the newest revision that has one; the newer generation has none.
+        // A handshake always offers the newest revision with a handshake; the modern era has none.
         let identity = Implementation::new("meerkat", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(self.capabilities(), identity)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)

@@ -1,10 +1,10 @@
-//! The MCP client: the tools of any server in any run.
+//! MCP client: tools of MCP servers for runs.
 //!
-//! Servers connect in the background and their tools appear when they are ready; one that is slow, broken or
-//! gone costs nobody else anything. Programs that were started are ended with everything they started.
+//! Servers connect in the background, and their tools appear when they are ready; a slow, broken, or exited server does
+//! not affect the others. Commands that were started are stopped together with all their child processes.
 //!
-//! The crate reads no environment, no home directory and no file: configuration, variables and credentials reach
-//! it as values and ports.
+//! The crate reads no environment, home directory, or files: configuration, variables, and credentials are passed in as
+//! values and ports.
 
 mod auth;
 pub mod config;
@@ -34,7 +34,7 @@ pub use server::{LoginState, ServerState, ServerView, ToolName};
 pub use set::{Change, Notify, RequiredError, ServerSet, SessionServers, SetOptions};
 pub use trust::{TrustBook, TrustError};
 
-/// Says an error with everything that caused it, on one line.
+/// Formats an error with all its causes on one line.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -46,19 +46,19 @@ fn causes(error: &dyn std::error::Error) -> String {
         }
         source = cause.source();
     }
-    without_addresses(&text)
+    without_urls(&text)
 }
 
-/// Takes out the addresses that the HTTP client puts at the end of its errors: their queries may hold secrets.
-fn without_addresses(text: &str) -> String {
+/// Removes the URLs that the HTTP client appends to its errors: their queries may contain secrets.
+fn without_urls(text: &str) -> String {
     const START: &str = " for url (";
-    let mut kept = String::with_capacity(text.len());
+    let mut cleaned = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(START) {
-        kept.push_str(before);
+        cleaned.push_str(before);
         rest = after.split_once(')').map_or("", |(_, rest)| rest);
     }
-    kept + rest
+    cleaned + rest
 }
 
 #[cfg(test)]
@@ -66,7 +66,7 @@ mod tests {
     use super::causes;
 
     #[test]
-    fn an_error_does_not_repeat_an_address() {
+    fn errors_omit_urls() {
         let inner = std::io::Error::other("refused for url (https://x.example/?key=secret): os error 111");
         assert_eq!(causes(&inner), "refused: os error 111");
         assert_eq!(causes(&std::io::Error::other("refused for url (https://x/?key=sec")), "refused");

@@ -1,6 +1,7 @@
-//! A place for the user to be sent back to after a login: one answer on this machine, then it is gone.
+//! Local listener for the redirect after a login: it waits for one redirect, then closes.
 //!
-//! Browsers open connections that they do not use, and ask for more than they were sent to; each is served by itself.
+//! Browsers open connections that they do not use, and request more than the redirect; each connection is served
+//! separately.
 
 use std::io;
 use std::sync::Arc;
@@ -12,15 +13,16 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 const PATH: &str = "/callback";
-/// How many connections are served at a time, and how long each may take.
+/// Maximum number of concurrent connections.
 const MAX_VISITS: usize = 64;
-const VISIT: Duration = Duration::from_secs(30);
+/// Time limit for each connection.
+const VISIT_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_HEAD: usize = 64 * 1024;
 const PAGE: &str = "<!doctype html><title>Meerkat</title><p>You can close this page and go back.</p>";
 const STRAY_PAGE: &str = "<!doctype html><title>Meerkat</title><p>This request does not belong to the login in progress. \
                           Go back to the page where you logged in.</p>";
 
-/// Waits for the answer to a login on a port of this machine.
+/// Listener for the redirect after a login, on a local port.
 #[derive(Debug)]
 pub struct LoginListener {
     listener: TcpListener,
@@ -28,18 +30,18 @@ pub struct LoginListener {
 }
 
 impl LoginListener {
-    /// Takes a free port that only this machine can reach.
+    /// Binds a free port on the loopback interface.
     ///
     /// # Errors
     ///
-    /// Fails when there is none.
+    /// Returns an error if no port is available.
     pub async fn bind() -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = format!("http://{}{PATH}", listener.local_addr()?);
         Ok(Self { listener, address })
     }
 
-    /// Where the user is to be sent: [`LoginOptions::redirect_uri`](crate::LoginOptions::redirect_uri).
+    /// Returns the redirect URL for [`LoginOptions::redirect_uri`](crate::LoginOptions::redirect_uri).
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
@@ -50,7 +52,7 @@ impl LoginListener {
     ///
     /// # Errors
     ///
-    /// Returns an error if the port is lost.
+    /// Returns an error if the listener fails.
     pub async fn wait_for_redirect(&self, state: &str) -> io::Result<String> {
         let state: Arc<str> = state.into();
         let mut visits = JoinSet::new();
@@ -58,10 +60,10 @@ impl LoginListener {
             tokio::select! {
                 visitor = self.listener.accept(), if visits.len() < MAX_VISITS => {
                     let (stream, _) = visitor?;
-                    visits.spawn(timeout(VISIT, serve(stream, Arc::clone(&state))));
+                    visits.spawn(timeout(VISIT_TIMEOUT, serve(stream, Arc::clone(&state))));
                 }
                 Some(visit) = visits.join_next() => {
-                    // A browser that breaks off, or a stranger, is no reason to stop waiting.
+                    // An aborted or unrelated connection does not end the wait.
                     if let Ok(Ok(Ok(Some(query)))) = visit {
                         return Ok(format!("{}?{query}", self.address));
                     }
@@ -92,14 +94,14 @@ async fn serve(stream: TcpStream, state: Arc<str>) -> io::Result<Option<String>>
     Ok(accepted)
 }
 
-/// Returns true if a query is the outcome of the login that sent `state`.
+/// Returns `true` if a query is the outcome of the login that sent `state`.
 fn carries(query: &str, state: &str) -> bool {
     let pairs: Vec<_> = url::form_urlencoded::parse(query.as_bytes()).collect();
     let value = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_ref());
     value("state") == Some(state) && (value("code").is_some() || value("error").is_some())
 }
 
-/// Reads a request to the end of its head: what is left unread would cost the browser its answer.
+/// Reads the full head of a request: unread data would reset the connection before the browser reads the response.
 async fn read_head(stream: &mut BufReader<TcpStream>) -> io::Result<Option<String>> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stray_visits_do_not_end_the_login() {
+    async fn stray_visits_do_not_end_the_wait() {
         let listener = LoginListener::bind().await.unwrap();
         let address = listener.address().to_owned();
         let visits = async {
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_denied_login_ends_the_wait() {
+    async fn denied_login_ends_the_wait() {
         let listener = LoginListener::bind().await.unwrap();
         let address = listener.address().to_owned();
         let target = "/callback?error=access_denied&state=mine";
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_says_nothing_keeps_no_other_waiting() {
+    async fn silent_connection_does_not_block_others() {
         let listener = LoginListener::bind().await.unwrap();
         let address = listener.address().to_owned();
         let host = address.trim_start_matches("http://").trim_end_matches("/callback");

@@ -1,17 +1,17 @@
-//! The names tools have for the model: `server__tool`, unique, of characters every provider takes, and never
-//! longer than 64.
+//! Tool names for the model: `server__tool`, unique, with characters that every provider accepts, and at most 64
+//! characters long.
 //!
-//! A name depends on nothing but the server's and the tool's, so it stays the same whoever else comes or goes. A plain
-//! name can be read in one way only: the server is what stands before the first `__`. Every other one ends with a hash
-//! of what it stands for, and no plain one ends like that.
+//! A name depends only on the names of the server and the tool, so it is the same regardless of other servers. A plain
+//! name is unambiguous: the server is the part before the first `__`. Every other name ends with a hash of both names,
+//! and no plain name ends like that.
 
 use sha2::{Digest as _, Sha256};
 
-/// The longest name providers take.
+/// Maximum length of a name that providers accept.
 const MAX: usize = 64;
 const HASH: usize = 8;
 
-/// Returns the name of a server's tool.
+/// Returns the exposed name of a server's tool.
 pub(crate) fn exposed_name(server: &str, tool: &str) -> String {
     let joined = format!("{server}__{tool}");
     let is_plain = joined.len() <= MAX
@@ -43,7 +43,7 @@ mod tests {
     use super::{exposed_name, hashed_name};
 
     #[test]
-    fn a_name_that_fits_stays_and_any_other_gets_a_hash() {
+    fn unportable_names_get_a_hash() {
         assert_eq!(exposed_name("files", "read-file"), "files__read-file");
         assert_eq!(exposed_name("a.b", "c"), format!("a_b__c_{}", &hashed_name("a.b", "c")[7..]));
         assert_ne!(exposed_name("a.b", "c"), exposed_name("a_b", "c"));
@@ -51,17 +51,17 @@ mod tests {
     }
 
     #[test]
-    fn names_that_could_be_read_in_two_ways_stay_apart() {
+    fn ambiguous_names_stay_distinct() {
         assert_eq!(exposed_name("a", "b__c"), "a__b__c");
         assert_eq!(exposed_name("a__b", "c"), hashed_name("a__b", "c"));
         assert_eq!(exposed_name("a", "_b"), "a___b");
         assert_eq!(exposed_name("a_", "b"), hashed_name("a_", "b"));
-        let posing = hashed_name("a__b", "c").split_once("__").map(|(_, tool)| tool.to_owned()).unwrap();
-        assert_ne!(exposed_name("a", &posing), exposed_name("a__b", "c"));
+        let spoofed = hashed_name("a__b", "c").split_once("__").map(|(_, tool)| tool.to_owned()).unwrap();
+        assert_ne!(exposed_name("a", &spoofed), exposed_name("a__b", "c"));
     }
 
     #[test]
-    fn long_names_stay_apart_and_within_bounds() {
+    fn long_names_stay_distinct_and_within_limit() {
         let long = "x".repeat(200);
         let names: Vec<_> =
             (0..100).map(|number| exposed_name("server", &format!("{long}{number}"))).collect();

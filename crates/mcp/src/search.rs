@@ -1,5 +1,5 @@
-//! Many tools without their weight: when the schemas of a source would fill too much of the model's window, the
-//! model gets a tool to search them and a tool to load the ones it wants.
+//! Tool search: if the schemas of a source would fill too much of the model's context window, the model gets one tool
+//! to search them and another to load selected ones.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,19 +9,19 @@ use meerkat_core::{
 };
 use serde_json::{Value, json};
 
-/// The share of the window that schemas may take, in percent.
-const SHARE: usize = 10;
-/// How many tools a search shows.
-const SHOWN: usize = 20;
+/// Share of the context window that schemas may fill, in percent.
+const MAX_WINDOW_PERCENT: usize = 10;
+/// Maximum number of tools in a search result.
+const MAX_RESULTS: usize = 20;
 
-/// A source whose tools are all on offer, or searched and loaded when they are too many.
+/// A source whose tools are all exposed, or searched and loaded if their schemas are too large.
 pub struct SearchedTools {
     source: Arc<dyn ToolSource>,
     window: usize,
     loaded: LoadedTools,
 }
 
-/// Which tools a model has loaded. Clones are the same list, so that it outlives a run.
+/// Tools that a model has loaded. Clones share the list, so that it outlives a run.
 #[derive(Debug, Clone, Default)]
 pub struct LoadedTools(Arc<Mutex<BTreeSet<String>>>);
 
@@ -31,29 +31,29 @@ impl LoadedTools {
     }
 }
 
-/// What the schemas of a source cost, in tokens.
+/// Cost of the schemas of a source, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchemaCost {
-    /// All of them.
+    /// All schemas.
     pub total: usize,
-    /// Those on offer now.
+    /// Currently exposed schemas.
     pub offered: usize,
 }
 
 impl SearchedTools {
-    /// Wraps a source for a model with a window of so many tokens.
+    /// Wraps a source for a model with a context window of `window` tokens.
     #[must_use]
     pub fn new(source: Arc<dyn ToolSource>, window: usize) -> Self {
         Self { source, window, loaded: LoadedTools::default() }
     }
 
-    /// Goes on with the tools that were loaded before.
+    /// Continues with previously loaded tools.
     #[must_use]
     pub fn with_loaded(self, loaded: LoadedTools) -> Self {
         Self { loaded, ..self }
     }
 
-    /// Says what the schemas cost and what searching them saves.
+    /// Returns the cost of all schemas and of those currently exposed.
     #[must_use]
     pub fn cost(&self) -> SchemaCost {
         SchemaCost { total: cost(&self.source.tools()), offered: cost(&self.tools()) }
@@ -80,7 +80,7 @@ impl ToolSource for SearchedTools {
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
         let all = self.source.tools();
         let weight = cost(&all);
-        if weight <= self.window.saturating_mul(SHARE) / 100 {
+        if weight <= self.window.saturating_mul(MAX_WINDOW_PERCENT) / 100 {
             return all;
         }
         let loaded = self.loaded.names().clone();
@@ -108,12 +108,12 @@ fn search_def(count: usize, weight: usize) -> ToolDef {
     ToolDef {
         name: "tool_search".to_owned(),
         description: format!(
-            "Searches {count} more tools by words in their names and descriptions. Their schemas, about {weight} \
-             tokens, are left out until tool_load brings them."
+            "Search {count} more tools by words in their names and descriptions. Their schemas, about {weight} \
+             tokens, are omitted until loaded with tool_load."
         ),
         input_schema: json!({
             "type": "object",
-            "properties": { "query": { "type": "string", "description": "Words; a tool with more of them comes first." } },
+            "properties": { "query": { "type": "string", "description": "Words to search for; tools that match more of them come first." } },
             "required": ["query"],
         }),
     }
@@ -122,11 +122,10 @@ fn search_def(count: usize, weight: usize) -> ToolDef {
 fn load_def() -> ToolDef {
     ToolDef {
         name: "tool_load".to_owned(),
-        description: "Makes tools that were found with tool_search callable from the next step on."
-            .to_owned(),
+        description: "Load tools found with tool_search so they can be called from the next step.".to_owned(),
         input_schema: json!({
             "type": "object",
-            "properties": { "names": { "type": "array", "items": { "type": "string" }, "description": "Their names." } },
+            "properties": { "names": { "type": "array", "items": { "type": "string" }, "description": "Names of the tools." } },
             "required": ["names"],
         }),
     }
@@ -144,11 +143,11 @@ impl Tool for Search {
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {
         let query =
             invocation.call.args.get("query").and_then(Value::as_str).unwrap_or_default().to_lowercase();
-        Box::pin(async move { ToolOutput::text(found(&self.source.tools(), &query)) })
+        Box::pin(async move { ToolOutput::text(search_results(&self.source.tools(), &query)) })
     }
 }
 
-fn found(tools: &[Arc<dyn Tool>], query: &str) -> String {
+fn search_results(tools: &[Arc<dyn Tool>], query: &str) -> String {
     let score = |tool: &Arc<dyn Tool>| {
         let (name, description) = (tool.def().name.to_lowercase(), tool.def().description.to_lowercase());
         let weigh =
@@ -159,10 +158,10 @@ fn found(tools: &[Arc<dyn Tool>], query: &str) -> String {
         tools.iter().map(|tool| (score(tool), tool)).filter(|(score, _)| *score > 0).collect();
     matches.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.def().name.cmp(&b.1.def().name)));
     let count = matches.len();
-    let lines: Vec<_> = matches.into_iter().take(SHOWN).map(|(_, tool)| line(tool.def())).collect();
+    let lines: Vec<_> = matches.into_iter().take(MAX_RESULTS).map(|(_, tool)| line(tool.def())).collect();
     match count {
         0 => "No tool matches. Try other or fewer words.".to_owned(),
-        _ if count > SHOWN => format!("{}\n({} more)", lines.join("\n"), count - SHOWN),
+        _ if count > MAX_RESULTS => format!("{}\n({} more)", lines.join("\n"), count - MAX_RESULTS),
         _ => lines.join("\n"),
     }
 }
@@ -191,10 +190,11 @@ impl Tool for Load {
             .unwrap_or_default();
         Box::pin(async move {
             let known: BTreeSet<_> = self.source.tools().iter().map(|tool| tool.def().name.clone()).collect();
-            let (found, missing): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| known.contains(name));
-            self.loaded.names().extend(found.iter().cloned());
-            let text = json!({ "loaded": found, "unknown": missing }).to_string();
-            if found.is_empty() {
+            let (known_names, missing): (Vec<_>, Vec<_>) =
+                names.into_iter().partition(|name| known.contains(name));
+            self.loaded.names().extend(known_names.iter().cloned());
+            let text = json!({ "loaded": known_names, "unknown": missing }).to_string();
+            if known_names.is_empty() {
                 return ToolOutput::failure(ToolFailure::InvalidArguments, &text);
             }
             ToolOutput::text(text)

@@ -1,67 +1,68 @@
-//! Which files of servers the user has trusted: programs named by a project's file never start before that.
+//! Trust in MCP config files: commands in a project's file never start before the user trusts it.
 //!
-//! Trust is bound to the path of a file and to what is in it, so any change has to be trusted again. The book is
-//! a text that the host keeps outside of every project.
+//! Trust is bound to the path and the content of a file, so any change must be trusted again. The host stores the trust
+//! file outside of all projects.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// The files the user has trusted.
+/// Files that the user has trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrustBook {
-    /// The digest of each file, by its path.
+    /// Digest of each file, by path.
     files: BTreeMap<String, String>,
 }
 
-/// A book that cannot be read. It trusts nothing, and must not be overwritten unseen.
+/// Error of a trust file that cannot be read. It must not be overwritten silently.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the book of trusted files cannot be read; delete it to begin anew")]
+#[error("cannot read the trust file; delete it to start over")]
 pub struct TrustError;
 
 impl TrustBook {
-    /// Reads a book; an empty text is an empty book.
+    /// Parses a trust file. An empty text has no entries.
     ///
     /// # Errors
     ///
-    /// Fails when the text is not a book.
+    /// Returns an error if the text is not a valid trust file.
     pub fn parse(text: &str) -> Result<Self, TrustError> {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        let book: Value = serde_json::from_str(text).map_err(|_| TrustError)?;
-        let files = book.get("files").and_then(Value::as_object).ok_or(TrustError)?;
+        let store: Value = serde_json::from_str(text).map_err(|_| TrustError)?;
+        let files = store.get("files").and_then(Value::as_object).ok_or(TrustError)?;
         let entry = |(path, digest): (&String, &Value)| {
             digest.as_str().map(|digest| (path.clone(), digest.to_owned())).ok_or(TrustError)
         };
         Ok(Self { files: files.iter().map(entry).collect::<Result<_, _>>()? })
     }
 
-    /// Writes the book.
+    /// Serializes the trust file.
     #[must_use]
     pub fn to_text(&self) -> String {
         format!("{:#}\n", serde_json::json!({ "files": self.files }))
     }
 
-    /// Says whether the user has trusted this file as it is. The path must be absolute and free of links.
+    /// Returns `true` if the user has trusted this file with this content. The path must be absolute and without
+    /// symlinks.
     #[must_use]
     pub fn trusts(&self, path: &str, content: &str) -> bool {
         self.files.get(path).is_some_and(|known| *known == digest(content))
     }
 
-    /// Lists the paths that are trusted with this content.
+    /// Returns the paths that are trusted with this content.
     pub fn trusted<'a>(&'a self, content: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         let wanted = digest(content);
         self.files.iter().filter(move |(_, known)| **known == wanted).map(|(path, _)| path.as_str())
     }
 
-    /// Trusts a file as it is.
+    /// Trusts a file with its current content.
     pub fn trust(&mut self, path: &str, content: &str) {
         self.files.insert(path.to_owned(), digest(content));
     }
 
-    /// Trusts a file no longer, and says whether it was trusted.
+    /// Revokes trust in a file, and returns `true` if it was trusted.
     pub fn forget(&mut self, path: &str) -> bool {
         self.files.remove(path).is_some()
     }
@@ -77,22 +78,22 @@ mod tests {
     use super::{TrustBook, TrustError};
 
     #[test]
-    fn trust_is_for_one_file_as_it_is() {
-        let mut book = TrustBook::parse("").unwrap();
-        book.trust("/a/.rkat/mcp.toml", "one");
-        let mut book = TrustBook::parse(&book.to_text()).unwrap();
+    fn trust_covers_one_path_and_content() {
+        let mut store = TrustBook::parse("").unwrap();
+        store.trust("/a/.rkat/mcp.toml", "one");
+        let mut store = TrustBook::parse(&store.to_text()).unwrap();
         let trusted = [
-            book.trusts("/a/.rkat/mcp.toml", "one"),
-            book.trusts("/a/.rkat/mcp.toml", "two"),
-            book.trusts("/b/.rkat/mcp.toml", "one"),
+            store.trusts("/a/.rkat/mcp.toml", "one"),
+            store.trusts("/a/.rkat/mcp.toml", "two"),
+            store.trusts("/b/.rkat/mcp.toml", "one"),
         ];
         assert_eq!(trusted, [true, false, false]);
-        assert_eq!((book.forget("/a/.rkat/mcp.toml"), book.forget("/a/.rkat/mcp.toml")), (true, false));
-        assert!(!book.trusts("/a/.rkat/mcp.toml", "one"));
+        assert_eq!((store.forget("/a/.rkat/mcp.toml"), store.forget("/a/.rkat/mcp.toml")), (true, false));
+        assert!(!store.trusts("/a/.rkat/mcp.toml", "one"));
     }
 
     #[test]
-    fn a_book_that_cannot_be_read_trusts_nothing() {
+    fn invalid_trust_file_is_an_error() {
         for text in ["{", "[]", "{\"files\":{\"/a\":1}}"] {
             assert_eq!(TrustBook::parse(text), Err(TrustError), "{text}");
         }

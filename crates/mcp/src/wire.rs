@@ -1,7 +1,7 @@
-//! Messages on a stream of ours: what was asked and is not answered yet, and what a line from a server means.
+//! Messages on a stream: tracking of pending requests, and decoding of lines from a server.
 //!
-//! Results are handed on as they are and decoded where they are used, piece by piece, so that one odd piece does
-//! not cost the rest. Only the answers that open a connection are decoded at once.
+//! Results are passed on undecoded and decoded piece by piece where they are used, so that an invalid piece does not
+//! affect the rest. Only the responses that open a connection are decoded immediately.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,21 +16,21 @@ use rmcp::service::TxJsonRpcMessage;
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// The longest message that is read.
+/// Maximum size of a message.
 pub(crate) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
-/// How long a server may think about a question that only the newer generation knows.
+/// Time limit for the response to a request that only the modern era supports.
 pub(crate) const PROBE_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How an answer is to be read.
+/// Decoding of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reading {
-    /// It opens a connection.
+    /// Typed, for a response that opens a connection.
     Typed,
-    /// It is anything else.
+    /// Raw, for any other response.
     Raw,
 }
 
-/// The requests that wait for an answer.
+/// Requests awaiting a response.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     open: Mutex<HashMap<RequestId, Reading>>,
@@ -39,12 +39,12 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Makes one that waits for every answer as long as its asker does.
+    /// Creates one without a deadline for `server/discover`.
     pub(crate) fn patient() -> Self {
         Self { patient: true, ..Self::default() }
     }
 
-    /// Notes a message that is about to be sent.
+    /// Records a message that is about to be sent.
     pub(crate) fn sent(&self, message: &TxJsonRpcMessage<RoleClient>) {
         match message {
             ClientJsonRpcMessage::Request(request) => {
@@ -59,7 +59,7 @@ impl Pending {
                 }
             }
             ClientJsonRpcMessage::Notification(notification) => {
-                // A request that was cancelled may never be answered, so nothing waits for it any more.
+                // A cancelled request may never get a response, so it is no longer pending.
                 let json = serde_json::to_value(&notification.notification).unwrap_or_default();
                 if json["method"] == "notifications/cancelled"
                     && let Some(id) = read_id(&json["params"]["requestId"])
@@ -71,12 +71,12 @@ impl Pending {
         }
     }
 
-    /// When to give up on the question whether a server is of the newer generation.
+    /// Returns the deadline for detecting a server of the modern era.
     pub(crate) fn probe_deadline(&self) -> Option<Instant> {
         self.probe().as_ref().map(|(_, deadline)| *deadline)
     }
 
-    /// Answers that question in the server's place, as an older server would.
+    /// Responds to the probe in place of the server, as a legacy server would.
     pub(crate) fn give_up_probe(&self) -> Option<ServerJsonRpcMessage> {
         let (id, _) = self.probe().take()?;
         self.lock().remove(&id);
@@ -84,7 +84,7 @@ impl Pending {
         Some(ServerJsonRpcMessage::error(error, Some(id)))
     }
 
-    /// Reads a message; `None` for anything that is not one, and for an answer that nobody waits for.
+    /// Decodes a message; `None` if it is not a message, or a response to no pending request.
     pub(crate) fn read(&self, bytes: &[u8]) -> Option<ServerJsonRpcMessage> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let message: Value = serde_json::from_slice(bytes.trim_ascii()).ok()?;
@@ -102,7 +102,7 @@ impl Pending {
         Some(answer(message, id, reading))
     }
 
-    /// Fails the request that a message answers of which only the head is known; `None` if nobody knows which.
+    /// Fails the request to which an overlong message responds, given its start; `None` if the request is unknown.
     pub(crate) fn too_long(&self, head: &[u8]) -> Option<ServerJsonRpcMessage> {
         let text = String::from_utf8_lossy(head);
         let mut open = self.lock();
@@ -113,7 +113,7 @@ impl Pending {
         Some(ServerJsonRpcMessage::error(too_long_error(), Some(id)))
     }
 
-    /// Some servers give the number of a request back as a string.
+    /// Returns the id of a pending request. Some servers return a numeric id as a string.
     fn known_id(&self, id: &Value) -> Option<RequestId> {
         let id = read_id(id)?;
         let open = self.lock();
@@ -137,10 +137,10 @@ impl Pending {
     }
 }
 
-/// What a request is told whose answer is too long.
+/// Returns the error for a request with an overlong response.
 pub(crate) fn too_long_error() -> ErrorData {
     let megabytes = MAX_MESSAGE / (1024 * 1024);
-    let text = format!("the server's answer is longer than {megabytes} MiB and was not read; ask for less");
+    let text = format!("the server's response exceeds {megabytes} MiB and was not read; request less data");
     ErrorData::internal_error(text, None)
 }
 
@@ -168,7 +168,7 @@ fn read_id(id: &Value) -> Option<RequestId> {
     }
 }
 
-/// Finds the `"id"` of an answer, which servers write at its beginning.
+/// Finds the `"id"` of a response, which servers write at its start.
 fn id_in(head: &str) -> Option<RequestId> {
     let result = head.find("\"result\"").unwrap_or(head.len());
     let after = head[..result].split_once("\"id\"")?.1.trim_start().strip_prefix(':')?.trim_start();
@@ -191,7 +191,7 @@ mod tests {
 
     use super::Pending;
 
-    fn asked(ids: &[i64]) -> Pending {
+    fn pending_with(ids: &[i64]) -> Pending {
         let pending = Pending::default();
         for id in ids {
             let request = ClientRequest::CustomRequest(CustomRequest::new("tools/list", None));
@@ -205,8 +205,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_message_is_skipped() {
-        let pending = asked(&[1]);
+    fn lines_that_are_not_messages_are_skipped() {
+        let pending = pending_with(&[1]);
         let lines =
             ["Listening on stdio", "{\"level\":\"info\",\"id\":1}", "{", "[]", "\"jsonrpc\"", "7", ""];
         for line in lines {
@@ -215,20 +215,22 @@ mod tests {
         let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":1}]}}"#;
         let expected = json!({ "jsonrpc": "2.0", "id": 1, "result": { "tools": [{ "name": 1 }] } });
         assert_eq!(read(&pending, answer), Some(expected));
-        assert_eq!(read(&pending, answer), None, "an answer is given once");
+        assert_eq!(read(&pending, answer), None, "a response is returned once");
     }
 
     #[test]
-    fn a_number_may_come_back_as_text_and_a_mark_may_come_first() {
+    fn string_ids_and_byte_order_marks_are_accepted() {
         let line = "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"2\",\"error\":{\"message\":\"no\"}}\r";
         let expected = json!({ "jsonrpc": "2.0", "id": 2, "error": { "code": -32603, "message": "no" } });
-        assert_eq!(read(&asked(&[2]), line), Some(expected));
+        assert_eq!(read(&pending_with(&[2]), line), Some(expected));
     }
 
     #[test]
-    fn a_message_that_is_too_long_fails_the_request_it_answers() {
+    fn overlong_message_fails_its_request() {
         let failed = |open: &[i64], head: &[u8]| {
-            asked(open).too_long(head).map(|message| serde_json::to_value(message).unwrap()["id"].clone())
+            pending_with(open)
+                .too_long(head)
+                .map(|message| serde_json::to_value(message).unwrap()["id"].clone())
         };
         let head = br#"{"jsonrpc":"2.0","id":2,"result":{"content":"xxxxx"#;
         assert_eq!(failed(&[1, 2], head), Some(json!(2)));
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_nobody_answers_is_answered_once() {
+    async fn abandoned_probe_is_answered_once() {
         let pending = Pending::default();
         assert!(pending.probe_deadline().is_none());
         let request = ClientRequest::DiscoverRequest(DiscoverRequest::new(DiscoverRequestParams {}));

@@ -1,4 +1,4 @@
-//! The built-in tools of a run: which it gets, and where they keep what must last.
+//! The built-in tools of a run: selection and storage.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::runtime::Shared;
 use crate::session::SessionSettings;
 
 impl Shared {
-    /// Offers the built-in tools that the session, or else the config, wants.
+    /// Returns the built-in tools enabled by the session or else the config.
     pub(crate) fn builtins(
         self: &Arc<Self>,
         session: SessionId,
@@ -24,18 +24,18 @@ impl Shared {
             return Vec::new();
         }
         let shell = settings.shell.unwrap_or(config.tools.shell_enabled);
-        let wanted = Wanted {
+        let selection = Wanted {
             images: model.profile.image_tool_results,
             files: settings.files.unwrap_or_default(),
             shell: shell.then(|| config.shell.options(settings.shell_timeout_secs)),
             secrets: config.tools.secrets.clone(),
         };
-        let own = self.tools.source(session, wanted);
-        std::iter::once(own).chain(images::source(self, config)).collect()
+        let tools = self.tools.source(session, selection);
+        std::iter::once(tools).chain(images::source(self, config)).collect()
     }
 }
 
-/// The realm's store as the tools see it.
+/// The realm's store, as storage for tools.
 pub(crate) struct StoreShelf {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) redactor: Redactor,

@@ -1,4 +1,4 @@
-//! The report of what this build can do.
+//! The capability report of this build.
 
 use meerkat_capabilities::{CapabilityId, CapabilityStatus, Declaration};
 use meerkat_contracts::{CONTRACT_VERSION, CapabilityEntry, CapabilityReport};
@@ -7,7 +7,7 @@ use meerkat_store::Backend;
 use crate::config::Config;
 use crate::features;
 
-/// Returns what this build can do under a config, in a realm with this backend. It needs no store.
+/// Returns the capabilities of this build for a config and a realm backend. Does not need a store.
 #[must_use]
 pub fn capabilities(config: &Config, backend: Backend) -> CapabilityReport {
     let entry = |declaration: Declaration| {

@@ -1,10 +1,10 @@
-//! The real clock.
+//! The system clock.
 
 use std::time::Duration;
 
 use meerkat_core::{BoxFuture, Clock, Timestamp};
 
-/// The machine's clock.
+/// Clock that uses the system time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

@@ -1,4 +1,4 @@
-//! What can go wrong, in the words of the facade.
+//! Errors of the facade.
 
 use std::path::{Path, PathBuf};
 
@@ -7,138 +7,135 @@ use meerkat_core::run::{Failure, OpeningError};
 use meerkat_core::{BlobId, ErrorKind, IdError, ModelError, SchemaError, SessionId, TerminalCause};
 use serde_json::{Value, json};
 
-/// Why a request failed.
+/// Error of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The store refused or failed.
+    /// The store rejected the request or failed.
     #[error(transparent)]
     Store(#[from] meerkat_store::Error),
     /// An id is malformed.
     #[error(transparent)]
     Id(#[from] IdError),
-    /// The input does not fit the session.
+    /// The input does not match the session's state.
     #[error(transparent)]
     Opening(#[from] OpeningError),
     /// The output schema is malformed.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// The output schema is no valid JSON Schema.
+    /// The output schema is not a valid JSON Schema.
     #[error("`output_schema` is not a valid JSON Schema: {0}")]
     SchemaRules(String),
-    /// The arguments of an operation are wrong.
+    /// The arguments of an operation are invalid.
     #[error("{0}")]
     Arguments(String),
-    /// No operation has that name.
-    #[error("no operation is named `{0}`")]
+    /// No operation has this name.
+    #[error("unknown operation `{0}`")]
     UnknownOperation(String),
-    /// A config document is wrong.
+    /// A config document is invalid.
     #[error("invalid config: {0}")]
     Config(String),
-    /// A key of the config is not the caller's to change.
-    #[error(
-        "`{key}` says where a secret of the owner's goes, which file is read or what is asked about every run, so it is \
-         not changed from here; the owner changes it on the command line"
-    )]
+    /// A config key that only the realm's owner can change.
+    #[error("`{key}` can only be changed by the realm's owner, with `rkat config`")]
     ConfigProtected {
-        /// The key.
+        /// The config key.
         key: String,
     },
-    /// A client that may be any user of this machine asks for more than such a client may have.
+    /// An anonymous client, which may be any user of this machine, requested something that needs a token.
     #[error("{what} needs a token; restart this server without `--no-token`, or {instead}")]
     TokenNeeded {
-        /// What was asked for.
+        /// Description of the request.
         what: String,
-        /// What to do instead.
+        /// The alternative to suggest.
         instead: &'static str,
     },
-    /// Hooks that make no sense.
+    /// Invalid hooks in a request.
     #[error("`hooks_override`: {0}")]
     Hooks(String),
-    /// Hooks of a file cannot be used.
+    /// Hooks of a file cannot be loaded.
     #[cfg(feature = "mcp")]
-    #[error("hooks cannot be used, so nothing is run: {0}")]
+    #[error("cannot load hooks, so nothing was run: {0}")]
     HookFiles(#[from] crate::HookFilesError),
-    /// Hooks of a run that are not the caller's to choose.
+    /// Hooks that only the realm's owner can set for a run.
     #[error(
-        "`hooks_override`: {what} is for the owner of the realm; on the command line, the owner sets \
+        "`hooks_override`: {what} is restricted to the owner of the realm; on the command line, the owner can set \
          `hooks.client_overrides`"
     )]
     HooksProtected {
-        /// What was asked for.
+        /// Description of the request.
         what: String,
     },
-    /// The run was refused before it began; nothing has happened.
+    /// The run was rejected before it started; nothing was stored.
     #[error("{}", .0.message)]
     Refused(Failure),
-    /// Something is not in this build.
+    /// A feature is not in this build.
     #[error("{what} is not available in this build (feature `{feature}`)")]
     NotCompiled {
-        /// What was asked for.
+        /// Name of the missing feature.
         what: &'static str,
-        /// The cargo feature that would have it.
+        /// The cargo feature that provides it.
         feature: &'static str,
     },
-    /// Something is switched off.
-    #[error("{what} are switched off (`{key}`)")]
+    /// A feature is disabled in the config.
+    #[error("{what} are disabled (`{key}`)")]
     Disabled {
-        /// What was asked for.
+        /// Name of the disabled feature.
         what: &'static str,
-        /// The key of the config that would switch it on.
+        /// The config key that enables it.
         key: &'static str,
     },
-    /// Another process has the realm's hub.
-    #[error("the realm has a hub already, at `{url}` (process {pid}); end that one, or choose another realm")]
+    /// Another process runs the realm's hub.
+    #[error("the realm already has a hub at `{url}` (pid {pid}); stop it or use another realm")]
     HubRunning {
-        /// Where it is.
+        /// URL of the hub.
         url: String,
-        /// The process that runs it.
+        /// Id of the process that runs the hub.
         pid: u32,
     },
-    /// A skill cannot be had.
+    /// A skill cannot be loaded.
     #[error("{source}")]
     Skill {
-        /// What kind of error it is.
+        /// Kind of the error.
         kind: ErrorKind,
-        /// What happened.
+        /// The underlying error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// No blob has that id.
-    #[error("no blob `{0}` is in this realm")]
+    /// No blob has this id.
+    #[error("no blob `{0}` in this realm")]
     BlobNotFound(BlobId),
-    /// Too many sessions are at work.
+    /// Too many sessions are running.
     #[error("{limit} sessions are running, which is the limit (`limits.max_sessions`); try again later")]
     TooManySessions {
-        /// How many may run at once.
+        /// Maximum number of running sessions.
         limit: usize,
     },
-    /// This process has not run the session.
-    #[error("session `{0}` was not run by this process yet; resume it first")]
+    /// The session is not loaded in this process.
+    #[error("session `{0}` is not loaded in this process; resume it first")]
     NotLive(SessionId),
     /// The session has no such MCP server.
-    #[error("the session has no MCP server named `{name}`{}", listed(known))]
+    #[error("the session has no MCP server named `{name}`{}", known_names(known))]
     UnknownServer {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Those it has.
+        /// Names of the session's servers.
         known: Vec<String>,
     },
     /// The MCP server is not in the file it was to be removed from.
-    #[error("no MCP server is named `{name}` in {file}")]
+    #[error("no MCP server named `{name}` in {file}")]
     NotInFile {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The file.
         file: String,
     },
-    /// A run cannot start without an MCP server that is not there.
+    /// A required MCP server is not available, so the run cannot start.
     #[error("the required MCP server `{server}` is not ready: {reason}")]
     RequiredServer {
-        /// Its name.
+        /// Name of the server.
         server: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// What is registered cannot be had.
+    /// The registry rejected the request or failed.
     #[cfg(feature = "registry")]
     #[error(transparent)]
     Registry(#[from] meerkat_registry::Error),
@@ -146,76 +143,75 @@ pub enum Error {
     #[cfg(feature = "registry")]
     #[error("`{function}` failed: {source}")]
     Function {
-        /// Its id.
+        /// Id of the function.
         function: String,
-        /// What happened.
+        /// The underlying error.
         source: meerkat_registry::BusError,
     },
-    /// The hub cannot be made.
+    /// The hub cannot be created.
     #[cfg(feature = "registry")]
     #[error(transparent)]
     Hub(#[from] meerkat_hub::HubError),
-    /// A file of MCP servers could not be used.
+    /// An MCP config file cannot be used.
     #[cfg(feature = "mcp")]
     #[error(transparent)]
     ServerFiles(#[from] crate::servers::ServerFilesError),
-    /// Something went wrong with a session that the request named.
+    /// An error related to a session of the request.
     #[error("{source}")]
     OfSession {
         /// The session's id.
         id: SessionId,
         /// The session with its realm.
         reference: String,
-        /// What went wrong.
+        /// The underlying error.
         source: Box<Self>,
     },
-    /// No event stream has that id.
-    #[error("no event stream `{0}` is open here: it was closed, or opened before a restart; open another")]
+    /// No event stream has this id.
+    #[error("event stream `{0}` is not open: it was closed or predates a restart; open a new one")]
     UnknownStream(uuid::Uuid),
-    /// An event stream was closed because nobody read it.
+    /// An event stream was closed because it was idle.
     #[error(
-        "the event stream `{id}` was closed because it was not read and others needed the room, or for half an \
-         hour; open another with `after` {after} to go on where it stood"
+        "event stream `{id}` was closed because it was idle; open a new one with `after: {after}` to continue"
     )]
     StreamUnread {
-        /// The stream.
+        /// Id of the stream.
         id: uuid::Uuid,
-        /// The session it was of.
+        /// The stream's session.
         session: SessionId,
-        /// The last event that was read from it.
+        /// Sequence number of the last event that was read from it.
         after: u64,
     },
-    /// There is no room for another event stream.
-    #[error("{limit} event streams are being read and there is no room for more; close one first")]
+    /// Too many event streams are being read.
+    #[error("cannot open another event stream: {limit} are being read, which is the limit; close one first")]
     TooManyStreams {
-        /// How many may be open.
+        /// Maximum number of open streams.
         limit: usize,
     },
-    /// No model can be had by that name.
-    #[error("no model `{model}` can be used: {reason}")]
+    /// The requested model cannot be used.
+    #[error("cannot use model `{model}`: {reason}")]
     Model {
-        /// What was asked for.
+        /// The requested model.
         model: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// There is no image.
-    #[error("no image was made: {source}")]
+    /// No image was generated.
+    #[error("cannot generate the image: {source}")]
     Image {
-        /// How the request ended.
+        /// Outcome of the request.
         end: ImageEnd,
-        /// What happened.
+        /// The underlying error.
         source: ModelError,
     },
-    /// The caller did not wait for the answer.
+    /// The request was cancelled before anything was durable.
     #[error("the request was cancelled")]
     Abandoned,
-    /// The run ended in failure.
+    /// The run failed.
     #[error("{}", failure.message)]
     Failed {
         /// The session, which can be resumed.
         session: SessionRef,
-        /// What happened.
+        /// The failure.
         failure: Failure,
     },
     /// The run was interrupted.
@@ -224,45 +220,45 @@ pub enum Error {
         /// The session, which can be resumed.
         session: SessionRef,
     },
-    /// A run could no longer write.
-    #[error("the run could not be stored: {source}")]
+    /// The store failed during the run.
+    #[error("cannot store the run: {source}")]
     Unstored {
         /// The session, which can be resumed.
         session: SessionRef,
-        /// What the store said.
+        /// The store's error.
         source: meerkat_store::Error,
     },
-    /// The run broke off by a fault of ours, or of a model or a listener.
-    #[error("internal error: the run broke off: {source}")]
+    /// The run crashed because of a bug in Meerkat, a model, or a listener.
+    #[error("internal error: the run crashed: {source}")]
     BrokenOff {
         /// The session, which can be resumed.
         session: SessionRef,
-        /// How.
+        /// The error of the run's task.
         source: tokio::task::JoinError,
     },
-    /// A stored record could not be read.
+    /// A stored record cannot be read.
     #[error("cannot read the stored {what}{}: {source}", in_file(file.as_deref()))]
     Record {
-        /// What it is.
+        /// Kind of record.
         what: &'static str,
-        /// What is wrong with it.
+        /// The decoding error.
         source: serde_json::Error,
-        /// The file it is in, where that is known.
+        /// The file that contains it, if known.
         file: Option<PathBuf>,
     },
-    /// The structured output that was asked for could not be had.
-    #[error("there is no structured output: {0}")]
+    /// The run produced no valid structured output.
+    #[error("no structured output: {0}")]
     NoStructuredOutput(String),
-    /// A record could not be written.
-    #[error("internal error: a record could not be written: {0}")]
+    /// A record cannot be encoded.
+    #[error("internal error: cannot encode a record: {0}")]
     Encode(serde_json::Error),
-    /// A fault of ours.
+    /// A bug in Meerkat.
     #[error("internal error: {0}")]
     Internal(String),
 }
 
 /// Returns the kind of a failed run.
-const fn kind_of(failure: &Failure) -> ErrorKind {
+const fn failure_kind(failure: &Failure) -> ErrorKind {
     match failure.cause {
         TerminalCause::HookDenied => ErrorKind::HookDenied,
         TerminalCause::BudgetExhausted => ErrorKind::BudgetExhausted,
@@ -270,12 +266,12 @@ const fn kind_of(failure: &Failure) -> ErrorKind {
     }
 }
 
-/// Lists names for whoever got one wrong.
-fn listed(known: &[String]) -> String {
+/// Formats the known names for an error message.
+fn known_names(known: &[String]) -> String {
     if known.is_empty() { String::new() } else { format!("; it has `{}`", known.join("`, `")) }
 }
 
-/// Names a file, where it is known.
+/// Formats a file for an error message, if it is known.
 fn in_file(file: Option<&Path>) -> String {
     file.map(|file| format!(" in `{}`", file.display())).unwrap_or_default()
 }
@@ -283,18 +279,18 @@ fn in_file(file: Option<&Path>) -> String {
 /// A session and whether the failed request created it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRef {
-    /// The session.
+    /// Session id.
     pub id: SessionId,
     /// The session with its realm.
     pub reference: String,
     /// Whether the failed request created it.
     pub created: bool,
-    /// Whether it takes another prompt; one that is archived does not.
+    /// Whether the session can be resumed; an archived one cannot.
     pub resumable: bool,
 }
 
 impl Error {
-    /// Returns the kind, which decides everything but the words.
+    /// Returns the kind of the error, which determines its code.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -333,7 +329,7 @@ impl Error {
             | Self::TokenNeeded { .. }
             | Self::RequiredServer { .. } => ErrorKind::CapabilityUnavailable,
             Self::Model { .. } | Self::Image { .. } => ErrorKind::ProviderError,
-            Self::Failed { failure, .. } | Self::Refused(failure) => kind_of(failure),
+            Self::Failed { failure, .. } | Self::Refused(failure) => failure_kind(failure),
             Self::NoStructuredOutput(_) => ErrorKind::AgentError,
             Self::Cancelled { .. } | Self::Abandoned => ErrorKind::RequestCancelled,
             Self::Record { .. } => ErrorKind::StoreError,
@@ -341,7 +337,7 @@ impl Error {
         }
     }
 
-    /// Returns more for programs, where there is more.
+    /// Returns machine-readable details, if there are any.
     #[must_use]
     pub fn data(&self) -> Option<Value> {
         match self {
@@ -389,7 +385,7 @@ impl Error {
         }
     }
 
-    /// Says what to do next, where we know.
+    /// Returns a hint about what to do next, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -425,7 +421,7 @@ impl Error {
 }
 
 impl SessionRef {
-    /// Says what can become of the session.
+    /// Returns a note on whether the session can be resumed.
     const fn prospect(&self) -> &'static str {
         if self.resumable { "the session can be resumed" } else { "the session was archived" }
     }

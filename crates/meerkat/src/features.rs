@@ -1,4 +1,4 @@
-//! What this build has: the one place that knows cargo features.
+//! Features of this build: the only place that depends on cargo features.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use meerkat_providers::Endpoint;
 use crate::Error;
 use crate::config::{ApiStyle, Config};
 
-/// Whether long conversations are shortened.
+/// Whether long conversations are compacted.
 pub(crate) const COMPACTION: bool = cfg!(feature = "session-compaction");
 
-/// Whether sessions can survive the process.
+/// Whether sessions can be stored on disk.
 pub(crate) const SESSION_STORE: bool = cfg!(feature = "session-store");
 
-/// Whether agents find what compaction left out.
+/// Whether agents can search compacted messages.
 pub(crate) const MEMORY: bool = cfg!(feature = "memory-store-session");
 
-/// Declares every capability, in the order of reports.
+/// Returns the declarations of all capabilities, in report order.
 pub(crate) fn declarations() -> Vec<Declaration> {
-    let built = |yes: bool, feature| {
-        if yes { Presence::Always } else { Presence::Absent(feature) }
+    let presence_of = |is_compiled: bool, feature| {
+        if is_compiled { Presence::Always } else { Presence::Absent(feature) }
     };
     let presence = |id| match id {
         CapabilityId::Sessions | CapabilityId::Streaming | CapabilityId::StructuredOutput => Presence::Always,
-        CapabilityId::SessionStore => built(SESSION_STORE, "session-store"),
-        CapabilityId::SessionCompaction => built(COMPACTION, "session-compaction"),
+        CapabilityId::SessionStore => presence_of(SESSION_STORE, "session-store"),
+        CapabilityId::SessionCompaction => presence_of(COMPACTION, "session-compaction"),
         CapabilityId::Hooks => Presence::Always,
         CapabilityId::Builtins => Presence::Gated("tools.builtins_enabled"),
         CapabilityId::Shell => Presence::Gated("tools.shell_enabled"),
@@ -40,35 +40,35 @@ pub(crate) fn declarations() -> Vec<Declaration> {
         CapabilityId::Skills => Presence::Absent("skills"),
         CapabilityId::Registry if cfg!(feature = "registry") => Presence::Gated("registry.enabled"),
         CapabilityId::Registry => Presence::Absent("registry"),
-        CapabilityId::McpLive => built(cfg!(feature = "mcp"), "mcp"),
+        CapabilityId::McpLive => presence_of(cfg!(feature = "mcp"), "mcp"),
     };
     CapabilityId::ALL.iter().map(|id| Declaration { id: *id, presence: presence(*id) }).collect()
 }
 
-/// Lists what is compiled in and switched on.
+/// Returns the ids of capabilities that are compiled in and enabled.
 pub(crate) fn available(config: &Config) -> BTreeSet<String> {
-    let on =
+    let is_on =
         |declaration: &Declaration| declaration.status(|key| config.gate(key)) == CapabilityStatus::Available;
-    declarations().iter().filter(|found| on(found)).map(|found| found.id.as_str().to_owned()).collect()
+    declarations().iter().filter(|item| is_on(item)).map(|item| item.id.as_str().to_owned()).collect()
 }
 
-/// Says how to turn on each capability, should it be unavailable.
+/// Returns instructions for enabling each capability, in case it is unavailable.
 #[cfg(feature = "skills")]
 pub(crate) fn gates() -> std::collections::BTreeMap<String, String> {
     let gate = |declaration: &Declaration| match declaration.presence {
         Presence::Gated(key) => format!("set `{key}` to `true` in the config"),
         Presence::Absent(feature) => format!("use a build with the cargo feature `{feature}`"),
-        // A build may have what a realm in memory has not.
+        // A capability in the build may be missing in a realm in memory.
         Presence::Always => "use a realm that is stored on disk".to_owned(),
     };
-    declarations().iter().map(|found| (found.id.as_str().to_owned(), gate(found))).collect()
+    declarations().iter().map(|item| (item.id.as_str().to_owned(), gate(item))).collect()
 }
 
 /// The MCP servers of a runtime.
 #[cfg(feature = "mcp")]
 pub(crate) use crate::servers::Attached as Servers;
 
-/// A build without the MCP client has no servers.
+/// Replacement for builds without the MCP client: no servers.
 #[cfg(not(feature = "mcp"))]
 pub(crate) struct Servers;
 
@@ -91,16 +91,16 @@ impl Servers {
     pub(crate) async fn close(&self, _: std::time::Duration) {}
 }
 
-/// What programs registered in a realm.
+/// The registry of a runtime.
 #[cfg(feature = "registry")]
 pub(crate) use crate::registry::Attached as Registered;
 
-/// A build without the registry has nothing registered.
+/// Replacement for builds without the registry: nothing is registered.
 #[cfg(not(feature = "registry"))]
 pub(crate) struct Registered;
 
 #[cfg(not(feature = "registry"))]
-#[expect(clippy::unused_async, reason = "as in the builds that have a registry")]
+#[expect(clippy::unused_async, reason = "same signature as in builds with a registry")]
 impl Registered {
     pub(crate) async fn skills(&self, _: &crate::config::CurrentConfig, _: &crate::Skills) -> Fresh {
         Fresh::No
@@ -111,11 +111,11 @@ impl Registered {
     }
 }
 
-/// What a run remembers.
+/// The memory of a run.
 #[cfg(feature = "memory-store-session")]
 pub(crate) use crate::memory::RunMemory;
 
-/// A build without memory remembers nothing.
+/// Replacement for builds without memory: nothing is remembered.
 #[cfg(not(feature = "memory-store-session"))]
 pub(crate) struct RunMemory;
 
@@ -144,7 +144,7 @@ impl RunMemory {
     }
 }
 
-/// Whether there are other registered skills than when it was asked the last time.
+/// Whether registered skills changed since the last check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fresh {
     Yes,
@@ -161,16 +161,16 @@ impl meerkat_core::ToolSource for NoTools {
     }
 }
 
-/// What reaches a provider.
+/// The HTTP client for providers.
 #[cfg(any(feature = "anthropic", feature = "openai", feature = "gemini"))]
 pub(crate) use meerkat_providers::Http as Reach;
 
-/// A build without providers reaches nobody.
+/// Replacement for builds without providers: no HTTP client.
 #[cfg(not(any(feature = "anthropic", feature = "openai", feature = "gemini")))]
 #[derive(Default)]
 pub(crate) struct Reach {}
 
-/// Fetches a document that is none of a provider's.
+/// Fetches a document that does not belong to a provider.
 #[cfg(all(feature = "skills", any(feature = "anthropic", feature = "openai", feature = "gemini")))]
 pub(crate) async fn fetch(
     reach: &Reach,
@@ -181,13 +181,13 @@ pub(crate) async fn fetch(
     use meerkat_providers::NotFetched;
     use meerkat_skills::FetchError;
     reach.fetch(url, headers, limit).await.map_err(|error| match error {
-        NotFetched::Unreachable(why) => FetchError::Unreachable(why),
+        NotFetched::Unreachable(reason) => FetchError::Unreachable(reason),
         NotFetched::Status(status) => FetchError::Status(status),
         NotFetched::TooLong => FetchError::TooLong(limit),
     })
 }
 
-/// Sends a hook what it is told, and returns what it answers.
+/// Sends a hook its input, and returns its output.
 #[cfg(any(feature = "anthropic", feature = "openai", feature = "gemini"))]
 pub(crate) async fn deliver(
     reach: &Reach,
@@ -199,16 +199,16 @@ pub(crate) async fn deliver(
     use meerkat_providers::NotFetched;
     reach.send(target, headers, body, limit).await.map_err(|error| {
         meerkat_core::HookFault::broken(match error {
-            NotFetched::Unreachable(why) => format!("it cannot be reached: {why}"),
-            NotFetched::Status(status) => format!("it answered with HTTP {status}"),
-            NotFetched::TooLong => format!("its answer is longer than {limit} bytes"),
+            NotFetched::Unreachable(reason) => format!("it cannot be reached: {reason}"),
+            NotFetched::Status(status) => format!("it returned HTTP {status}"),
+            NotFetched::TooLong => format!("its response is longer than {limit} bytes"),
         })
     })
 }
 
-/// A build without providers reaches no hook.
+/// Replacement for builds without providers: hooks cannot be reached.
 #[cfg(not(any(feature = "anthropic", feature = "openai", feature = "gemini")))]
-#[expect(clippy::unused_async, reason = "as in the builds that can")]
+#[expect(clippy::unused_async, reason = "same signature as in builds with providers")]
 pub(crate) async fn deliver(
     _: &Reach,
     _: (&str, &str),
@@ -219,9 +219,9 @@ pub(crate) async fn deliver(
     Err(meerkat_core::HookFault::broken("this build has no HTTP client"))
 }
 
-/// A build without providers fetches nothing.
+/// Replacement for builds without providers: documents cannot be fetched.
 #[cfg(all(feature = "skills", not(any(feature = "anthropic", feature = "openai", feature = "gemini"))))]
-#[expect(clippy::unused_async, reason = "as in the builds that can")]
+#[expect(clippy::unused_async, reason = "same signature as in builds with providers")]
 pub(crate) async fn fetch(
     _: &Reach,
     _: &str,
@@ -231,17 +231,17 @@ pub(crate) async fn fetch(
     Err(meerkat_skills::FetchError::Unreachable("this build has no HTTP client".to_owned()))
 }
 
-/// Says what a provider cannot take of an output schema.
+/// Returns warnings for the parts of an output schema that a provider does not support.
 #[cfg(any(feature = "anthropic", feature = "openai", feature = "gemini"))]
 pub(crate) use meerkat_providers::schema_warnings;
 
-/// A build without providers has nobody to object.
+/// Replacement for builds without providers: no warnings.
 #[cfg(not(any(feature = "anthropic", feature = "openai", feature = "gemini")))]
 pub(crate) fn schema_warnings(_: Provider, _: &serde_json::Value) -> Vec<meerkat_core::SchemaWarning> {
     Vec::new()
 }
 
-/// Says whether this build can ask a provider for images.
+/// Returns `true` if this build supports image generation with a provider.
 pub(crate) const fn makes_images(provider: Provider) -> bool {
     match provider {
         Provider::OpenAi => cfg!(feature = "openai"),
@@ -250,10 +250,10 @@ pub(crate) const fn makes_images(provider: Provider) -> bool {
     }
 }
 
-/// Makes an image model of a hosted provider.
+/// Creates an image model of a hosted provider.
 #[cfg_attr(
     not(feature = "gemini"),
-    expect(unused_variables, clippy::needless_pass_by_value, reason = "only Gemini needs all of it")
+    expect(unused_variables, clippy::needless_pass_by_value, reason = "only Gemini uses all arguments")
 )]
 pub(crate) fn image_model(
     provider: Provider,
@@ -269,16 +269,16 @@ pub(crate) fn image_model(
         Provider::Gemini => {
             Ok(meerkat_providers::gemini_images(id.to_owned(), endpoint, reach.clone(), version))
         }
-        _ => Err(absent(provider)),
+        _ => Err(not_compiled(provider)),
     }
 }
 
-/// Makes a model of a hosted provider.
+/// Creates a model of a hosted provider.
 #[cfg_attr(
     not(any(feature = "anthropic", feature = "gemini")),
     expect(
         unused_variables,
-        reason = "only these two have versions, and a build without providers needs nothing"
+        reason = "only these two have versions, and a build without providers uses none of the arguments"
     )
 )]
 pub(crate) fn hosted_model(
@@ -307,11 +307,11 @@ pub(crate) fn hosted_model(
                 meerkat_providers::gemini_with(info.clone(), endpoint.clone(), reach.clone(), options)
             }
         }),
-        _ => Err(absent(info.provider)),
+        _ => Err(not_compiled(info.provider)),
     }
 }
 
-/// Makes a model of a server of the user's own, which calls it `name`.
+/// Creates a model of a self-hosted server, which knows it as `name`.
 #[cfg(feature = "openai")]
 pub(crate) fn self_hosted_model(
     info: ModelInfo,
@@ -330,9 +330,9 @@ pub(crate) fn self_hosted_model(
     })
 }
 
-/// Nothing is compiled in that could speak to a server of the user's own.
+/// Replacement for builds without the `openai` feature: self-hosted models cannot be used.
 #[cfg(not(feature = "openai"))]
-#[expect(clippy::needless_pass_by_value, reason = "as in the builds that can")]
+#[expect(clippy::needless_pass_by_value, reason = "same signature as in builds with providers")]
 pub(crate) fn self_hosted_model(
     info: ModelInfo,
     _: &str,
@@ -340,10 +340,10 @@ pub(crate) fn self_hosted_model(
     _: &Reach,
     _: ApiStyle,
 ) -> Result<Arc<dyn Model>, Error> {
-    Err(absent(info.provider))
+    Err(not_compiled(info.provider))
 }
 
-fn absent(provider: Provider) -> Error {
+fn not_compiled(provider: Provider) -> Error {
     let feature = match provider {
         Provider::Anthropic => "anthropic",
         Provider::Gemini => "gemini",

@@ -1,10 +1,10 @@
-//! Meerkat runs LLM agents with durable sessions.
+//! Runs LLM agents in durable sessions.
 //!
 //! A [`Runtime`] belongs to one realm: a directory with a store, or memory. [`Runtime::sessions`] gives the
-//! [`SessionService`], which creates sessions, runs prompts, and reads, interrupts and archives them.
-//! [`ops`] is the table of operations that every surface (MCP, the command line) is made from.
+//! [`SessionService`], which creates sessions, runs prompts, and reads, interrupts, and archives them.
+//! [`ops`] is the table of operations behind every surface (MCP and the command line).
 //!
-//! Libraries here do not print, do not read the environment and do not panic.
+//! The library crates do not print, read the environment, or panic.
 
 mod bound;
 mod builtins;
@@ -60,21 +60,21 @@ pub use meerkat_core::{
     Message, Model, OutputSchema, Provider, RealmId, Redactor, RunId, SessionId, TerminalCause, Timestamp,
     Tool, ToolCall, ToolImpact, ToolOutput, ToolSource, TraceContext, Usage, Usd, escape_line, escape_text,
 };
-/// The server of the iii protocol.
+/// Server of the iii protocol.
 #[cfg(feature = "registry")]
 pub use meerkat_hub as hub;
-/// The MCP client.
+/// MCP client.
 #[cfg(feature = "mcp")]
 pub use meerkat_mcp as mcp;
-/// The connected MCP servers of a runtime, under the name that the capability matrix gives them:
-/// [`McpServers::shared`] returns one, and `wait_until_ready(timeout)` does what `rkat run --wait-for-mcp` does.
+/// The connected MCP servers of a runtime, under their name in the capability matrix. [`McpServers::shared`] returns
+/// one; `wait_until_ready(timeout)` waits like `rkat run --wait-for-mcp`.
 #[cfg(feature = "mcp")]
 pub use meerkat_mcp::ServerSet as McpRouterAdapter;
 pub use meerkat_process::{can_cover, check_confinement, is_same_user, supervise};
-/// The functions of the registry.
+/// Registry of skills, prompts, and functions.
 #[cfg(feature = "registry")]
 pub use meerkat_registry as registered;
-/// The catalog of skills.
+/// Catalog of skills.
 #[cfg(feature = "skills")]
 pub use meerkat_skills as skill;
 #[cfg(feature = "registry")]

@@ -1,4 +1,4 @@
-//! What a run remembers: what compaction leaves out becomes findable in the same commit.
+//! Memory of a run: compacted messages become searchable in the commit that compacts them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::session::SessionSettings;
 pub(crate) struct RunMemory(Arc<Memory>);
 
 impl RunMemory {
-    /// Makes it, if the session, or else the config, wants it.
+    /// Creates the memory if the session or else the config enables it.
     pub(crate) fn of(
         config: &Config,
         settings: &SessionSettings,
@@ -25,22 +25,22 @@ impl RunMemory {
             MemoryScope::Session => Scope::Session,
             MemoryScope::Realm => Scope::Realm,
         };
-        let wanted = settings.memory.unwrap_or(config.memory.enabled);
-        let memory = wanted.then(|| Memory::new(Arc::clone(store), scope))?;
+        let enabled = settings.memory.unwrap_or(config.memory.enabled);
+        let memory = enabled.then(|| Memory::new(Arc::clone(store), scope))?;
         if progress.compaction.is_some() {
             memory.awaken();
         }
         Some(Self(Arc::new(memory)))
     }
 
-    /// Returns where the agent has its tool from.
+    /// Returns the source of the agent's memory tool.
     pub(crate) fn source(&self) -> Arc<dyn ToolSource> {
         Arc::clone(&self.0) as _
     }
 
-    /// Says what is to be remembered.
-    pub(crate) fn changes(&self, session: SessionId, left_out: &LeftOut, at: Timestamp) -> Option<Change> {
-        let memories = memories(left_out.first, &left_out.messages);
+    /// Returns the change that stores compacted messages as memories, if there are any.
+    pub(crate) fn changes(&self, session: SessionId, compacted: &LeftOut, at: Timestamp) -> Option<Change> {
+        let memories = memories(compacted.first, &compacted.messages);
         if memories.is_empty() {
             return None;
         }

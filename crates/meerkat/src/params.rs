@@ -1,30 +1,30 @@
-//! Provider parameters: the defaults of config and model, and what the caller wants on top.
+//! Provider parameters: defaults from the config and the model, overridden by the caller.
 //!
-//! Defaults are made anew for every run, so a changed config holds at once; only what the caller said is kept
-//! with the session.
+//! Defaults are computed again for every run, so a config change takes effect immediately; only the caller's parameters
+//! are stored with the session.
 
 use meerkat_core::{ModelInfo, Provider};
 use serde_json::{Map, Value};
 
 use crate::config::{Config, merge};
 
-/// The keys under which providers' own web search is switched.
+/// Keys that enable or disable a provider's web search.
 const SEARCH_KEYS: [&str; 2] = ["web_search", "google_search"];
 
-/// The other keys that let a provider run tools on its side.
+/// Other keys for tools that the provider runs.
 const SERVER_TOOL_KEYS: [&str; 4] = ["url_context", "code_execution", "web_search_options", "mcp_servers"];
 
 /// Returns the parameters of a run's requests.
 pub(crate) fn effective(
     info: &ModelInfo,
     config: &Config,
-    own: Option<&Map<String, Value>>,
+    overrides: Option<&Map<String, Value>>,
 ) -> Map<String, Value> {
     let mut patch = match &config.agent.provider_params {
         Some(Value::Object(configured)) => configured.clone(),
         _ => Map::new(),
     };
-    compose(&mut patch, own.cloned().unwrap_or_default());
+    compose(&mut patch, overrides.cloned().unwrap_or_default());
     let search = search(info, config, &mut patch);
     let mut params = Map::new();
     merge(&mut params, patch);
@@ -34,8 +34,8 @@ pub(crate) fn effective(
 
 /// Merges a run's parameters into those that its session stores.
 ///
-/// The stored parameters are themselves a patch of the defaults, so a `null` is stored as one. For web search it is
-/// stored as `false`, which says the same and survives any merge.
+/// The stored parameters are themselves a patch of the defaults, so `null` is stored. For web search it is stored as
+/// `false`, which means the same and survives any merge.
 pub(crate) fn remember(stored: &mut Map<String, Value>, mut params: Map<String, Value>) {
     for key in SEARCH_KEYS {
         if let Some(value @ Value::Null) = params.get_mut(key) {
@@ -45,13 +45,13 @@ pub(crate) fn remember(stored: &mut Map<String, Value>, mut params: Map<String, 
     compose(stored, params);
 }
 
-/// Drops what was stored for another provider, except whether it may search: providers give the same names other
-/// meanings, or reject a request with a name that they do not know.
+/// Drops parameters stored for another provider, except the web search switch. Another provider may reject them or
+/// interpret them differently.
 pub(crate) fn keep_search_switch(stored: &mut Map<String, Value>) {
     stored.retain(|key, value| SEARCH_KEYS.contains(&key.as_str()) && value.is_boolean());
 }
 
-/// Makes one RFC 7396 patch of two: applying it is applying the first and then the second.
+/// Combines two RFC 7396 patches: applying the result is the same as applying the first and then the second.
 fn compose(first: &mut Map<String, Value>, second: Map<String, Value>) {
     for (key, value) in second {
         match (first.get_mut(&key), value) {
@@ -63,14 +63,14 @@ fn compose(first: &mut Map<String, Value>, second: Map<String, Value>) {
     }
 }
 
-/// Takes the switch of the provider's web search out of the parameters, and returns its tool if it is on. The other
-/// providers' key counts too, unless it has their options: a session keeps its opt-out when its model changes.
+/// Removes the web search switch from the parameters, and returns the provider's search tool if search is on. The other
+/// providers' key counts too, unless it holds options, so a session keeps its opt-out when its model changes.
 fn search(info: &ModelInfo, config: &Config, patch: &mut Map<String, Value>) -> Option<(String, Value)> {
     let (is_default, key, mut tool) = search_tool(info.provider, config);
     let mut switch = None;
-    for own in SEARCH_KEYS {
-        match patch.shift_remove(own) {
-            Some(value) if own == key => switch = Some(value),
+    for search_key in SEARCH_KEYS {
+        match patch.shift_remove(search_key) {
+            Some(value) if search_key == key => switch = Some(value),
             Some(value @ (Value::Null | Value::Bool(_))) => switch = switch.or(Some(value)),
             Some(_) | None => {}
         }
@@ -85,41 +85,40 @@ fn search(info: &ModelInfo, config: &Config, patch: &mut Map<String, Value>) -> 
     Some((key.to_owned(), Value::Object(tool)))
 }
 
-/// Names the parameters of the caller that this model does not take, and that are not sent.
-pub(crate) fn left_out(info: &ModelInfo, own: Option<&Map<String, Value>>) -> Vec<String> {
-    const UNKNOWN_TO_OPENAI: [&str; 3] = ["seed", "frequency_penalty", "presence_penalty"];
-    let is_left_out = |key: &str| {
+/// Returns warnings for the caller's parameters that this model does not support; they are not sent.
+pub(crate) fn left_out(info: &ModelInfo, overrides: Option<&Map<String, Value>>) -> Vec<String> {
+    const UNSUPPORTED_BY_OPENAI: [&str; 3] = ["seed", "frequency_penalty", "presence_penalty"];
+    let is_unsupported = |key: &str| {
         (key == "temperature" && !info.profile.supports_temperature)
-            || (info.provider == Provider::OpenAi && UNKNOWN_TO_OPENAI.contains(&key))
+            || (info.provider == Provider::OpenAi && UNSUPPORTED_BY_OPENAI.contains(&key))
     };
-    let is_no_search = |key: &str, value: &Value| {
+    let is_unsupported_search = |key: &str, value: &Value| {
         SEARCH_KEYS.contains(&key) && *value == Value::Bool(true) && !info.profile.supports_web_search
     };
-    let given = own
-        .into_iter()
-        .flatten()
-        .filter(|(key, value)| (!value.is_null() && is_left_out(key)) || is_no_search(key, value));
-    given.map(|(key, _)| format!("`{}` takes no `{key}`; it is left out", info.id)).collect()
+    let unsupported = overrides.into_iter().flatten().filter(|(key, value)| {
+        (!value.is_null() && is_unsupported(key)) || is_unsupported_search(key, value)
+    });
+    unsupported.map(|(key, _)| format!("`{}` does not support `{key}`; ignoring it", info.id)).collect()
 }
 
 /// Removes every parameter that lets the provider run a tool.
 pub(crate) fn without_tools(mut params: Map<String, Value>) -> Map<String, Value> {
-    params.retain(|key, _| !SEARCH_KEYS.iter().chain(&SERVER_TOOL_KEYS).any(|own| own == key));
+    params.retain(|key, _| !SEARCH_KEYS.iter().chain(&SERVER_TOOL_KEYS).any(|tool_key| tool_key == key));
     params
 }
 
 /// Returns a provider's web search: whether it is on by default, the key of its parameter, and the tool.
 fn search_tool(provider: Provider, config: &Config) -> (bool, &'static str, Map<String, Value>) {
     let tools = &config.provider_tools;
-    let named = |fields: &[(&str, &str)]| {
+    let tool = |fields: &[(&str, &str)]| {
         fields.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect()
     };
     match provider {
         Provider::Anthropic => {
-            let tool = named(&[("type", "web_search_20250305"), ("name", "web_search")]);
+            let tool = tool(&[("type", "web_search_20250305"), ("name", "web_search")]);
             (tools.anthropic.web_search, "web_search", tool)
         }
-        Provider::OpenAi => (tools.openai.web_search, "web_search", named(&[("type", "web_search")])),
+        Provider::OpenAi => (tools.openai.web_search, "web_search", tool(&[("type", "web_search")])),
         Provider::Gemini => (tools.gemini.google_search, "google_search", Map::new()),
         Provider::SelfHosted | Provider::Other => (false, "web_search", Map::new()),
     }
@@ -137,12 +136,12 @@ mod tests {
         ModelInfo { profile, ..ModelInfo::new("m", provider) }
     }
 
-    fn params(provider: Provider, own: &Value) -> Value {
-        Value::Object(effective(&info(provider, true), &Config::default(), own.as_object()))
+    fn params(provider: Provider, overrides: &Value) -> Value {
+        Value::Object(effective(&info(provider, true), &Config::default(), overrides.as_object()))
     }
 
     #[test]
-    fn search_is_on_where_the_model_can_and_off_where_somebody_says_so() {
+    fn search_is_on_if_supported_unless_disabled() {
         let anthropic = json!({"web_search": {"type": "web_search_20250305", "name": "web_search"}});
         assert_eq!(params(Provider::Anthropic, &json!({})), anthropic);
         assert_eq!(params(Provider::OpenAi, &json!({})), json!({"web_search": {"type": "web_search"}}));
@@ -159,11 +158,11 @@ mod tests {
     }
 
     #[test]
-    fn the_caller_comes_after_the_config() {
+    fn caller_params_override_config() {
         let mut config = Config::default();
         config.agent.provider_params = Some(json!({"effort": "low", "top_k": 5}));
-        let own = json!({"effort": "high", "web_search": {"max_uses": 2}});
-        let params = effective(&info(Provider::Anthropic, true), &config, own.as_object());
+        let overrides = json!({"effort": "high", "web_search": {"max_uses": 2}});
+        let params = effective(&info(Provider::Anthropic, true), &config, overrides.as_object());
         let search = json!({"type": "web_search_20250305", "name": "web_search", "max_uses": 2});
         let params = Value::Object(params);
         assert_eq!(params, json!({"web_search": search, "effort": "high", "top_k": 5}));
@@ -175,8 +174,8 @@ mod tests {
         config.provider_tools.anthropic.web_search = false;
         config.provider_tools.gemini.google_search = false;
         let on = |provider, key: &str| {
-            let own = json!({ key: true });
-            Value::Object(effective(&info(provider, true), &config, own.as_object()))
+            let overrides = json!({ key: true });
+            Value::Object(effective(&info(provider, true), &config, overrides.as_object()))
         };
         let anthropic = json!({"web_search": {"type": "web_search_20250305", "name": "web_search"}});
         assert_eq!(on(Provider::Anthropic, "web_search"), anthropic);
@@ -184,10 +183,13 @@ mod tests {
         assert_eq!(on(Provider::Gemini, "google_search"), json!({"google_search": {}}));
         assert_eq!(on(Provider::Gemini, "web_search"), json!({"google_search": {}}));
         assert_eq!(on(Provider::SelfHosted, "web_search"), json!({"web_search": {}}));
-        let own = json!({"web_search": true});
-        let unable = info(Provider::Anthropic, false);
-        assert!(effective(&unable, &config, own.as_object()).is_empty());
-        assert_eq!(left_out(&unable, own.as_object()), ["`m` takes no `web_search`; it is left out"]);
+        let overrides = json!({"web_search": true});
+        let unsupporting = info(Provider::Anthropic, false);
+        assert!(effective(&unsupporting, &config, overrides.as_object()).is_empty());
+        assert_eq!(
+            left_out(&unsupporting, overrides.as_object()),
+            ["`m` does not support `web_search`; ignoring it"]
+        );
     }
 
     #[test]
@@ -197,26 +199,26 @@ mod tests {
                 assert_eq!(params(provider, &json!({ key: false })), json!({}), "{provider} {key}");
             }
         }
-        let own = json!({"web_search": false, "google_search": {"time": "day"}});
-        assert_eq!(params(Provider::Gemini, &own), json!({"google_search": {"time": "day"}}));
-        assert_eq!(params(Provider::Anthropic, &own), json!({}));
+        let overrides = json!({"web_search": false, "google_search": {"time": "day"}});
+        assert_eq!(params(Provider::Gemini, &overrides), json!({"google_search": {"time": "day"}}));
+        assert_eq!(params(Provider::Anthropic, &overrides), json!({}));
     }
 
     #[test]
     fn stored_params_are_merged() {
         let mut stored = Map::new();
-        let mut take = |params: Value| {
+        let mut merge = |params: Value| {
             let Value::Object(params) = params else { panic!("{params}") };
             remember(&mut stored, params);
             Value::Object(stored.clone())
         };
         assert_eq!(
-            take(json!({"web_search": null, "a": {"b": 1}})),
+            merge(json!({"web_search": null, "a": {"b": 1}})),
             json!({"web_search": false, "a": {"b": 1}})
         );
         let merged = json!({"web_search": false, "a": {"b": 1, "c": null}, "top_k": null});
-        assert_eq!(take(json!({"a": {"c": null}, "top_k": null})), merged);
-        assert_eq!(take(json!({"web_search": {"max_uses": 2}}))["web_search"], json!({"max_uses": 2}));
+        assert_eq!(merge(json!({"a": {"c": null}, "top_k": null})), merged);
+        assert_eq!(merge(json!({"web_search": {"max_uses": 2}}))["web_search"], json!({"max_uses": 2}));
         let mut config = Config::default();
         config.agent.provider_params = Some(json!({"top_k": 5, "a": {"c": 2, "d": 3}}));
         let sent = effective(&info(Provider::Anthropic, true), &config, Some(&stored));
@@ -243,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_does_not_take_is_named() {
-        let own = json!({"seed": 1, "presence_penalty": null, "temperature": 0.5, "effort": "low"});
-        let named = |provider| left_out(&info(provider, true), own.as_object());
-        let temperature = "`m` takes no `temperature`; it is left out";
-        assert_eq!(named(Provider::OpenAi), ["`m` takes no `seed`; it is left out", temperature]);
-        assert_eq!(named(Provider::Gemini), [temperature]);
-        let mut warm = info(Provider::SelfHosted, false);
-        warm.profile.supports_temperature = true;
-        assert!(left_out(&warm, own.as_object()).is_empty());
+    fn unsupported_params_are_reported() {
+        let overrides = json!({"seed": 1, "presence_penalty": null, "temperature": 0.5, "effort": "low"});
+        let warnings = |provider| left_out(&info(provider, true), overrides.as_object());
+        let temperature = "`m` does not support `temperature`; ignoring it";
+        assert_eq!(warnings(Provider::OpenAi), ["`m` does not support `seed`; ignoring it", temperature]);
+        assert_eq!(warnings(Provider::Gemini), [temperature]);
+        let mut supporting = info(Provider::SelfHosted, false);
+        supporting.profile.supports_temperature = true;
+        assert!(left_out(&supporting, overrides.as_object()).is_empty());
     }
 }

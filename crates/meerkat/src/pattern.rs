@@ -1,10 +1,10 @@
-//! Names with stars, as config keys have them.
+//! Wildcard patterns in config values.
 
-/// Says whether a text fits a pattern in which `*` stands for anything.
+/// Returns `true` if a text matches a pattern in which `*` matches anything.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut from) = (0, 0);
-    // Where to go on if the text after the last `*` does not fit.
+    // Positions to resume from if the text after the last `*` does not match.
     let mut star: Option<(usize, usize)> = None;
     while from < text.len() {
         match (pattern.get(at), star) {
@@ -32,7 +32,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn a_pattern_is_a_name_with_stars() {
+    fn star_matches_any_characters() {
         let cases =
             [("shell", true), ("shell*", true), ("*", true), ("s*ll", true), ("shel", false), ("", false)];
         assert_eq!(cases.map(|(pattern, _)| matches(pattern, "shell")), cases.map(|(_, fits)| fits));

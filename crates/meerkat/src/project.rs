@@ -1,13 +1,13 @@
-//! Which directory is the project of a directory. Every program asks here, for the realm as for the files in `.rkat`.
+//! The project root of a directory, used to find both the realm and the files in `.rkat`.
 
 use std::path::{Path, PathBuf};
 
-/// Directories that belong to the user and are never a project.
+/// The user's directories, which are never projects.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct UserDirs<'a> {
-    /// The home directory. Neither it nor a directory above it is a project, whatever they contain.
+    /// The home directory. Neither it nor a directory above it is a project, regardless of its contents.
     pub(crate) home: Option<&'a Path>,
-    /// The directory of the user's own files, if it is not the home directory. Its `.rkat` marks no project.
+    /// The directory of the user's own files, if it is not the home directory. Its `.rkat` does not mark a project.
     pub(crate) config_root: Option<&'a Path>,
 }
 
@@ -28,19 +28,19 @@ pub(crate) fn project_root(dir: &Path, user: UserDirs<'_>) -> PathBuf {
     dir.ancestors().find(is_root).unwrap_or(&dir).to_owned()
 }
 
-/// Returns the directory whose realm earlier versions used in `dir`: the nearest one that contains `.rkat`, be it the
-/// home directory.
+/// Returns the directory whose realm earlier versions used in `dir`: the nearest one that contains `.rkat`, even if it
+/// is the home directory.
 pub(crate) fn former_root(dir: &Path) -> &Path {
     dir.ancestors().find(|dir| dir.join(".rkat").is_dir()).unwrap_or(dir)
 }
 
-/// Returns true if both paths lead to the same directory or file.
+/// Returns `true` if both paths lead to the same directory or file.
 #[cfg(feature = "mcp")]
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     real(one) == real(other)
 }
 
-/// Returns a path free of symlinks, or the path itself if it leads nowhere.
+/// Returns a path with symlinks resolved, or the path itself if it does not exist.
 pub(crate) fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
@@ -112,7 +112,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn home_behind_a_symlink_is_no_project() {
+    fn home_behind_a_symlink_is_not_a_project() {
         let tree = Tree::new(&["disk/.rkat", "disk/a"]);
         std::os::unix::fs::symlink(tree.path("disk"), tree.path("home")).unwrap();
         assert_eq!(

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use crate::Error;
 use crate::config::AgentConfig;
 
-/// What the system prompt of a run is made of.
+/// Parts of a run's system prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SystemPrompt<'a> {
     /// The session's own prompt, instead of the configured or the default one.
     pub(crate) own: Option<&'a str>,
-    /// Skills: whole ones, and the list of those there are.
+    /// Preloaded skills, and the list of available ones.
     pub(crate) skills: &'a [String],
-    /// Further sections.
+    /// Additional sections.
     pub(crate) instructions: &'a [String],
 }
 
@@ -22,13 +22,13 @@ const DEFAULT: &str = "You are an agent run by Meerkat. Do what the user asks, u
 help. When a tool fails, read its error, and try another way or say what is missing. Say plainly what you did, \
 what you found and what you could not do.";
 
-/// The longest single section of instructions, in bytes.
+/// Maximum length of a section of instructions, in bytes.
 pub(crate) const SECTION: usize = 32 * 1024;
 
 /// Reads a system prompt from a file.
 pub(crate) async fn read(file: PathBuf) -> Result<String, Error> {
-    let place = file.display().to_string();
-    let fault = |what: &str| Error::Config(format!("`agent.system_prompt_file`: `{place}` {what}"));
+    let path = file.display().to_string();
+    let error = |problem: &str| Error::Config(format!("`agent.system_prompt_file`: `{path}` {problem}"));
     let read = tokio::task::spawn_blocking(move || {
         let mut text = String::new();
         std::fs::File::open(file)?.take(SECTION as u64 + 1).read_to_string(&mut text)?;
@@ -36,9 +36,9 @@ pub(crate) async fn read(file: PathBuf) -> Result<String, Error> {
     });
     match read.await {
         Ok(Ok(text)) if text.len() <= SECTION => Ok(text),
-        Ok(Ok(_)) => Err(fault(&format!("is longer than {SECTION} bytes"))),
-        Ok(Err(error)) => Err(fault(&format!("cannot be read: {error}"))),
-        Err(error) => Err(fault(&format!("cannot be read: {error}"))),
+        Ok(Ok(_)) => Err(error(&format!("is longer than {SECTION} bytes"))),
+        Ok(Err(source)) => Err(error(&format!("cannot be read: {source}"))),
+        Err(source) => Err(error(&format!("cannot be read: {source}"))),
     }
 }
 
@@ -46,7 +46,7 @@ impl SystemPrompt<'_> {
     pub(crate) fn render(&self, config: &AgentConfig) -> String {
         let base = self.own.or(config.system_prompt.as_deref()).unwrap_or(DEFAULT);
         let mut prompt = base.to_owned();
-        // They are bounded where they are made, and end as they must.
+        // Skill sections are truncated when they are built, and must keep their endings.
         for section in self.skills {
             let _ = write!(prompt, "\n\n{section}");
         }

@@ -1,7 +1,7 @@
-//! From the name of a model to a model that can be asked: the catalog, the config, the keys.
+//! Resolution of a model name to a callable model, using the catalog, the config, and the API keys.
 //!
-//! Keys come from whoever built the runtime, by the name of their environment variable; nothing here reads the
-//! environment, and a key goes nowhere but into its provider's own header.
+//! The embedder supplies keys by the names of their environment variables. Nothing here reads the environment, and a
+//! key is only sent in its own provider's header.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +13,24 @@ use crate::config::{Config, ProviderConfig, SelfHostedModel};
 use crate::features::Reach;
 use crate::{Error, features};
 
-/// Looks a secret up by the name of its environment variable.
+/// Function that looks up a secret by the name of its environment variable.
 pub type SecretSource = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// Reaches the providers.
+/// Access to the providers.
 pub(crate) struct Providers {
     secrets: SecretSource,
-    /// Learns the keys and tokens that are used.
+    /// The redactor that masks the keys and tokens in use.
     redactor: Redactor,
     reach: Reach,
 }
 
-/// A model and what the caller should know about how it was found.
+/// A model, and a warning about how it was resolved, if any.
 pub(crate) struct Served {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) warning: Option<String>,
 }
 
-/// Where a hosted provider is and which variables may hold its key, the first that is set winning.
+/// Base URL of a hosted provider, and the variables that may hold its key; the first one set is used.
 struct Hosted {
     base_url: &'static str,
     keys: &'static [&'static str],
@@ -53,17 +53,17 @@ const fn hosted(provider: Provider) -> Option<Hosted> {
     })
 }
 
-/// Every variable that may hold a key, for the reference page.
+/// Returns every variable that may hold an API key, with its provider.
 #[must_use]
 pub fn key_variables() -> Vec<(&'static str, Provider)> {
-    let of = |provider| {
+    let with_provider = |provider| {
         hosted(provider).into_iter().flat_map(move |h| h.keys.iter().map(move |key| (*key, provider)))
     };
-    Provider::ALL.into_iter().flat_map(of).collect()
+    Provider::ALL.into_iter().flat_map(with_provider).collect()
 }
 
-/// Says whether a variable holds a secret for somebody else than a server of the user's own: a provider's key, or
-/// what is for Meerkat itself.
+/// Returns `true` if a variable may hold a secret that must not be sent to self-hosted servers: a hosted provider's
+/// key, or a secret of Meerkat itself.
 pub(crate) fn is_own_variable(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     name.starts_with("RKAT_") || key_variables().iter().any(|(known, _)| *known == name)
@@ -78,14 +78,14 @@ impl Providers {
         &self.reach
     }
 
-    /// Returns the default model of the first provider that there is a key for.
+    /// Returns the default model of the first provider that has a key.
     pub(crate) fn first_with_key(&self, config: &Config) -> Option<String> {
         let hosted = [Provider::Anthropic, Provider::OpenAi, Provider::Gemini];
         let provider = hosted.into_iter().find(|provider| self.key(*provider).is_some())?;
         Some(default_model(provider, config))
     }
 
-    /// Finds a model by its name: a self-hosted one, one of the catalog, or one whose name says who serves it.
+    /// Finds a model by its name: a self-hosted one, one of the catalog, or one whose name prefix implies its provider.
     pub(crate) fn find(
         &self,
         id: &str,
@@ -102,8 +102,8 @@ impl Providers {
             None => {
                 let served_by =
                     provider.filter(|p| hosted(*p).is_some()).or_else(|| Catalogue::provider_of_prefix(id));
-                let served_by = served_by.ok_or_else(|| unknown(id, config))?;
-                let text = format!("the catalog has no model `{id}`; it is taken for one of {served_by}");
+                let served_by = served_by.ok_or_else(|| unknown_model(id, config))?;
+                let text = format!("model `{id}` is not in the catalog; assuming {served_by} serves it");
                 (catalogue.guess(id, served_by), Some(text))
             }
         };
@@ -117,25 +117,25 @@ impl Providers {
 
     fn hosted(&self, info: &ModelInfo, config: &Config) -> Result<Arc<dyn Model>, Error> {
         let unusable = |reason: String| Error::Model { model: info.id.clone(), reason };
-        let at = hosted(info.provider).ok_or_else(|| unusable("nobody serves it".to_owned()))?;
+        let at = hosted(info.provider).ok_or_else(|| unusable("no provider serves this model".to_owned()))?;
         if Catalogue::built_in().find(&info.id).is_some_and(|entry| !entry.serves_runs()) {
             return Err(unusable("it is for live channels only".to_owned()));
         }
         let endpoint = self.endpoint(info.provider, &at, config).map_err(|variables| {
-            unusable(format!("there is no API key for it; set {variables}, or use model `offline`"))
+            unusable(format!("no API key; set {variables}, or use the model `offline`"))
         })?;
         let version = provider_config(info.provider, config).api_version;
         features::hosted_model(info, &endpoint, &self.reach, version.as_deref())
     }
 
-    /// Returns the first provider that makes images and that there is a key for.
+    /// Returns the first provider that supports image generation and has a key.
     pub(crate) fn image_provider(&self) -> Option<Provider> {
         let can = |provider: &Provider| features::makes_images(*provider) && self.key(*provider).is_some();
         [Provider::OpenAi, Provider::Gemini].into_iter().find(can)
     }
 
-    /// Finds an image model: of the provider that is named, or that its name belongs to, or that there is a key
-    /// for.
+    /// Finds an image model of the given provider, else of the one implied by its name, else of the first one with a
+    /// key.
     pub(crate) fn image_model(
         &self,
         provider: Option<Provider>,
@@ -143,10 +143,10 @@ impl Providers {
         config: &Config,
     ) -> Result<Arc<dyn ImageModel>, Error> {
         let unusable = |model: &str, reason: String| Error::Model { model: model.to_owned(), reason };
-        let provider = match provider.or_else(|| id.and_then(image_provider_of)) {
+        let provider = match provider.or_else(|| id.and_then(implied_image_provider)) {
             Some(provider) => provider,
             None => self.image_provider().ok_or_else(|| {
-                let reason = "there is no API key of a provider that makes images; set `OPENAI_API_KEY` or \
+                let reason = "no API key for a provider that generates images; set `OPENAI_API_KEY` or \
                     `GEMINI_API_KEY`";
                 unusable(id.unwrap_or("gpt-image-2"), reason.to_owned())
             })?,
@@ -154,25 +154,26 @@ impl Providers {
         let default = || image_models(provider).first().copied();
         let id = id.or_else(default).unwrap_or("image");
         if Catalogue::built_in().find(id).is_some() || config.self_hosted.models.contains_key(id) {
-            let reason = format!("it makes no images; `{}` does", default().unwrap_or("gpt-image-2"));
+            let reason =
+                format!("it does not generate images; `{}` does", default().unwrap_or("gpt-image-2"));
             return Err(unusable(id, reason));
         }
-        let at = hosted(provider).ok_or_else(|| unusable(id, "nobody serves it".to_owned()))?;
+        let at = hosted(provider).ok_or_else(|| unusable(id, "no provider serves this model".to_owned()))?;
         let endpoint = self
             .endpoint(provider, &at, config)
-            .map_err(|variables| unusable(id, format!("there is no API key for it; set {variables}")))?;
+            .map_err(|variables| unusable(id, format!("no API key; set {variables}")))?;
         let version = provider_config(provider, config).api_version;
         features::image_model(provider, id, endpoint, &self.reach, version)
     }
 
-    /// Returns where a provider is, with its key; without one, the variables that may hold it.
+    /// Returns a provider's endpoint, or the variables that may hold its key if the key is missing.
     fn endpoint(&self, provider: Provider, at: &Hosted, config: &Config) -> Result<Endpoint, String> {
         let key = self.key(provider).ok_or_else(|| {
             let names = at.keys.iter().filter(|key| !key.starts_with("RKAT_"));
             names.map(|key| format!("`{key}`")).collect::<Vec<_>>().join(" or ")
         })?;
-        let own = provider_config(provider, config).base_url;
-        let base_url = own.as_deref().unwrap_or(at.base_url).trim_end_matches('/').to_owned();
+        let configured = provider_config(provider, config).base_url;
+        let base_url = configured.as_deref().unwrap_or(at.base_url).trim_end_matches('/').to_owned();
         Ok(Endpoint { base_url, key: Secret::new(key) })
     }
 
@@ -189,8 +190,9 @@ impl Providers {
         let token = match (&server.bearer_token, &server.bearer_token_env) {
             (Some(token), _) => token.clone(),
             (None, Some(name)) if is_own_variable(name) => {
-                let reason =
-                    format!("the variable `{name}` holds a secret for somebody else than its server");
+                let reason = format!(
+                    "the variable `{name}` may hold a secret that is not for its server; use another one"
+                );
                 return Err(Error::Model { model: id.to_owned(), reason });
             }
             (None, Some(name)) => (self.secrets)(name).ok_or_else(|| Error::Model {
@@ -223,7 +225,7 @@ impl Providers {
 
 /// Returns a provider's default model.
 pub(crate) fn default_model(provider: Provider, config: &Config) -> String {
-    let own = match provider {
+    let configured = match provider {
         Provider::Anthropic => &config.models.anthropic,
         Provider::OpenAi => &config.models.openai,
         Provider::Gemini => &config.models.gemini,
@@ -231,11 +233,11 @@ pub(crate) fn default_model(provider: Provider, config: &Config) -> String {
         Provider::Other => return meerkat_providers::OFFLINE_MODEL_ID.to_owned(),
     };
     let default = || Catalogue::built_in().default_model(provider).map(|entry| entry.info().id);
-    own.clone().or_else(default).unwrap_or_default()
+    configured.clone().or_else(default).unwrap_or_default()
 }
 
-/// Says whose image model has that name.
-fn image_provider_of(id: &str) -> Option<Provider> {
+/// Returns the provider implied by the name of an image model.
+fn implied_image_provider(id: &str) -> Option<Provider> {
     let all = [("gpt-image", Provider::OpenAi), ("dall-e", Provider::OpenAi), ("gemini-", Provider::Gemini)];
     all.into_iter().find(|(prefix, _)| id.starts_with(prefix)).map(|(_, provider)| provider)
 }
@@ -249,9 +251,10 @@ fn provider_config(provider: Provider, config: &Config) -> ProviderConfig {
     }
 }
 
-fn unknown(id: &str, config: &Config) -> Error {
-    let own: Vec<_> = config.self_hosted.models.keys().map(|name| format!("`{name}`")).collect();
-    let own = if own.is_empty() { String::new() } else { format!(", or one of {}", own.join(", ")) };
-    let reason = format!("nobody is known to serve it; meerkat_models_catalog lists the models{own}");
+fn unknown_model(id: &str, config: &Config) -> Error {
+    let names: Vec<_> = config.self_hosted.models.keys().map(|name| format!("`{name}`")).collect();
+    let self_hosted =
+        if names.is_empty() { String::new() } else { format!(", or use one of {}", names.join(", ")) };
+    let reason = format!("unknown model; see meerkat_models_catalog{self_hosted}");
     Error::Model { model: id.to_owned(), reason }
 }

@@ -1,4 +1,4 @@
-//! The runtime: one realm, its models and tools, and the services on top.
+//! The runtime: one realm, its models and tools, and its services.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,34 +25,34 @@ use crate::providers::{Providers, SecretSource};
 use crate::session::{LiveRuns, SessionService};
 use crate::{Error, Skills, features, images};
 
-/// What a runtime is built from, besides the realm.
+/// Options of a runtime.
 #[derive(Default)]
 pub struct RuntimeOptions {
-    /// Models besides the built-in ones; each is found by its id.
+    /// Models in addition to the built-in ones, selected by id.
     pub models: Vec<Arc<dyn Model>>,
-    /// Where the agents' tools come from.
+    /// Tool sources for agents.
     pub sources: Vec<Arc<dyn ToolSource>>,
-    /// Another clock.
+    /// Clock to use instead of the system clock.
     pub clock: Option<Arc<dyn Clock>>,
-    /// The name of this process.
+    /// Name of this process.
     pub instance: Option<String>,
-    /// The agents' skills; without it, those that came with the program.
+    /// Skills for agents; if `None`, only the bundled ones.
     pub skills: Option<Skills>,
-    /// The MCP servers of its sessions; without them, a session has only those that are added to it.
+    /// MCP servers for all sessions; if `None`, a session has only the servers added to it.
     #[cfg(feature = "mcp")]
     pub servers: Option<Arc<crate::McpServers>>,
-    /// Where the built-in tools work; without a workspace there are none for files and no shell.
+    /// Options of the built-in tools; file and shell tools need a workspace.
     pub tools: ToolboxOptions,
-    /// Where keys and tokens come from; without it, only models that need none can be used.
+    /// Source of keys and tokens; if `None`, only models that need no key can be used.
     pub secrets: Option<SecretSource>,
-    /// Hooks of the process itself, by the names under which the config knows them.
+    /// In-process hooks, by the names used in the config.
     pub hooks: BTreeMap<String, Arc<dyn Hook>>,
-    /// Files with hooks, which come before those of the config.
+    /// Hook files; their hooks run before those of the config.
     #[cfg(feature = "mcp")]
     pub hook_files: Option<Arc<crate::HookFiles>>,
-    /// Who calls the operations. Unless it is the owner, it does not change where keys and tokens go.
+    /// Access level of the caller of operations. Only the owner can change where keys and tokens are sent.
     pub config_access: ConfigAccess,
-    /// Who knows the secrets of the process. What tools give back, errors and events go through it.
+    /// Redactor with the secrets of the process, applied to tool results, errors, and events.
     pub redactor: Redactor,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Shared {
     pub(crate) models: Models,
     pub(crate) sources: Vec<Arc<dyn ToolSource>>,
     pub(crate) skills: Skills,
-    /// Held while registered skills that changed are on their way into the catalog.
+    /// Held while changed registered skills are added to the catalog.
     pub(crate) registering: tokio::sync::Mutex<()>,
     pub(crate) secrets: SecretSource,
     pub(crate) tools: Toolbox,
@@ -109,7 +109,7 @@ pub(crate) struct Shared {
 }
 
 impl Runtime {
-    /// Builds a runtime for an opened realm.
+    /// Creates a runtime for an open realm.
     #[must_use]
     pub fn new(realm: Realm, options: RuntimeOptions) -> Self {
         let store = realm.store();
@@ -117,9 +117,9 @@ impl Runtime {
         let secrets = options.secrets.unwrap_or_else(|| Arc::new(|_: &str| None));
         let redactor = options.redactor.clone();
         let config = ConfigService::new(Arc::clone(&store), redactor.clone());
-        let shelf = Arc::new(StoreShelf { store: Arc::clone(&store), redactor: redactor.clone() });
+        let storage = Arc::new(StoreShelf { store: Arc::clone(&store), redactor: redactor.clone() });
         let shared = Shared {
-            tools: Toolbox::new(&options.tools, shelf, Arc::clone(&clock), redactor),
+            tools: Toolbox::new(&options.tools, storage, Arc::clone(&clock), redactor),
             live: LiveRuns::new(Arc::clone(&store), Arc::clone(&clock)),
             events: EventHub::new(Arc::clone(&clock)),
             models: Models::new(
@@ -153,10 +153,10 @@ impl Runtime {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Builds a runtime whose sessions live as long as it does.
+    /// Creates a runtime in memory; its sessions exist as long as the runtime.
     ///
     /// # Errors
-    /// Never in practice; the realm's generated id is always valid.
+    /// Never fails in practice: the realm's generated id is always valid.
     pub fn ephemeral(options: RuntimeOptions) -> Result<Self, Error> {
         let id: RealmId = format!("realm-{}", uuid::Uuid::now_v7()).parse()?;
         Ok(Self::new(Realm::ephemeral(id), options))
@@ -180,29 +180,29 @@ impl Runtime {
         self.shared.config.clone()
     }
 
-    /// Returns who calls the operations.
+    /// Returns the access level of the caller of operations.
     #[must_use]
     pub fn config_access(&self) -> ConfigAccess {
         self.shared.config_access
     }
 
-    /// Returns the name of this process, if it was given one.
+    /// Returns the name of this process, if set.
     #[must_use]
     pub fn instance(&self) -> Option<&str> {
         self.shared.instance.as_deref()
     }
 
-    /// Hears the events of every session that this process runs, from now on. A receiver that lags behind by
-    /// thousands of events loses the oldest and is told how many.
+    /// Subscribes to the events of all sessions that this process runs, from now on. A receiver that lags behind by
+    /// thousands of events loses the oldest ones and gets the number of lost events.
     #[must_use]
     pub fn watch(&self) -> broadcast::Receiver<Arc<EventEnvelope>> {
         self.shared.events.watch()
     }
 
-    /// Reads a blob: an image, or what was too long for a reply.
+    /// Reads a blob: an image, or text that was too long for a reply.
     ///
     /// # Errors
-    /// Says so when there is none of that id.
+    /// Returns an error if no blob has this id.
     pub async fn blob(&self, id: &BlobId) -> Result<Blob, Error> {
         let blob = self.shared.store.blob(id.clone()).await?;
         blob.ok_or_else(|| Error::BlobNotFound(id.clone()))
@@ -212,15 +212,15 @@ impl Runtime {
         self.shared.clock.now()
     }
 
-    /// Says whether the offline model would serve such a request.
+    /// Returns `true` if the offline model would serve such a request.
     pub(crate) async fn is_offline(
         &self,
         model: Option<&str>,
         provider: Option<Provider>,
     ) -> Result<bool, Error> {
         let config = self.shared.config.get().await?.config;
-        let served = self.shared.models.resolve(model, provider, &config);
-        Ok(served.is_ok_and(|served| served.model.info().id == OFFLINE_MODEL_ID))
+        let resolved = self.shared.models.resolve(model, provider, &config);
+        Ok(resolved.is_ok_and(|resolved| resolved.model.info().id == OFFLINE_MODEL_ID))
     }
 
     #[cfg(feature = "mcp")]
@@ -247,10 +247,11 @@ impl Runtime {
         self.shared.reference(session)
     }
 
-    /// Makes an image; it becomes a blob of the realm.
+    /// Generates an image and stores it as a blob of the realm.
     ///
     /// # Errors
-    /// `INVALID_PARAMS` when the request makes no sense, `PROVIDER_ERROR` when nobody can or will make it.
+    /// Returns `INVALID_PARAMS` if the request is invalid, and `PROVIDER_ERROR` if no provider is available or the
+    /// provider fails.
     pub async fn generate_image(&self, input: ImageInput) -> Result<ImageReply, Error> {
         let config = self.shared.config.get().await?.config;
         Ok(images::make(&self.shared, &config, input, None).await?.reply)
@@ -262,27 +263,27 @@ impl Runtime {
         &self.shared.skills
     }
 
-    /// Makes the skills follow the realm's config. Whatever needs skills does so by itself; this is for those who
-    /// look at the catalog.
+    /// Refreshes the skills from the realm's config. Runs and operations do this automatically; call it before reading
+    /// the catalog directly.
     ///
     /// # Errors
-    /// Fails when the config cannot be read.
+    /// Returns an error if the config cannot be read.
     pub async fn settle_skills(&self) -> Result<(), Error> {
         let current = self.shared.config.get().await?;
         self.shared.settle_skills(&current).await;
         Ok(())
     }
 
-    /// Says what this build can do under the realm's config.
+    /// Returns the capabilities of this build under the realm's config.
     ///
     /// # Errors
-    /// Fails when the config cannot be read.
+    /// Returns an error if the config cannot be read.
     pub async fn capabilities(&self) -> Result<CapabilityReport, Error> {
         let config = self.shared.config.get().await?.config;
         Ok(capabilities(&config, self.shared.realm.backend()))
     }
 
-    /// Lists the hooks of every run.
+    /// Returns the hooks that apply to every run.
     pub(crate) async fn hook_entries(
         &self,
         config: &crate::config::HooksConfig,
@@ -290,10 +291,10 @@ impl Runtime {
         self.shared.hooks.entries(config).await
     }
 
-    /// Interrupts every run and waits until all have committed their end, hooks in the background have ended and the
-    /// MCP servers are gone, or until the time is up; servers that are left then are ended by what watches them. Whoever waits for events is told that no
-    /// more will come.
-    pub async fn shutdown(&self, patience: Duration) {
+    /// Interrupts every run, and waits until all runs are committed, background hooks have finished, and the MCP
+    /// servers have exited, or until the timeout. Servers that are still running then are stopped by their supervisors.
+    /// Event streams are closed.
+    pub async fn shutdown(&self, timeout: Duration) {
         self.shared.live.close();
         self.shared.tools.close();
         self.shared.events.shut();
@@ -301,9 +302,9 @@ impl Runtime {
             while self.shared.live.count() > 0 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            tokio::join!(self.shared.hooks.close(patience), self.shared.servers.close(patience));
+            tokio::join!(self.shared.hooks.close(timeout), self.shared.servers.close(timeout));
         };
-        let _ = tokio::time::timeout(patience, wait).await;
+        let _ = tokio::time::timeout(timeout, wait).await;
     }
 }
 
@@ -312,7 +313,7 @@ impl Shared {
         self.realm.backend() == meerkat_store::Backend::Memory
     }
 
-    /// Makes the skills follow the config, or a newer one that another caller has applied.
+    /// Refreshes the skills from the config, or from a newer one that another caller has already applied.
     pub(crate) async fn settle_skills(&self, current: &CurrentConfig) {
         let CurrentConfig { config, generation } = current;
         let mut available = features::available(config);
@@ -321,11 +322,11 @@ impl Shared {
         }
         let version = (self.realm.id().clone(), *generation);
         let registering = self.registering.lock().await;
-        let fresh = self.registry.skills(current, &self.skills).await;
-        // Another caller may use the catalog as soon as it finds nothing new, so what is new must be in it by then.
-        let _registering = (fresh == features::Fresh::Yes).then_some(registering);
+        let changed = self.registry.skills(current, &self.skills).await;
+        // Another caller that finds no changes uses the catalog at once, so the changes must be in it by then.
+        let _registering = (changed == features::Fresh::Yes).then_some(registering);
         self.skills.settle(Some(version), &config.skills, available, &self.secrets).await;
-        if fresh == features::Fresh::Yes {
+        if changed == features::Fresh::Yes {
             self.skills.look().await;
         }
     }

@@ -1,7 +1,7 @@
-//! Which realm a program works in: what was asked for on the command line, and the defaults.
+//! Selection of the realm, from command line options and defaults.
 //!
-//! A realm is named, isolated (new and used by nobody else) or that of the workspace: the directory one works in
-//! always leads to the same one.
+//! A realm is named, isolated (new and private), or derived from the workspace: the same directory always leads to the
+//! same realm.
 
 use std::path::{Path, PathBuf};
 
@@ -13,24 +13,24 @@ use crate::Error;
 use crate::clock::SystemClock;
 use crate::project::{UserDirs, former_root, project_root, real};
 
-/// What was asked for.
+/// Options that select a realm.
 #[derive(Debug, Clone, Default)]
 pub struct RealmScope {
-    /// A realm by name.
+    /// Name of the realm.
     pub realm: Option<String>,
-    /// What this process calls itself.
+    /// Name of this process.
     pub instance: Option<String>,
-    /// The backend to create the realm with.
+    /// Backend for a new realm.
     pub backend: Option<Backend>,
-    /// The directory that holds the realms.
+    /// Directory that contains the realms.
     pub state_root: Option<PathBuf>,
-    /// The directory one works in.
+    /// Directory whose realm to use.
     pub context_root: Option<PathBuf>,
-    /// The directory of the user's own files, in place of the home directory.
+    /// Directory of the user's own files, instead of the home directory.
     pub user_config_root: Option<PathBuf>,
 }
 
-/// Where a program finds itself; only programs know, because only they read the environment.
+/// Directories from the environment. The binaries supply them, because libraries do not read the environment.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
     /// The user's data directory.
@@ -41,38 +41,38 @@ pub struct Surroundings {
     pub home: Option<PathBuf>,
 }
 
-/// Which realm to use when none is named.
+/// The realm to use if none is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unnamed {
-    /// A new one.
+    /// A new, private realm.
     Isolated,
-    /// The workspace's.
+    /// The realm of the workspace.
     Workspace,
 }
 
 impl RealmScope {
-    /// Says how to open the realm.
+    /// Returns the options for opening the realm.
     ///
     /// # Errors
-    /// Refuses a bad realm name, and says so when no directory for realms can be found.
+    /// Returns an error if the realm name is invalid, or if no directory for realms is known.
     pub fn options(
         &self,
-        unnamed: Unnamed,
-        surroundings: &Surroundings,
+        default_realm: Unnamed,
+        system_dirs: &Surroundings,
         surface: &str,
     ) -> Result<RealmOptions, Error> {
-        let (realm, origin, workspace) = match (&self.realm, unnamed) {
+        let (realm, origin, workspace) = match (&self.realm, default_realm) {
             (Some(name), _) => (RealmId::explicit(name)?, Origin::Explicit, None),
             (None, Unnamed::Isolated) => {
                 (format!("realm-{}", Uuid::now_v7()).parse()?, Origin::Generated, None)
             }
             (None, Unnamed::Workspace) => {
-                let project = real(&self.project(surroundings)?);
+                let project = real(&self.project(system_dirs)?);
                 (workspace_realm(&project)?, Origin::Workspace, Some(project))
             }
         };
         Ok(RealmOptions {
-            state_root: self.state_root(surroundings)?,
+            state_root: self.state_root(system_dirs)?,
             realm,
             origin,
             workspace,
@@ -84,54 +84,54 @@ impl RealmScope {
         })
     }
 
-    /// Returns the directory that holds the realms.
+    /// Returns the directory that contains the realms.
     ///
     /// # Errors
-    /// Says so when there is none.
-    pub fn state_root(&self, surroundings: &Surroundings) -> Result<PathBuf, Error> {
-        let default = || surroundings.data_home.as_ref().map(|data| data.join("meerkat").join("realms"));
+    /// Returns an error if no directory is known.
+    pub fn state_root(&self, system_dirs: &Surroundings) -> Result<PathBuf, Error> {
+        let default = || system_dirs.data_home.as_ref().map(|data| data.join("meerkat").join("realms"));
         self.state_root.clone().or_else(default).ok_or_else(|| {
             Error::Arguments("no directory for realms: set HOME or pass `--state-root DIR`".to_owned())
         })
     }
 
-    /// Returns the project's root: the context root as it is given, or else the project of the current directory.
+    /// Returns the project's root: the context root if set, or else the project of the current directory.
     ///
     /// # Errors
     /// Returns an error if the current directory is unknown.
-    pub fn project(&self, surroundings: &Surroundings) -> Result<PathBuf, Error> {
+    pub fn project(&self, system_dirs: &Surroundings) -> Result<PathBuf, Error> {
         if let Some(root) = &self.context_root {
             return Ok(root.clone());
         }
-        let dir = surroundings.current_dir.as_ref().ok_or_else(|| {
+        let dir = system_dirs.current_dir.as_ref().ok_or_else(|| {
             Error::Arguments("the current directory is unknown: pass `--context-root DIR`".to_owned())
         })?;
-        let (home, config_root) = (surroundings.home.as_deref(), self.user_config_root.as_deref());
+        let (home, config_root) = (system_dirs.home.as_deref(), self.user_config_root.as_deref());
         Ok(project_root(dir, UserDirs { home, config_root }))
     }
 
-    /// Returns the realms that earlier versions used for the current directory, apart from the one that is used now.
-    /// Whether they exist is not checked.
+    /// Returns the realms that earlier versions used for the current directory, except the current one. They may not
+    /// exist.
     ///
     /// # Errors
     /// Returns an error if the current directory is unknown.
-    pub fn former_realms(&self, surroundings: &Surroundings) -> Result<Vec<RealmId>, Error> {
-        let (None, None, Some(dir)) = (&self.realm, &self.context_root, &surroundings.current_dir) else {
+    pub fn former_realms(&self, system_dirs: &Surroundings) -> Result<Vec<RealmId>, Error> {
+        let (None, None, Some(dir)) = (&self.realm, &self.context_root, &system_dirs.current_dir) else {
             return Ok(Vec::new());
         };
-        let current = workspace_realm(&self.project(surroundings)?)?;
-        let mut found = Vec::new();
+        let current = workspace_realm(&self.project(system_dirs)?)?;
+        let mut realms = Vec::new();
         for root in [former_root(dir), dir] {
             let realm = workspace_realm(root)?;
-            if realm != current && !found.contains(&realm) {
-                found.push(realm);
+            if realm != current && !realms.contains(&realm) {
+                realms.push(realm);
             }
         }
-        Ok(found)
+        Ok(realms)
     }
 }
 
-/// Names the realm of a workspace by its path.
+/// Returns the realm of a workspace, derived from its path.
 fn workspace_realm(workspace: &Path) -> Result<RealmId, Error> {
     let hash = real(workspace)
         .as_os_str()
@@ -147,12 +147,16 @@ fn workspace_realm(workspace: &Path) -> Result<RealmId, Error> {
 mod tests {
     use super::*;
 
-    fn realm(scope: &RealmScope, unnamed: Unnamed, surroundings: &Surroundings) -> Result<String, Error> {
-        scope.options(unnamed, surroundings, "test").map(|o| o.realm.to_string())
+    fn realm(
+        scope: &RealmScope,
+        default_realm: Unnamed,
+        system_dirs: &Surroundings,
+    ) -> Result<String, Error> {
+        scope.options(default_realm, system_dirs, "test").map(|o| o.realm.to_string())
     }
 
     #[test]
-    fn a_workspace_always_leads_to_the_same_realm() {
+    fn workspace_always_leads_to_the_same_realm() {
         let root = tempfile::tempdir().unwrap();
         let deep = root.path().join("a/b");
         std::fs::create_dir_all(&deep).unwrap();
@@ -171,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_of_a_workspace_is_fnv_1a() {
+    fn workspace_hash_is_fnv_1a() {
         assert_eq!(
             workspace_realm(Path::new("a-path-that-is-not-there")).unwrap().as_str(),
             "ws-5358b821062eea06"
@@ -179,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn realms_of_the_former_rule_are_listed() {
+    fn realms_of_earlier_versions_are_listed() {
         let root = tempfile::tempdir().unwrap();
         let (home, repo) = (root.path().join("home"), root.path().join("home/repo"));
         let src = repo.join("src");
@@ -187,25 +191,25 @@ mod tests {
         std::fs::create_dir(repo.join(".git")).unwrap();
         let former = |dir: &Path| {
             let home = Some(home.clone());
-            let around = Surroundings { current_dir: Some(dir.to_owned()), home, data_home: None };
-            RealmScope::default().former_realms(&around).unwrap()
+            let dirs = Surroundings { current_dir: Some(dir.to_owned()), home, data_home: None };
+            RealmScope::default().former_realms(&dirs).unwrap()
         };
-        let [of_home, of_src] = [&home, &src].map(|dir| workspace_realm(dir).unwrap());
-        assert_eq!((former(&repo), former(&src)), (Vec::new(), vec![of_src.clone()]));
+        let [home_realm, src_realm] = [&home, &src].map(|dir| workspace_realm(dir).unwrap());
+        assert_eq!((former(&repo), former(&src)), (Vec::new(), vec![src_realm.clone()]));
         std::fs::create_dir(home.join(".rkat")).unwrap();
-        assert_eq!((former(&repo), former(&src)), (vec![of_home.clone()], vec![of_home, of_src]));
+        assert_eq!((former(&repo), former(&src)), (vec![home_realm.clone()], vec![home_realm, src_realm]));
         assert_eq!(former(&home), Vec::new());
     }
 
     #[test]
-    fn isolated_realms_are_new_and_bad_names_are_refused() {
-        let here = Surroundings { data_home: Some("/tmp".into()), ..Surroundings::default() };
-        let isolated = || realm(&RealmScope::default(), Unnamed::Isolated, &here).unwrap();
+    fn isolated_realms_are_new_and_names_are_checked() {
+        let dirs = Surroundings { data_home: Some("/tmp".into()), ..Surroundings::default() };
+        let isolated = || realm(&RealmScope::default(), Unnamed::Isolated, &dirs).unwrap();
         assert_ne!(isolated(), isolated());
         let named = |name: &str| RealmScope { realm: Some(name.to_owned()), ..RealmScope::default() };
-        assert_eq!(realm(&named("team"), Unnamed::Isolated, &here).unwrap(), "team");
-        assert!(realm(&named("../up"), Unnamed::Isolated, &here).is_err());
-        let nowhere = realm(&named("team"), Unnamed::Isolated, &Surroundings::default()).unwrap_err();
-        assert!(nowhere.to_string().contains("--state-root"), "{nowhere}");
+        assert_eq!(realm(&named("team"), Unnamed::Isolated, &dirs).unwrap(), "team");
+        assert!(realm(&named("../up"), Unnamed::Isolated, &dirs).is_err());
+        let error = realm(&named("team"), Unnamed::Isolated, &Surroundings::default()).unwrap_err();
+        assert!(error.to_string().contains("--state-root"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a model's text is the structured output that was asked for.
+//! Validation of structured output.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use serde_json::Value;
 
 use crate::Error;
 
-/// An output schema, ready to judge.
+/// Validator for an output schema.
 #[derive(Clone)]
 pub(crate) struct OutputJudge {
     schema: Arc<OutputSchema>,
     validator: Arc<Validator>,
 }
 
-/// How many faults of an output are told to the model.
-const FAULTS: usize = 5;
+/// Maximum number of validation errors reported to the model.
+const MAX_ERRORS: usize = 5;
 
 impl OutputJudge {
     pub(crate) fn new(schema: OutputSchema) -> Result<Self, Error> {
@@ -29,7 +29,7 @@ impl OutputJudge {
         Arc::clone(&self.schema)
     }
 
-    /// Reads the text as JSON and checks it; the error says what is wrong and where.
+    /// Parses the text as JSON and validates it. The error describes what is wrong and where.
     pub(crate) fn judge(&self, text: &str) -> Result<Value, String> {
         let value: Value =
             serde_json::from_str(unfence(text)).map_err(|error| format!("it is not JSON: {error}"))?;
@@ -39,22 +39,22 @@ impl OutputJudge {
         }
     }
 
-    /// A provider that must fill every property writes `null` for those that are optional.
+    /// Drops `null` for optional properties, which providers write if they must fill every property.
     fn without_nulls(&self, mut value: Value) -> Option<Value> {
         drop_optional_nulls(&mut value, &self.schema.schema);
         self.check(&value).is_ok().then_some(value)
     }
 
     fn check(&self, value: &Value) -> Result<(), String> {
-        let fault = |error: jsonschema::ValidationError<'_>| {
-            let place = error.instance_path().to_string();
-            if place.is_empty() { error.to_string() } else { format!("at `{place}`: {error}") }
+        let describe = |error: jsonschema::ValidationError<'_>| {
+            let path = error.instance_path().to_string();
+            if path.is_empty() { error.to_string() } else { format!("at `{path}`: {error}") }
         };
-        let faults: Vec<_> = self.validator.iter_errors(value).take(FAULTS).map(fault).collect();
-        if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+        let errors: Vec<_> = self.validator.iter_errors(value).take(MAX_ERRORS).map(describe).collect();
+        if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
     }
 
-    /// Models like to put the value under the schema's name.
+    /// Unwraps a value nested under the schema's name, as models often write it.
     fn unwrapped(&self, value: &Value) -> Option<Value> {
         let object = value.as_object().filter(|object| object.len() == 1)?;
         let inner = object.get(self.schema.name.as_deref()?)?;
@@ -81,7 +81,7 @@ fn drop_optional_nulls(value: &mut Value, schema: &Value) {
     }
 }
 
-/// Takes a code fence off.
+/// Strips a code fence.
 fn unfence(text: &str) -> &str {
     let text = text.trim();
     let Some(inner) = text.strip_prefix("```").and_then(|text| text.strip_suffix("```")) else {
@@ -97,41 +97,41 @@ mod tests {
 
     use super::*;
 
-    fn judge(schema: Value) -> OutputJudge {
+    fn validator(schema: Value) -> OutputJudge {
         OutputJudge::new(OutputSchema::parse(schema).unwrap()).unwrap()
     }
 
     #[test]
-    fn fences_and_the_schemas_name_are_taken_off() {
-        let judge = judge(json!({
+    fn fences_and_schema_name_are_stripped() {
+        let validator = validator(json!({
             "schema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
             "name": "count",
         }));
-        for good in
+        for valid in
             ["{\"n\": 1}", " ```json\n{\"n\": 1}\n``` ", "```\n{\"n\":1}```", "{\"count\": {\"n\": 1}}"]
         {
-            assert_eq!(judge.judge(good), Ok(json!({"n": 1})), "{good}");
+            assert_eq!(validator.judge(valid), Ok(json!({"n": 1})), "{valid}");
         }
     }
 
     #[test]
-    fn nulls_of_optional_properties_are_as_good_as_nothing() {
-        let judge = judge(json!({
+    fn nulls_of_optional_properties_are_dropped() {
+        let validator = validator(json!({
             "type": "object",
             "properties": {"n": {"type": "integer"}, "s": {"type": "string"}},
             "required": ["n"],
         }));
-        assert_eq!(judge.judge("{\"n\": 1, \"s\": null}"), Ok(json!({"n": 1})));
-        assert!(judge.judge("{\"n\": null}").is_err());
+        assert_eq!(validator.judge("{\"n\": 1, \"s\": null}"), Ok(json!({"n": 1})));
+        assert!(validator.judge("{\"n\": null}").is_err());
     }
 
     #[test]
-    fn faults_say_what_and_where() {
-        let judge =
-            judge(json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["m"]}));
-        let reason = judge.judge("{\"n\": \"x\"}").unwrap_err();
+    fn errors_include_reason_and_path() {
+        let validator =
+            validator(json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["m"]}));
+        let reason = validator.judge("{\"n\": \"x\"}").unwrap_err();
         assert_eq!(reason, "\"m\" is a required property; at `/n`: \"x\" is not of type \"integer\"");
-        assert!(judge.judge("no").unwrap_err().starts_with("it is not JSON: "));
+        assert!(validator.judge("no").unwrap_err().starts_with("it is not JSON: "));
         let bad = OutputSchema::parse(json!({"type": "nothing"})).unwrap();
         assert!(OutputJudge::new(bad).is_err());
     }

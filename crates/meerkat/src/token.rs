@@ -1,4 +1,4 @@
-//! The access token of a realm: a secret that clients of its servers show.
+//! The access token of a realm: a secret that clients send to its servers.
 //!
 //! The token is created once and reused at every start, so that a client configured with it keeps working. It is
 //! stored in a file of the realm's directory that only its owner can read.
@@ -12,11 +12,11 @@ use uuid::Uuid;
 /// The name of the token file in the realm's directory.
 pub const FILE_NAME: &str = meerkat_store::TOKEN_FILE;
 
-/// The name of the file with the token of a hub's address under access rules. It is another token: who has it must
-/// not be admitted where no rules apply.
+/// The name of the file with the token for a hub address that has access rules. It is a separate token: a client that
+/// has it must not be admitted to addresses without rules.
 pub const GUARDED_FILE_NAME: &str = "guarded-token";
 
-/// The reason a token file cannot be used.
+/// Error of a token file.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// The file cannot be read or created.
@@ -24,11 +24,11 @@ pub enum TokenError {
     Io {
         /// The token file.
         path: PathBuf,
-        /// What the system reported.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The file has no token in it.
+    /// The file contains no token.
     #[error("the token file `{}` is empty; delete it, and the next start creates a new token", path.display())]
     Empty {
         /// The token file.
@@ -47,7 +47,7 @@ pub enum TokenError {
 
 /// Returns the token of the realm in a directory, creating the directory and the token if they are missing.
 ///
-/// Of several processes that start at once, all return the same token. Blocks on the file system.
+/// Processes that start concurrently all return the same token. Blocks on the file system.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read or created, is empty, or can be read by other users.
@@ -71,10 +71,10 @@ pub fn read_or_create_named(realm_dir: &Path, name: &str) -> Result<String, Toke
     }
 }
 
-/// Returns true if a token is the one in the realm's token file. Creates no file; blocks on the file system.
+/// Returns `true` if a token is the one in the realm's token file. Creates no file; blocks on the file system.
 #[must_use]
 pub fn is_own(realm_dir: &Path, token: &str) -> bool {
-    read(&realm_dir.join(FILE_NAME)).is_ok_and(|own| own == token.trim())
+    read(&realm_dir.join(FILE_NAME)).is_ok_and(|stored| stored == token.trim())
 }
 
 /// Returns a new random token, for a realm that has no directory.
@@ -108,19 +108,19 @@ fn create(realm_dir: &Path, path: &Path) -> io::Result<()> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&temporary)?;
     let text = format!("{}\n", generate());
-    let linked = file
+    let result = file
         .write_all(text.as_bytes())
         .and_then(|()| file.sync_all())
         .and_then(|()| fs::hard_link(&temporary, path));
-    // The error to report is the first one.
+    // Only an error of the steps above is reported.
     let _ = fs::remove_file(&temporary);
-    match linked {
+    match result {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        linked => linked,
+        result => result,
     }
 }
 
-/// Returns true if others than the owner may read the file.
+/// Returns `true` if users other than the owner can read the file.
 fn is_shared(metadata: &fs::Metadata) -> bool {
     #[cfg(unix)]
     return std::os::unix::fs::MetadataExt::mode(metadata) & 0o077 != 0;
@@ -149,8 +149,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         assert!(!is_own(directory.path(), "") && !is_own(directory.path(), "chosen"));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-        let own = read_or_create(directory.path()).unwrap();
-        assert!(is_own(directory.path(), &format!("{own}\n")) && !is_own(directory.path(), "chosen"));
+        let token = read_or_create(directory.path()).unwrap();
+        assert!(is_own(directory.path(), &format!("{token}\n")) && !is_own(directory.path(), "chosen"));
     }
 
     #[test]

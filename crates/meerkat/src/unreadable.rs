@@ -1,4 +1,4 @@
-//! Records that cannot be decoded: which file they are in, and whether that file is damaged.
+//! Errors of records that cannot be decoded: adds the file, and checks whether it is damaged.
 
 use meerkat_store::{Archived, SessionQuery, Store, Transaction};
 
@@ -13,7 +13,7 @@ pub(crate) async fn explained<T>(store: &dyn Store, result: Result<T, Error>) ->
     }
 }
 
-/// The same, for the error itself.
+/// Explains the error itself, like [`explained`].
 pub(crate) async fn explain(store: &dyn Store, error: Error) -> Error {
     let Error::Record { what, source, .. } = error else { return error };
     match store.examine().await {
@@ -23,10 +23,10 @@ pub(crate) async fn explain(store: &dyn Store, error: Error) -> Error {
 }
 
 impl Runtime {
-    /// Decodes everything that is stored in sessions and the config, and returns the number of sessions.
+    /// Decodes all stored sessions and the config, and returns the number of sessions.
     ///
     /// # Errors
-    /// Returns the first record that cannot be decoded, with its session.
+    /// Returns an error for the first record that cannot be decoded, with its session.
     pub async fn check_records(&self) -> Result<usize, Error> {
         self.config().get().await?;
         let query = SessionQuery { archived: Archived::Included, ..SessionQuery::default() };
@@ -42,10 +42,10 @@ impl Runtime {
         Ok(rows.len())
     }
 
-    /// Writes to the store, and takes it back, to find out whether a run could be stored. Blocks on the file system.
+    /// Checks that a run could be stored, by writing to the store and rolling back. Blocks on the file system.
     ///
     /// # Errors
-    /// Returns an error if the disk is full or the files may not be written.
+    /// Returns an error if the disk is full or the files are not writable.
     pub async fn check_writable(&self) -> Result<(), Error> {
         self.store().commit(Transaction::default()).await?;
         #[cfg(feature = "session-store")]

@@ -1,7 +1,7 @@
-//! Memory: what compaction takes out of an agent's sight stays findable.
+//! Memory: messages removed by compaction stay searchable.
 //!
-//! Here is what is worth remembering of a message, how a question becomes words to look for, and the tool
-//! `memory_search`. The index is the store's.
+//! This crate extracts text worth remembering from messages, turns a question into search terms, and provides the
+//! tool `memory_search`. The index is part of the store.
 
 mod text;
 mod tool;

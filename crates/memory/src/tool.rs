@@ -10,22 +10,23 @@ use serde_json::{Value, json};
 
 use crate::text::words;
 
-/// How much of one memory is shown, in bytes.
-const SHOWN: usize = 4000;
-/// How many memories are shown if the model does not say, and how many at most.
-const USUAL: u64 = 5;
-const MOST: u64 = 20;
+/// Maximum number of bytes returned per memory.
+const MAX_CONTENT_BYTES: usize = 4000;
+/// Default number of memories to return.
+const DEFAULT_LIMIT: u64 = 5;
+/// Maximum number of memories to return.
+const MAX_LIMIT: u64 = 20;
 
-/// Whose memories an agent finds.
+/// Memories that an agent can search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Those of its own session.
+    /// Memories of the agent's own session.
     Session,
-    /// Those of every session of the realm.
+    /// Memories of every session in the realm.
     Realm,
 }
 
-/// Offers the search to the agent of one run, as soon as there is something to find.
+/// Provides the search tool to the agent of one run, once the session has memories.
 pub struct Memory {
     tool: Arc<Search>,
     scope: Scope,
@@ -33,7 +34,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Makes one for a session that remembers something already, or does not yet.
+    /// Creates a tool source for a session that has no memories yet.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, scope: Scope) -> Self {
         Self {
@@ -43,7 +44,7 @@ impl Memory {
         }
     }
 
-    /// Takes note that the session remembers something.
+    /// Enables the tool, because the session has memories.
     pub fn awaken(&self) {
         self.remembers.store(true, Ordering::Relaxed);
     }
@@ -51,27 +52,27 @@ impl Memory {
 
 impl ToolSource for Memory {
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        let of_use = self.scope == Scope::Realm || self.remembers.load(Ordering::Relaxed);
-        if of_use { vec![Arc::clone(&self.tool) as _] } else { Vec::new() }
+        let is_enabled = self.scope == Scope::Realm || self.remembers.load(Ordering::Relaxed);
+        if is_enabled { vec![Arc::clone(&self.tool) as _] } else { Vec::new() }
     }
 }
 
 fn def(scope: Scope) -> ToolDef {
-    let whose = match scope {
+    let part = match scope {
         Scope::Session => "of this conversation that is no longer shown to you",
         Scope::Realm => "of this and other conversations that is no longer shown to you",
     };
     ToolDef {
         name: "memory_search".to_owned(),
         description: format!(
-            "Search the earlier part {whose}. Gives what was said, the best match first: score is 0 to 1, turn is the \
-             place in the history. Use names, numbers and other rare words."
+            "Search the earlier part {part}. Returns what was said, best match first: score is 0 to 1, turn is the \
+             position in the history. Use names, numbers, and other rare words."
         ),
         input_schema: json!({
             "type": "object",
             "properties": {
-                "query": { "type": "string", "description": "Words to look for; any of them counts." },
-                "limit": { "type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL },
+                "query": { "type": "string", "description": "Words to search for; any of them may match." },
+                "limit": { "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT },
             },
             "required": ["query"],
         }),
@@ -108,18 +109,18 @@ impl Tool for Search {
             let query = MemoryQuery {
                 words: words(&arguments.query),
                 session: (self.scope == Scope::Session).then_some(invocation.session_id),
-                limit: arguments.limit.unwrap_or(USUAL).clamp(1, MOST),
+                limit: arguments.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT),
             };
             match self.store.recall(query).await {
-                Ok(rows) => ToolOutput::text(Value::Array(rows.iter().map(shown).collect()).to_string()),
+                Ok(rows) => ToolOutput::text(Value::Array(rows.iter().map(to_json).collect()).to_string()),
                 Err(error) => ToolOutput::failure(ToolFailure::ExecutionFailed, &error.to_string()),
             }
         })
     }
 }
 
-fn shown(row: &MemoryRow) -> Value {
-    let content = &row.text[..row.text.floor_char_boundary(SHOWN.min(row.text.len()))];
+fn to_json(row: &MemoryRow) -> Value {
+    let content = &row.text[..row.text.floor_char_boundary(MAX_CONTENT_BYTES.min(row.text.len()))];
     let score = (row.rank / (1.0 + row.rank) * 1000.0).round() / 1000.0;
     json!({ "content": content, "score": score, "turn": row.seq, "session_id": row.session })
 }

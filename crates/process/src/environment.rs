@@ -1,8 +1,8 @@
-//! What a program gets of its host's environment.
+//! The environment passed to child programs.
 
 use std::collections::BTreeMap;
 
-/// What is passed on. Everything else may be a secret.
+/// Variables that are passed on. Any other may hold a secret.
 const PASSED_ON: [&str; 20] = [
     "HOME",
     "LANG",
@@ -26,12 +26,12 @@ const PASSED_ON: [&str; 20] = [
     "XDG_DATA_HOME",
 ];
 
-/// Where programs are looked up when the environment does not say.
+/// Default search path if the environment has none.
 pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Returns the part of an environment that holds no secrets.
 #[must_use]
 pub fn harmless(environment: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let kept = |name: &&str| environment.get(*name).map(|value| ((*name).to_owned(), value.clone()));
-    PASSED_ON.iter().filter_map(kept).collect()
+    let entry = |name: &&str| environment.get(*name).map(|value| ((*name).to_owned(), value.clone()));
+    PASSED_ON.iter().filter_map(entry).collect()
 }

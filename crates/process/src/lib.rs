@@ -1,10 +1,9 @@
-//! Programs that end with their host, and that can be kept from files, secrets and the network.
+//! Programs that end with their host, and that can be denied access to files, secrets, and the network.
 //!
-//! A host that can start itself again puts a small process of its own between itself and each program: it calls
-//! [`supervise`] first thing in `main`, and starts programs through [`Supervision::arguments`]. That process outlives
-//! a host that is killed without warning, adopts what the program leaves behind, and ends all of it. It is also
-//! where a program is confined: a [`Confinement`] holds for the program and for everything that descends from it,
-//! and cannot be taken off again.
+//! A host that can start its own executable again puts a small supervisor process between itself and each program: it
+//! calls [`supervise`] first in `main`, and starts programs through [`Supervision::arguments`]. The supervisor outlives
+//! a host that is killed without warning, adopts the program's orphans, and ends all of them. It also sandboxes the
+//! program: a [`Confinement`] applies to the program and all its descendants, and cannot be removed.
 
 mod confine;
 mod environment;

@@ -1,15 +1,15 @@
 //! The user behind a local TCP connection.
 //!
 //! A loopback server can admit processes of its own user without a secret. The kernel lists the owner of every TCP
-//! socket of this machine; the client's end of an accepted connection is found there by its two addresses. Where the
-//! kernel has no such list, no client is recognized, and the caller has to ask for a secret.
+//! socket on this machine; the client's end of an accepted connection is found there by its two addresses. If the
+//! kernel has no such list, no client is recognized, and the caller has to require a secret.
 
 use std::net::SocketAddr;
 
 /// Returns true if the client of an accepted connection is a process on this machine that runs as the same user.
 ///
 /// `server` is the local address of the accepted socket and `client` its peer address. The answer is only known while
-/// both ends are open; it is `false` whenever it is unknown. Reads a file of the kernel, so it blocks for a moment.
+/// both ends are open; it is `false` whenever it is unknown. Blocks briefly to read a kernel file.
 #[must_use]
 pub fn is_same_user(server: SocketAddr, client: SocketAddr) -> bool {
     client.ip().to_canonical().is_loopback() && is_own_socket(server, client)
@@ -18,7 +18,7 @@ pub fn is_same_user(server: SocketAddr, client: SocketAddr) -> bool {
 #[cfg(target_os = "linux")]
 fn is_own_socket(server: SocketAddr, client: SocketAddr) -> bool {
     let own = rustix::process::geteuid().as_raw();
-    // A client of an IPv4 address may use a socket of either family.
+    // A client with an IPv4 address may use a socket of either family.
     ["/proc/self/net/tcp", "/proc/self/net/tcp6"]
         .iter()
         .filter_map(|path| std::fs::read_to_string(path).ok())

@@ -1,9 +1,9 @@
 //! The process between a host and a program.
 //!
-//! It starts the program with its own standard streams, so no byte passes through it. When the host closes its
-//! input, or is gone, it gives the program time to end, then asks, then kills; and with the program
-//! goes every process that descends from it, whatever group or session that process moved to.
-//! Where the input is a payload that ends on its own, the host closes the output instead.
+//! It starts the program with its own standard streams, so no byte passes through it. When the host closes its input or
+//! exits, it gives the program time to exit, then sends a signal, then kills it. All descendants of the program end
+//! with it, whatever group or session they moved to. If the input is a payload that ends on its own, the host closes
+//! the output instead.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -22,60 +22,60 @@ use serde::{Deserialize, Serialize};
 
 use crate::confine::{Confinement, TRY_COVER, confine, prepare, try_cover};
 
-/// The argument that makes an executable of ours a supervisor.
+/// The argument that runs the host's executable as a supervisor.
 const FLAG: &str = "__supervise";
 
-/// How long a program may take to end by itself, and again after it was asked to.
+/// Time for a program to exit by itself, and again after it was signalled.
 pub const GRACE: Duration = Duration::from_secs(2);
-/// The same for a program whose host is gone.
-const SHORT_GRACE: Duration = Duration::from_millis(500);
-const TICK: Duration = Duration::from_millis(20);
-/// What a shell answers when a program cannot be started.
+/// Grace period for a program whose host is gone.
+const ORPHAN_GRACE: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Exit code of a shell if a program cannot be started.
 const NOT_STARTED: u8 = 127;
-/// The answer when a program cannot be confined, and so is not started.
+/// Exit code if a program cannot be sandboxed, and so is not started.
 const NOT_CONFINED: u8 = 125;
 
-/// How a program is started and ended.
+/// Options for starting and ending a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Supervision {
-    /// What it reads.
+    /// Source of the program's standard input.
     pub input: Input,
-    /// How it is ended.
+    /// Shutdown sequence of the program.
     pub ending: Ending,
-    /// What it may do; anything the host may, if not given.
+    /// Sandbox of the program; if `None`, it may do anything that the host may.
     pub confinement: Option<Confinement>,
 }
 
-/// What a program reads on its standard input.
+/// Source of a program's standard input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Input {
-    /// What the host writes.
+    /// The input that the host writes.
     #[default]
     Host,
-    /// Nothing; the pipe from the host only says that it lives. The program has a session of its own, so that it
-    /// has no terminal either.
+    /// Nothing; the pipe from the host only signals that the host is alive. The program has its own session, and so no
+    /// terminal either.
     Nothing,
-    /// What the host writes, which may end long before the program does. The host is gone when it no longer reads
-    /// the program's stderr, which must be a pipe.
+    /// The input that the host writes, which may end long before the program does. The host counts as gone when it no
+    /// longer reads the program's stderr, which must be a pipe.
     Payload,
 }
 
-/// How a program is ended when the host closes the pipe.
+/// Shutdown sequence of a program after the host closes the pipe.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
-    /// It is given time to end by itself, then asked, then killed.
+    /// Give it time to exit by itself, then signal it, then kill it.
     #[default]
     Patient,
-    /// It is asked at once, then killed.
+    /// Signal it at once, then kill it.
     Prompt,
 }
 
 impl Supervision {
-    /// Returns the arguments with which a host starts itself as the supervisor of a program; the program's own
-    /// arguments follow.
+    /// Returns the arguments with which a host starts its own executable as the supervisor of a program; the program's
+    /// own arguments follow.
     #[must_use]
     pub fn arguments(&self, program: &Path) -> Vec<OsString> {
-        // Paths that are not UTF-8 cannot be told; then nothing is, and the supervisor refuses.
+        // Paths that are not UTF-8 cannot be encoded; then the options are empty, and the supervisor fails.
         let options = serde_json::to_string(self).unwrap_or_default();
         vec![FLAG.into(), options.into(), "--".into(), program.into()]
     }
@@ -86,9 +86,9 @@ enum Event {
     HungUp,
 }
 
-/// Does a supervisor's work if the arguments ask for it, and returns the exit code to end with.
+/// Runs as a supervisor if the arguments request it, and returns the exit code.
 ///
-/// A host calls this first thing in `main`, before it starts threads or a runtime:
+/// A host calls this first in `main`, before it starts threads or a runtime:
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -109,7 +109,7 @@ pub fn supervise(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCo
     }
     let options = arguments.next()?;
     let Some(supervision) = options.to_str().and_then(|text| serde_json::from_str(text).ok()) else {
-        complain("it is not clear how to supervise: the options cannot be read");
+        print_error("cannot supervise: invalid options");
         return Some(ExitCode::from(NOT_CONFINED));
     };
     if arguments.next()? != "--" {
@@ -120,7 +120,7 @@ pub fn supervise(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCo
     Some(ExitCode::from(watch(command, supervision)))
 }
 
-fn complain(what: &str) {
+fn print_error(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 
@@ -131,7 +131,7 @@ fn watch(command: Command, supervision: Supervision) -> u8 {
     let lifeline = match lifeline(supervision.input) {
         Ok(lifeline) => lifeline,
         Err(error) => {
-            complain(&format!("cannot watch the host: {error}"));
+            print_error(&format!("cannot watch the host: {error}"));
             return NOT_STARTED;
         }
     };
@@ -139,7 +139,7 @@ fn watch(command: Command, supervision: Supervision) -> u8 {
         Ok(program) => program,
         Err(code) => return code,
     };
-    let_go_of_output();
+    release_output();
     let (events, inbox) = mpsc::channel();
     let exits = events.clone();
     std::thread::spawn(move || reap(program, &exits));
@@ -152,15 +152,15 @@ fn watch(command: Command, supervision: Supervision) -> u8 {
     code
 }
 
-/// Starts the program from a thread that is confined first. What a thread gives up, the processes it starts have
-/// given up; the other threads of this process have not, so the program cannot touch them.
+/// Starts the program from a thread that is sandboxed first. The restrictions of a thread apply to the processes that
+/// it starts, but not to the other threads of this process, so the program cannot affect them.
 fn start(mut command: Command, supervision: Supervision) -> Result<Pid, u8> {
     if supervision.input == Input::Nothing {
         command.stdin(Stdio::null());
         let _ = rustix::process::setsid();
     }
     let refused = |error| {
-        complain(&format!("the sandbox cannot be set up, so nothing was run: {error}"));
+        print_error(&format!("cannot set up the sandbox, so the program was not started: {error}"));
         NOT_CONFINED
     };
     let found =
@@ -170,7 +170,7 @@ fn start(mut command: Command, supervision: Supervision) -> Result<Pid, u8> {
             confine(confinement, &found).map_err(refused)?;
         }
         let child = command.spawn().map_err(|error| {
-            complain(&format!("cannot start {:?}: {error}", command.get_program()));
+            print_error(&format!("cannot start {:?}: {error}", command.get_program()));
             NOT_STARTED
         })?;
         i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(NOT_STARTED)
@@ -178,8 +178,8 @@ fn start(mut command: Command, supervision: Supervision) -> Result<Pid, u8> {
     starting.join().unwrap_or(Err(NOT_STARTED))
 }
 
-/// A program that closes its output must be seen to have closed it.
-fn let_go_of_output() {
+/// Closes this process's copies of the output, so that readers see when the program closes its own.
+fn release_output() {
     if let Ok(null) = File::options().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&null);
         let _ = rustix::stdio::dup2_stderr(&null);
@@ -206,7 +206,7 @@ fn lifeline(input: Input) -> rustix::io::Result<OwnedFd> {
     }
 }
 
-/// Waits until the host has closed its end of the pipe. Nothing is read: the bytes are the program's.
+/// Waits until the host has closed its end of the pipe, without reading: the bytes belong to the program.
 fn await_hangup(lifeline: &OwnedFd, events: &Sender<Event>) {
     loop {
         let mut watched = [PollFd::new(lifeline, PollFlags::empty())];
@@ -232,23 +232,23 @@ fn wind_down(inbox: &Receiver<Event>, host: Option<Pid>, ending: Ending) -> u8 {
     128 + 9
 }
 
-/// Waits for the program to end; less long when the host is gone and nobody waits for it.
+/// Waits for the program to exit; the wait is shorter if the host is gone.
 fn await_exit(inbox: &Receiver<Event>, host: Option<Pid>) -> Option<u8> {
     let started = Instant::now();
     loop {
-        match inbox.recv_timeout(TICK) {
+        match inbox.recv_timeout(POLL_INTERVAL) {
             Ok(Event::Exited(code)) => return Some(code),
             Ok(Event::HungUp) | Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK),
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(POLL_INTERVAL),
         }
-        let grace = if getppid() == host { GRACE } else { SHORT_GRACE };
+        let grace = if getppid() == host { GRACE } else { ORPHAN_GRACE };
         if started.elapsed() >= grace {
             return None;
         }
     }
 }
 
-/// Ends what the program left behind: asks first, then kills until nothing is left.
+/// Ends the processes that the program left behind: signals them first, then kills until none is left.
 fn end_descendants() {
     if descendants().is_empty() {
         return;
@@ -256,11 +256,11 @@ fn end_descendants() {
     signal_all(Signal::TERM);
     let started = Instant::now();
     while started.elapsed() < GRACE * 2 {
-        std::thread::sleep(TICK);
+        std::thread::sleep(POLL_INTERVAL);
         if descendants().is_empty() {
             return;
         }
-        if started.elapsed() >= SHORT_GRACE {
+        if started.elapsed() >= ORPHAN_GRACE {
             signal_all(Signal::KILL);
         }
     }
@@ -272,14 +272,14 @@ fn signal_all(signal: Signal) {
     }
     #[cfg(not(target_os = "linux"))]
     if signal == Signal::KILL {
-        // Nobody adopts for us here, so the group is all there is; this process is in it and goes with it.
+        // Orphans are not adopted on this system, so only the group is known; this process is in it and ends with it.
         let _ = rustix::process::kill_current_process_group(signal);
     }
 }
 
-/// Everything that descends from this process and is not already dead.
+/// Returns the descendants of this process that have not exited.
 ///
-/// An orphan's new parent is this process, so nothing can escape by losing its parent.
+/// An orphan's new parent is this process, so no process can escape by losing its parent.
 fn descendants() -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for Living { pid, parent, .. } in living_processes() {
@@ -296,7 +296,7 @@ fn descendants() -> Vec<Pid> {
     found
 }
 
-/// Finds the process of the program that a supervisor watches: the first that it started and that lives.
+/// Returns the program's process id under a supervisor: the first running process that it started.
 #[must_use]
 pub fn program_of(supervisor: u32) -> Option<u32> {
     let supervisor = i32::try_from(supervisor).ok()?;
@@ -304,11 +304,11 @@ pub fn program_of(supervisor: u32) -> Option<u32> {
     children.min_by_key(|process| process.started).and_then(|process| u32::try_from(process.pid).ok())
 }
 
-/// A process that is not already dead.
+/// A process that has not exited.
 struct Living {
     pid: i32,
     parent: i32,
-    /// When it was started, in ticks since the machine was.
+    /// Start time in clock ticks since boot.
     started: u64,
 }
 
@@ -317,7 +317,7 @@ fn living_processes() -> impl Iterator<Item = Living> {
     entries.filter_map(|entry| {
         let pid = entry.file_name().to_str()?.parse().ok()?;
         let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        // The name of a process is in parentheses and may hold anything; what follows it is numbers.
+        // The process name is in parentheses and may hold any characters; the fields after it are numbers.
         let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;

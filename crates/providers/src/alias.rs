@@ -1,10 +1,10 @@
-//! A model under another name than its server's.
+//! A model registered under a different name than its server's.
 
 use std::sync::Arc;
 
 use meerkat_core::{Answer, BoxFuture, DeltaSink, Model, ModelError, ModelInfo, ModelRequest};
 
-/// Gives a model another description, and so another name; it is asked as before.
+/// Wraps a model in other properties, such as another name; requests are passed through unchanged.
 #[must_use]
 pub fn aliased(info: ModelInfo, model: Arc<dyn Model>) -> Arc<dyn Model> {
     Arc::new(Alias { info, model })

@@ -1,4 +1,4 @@
-//! A model behind a wire format: a request made, sent, and its answer read as it arrives.
+//! A model behind a wire format: builds a request, sends it, and decodes the response as it arrives.
 
 use meerkat_core::{Answer, BoxFuture, Delta, DeltaSink, Model, ModelError, ModelInfo, ModelRequest};
 

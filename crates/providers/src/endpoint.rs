@@ -1,25 +1,25 @@
-//! Where a provider is, and the key to it.
+//! URL and API key of a provider.
 
 use std::fmt;
 
-/// Where a provider is and how to get in.
+/// URL and credentials of a provider.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// The base URL, without a trailing slash.
+    /// Base URL, without a trailing slash.
     pub base_url: String,
-    /// The user's key; empty where none is needed.
+    /// The user's key; empty if none is needed.
     pub key: Secret,
 }
 
 impl Endpoint {
-    /// Returns the base URL as it may be shown: without a name and a password that may stand in it.
+    /// Returns the base URL for display, without a user name and password.
     #[must_use]
     pub fn shown(&self) -> String {
         shown_url(&self.base_url)
     }
 }
 
-/// Returns a base URL as it may be shown: without a name and a password that may stand in it.
+/// Returns a base URL for display, without a user name and password.
 #[must_use]
 pub fn shown_url(base_url: &str) -> String {
     let (scheme, rest) = base_url.split_once("://").unwrap_or(("http", base_url));
@@ -29,55 +29,55 @@ pub fn shown_url(base_url: &str) -> String {
     format!("{scheme}://{path}")
 }
 
-/// Says what is wrong with a base URL, if anything is.
+/// Returns what is wrong with a base URL, if anything.
 #[must_use]
 pub fn base_url_fault(base_url: &str) -> Option<&'static str> {
     let Some((scheme, rest)) = base_url.split_once("://") else {
-        return Some("must be an address such as `https://host/path`");
+        return Some("must be a URL such as `https://host/path`");
     };
     if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
-        return Some("must begin with `http://` or `https://`");
+        return Some("must start with `http://` or `https://`");
     }
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     if authority.contains('@') {
-        return Some("must not hold a name or a password; a token has a place of its own");
+        return Some("must not contain a user name or password; configure the token separately");
     }
     if rest.contains(['?', '#']) {
-        return Some("must not have a `?` or a `#`: what is asked for is added at its end");
+        return Some("must not contain `?` or `#`: request paths are appended to it");
     }
-    let odd = |c: char| c.is_whitespace() || c.is_control() || c == '\\';
-    if rest.contains(odd) || path.split('/').any(|part| part == ".." || part == ".") {
-        return Some("must not have blanks, backslashes or dots for directories");
+    let is_invalid = |c: char| c.is_whitespace() || c.is_control() || c == '\\';
+    if rest.contains(is_invalid) || path.split('/').any(|part| part == ".." || part == ".") {
+        return Some("must not contain whitespace, backslashes, or `.` and `..` segments");
     }
     if !is_authority(authority) {
-        return Some("must name a host, and a port only as a number");
+        return Some("must have a host, and a numeric port if any");
     }
     None
 }
 
-/// Says whether this is a host, with or without a port.
+/// Returns `true` if the text is a host, with or without a port.
 fn is_authority(text: &str) -> bool {
     let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((inner, after)) if inner.parse::<std::net::Ipv6Addr>().is_ok() => ("v6", after),
         Some(_) => return false,
         None => text.find(':').map_or((text, ""), |at| text.split_at(at)),
     };
-    let named = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let is_host_char = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
     let port_fits = port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
-    !host.is_empty() && host.chars().all(named) && port_fits
+    !host.is_empty() && host.chars().all(is_host_char) && port_fits
 }
 
-/// A text that is never shown.
+/// A text that is never displayed.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps a text.
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Returns the text, to be sent to its owner only.
+    /// Returns the text, to be sent to its provider only.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -101,19 +101,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_secret_in_an_address_is_not_shown() {
-        let shown = |base_url: &str| {
+    fn credentials_in_url_are_not_shown() {
+        let redacted = |base_url: &str| {
             let endpoint = Endpoint { base_url: base_url.to_owned(), key: Secret::new("sk-1") };
             assert!(!format!("{endpoint:?}").contains("sk-1"));
             endpoint.shown()
         };
-        assert_eq!(shown("https://me:word@proxy.example:8080/v1"), "https://proxy.example:8080/v1");
-        assert_eq!(shown("http://127.0.0.1:8001"), "http://127.0.0.1:8001");
-        assert_eq!(shown("https://h/a@b?token=x"), "https://h/a@b");
+        assert_eq!(redacted("https://me:word@proxy.example:8080/v1"), "https://proxy.example:8080/v1");
+        assert_eq!(redacted("http://127.0.0.1:8001"), "http://127.0.0.1:8001");
+        assert_eq!(redacted("https://h/a@b?token=x"), "https://h/a@b");
     }
 
     #[test]
-    fn a_base_url_is_an_address_and_nothing_more() {
+    fn invalid_base_urls_are_rejected() {
         let good = [
             "https://api.example.com",
             "http://127.0.0.1:8080/v1/",
@@ -125,19 +125,22 @@ mod tests {
             assert_eq!(base_url_fault(url), None, "{url}");
         }
         let bad = [
-            ("api.example.com", "must be an address such as `https://host/path`"),
-            ("ftp://host", "must begin with `http://` or `https://`"),
-            ("https://me:word@host", "must not hold a name or a password; a token has a place of its own"),
-            ("https://host/?a=b", "must not have a `?` or a `#`: what is asked for is added at its end"),
-            ("https://host#x", "must not have a `?` or a `#`: what is asked for is added at its end"),
-            ("https://host/a b", "must not have blanks, backslashes or dots for directories"),
-            ("https://host/../x", "must not have blanks, backslashes or dots for directories"),
-            ("https://", "must name a host, and a port only as a number"),
-            ("https://host:http", "must name a host, and a port only as a number"),
-            ("https://[::1", "must name a host, and a port only as a number"),
+            ("api.example.com", "must be a URL such as `https://host/path`"),
+            ("ftp://host", "must start with `http://` or `https://`"),
+            (
+                "https://me:word@host",
+                "must not contain a user name or password; configure the token separately",
+            ),
+            ("https://host/?a=b", "must not contain `?` or `#`: request paths are appended to it"),
+            ("https://host#x", "must not contain `?` or `#`: request paths are appended to it"),
+            ("https://host/a b", "must not contain whitespace, backslashes, or `.` and `..` segments"),
+            ("https://host/../x", "must not contain whitespace, backslashes, or `.` and `..` segments"),
+            ("https://", "must have a host, and a numeric port if any"),
+            ("https://host:http", "must have a host, and a numeric port if any"),
+            ("https://[::1", "must have a host, and a numeric port if any"),
         ];
-        for (url, fault) in bad {
-            assert_eq!(base_url_fault(url), Some(fault), "{url}");
+        for (url, error) in bad {
+            assert_eq!(base_url_fault(url), Some(error), "{url}");
         }
     }
 }

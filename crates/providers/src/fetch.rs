@@ -1,23 +1,24 @@
-//! Fetching a document that is none of a provider's.
+//! HTTP requests other than model calls.
 
 use crate::http::Http;
 
-/// Why a document could not be had.
+/// Reason a document could not be fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotFetched {
-    /// Nobody answered, or the answer broke off.
+    /// The server is unreachable, or the connection was lost.
     Unreachable(String),
-    /// The answer was no.
+    /// The server returned an error status.
     Status(u16),
-    /// The document is longer than it may be.
+    /// The document exceeds the size limit.
     TooLong,
 }
 
 impl Http {
-    /// Gets a document of at most `limit` bytes. Redirects are not followed: they would carry headers elsewhere.
+    /// Fetches a document of at most `limit` bytes. Redirects are not followed: they would send headers to another
+    /// server.
     ///
     /// # Errors
-    /// Says why there is none.
+    /// Returns an error if the document cannot be fetched.
     pub async fn fetch(
         &self,
         url: &str,
@@ -28,10 +29,10 @@ impl Http {
         Self::exchange(call, headers, limit).await
     }
 
-    /// Sends a JSON document and gets the answer, of at most `limit` bytes. Redirects are not followed.
+    /// Sends a JSON document and returns the response, of at most `limit` bytes. Redirects are not followed.
     ///
     /// # Errors
-    /// Says why there is none.
+    /// Returns an error if there is no successful response.
     pub async fn send(
         &self,
         (method, url): (&str, &str),
@@ -40,7 +41,7 @@ impl Http {
         limit: usize,
     ) -> Result<Vec<u8>, NotFetched> {
         let method = reqwest::Method::from_bytes(method.as_bytes())
-            .map_err(|_| NotFetched::Unreachable(format!("`{method}` is no HTTP method")))?;
+            .map_err(|_| NotFetched::Unreachable(format!("`{method}` is not an HTTP method")))?;
         let call = self.get().map_err(NotFetched::Unreachable)?.request(method, url);
         let call = call.header("content-type", "application/json").body(body.to_vec());
         Self::exchange(call, headers, limit).await

@@ -1,6 +1,6 @@
-//! The wire formats apart from any network, for the programs that fuzz and measure them.
+//! The wire formats without network access, for fuzzing and benchmarks.
 //!
-//! Nothing here does anything of its own: each function is what a call to a provider goes through.
+//! Nothing here adds behavior: each function is one that a call to a provider goes through.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub enum Format {
     Anthropic,
     /// OpenAI Responses.
     Responses,
-    /// OpenAI's Chat Completions, as servers of the user's own speak it.
+    /// OpenAI's Chat Completions, as implemented by self-hosted servers.
     Chat,
     /// Gemini's `streamGenerateContent`.
     Gemini,
@@ -36,7 +36,7 @@ impl Format {
     /// Every format.
     pub const ALL: [Self; 4] = [Self::Anthropic, Self::Responses, Self::Chat, Self::Gemini];
 
-    /// Returns whose name errors carry.
+    /// Returns the provider that errors name.
     #[must_use]
     pub const fn provider(self) -> Provider {
         match self {
@@ -47,7 +47,7 @@ impl Format {
         }
     }
 
-    /// Makes the body of a request to a model that can do everything.
+    /// Builds the body of a request to a model with all capabilities.
     #[must_use]
     pub fn body(self, request: &ModelRequest) -> Value {
         let profile = ModelProfile {
@@ -63,7 +63,7 @@ impl Format {
         self.wire().body(&info, request).json
     }
 
-    /// Reads the error that came instead of an answer.
+    /// Parses an error received instead of a response.
     #[must_use]
     pub fn refusal(self, status: u16, body: &str) -> ModelError {
         let wire = self.wire();
@@ -71,19 +71,19 @@ impl Format {
         reader::refusal(&refused, &|status, body| (wire.refusal(status, body), wire.retry_after(body)))
     }
 
-    /// Makes a history fit for the format.
+    /// Converts a history for the format.
     #[must_use]
     pub fn history(self, messages: &[Arc<Message>]) -> Vec<Message> {
         history::normalise(messages, history::tag(self.provider()))
     }
 
-    /// Makes tools fit for the format; with those that were left out, and why.
+    /// Converts tools for the format; also returns the tools that were omitted, and why.
     #[must_use]
     pub fn tools(self, tools: &[ToolDef]) -> (Vec<ToolDef>, Vec<(String, String)>) {
         schema::sanitise(tools, self.dialect())
     }
 
-    /// Makes the schema of an output fit for the format.
+    /// Converts an output schema for the format.
     #[must_use]
     pub fn output_schema(self, schema: &Value) -> Value {
         schema::output(schema, self.dialect(), true)
@@ -107,39 +107,39 @@ impl Format {
     }
 }
 
-/// An answer on its way.
+/// A response being received.
 pub struct AnswerReader(Reader);
 
 impl AnswerReader {
-    /// Begins to read an answer.
+    /// Creates a reader for a response.
     #[must_use]
     pub fn new(format: Format) -> Self {
         Self(Reader::new(format.provider(), format.wire().decoder()))
     }
 
-    /// Takes more of the stream.
+    /// Processes more of the stream.
     ///
     /// # Errors
-    /// Says what in the stream contradicts the format, or what the provider reports in it.
+    /// Returns an error if the stream violates the format, or if the provider reports an error in it.
     pub fn feed(&mut self, bytes: &[u8], deltas: DeltaSink<'_>) -> Result<(), ModelError> {
         self.0.feed(bytes, deltas)
     }
 
-    /// Returns the answer.
+    /// Returns the complete response.
     ///
     /// # Errors
-    /// Fails when the stream ended before the answer did, or when there is nothing usable in it.
+    /// Returns an error if the stream ended before the response did, or if the response has no usable content.
     pub fn finish(self) -> Result<Answer, ModelError> {
         self.0.finish()
     }
 }
 
-/// The events of a stream, each with its name and its data, and why the reading ended early, if it did.
+/// Events of a stream, each with its name and its data, and the error that ended parsing early, if any.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Events {
     /// The events.
     pub events: Vec<(String, String)>,
-    /// What is wrong with what follows them.
+    /// Error in the data that follows them.
     pub fault: Option<String>,
 }
 
@@ -153,10 +153,10 @@ pub fn events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Events {
             Ok(())
         })
     });
-    Events { events, fault: fed.err().map(|fault| fault.to_string()) }
+    Events { events, fault: fed.err().map(|error| error.to_string()) }
 }
 
-/// Reads the commands of a prompt as the offline model does; shows what it understood.
+/// Parses the commands of a prompt as the offline model does; returns them as debug text.
 #[must_use]
 pub fn commands(prompt: &str) -> String {
     offline::commands(prompt)

@@ -1,9 +1,9 @@
-//! A history that every provider accepts, whatever it went through.
+//! Conversion of a history into one that a provider accepts.
 //!
-//! A session may have been served by other providers, and its messages carry what those want back. Before
-//! each request the history is made fit for one provider: foreign signatures go, reasoning that nobody can
-//! verify goes, empty blocks go, every call has an id of its own and its result right after it, and nothing
-//! else has one. The stored history is never changed.
+//! A session may have been served by other providers, whose messages carry provider-specific data. Before each
+//! request the history is converted for one provider: foreign signatures, reasoning that cannot be verified, and
+//! empty blocks are removed; every call gets a unique id and its result right after it; results without a call are
+//! removed. The stored history is never changed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use meerkat_core::{
     AssistantBlock, Message, Provider, StopReason, Timestamp, ToolFailure, ToolOutput, ToolResult,
 };
 
-/// The key under which a block's `meta` names the provider it belongs to.
+/// Key in a block's `meta` for the provider it belongs to.
 pub(crate) const META_PROVIDER: &str = "provider";
 
-/// The mark at the end of an answer that an interrupt cut short.
+/// Mark at the end of an answer that was interrupted.
 const INTERRUPTED: &str =
     "[This answer was interrupted and is not to be continued unless the user asks for it.]";
 
-/// Makes a history fit for a provider; `tag` is how its own `meta` is marked.
+/// Converts a history for a provider; `tag` marks the provider's own `meta`.
 pub(crate) fn normalise(messages: &[Arc<Message>], tag: &str) -> Vec<Message> {
     let mut out: Vec<Message> = Vec::with_capacity(messages.len());
     let mut open: Vec<String> = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn normalise(messages: &[Arc<Message>], tag: &str) -> Vec<Message> {
                 close(&mut out, &mut open);
                 out.push(interrupted(blocks, *created_at));
             }
-            // The results of the tools that made these images have told of them.
+            // The results of the tools that created these images have already described them.
             Message::Assistant { blocks, .. } if follows_results(&out) && blocks.iter().all(is_image) => {}
             Message::Assistant { blocks, stop_reason, created_at } => {
                 close(&mut out, &mut open);
@@ -62,8 +62,8 @@ pub(crate) fn normalise(messages: &[Arc<Message>], tag: &str) -> Vec<Message> {
     out
 }
 
-/// Returns an answer that an interrupt cut short, with a mark at its end. The mark stands alone if there is no text:
-/// two prompts without an answer between them would be one message.
+/// Returns an interrupted answer with a mark at its end. The mark stands alone if there is no text: without an
+/// answer between them, two prompts would be merged into one message.
 fn interrupted(blocks: &[AssistantBlock], created_at: Timestamp) -> Message {
     let text = |block: &AssistantBlock| match block {
         AssistantBlock::Text { text, .. } if !text.trim().is_empty() => Some(text.trim_end().to_owned()),
@@ -82,7 +82,7 @@ const fn is_image(block: &AssistantBlock) -> bool {
     matches!(block, AssistantBlock::Image(_))
 }
 
-/// Gives every call an id of its own: some servers count anew in every step.
+/// Gives every call a unique id: some servers restart their numbering in every step.
 fn distinguish(messages: &mut [Message]) {
     let mut ids = Ids::default();
     for message in messages {
@@ -106,38 +106,38 @@ fn distinguish(messages: &mut [Message]) {
     }
 }
 
-/// The ids of a history.
+/// Call ids of a history.
 #[derive(Default)]
 struct Ids {
-    /// Those that are taken, each with the highest number that was added to it: a server that calls everything
-    /// alike must not have us look through all numbers again for every call.
+    /// Ids in use, each with the highest number appended to it so far: if a server gives every call the same id,
+    /// the search must not start from 1 for every call.
     used: HashMap<String, u64>,
-    /// What the calls of the step are called now.
+    /// Current ids of the step's calls, by original id.
     step: HashMap<String, String>,
 }
 
 impl Ids {
-    /// Makes an id one that was not used; says no if the step has had that call.
+    /// Renames an id to a unique one; returns `false` if the step already has that call.
     fn rename(&mut self, id: &mut String) -> bool {
         if self.step.contains_key(id) {
             return false;
         }
         let base = if id.is_empty() { "call" } else { id.as_str() };
-        let mut own = base.to_owned();
+        let mut unique = base.to_owned();
         if let Some(mut number) = self.used.get(base).copied() {
-            while self.used.contains_key(&own) {
+            while self.used.contains_key(&unique) {
                 number += 1;
-                own = format!("{base}_{number}");
+                unique = format!("{base}_{number}");
             }
             self.used.insert(base.to_owned(), number);
         }
-        self.used.insert(own.clone(), 1);
-        self.step.insert(std::mem::replace(id, own.clone()), own);
+        self.used.insert(unique.clone(), 1);
+        self.step.insert(std::mem::replace(id, unique.clone()), unique);
         true
     }
 }
 
-/// Answers calls that never were.
+/// Adds results for calls that have none.
 fn close(out: &mut Vec<Message>, open: &mut Vec<String>) {
     if open.is_empty() {
         return;
@@ -153,12 +153,12 @@ fn close(out: &mut Vec<Message>, open: &mut Vec<String>) {
 /// Returns one result for each call, in call order.
 fn answers(open: &[String], results: &[ToolResult]) -> Vec<ToolResult> {
     let mut seen = BTreeSet::new();
-    let mut found: HashMap<&str, &ToolResult> = HashMap::new();
+    let mut by_id: HashMap<&str, &ToolResult> = HashMap::new();
     for result in results {
-        found.entry(&result.tool_use_id).or_insert(result);
+        by_id.entry(&result.tool_use_id).or_insert(result);
     }
     let answer = |id: &String| {
-        let own = found.get(id.as_str()).copied().cloned();
+        let own = by_id.get(id.as_str()).copied().cloned();
         own.unwrap_or_else(|| {
             ToolOutput::failure(ToolFailure::Interrupted, "no result was recorded").answering(id.clone())
         })
@@ -175,7 +175,7 @@ fn is_blank(message: &Message) -> bool {
     }
 }
 
-/// Returns the block as the provider may see it: with its own `meta` or none.
+/// Returns the block for a request, without foreign `meta`; `None` if the provider must not see it.
 fn own(block: &AssistantBlock, tag: &str) -> Option<AssistantBlock> {
     let is_ours = |meta: &serde_json::Value| {
         meta.get(META_PROVIDER).and_then(|p| p.as_str()).is_some_and(|p| p.starts_with(tag))
@@ -191,17 +191,17 @@ fn own(block: &AssistantBlock, tag: &str) -> Option<AssistantBlock> {
     if !meta.as_ref().is_some_and(is_ours) {
         *meta = None;
     }
-    let keep = match &block {
+    let is_kept = match &block {
         AssistantBlock::Text { text, .. } => !text.trim().is_empty(),
         AssistantBlock::Reasoning { meta, .. } | AssistantBlock::ServerToolContent { meta, .. } => {
             meta.is_some()
         }
         AssistantBlock::ToolUse { .. } | AssistantBlock::Image(_) => true,
     };
-    keep.then_some(block)
+    is_kept.then_some(block)
 }
 
-/// Returns the tag by which a provider's own `meta` is known.
+/// Returns the tag that marks a provider's own `meta`.
 pub(crate) const fn tag(provider: Provider) -> &'static str {
     match provider {
         Provider::Anthropic => "anthropic",
@@ -237,41 +237,41 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_a_server_gives_again_are_told_apart() {
+    fn reused_call_ids_are_made_unique() {
         let steps = [&["call_0", "call_1"][..], &["call_0"], &["call_0", "call_0"], &["", "call_0_2"]];
         let history: Vec<_> = steps.into_iter().flat_map(step).collect();
-        let mut found = Vec::new();
+        let mut actual = Vec::new();
         for message in normalise(&history, "anthropic") {
             match message {
                 Message::ToolResults { results, .. } => {
-                    found.push(results.into_iter().map(|result| result.tool_use_id).collect::<Vec<_>>());
+                    actual.push(results.into_iter().map(|result| result.tool_use_id).collect::<Vec<_>>());
                 }
-                calls => found.push(calls.tool_calls().into_iter().map(|call| call.id).collect()),
+                calls => actual.push(calls.tool_calls().into_iter().map(|call| call.id).collect()),
             }
         }
         let expected = [&["call_0", "call_1"][..], &["call_0_2"], &["call_0_3"], &["call", "call_0_2_2"]];
         let expected: Vec<_> = expected.into_iter().flat_map(|ids| [ids.to_vec(), ids.to_vec()]).collect();
-        assert_eq!(found, expected);
+        assert_eq!(actual, expected);
     }
 
     #[test]
     fn interrupted_answers_separate_prompts() {
         let user = |text: &str| Message::User { content: Content::text(text), created_at: AT };
-        let said = |text: &str| AssistantBlock::Text { text: text.to_owned(), meta: None };
+        let text_block = |text: &str| AssistantBlock::Text { text: text.to_owned(), meta: None };
         let cancelled = |blocks: Vec<_>| Message::Assistant {
             blocks,
             stop_reason: StopReason::Cancelled,
             created_at: AT,
         };
         let marked = |text: &str| Message::Assistant {
-            blocks: vec![said(text)],
+            blocks: vec![text_block(text)],
             stop_reason: StopReason::EndTurn,
             created_at: AT,
         };
         let [calls, results] = step(&["a"]).map(Arc::unwrap_or_clone);
         let history = [
             user("one"),
-            cancelled(vec![said("Once upon a ")]),
+            cancelled(vec![text_block("Once upon a ")]),
             user("two"),
             calls,
             results,
@@ -303,7 +303,7 @@ mod tests {
             output_schema: None,
             provider_params: None,
         };
-        let words = |value: &serde_json::Value| {
+        let marks = |value: &serde_json::Value| {
             ["one", "two", INTERRUPTED].into_iter().filter(|text| value.to_string().contains(text)).count()
         };
         for format in Format::ALL {
@@ -314,12 +314,12 @@ mod tests {
             let roles: Vec<_> = list.iter().filter_map(|message| message["role"].as_str()).collect();
             let answer = if format == Format::Gemini { "model" } else { "assistant" };
             assert_eq!(roles, ["user", answer, "user"], "{format:?}: {body}");
-            assert!(list.iter().all(|message| words(message) == 1), "{format:?}: {body}");
+            assert!(list.iter().all(|message| marks(message) == 1), "{format:?}: {body}");
         }
     }
 
     #[test]
-    fn a_server_that_calls_everything_alike_costs_no_more_than_others() {
+    fn many_identical_ids_are_renamed_quickly() {
         const CALLS: usize = 20_000;
         let history: Vec<_> = (0..CALLS).flat_map(|_| step(&["call"])).collect();
         let last = normalise(&history, "anthropic").pop().map(|message| match message {

@@ -1,6 +1,6 @@
-//! One HTTP call: made, and every way it can be refused sorted.
+//! HTTP requests to providers, and classification of their failures.
 //!
-//! Nothing is retried here, nothing is logged, and the key leaves only in the provider's own header.
+//! Nothing is retried or logged here, and the key is sent only in the provider's own header.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,37 +13,37 @@ use crate::endpoint::Endpoint;
 use crate::reader::{ReadRefusal, Refused, refusal};
 use crate::wire::error;
 
-/// How long a connection may take.
+/// Time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(15);
-/// How much of an error's body is read.
+/// Maximum number of bytes read from an error body.
 const MAX_ERROR_BODY: usize = 64 * 1024;
-/// How much of where a redirect leads is shown.
-const MAX_PLACE: usize = 200;
+/// Maximum number of characters of a redirect target in an error message.
+const MAX_REDIRECT_TARGET: usize = 200;
 
-/// An HTTP client that is made when it is first needed and then shared.
+/// An HTTP client that is created on first use and then shared.
 #[derive(Clone, Default)]
 pub struct Http {
     client: Arc<OnceLock<Result<reqwest::Client, String>>>,
 }
 
-/// A call to make.
+/// A request to send.
 pub(crate) struct Post<'a> {
     pub(crate) provider: Provider,
     pub(crate) endpoint: &'a Endpoint,
-    /// Where it goes, below the base URL.
+    /// Path below the base URL.
     pub(crate) path: String,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: &'a Value,
 }
 
 impl Http {
-    /// Makes one.
+    /// Creates a client.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes a call; what comes back is a success whose body is still to be read.
+    /// Sends a request; returns a successful response whose body has not been read.
     pub(crate) async fn post(
         &self,
         post: Post<'_>,
@@ -54,7 +54,7 @@ impl Http {
             return Err(error(
                 provider,
                 ModelErrorKind::BadRequest,
-                "the name of the model cannot be used in an address",
+                "the model name cannot be used in a URL",
             ));
         }
         let client = self.get().map_err(|reason| error(provider, ModelErrorKind::Connection, reason))?;
@@ -66,12 +66,12 @@ impl Http {
         let body = serde_json::to_vec(post.body).unwrap_or_default();
         let response = call.body(body).send().await;
         let response = response.map_err(|failure| broken(provider, post.endpoint, &failure))?;
-        tracing::debug!(%provider, status = response.status().as_u16(), "a provider answered");
+        tracing::debug!(%provider, status = response.status().as_u16(), "a provider responded");
         if response.status().is_redirection() {
             return Err(redirected(provider, &response, post.endpoint));
         }
         if !response.status().is_success() {
-            return Err(refused(provider, response, post.endpoint, read).await);
+            return Err(read_error(provider, response, post.endpoint, read).await);
         }
         if is_page(response.headers()) {
             return Err(paged(provider, &response, post.endpoint));
@@ -81,7 +81,7 @@ impl Http {
 
     pub(crate) fn get(&self) -> Result<&reqwest::Client, String> {
         let build = || {
-            // Another part of the program may have chosen already; either choice will do.
+            // Another component may have installed a provider already; either is fine.
             let _ = rustls::crypto::ring::default_provider().install_default();
             reqwest::Client::builder()
                 .connect_timeout(CONNECT)
@@ -94,7 +94,7 @@ impl Http {
     }
 }
 
-/// Reads more of a body; a failure is an answer that broke off.
+/// Reads the next chunk of a body; a failure means that the response was cut off.
 pub(crate) async fn chunk(
     provider: Provider,
     response: &mut reqwest::Response,
@@ -102,51 +102,51 @@ pub(crate) async fn chunk(
     response.chunk().await.map_err(|failure| {
         let timed_out = failure.is_timeout();
         let kind = if timed_out { ModelErrorKind::NetworkTimeout } else { ModelErrorKind::StreamCut };
-        error(provider, kind, format!("the answer broke off: {}", root(&failure)))
+        error(provider, kind, format!("the response was cut off: {}", root(&failure)))
     })
 }
 
-/// Says whether a path stays below the base URL: it may hold the name of a model, which anybody may have chosen.
+/// Returns `true` if a path stays below the base URL: it may contain a model name, which can be any text.
 fn is_below(path: &str) -> bool {
     let path = path.strip_suffix("?alt=sse").unwrap_or(path);
     path.split('/').all(|segment| segment != ".." && segment != ".")
         && path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:/@~-".contains(&byte))
 }
 
-/// Says whether what came is a page for people: no provider answers with one.
+/// Returns `true` if the response is an HTML page: no provider sends one.
 fn is_page(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     kind == "text/html" || kind == "application/xhtml+xml"
 }
 
-/// A page instead of an answer: the address is wrong, and asking again would not change that.
+/// Creates the error for an HTML page instead of a response: the URL is wrong, so a retry would not help.
 fn paged(provider: Provider, response: &reqwest::Response, endpoint: &Endpoint) -> ModelError {
     let status = response.status().as_u16();
     let message = format!(
-        "HTTP {status}: {} answers with a web page, not as a model does; check the `base_url`",
+        "HTTP {status}: {} returned a web page instead of a model response; check the `base_url`",
         endpoint.shown()
     );
     ModelError { status: Some(status), ..error(provider, ModelErrorKind::BadRequest, message) }
 }
 
-/// The provider is somewhere else. Following would take the key to wherever the answer says.
+/// Creates the error for a redirect. Following it would send the key to a server that the response chooses.
 fn redirected(provider: Provider, response: &reqwest::Response, endpoint: &Endpoint) -> ModelError {
     let status = response.status().as_u16();
-    let place = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-    let place = place.and_then(|place| response.url().join(place).ok()).map(|url| {
+    let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+    let target = target.and_then(|target| response.url().join(target).ok()).map(|url| {
         let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
         format!(" to {}://{}{port}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path())
     });
-    let place: String = place.unwrap_or_default().chars().take(MAX_PLACE).collect();
+    let target: String = target.unwrap_or_default().chars().take(MAX_REDIRECT_TARGET).collect();
     let message = format!(
-        "HTTP {status}: {} redirects{place}, where the key is not taken; set the `base_url` to where the provider is",
+        "HTTP {status}: {} redirects{target}, which is not followed; set `base_url` to the provider's URL",
         endpoint.shown()
     );
     ModelError { status: Some(status), ..error(provider, ModelErrorKind::BadRequest, message) }
 }
 
-async fn refused(
+async fn read_error(
     provider: Provider,
     mut response: reqwest::Response,
     endpoint: &Endpoint,
@@ -165,7 +165,7 @@ async fn refused(
     refusal(&Refused { provider, status, wait, text: &text }, read)
 }
 
-/// Takes the key out of what a server says: some repeat the request that they refuse.
+/// Removes the key from an error text: some servers repeat the request that they reject.
 fn without(text: &str, key: &str) -> String {
     if key.is_empty() { text.to_owned() } else { text.replace(key, "[key]") }
 }
@@ -178,10 +178,10 @@ fn broken(provider: Provider, endpoint: &Endpoint, failure: &reqwest::Error) -> 
     } else {
         ModelErrorKind::Connection
     };
-    error(provider, kind, format!("{} cannot be reached: {}", endpoint.shown(), root(failure)))
+    error(provider, kind, format!("cannot reach {}: {}", endpoint.shown(), root(failure)))
 }
 
-/// Returns the innermost cause; the outer ones repeat the URL, which may hold what is not ours to show.
+/// Returns the innermost cause; the outer ones repeat the URL, which may contain secrets.
 pub(crate) fn root(failure: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = failure;
     while let Some(inner) = cause.source() {
@@ -190,21 +190,21 @@ pub(crate) fn root(failure: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// Reads how long the provider asks us to wait, in any of the ways providers say it.
+/// Reads the delay that the provider requests, in any of the formats providers use.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let millis = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()).map(|ms| ms / 1000.0);
     let seconds = || text("retry-after").and_then(|text| text.parse::<f64>().ok());
-    // A moment is counted from the server's own clock, which need not agree with ours.
-    let moment = || Some(moment(text("retry-after")?)? - moment(text("date")?)?);
-    let seconds = millis.or_else(seconds).or_else(moment)?;
+    // A date is relative to the server's clock, which may differ from ours.
+    let until_date = || Some(http_date(text("retry-after")?)? - http_date(text("date")?)?);
+    let seconds = millis.or_else(seconds).or_else(until_date)?;
     (seconds.is_finite() && (0.0..86_400.0).contains(&seconds)).then(|| Duration::from_secs_f64(seconds))
 }
 
-/// Reads a moment as HTTP writes it, in seconds.
-fn moment(text: &str) -> Option<f64> {
-    let moment = jiff::fmt::rfc2822::parse(text).ok()?;
-    Some(moment.timestamp().as_second() as f64)
+/// Parses an HTTP date, in seconds.
+fn http_date(text: &str) -> Option<f64> {
+    let date = jiff::fmt::rfc2822::parse(text).ok()?;
+    Some(date.timestamp().as_second() as f64)
 }
 
 #[cfg(test)]
@@ -212,9 +212,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_read_as_seconds_milliseconds_and_moments() {
+    fn retry_after_accepts_all_formats() {
         type Pairs = &'static [(&'static str, &'static str)];
-        let asked = |pairs: Pairs| {
+        let delay = |pairs: Pairs| {
             let headers = pairs.iter().map(|(name, value)| {
                 (
                     reqwest::header::HeaderName::from_static(name),
@@ -234,12 +234,12 @@ mod tests {
             (&[], None),
         ];
         for (pairs, expected) in cases {
-            assert_eq!(asked(pairs), expected, "{pairs:?}");
+            assert_eq!(delay(pairs), expected, "{pairs:?}");
         }
     }
 
     #[test]
-    fn a_name_of_a_model_leads_nowhere_else() {
+    fn model_name_cannot_escape_base_url() {
         let good =
             ["/v1/messages", "/v1beta/models/gemini-3:streamGenerateContent?alt=sse", "/v1/tuned/a_b~1@2:x"];
         let bad =
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_repeated_is_not_shown() {
+    fn repeated_key_is_redacted() {
         assert_eq!(without("bad key sk-1: sk-1", "sk-1"), "bad key [key]: [key]");
         assert_eq!(without("nothing", ""), "nothing");
     }

@@ -1,8 +1,8 @@
-//! The models that stand behind [`meerkat_core::Model`], one directory each.
+//! Implementations of [`meerkat_core::Model`], one directory for each.
 //!
-//! A directory owns one wire format: how a request looks, how an answer is read, pure and apart from how the
-//! provider is reached. What a run makes of the answer is the core's business. Nothing here retries, nothing
-//! here logs, and nothing here reads the environment: what a model needs is given to it.
+//! A directory owns one wire format: request bodies and response parsing, as pure functions separate from the HTTP
+//! client. The core decides what a run does with a response. Nothing here retries, logs, or reads the environment:
+//! everything a model needs is passed to it.
 
 mod alias;
 #[cfg(feature = "anthropic")]

@@ -1,11 +1,11 @@
-//! The images that providers read.
+//! Image types that providers accept.
 
-/// What Anthropic and OpenAI read.
+/// Types accepted by Anthropic and OpenAI.
 #[cfg(any(feature = "anthropic", feature = "chat", feature = "responses"))]
 pub(crate) const COMMON: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// Returns the type under which an image can be sent to a provider that reads the `known` ones; another one
-/// would be refused together with everything else in the request.
+/// Returns the media type under which an image can be sent to a provider that accepts the `known` ones; any other
+/// would cause the whole request to be rejected.
 pub(crate) fn readable<'a>(media_type: &'a str, known: &[&str]) -> Option<&'a str> {
     let media_type = if media_type == "image/jpg" { "image/jpeg" } else { media_type };
     known.contains(&media_type).then_some(media_type)
@@ -16,9 +16,10 @@ mod tests {
     use super::readable;
 
     #[test]
-    fn a_picture_is_sent_under_the_name_that_is_known() {
+    fn media_type_is_mapped_to_a_supported_one() {
         let known = ["image/jpeg"];
-        let cases = ["image/jpeg", "image/jpg", "image/bmp", ""].map(|given| readable(given, &known));
+        let cases =
+            ["image/jpeg", "image/jpg", "image/bmp", ""].map(|media_type| readable(media_type, &known));
         assert_eq!(cases, [Some("image/jpeg"), Some("image/jpeg"), None, None]);
     }
 }

@@ -1,7 +1,7 @@
-//! Reading the events that most of an answer is made of without building a value of them.
+//! Fast path for the most common events, parsed without building a JSON value.
 //!
-//! Each wire format describes its commonest event as a type that borrows from the stream. Whatever does not
-//! fit that type exactly is read again in full, so that only one place decides what is right and what is wrong.
+//! Each wire format describes its most common event as a type that borrows from the stream. Any event that does not
+//! match this type exactly is parsed again in full, so that validation happens in one place.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,20 +11,20 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
-/// A value that is written as an object; a list of its fields will not do.
+/// A value that must be a JSON object; a list of its fields is rejected.
 pub(crate) struct Object<T>(pub(crate) T);
 
-/// Reads an object; `None` if the text is anything else.
+/// Parses an object; returns `None` if the text is anything else.
 pub(crate) fn read<'a, T: Deserialize<'a>>(data: &'a str) -> Option<T> {
     serde_json::from_str(data).ok().map(|Object(value)| value)
 }
 
-/// A text that may be absent or null, borrowed where it can be.
+/// A string that may be absent or null, borrowed if possible.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Text<'a>(pub(crate) Option<Cow<'a, str>>);
 
 impl<'a> Text<'a> {
-    /// Returns the text where it could be borrowed.
+    /// Returns the text if it is borrowed.
     pub(crate) fn borrowed(&self) -> Option<&'a str> {
         match self.0 {
             Some(Cow::Borrowed(text)) => Some(text),
@@ -32,12 +32,12 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Returns the text; empty where there is none.
+    /// Returns the text; empty if there is none.
     pub(crate) fn as_str(&self) -> &str {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// Says whether there is no text at all, not even an empty one.
+    /// Returns `true` if there is no text at all, not even an empty one.
     pub(crate) fn is_absent(&self) -> bool {
         self.0.is_none()
     }
@@ -55,7 +55,7 @@ impl<'de> Visitor<'de> for TextVisitor {
     type Value = Text<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text or null")
+        f.write_str("a string or null")
     }
 
     fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {

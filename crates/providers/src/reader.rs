@@ -1,4 +1,4 @@
-//! Reading what a provider sends, apart from how it arrives: an answer piece by piece, or a refusal.
+//! Decoding of what a provider sends, independent of transport: a response piece by piece, or an error.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 use crate::sse::{Parser, SseError};
 use crate::wire::{Decode, Refusal, error};
 
-/// How much of an error is shown.
+/// Maximum number of characters of an error message.
 const MAX_MESSAGE: usize = 600;
 
-/// The longest answer that is read; no model writes that much.
+/// Maximum size of a response in bytes; no model writes that much.
 const MAX_ANSWER: usize = 64 * 1024 * 1024;
 
-/// An answer on its way.
+/// A response being received.
 pub(crate) struct Reader {
     provider: Provider,
     length: usize,
@@ -22,58 +22,58 @@ pub(crate) struct Reader {
     decoder: Box<dyn Decode>,
 }
 
-/// Why the reading ends early.
+/// Reason that decoding ends early.
 enum Stop {
-    NoStream(SseError),
+    InvalidStream(SseError),
     Failed(ModelError),
 }
 
 impl From<SseError> for Stop {
     fn from(error: SseError) -> Self {
-        Self::NoStream(error)
+        Self::InvalidStream(error)
     }
 }
 
 impl Reader {
-    /// Begins to read a provider's answer in the format of the decoder.
+    /// Creates a reader for a provider's response in the format of the decoder.
     pub(crate) fn new(provider: Provider, decoder: Box<dyn Decode>) -> Self {
         Self { provider, length: 0, parser: Parser::default(), decoder }
     }
 
-    /// Takes more of the stream, cut anywhere. An error ends the reading.
+    /// Processes more of the stream, split at any byte. An error ends decoding.
     pub(crate) fn feed(&mut self, bytes: &[u8], deltas: DeltaSink<'_>) -> Result<(), ModelError> {
         self.length = self.length.saturating_add(bytes.len());
         if self.length > MAX_ANSWER {
-            let message = format!("the answer is longer than {MAX_ANSWER} bytes");
+            let message = format!("the response is longer than {MAX_ANSWER} bytes");
             return Err(error(self.provider, ModelErrorKind::Malformed, message));
         }
         let Self { parser, decoder, provider, .. } = self;
         let fed = parser.feed(bytes, |event| decoder.event(event, deltas).map_err(Stop::Failed));
         fed.map_err(|stop| match stop {
-            Stop::NoStream(reason) => error(*provider, ModelErrorKind::Malformed, reason.to_string()),
+            Stop::InvalidStream(reason) => error(*provider, ModelErrorKind::Malformed, reason.to_string()),
             Stop::Failed(failure) => failure,
         })
     }
 
-    /// Returns the answer, or says that the stream was cut.
+    /// Returns the response, or an error if the stream was cut off.
     pub(crate) fn finish(self) -> Result<Answer, ModelError> {
         self.decoder.finish()
     }
 }
 
-/// Reads a refusal: what it is, and how long the body asks us to wait.
+/// Parses an error: its kind and message, and the delay that the body requests.
 pub(crate) type ReadRefusal<'a> = &'a (dyn Fn(u16, &Value) -> (Refusal, Option<Duration>) + Send + Sync);
 
-/// What came instead of an answer.
+/// An error received instead of a response.
 pub(crate) struct Refused<'a> {
     pub(crate) provider: Provider,
     pub(crate) status: u16,
-    /// How long the header asks us to wait.
+    /// Delay requested by the header.
     pub(crate) wait: Option<Duration>,
     pub(crate) text: &'a str,
 }
 
-/// Makes an error of it.
+/// Converts it into an error.
 pub(crate) fn refusal(refused: &Refused<'_>, read: ReadRefusal<'_>) -> ModelError {
     let body = serde_json::from_str(refused.text).unwrap_or(Value::Null);
     let (refusal, in_body) = read(refused.status, &body);
@@ -88,7 +88,7 @@ pub(crate) fn refusal(refused: &Refused<'_>, read: ReadRefusal<'_>) -> ModelErro
     }
 }
 
-/// Takes the text out of an HTML error page.
+/// Extracts the text of an HTML error page.
 fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut in_tag = false;

@@ -1,13 +1,13 @@
-//! Reading an event by the shape of the one before it.
+//! Fast parsing of an event by the shape of the previous one.
 //!
-//! A long answer is the same event over and over with another piece of text and other counts. Once such an event
-//! has been read in full, the next one is compared with it: where only the text and some numbers differ, what
-//! was found out about the first holds for the second. Anything else is read in full again.
+//! A long response is the same event over and over with different text and counts. Once such an event has been
+//! parsed in full, the next one is compared with it: if only the text and some numbers differ, the results for the
+//! first apply to the second. Any other event is parsed in full again.
 
-/// How often in a row a shape may be of no use before none is looked for any more.
-const PATIENCE: u32 = 16;
+/// Number of consecutive misses after which no more shapes are learned.
+const MAX_MISSES: u32 = 16;
 
-/// What an event looks like besides what changes.
+/// The constant parts of an event and the positions of the variable ones.
 #[derive(Debug, Default)]
 pub(crate) struct Shape {
     pieces: Vec<Piece>,
@@ -16,16 +16,16 @@ pub(crate) struct Shape {
 
 #[derive(Debug)]
 enum Piece {
-    /// Bytes that stay.
+    /// Bytes that stay the same.
     Same(String),
-    /// A text without escapes, up to its closing quote.
+    /// A string without escapes, up to its closing quote.
     Text,
-    /// A whole number, the value of this key.
+    /// An integer, the value of this key.
     Number(&'static str),
 }
 
 impl Shape {
-    /// Reads an event that has this shape: gives its numbers and returns its text.
+    /// Parses an event of this shape: passes its numbers to `number` and returns its text.
     pub(crate) fn read<'a>(
         &mut self,
         data: &'a str,
@@ -39,12 +39,12 @@ impl Shape {
             rest = match piece {
                 Piece::Same(same) => rest.strip_prefix(same.as_str())?,
                 Piece::Text => {
-                    let (found, after) = plain(rest)?;
-                    text = Some(found);
+                    let (content, after) = plain(rest)?;
+                    text = Some(content);
                     after
                 }
                 Piece::Number(key) => {
-                    let (value, after) = whole(rest)?;
+                    let (value, after) = integer(rest)?;
                     *numbers.get_mut(count)? = (key, value);
                     count += 1;
                     after
@@ -57,11 +57,11 @@ impl Shape {
         Some(text)
     }
 
-    /// Remembers the shape of an event that was read in full. The text must be a slice of it; the values of the
-    /// keys may change where they are numbers.
+    /// Stores the shape of an event that was parsed in full. The text must be a slice of it; the values of the keys
+    /// may vary if they are numbers.
     ///
-    /// Returns these numbers. They were found by the names of their keys, wherever those stand: who found others by
-    /// reading the event in full has to forget the shape.
+    /// Returns these numbers. They were found only by the names of their keys, at any position: if the full parse
+    /// found different ones, the caller must discard the shape with [`Self::forget`].
     pub(crate) fn learn(
         &mut self,
         data: &str,
@@ -74,7 +74,7 @@ impl Shape {
         let start = (text.as_ptr() as usize).wrapping_sub(data.as_ptr() as usize);
         let is_slice = !text.is_empty() && data.get(start..start + text.len()) == Some(text);
         // A key may be written with escapes and would not be found.
-        if self.misses > PATIENCE || !is_slice || data.contains('\\') {
+        if self.misses > MAX_MISSES || !is_slice || data.contains('\\') {
             return numbers;
         }
         self.split(&data[..start], keys, &mut numbers);
@@ -83,7 +83,7 @@ impl Shape {
         numbers
     }
 
-    /// Reads the next event in full.
+    /// Discards the shape, so that the next event is parsed in full.
     pub(crate) fn forget(&mut self) {
         self.pieces.clear();
     }
@@ -92,7 +92,7 @@ impl Shape {
     fn split(&mut self, part: &str, keys: &[&'static str], numbers: &mut Vec<(&'static str, u64)>) {
         let mut rest = part;
         while let Some((at, key)) = keys.iter().filter_map(|key| Some((value(rest, key)?, *key))).min() {
-            let Some((number, after)) = whole(&rest[at..]) else { break };
+            let Some((number, after)) = integer(&rest[at..]) else { break };
             self.pieces.push(Piece::Same(rest[..at].to_owned()));
             self.pieces.push(Piece::Number(key));
             numbers.push((key, number));
@@ -102,7 +102,7 @@ impl Shape {
     }
 }
 
-/// Finds where the value of a key begins, if it is a whole number.
+/// Finds the value of a key, if it is an integer.
 fn value(text: &str, key: &str) -> Option<usize> {
     let mut from = 0;
     loop {
@@ -110,7 +110,7 @@ fn value(text: &str, key: &str) -> Option<usize> {
         let is_key = text[..at - key.len()].ends_with('"');
         if is_key
             && let Some(rest) = text[at..].strip_prefix("\":")
-            && whole(rest).is_some()
+            && integer(rest).is_some()
         {
             return Some(at + 2);
         }
@@ -118,18 +118,18 @@ fn value(text: &str, key: &str) -> Option<usize> {
     }
 }
 
-/// Takes a text without escapes up to its closing quote.
+/// Splits off a string without escapes up to its closing quote.
 fn plain(text: &str) -> Option<(&str, &str)> {
     let end = text.bytes().position(|byte| byte == b'"' || byte == b'\\' || byte < b' ')?;
     text[end..].starts_with('"').then(|| text.split_at(end))
 }
 
-/// Takes a number as JSON writes whole ones.
-fn whole(text: &str) -> Option<(u64, &str)> {
+/// Splits off a JSON integer.
+fn integer(text: &str) -> Option<(u64, &str)> {
     let length = text.bytes().take_while(u8::is_ascii_digit).count();
     let (digits, rest) = text.split_at(length);
-    let is_odd = length > 1 && digits.starts_with('0') || rest.starts_with(['.', 'e', 'E']);
-    (!is_odd).then(|| Some((digits.parse().ok()?, rest)))?
+    let is_invalid = length > 1 && digits.starts_with('0') || rest.starts_with(['.', 'e', 'E']);
+    (!is_invalid).then(|| Some((digits.parse().ok()?, rest)))?
 }
 
 #[cfg(test)]
@@ -144,7 +144,7 @@ mod tests {
         Some((text.to_owned(), numbers))
     }
 
-    fn learnt() -> Shape {
+    fn learned_shape() -> Shape {
         let mut shape = Shape::default();
         let at = FIRST.find("one").unwrap();
         assert_eq!(shape.learn(FIRST, &FIRST[at..at + 3], &["n"]), [("n", 7), ("n", 1)]);
@@ -152,16 +152,16 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_the_same_shape_is_read() {
-        let mut shape = learnt();
+    fn event_of_same_shape_is_parsed() {
+        let mut shape = learned_shape();
         assert_eq!(read(&mut shape, FIRST), Some(("one".to_owned(), vec![("n", 7), ("n", 1)])));
         let next = r#"{"id":"a","n":70,"list":[{"text":"Über ☔","m":0}],"n":0}"#;
         assert_eq!(read(&mut shape, next), Some(("Über ☔".to_owned(), vec![("n", 70), ("n", 0)])));
     }
 
     #[test]
-    fn an_event_of_another_shape_is_not() {
-        let mut shape = learnt();
+    fn event_of_other_shape_is_not_parsed() {
+        let mut shape = learned_shape();
         for other in [
             r#"{"id":"b","n":7,"list":[{"text":"one","m":0}],"n":1}"#,
             r#"{"id":"a","n":7,"list":[{"text":"one","m":1}],"n":1}"#,
@@ -181,18 +181,18 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_that_is_never_met_again_is_given_up() {
+    fn unused_shape_is_abandoned() {
         let mut shape = Shape::default();
         let at = FIRST.find("one").unwrap();
-        for _ in 0..=super::PATIENCE {
+        for _ in 0..=super::MAX_MISSES {
             shape.learn(FIRST, &FIRST[at..at + 3], &[]);
         }
         assert_eq!(read(&mut shape, FIRST), None);
     }
 
     #[test]
-    fn a_forgotten_shape_and_one_with_escapes_are_not_met_again() {
-        let mut shape = learnt();
+    fn forgotten_and_escaped_shapes_do_not_match() {
+        let mut shape = learned_shape();
         shape.forget();
         assert_eq!(read(&mut shape, FIRST), None);
         let escaped = r#"{"id":"\u0061","text":"one"}"#;
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_part_of_the_event_teaches_nothing() {
+    fn text_outside_the_event_is_not_learned() {
         let mut shape = Shape::default();
         shape.learn(FIRST, "one", &[]);
         assert_eq!(read(&mut shape, FIRST), None);

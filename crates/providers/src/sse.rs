@@ -1,27 +1,27 @@
-//! Server-sent events, read as they arrive.
+//! Incremental parser for server-sent events.
 //!
-//! Bytes may be cut anywhere, inside a character or between a carriage return and its line feed; what comes
-//! out is the same. A line that is whole in one piece of the stream is read where it lies.
+//! Input may be split anywhere, inside a character or between a carriage return and its line feed; the result is
+//! the same. A line that lies within one piece of the stream is parsed without copying.
 
 use std::io::BufRead as _;
 use std::mem;
 
-/// The longest line, and the longest event, that is read.
+/// Maximum length of a line and of an event.
 pub(crate) const MAX_EVENT: usize = 8 * 1024 * 1024;
 
 /// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Event<'a> {
-    /// Its name; empty when the server gives none.
+    /// Event name; empty if the server sends none.
     pub(crate) name: &'a str,
-    /// Its data, lines joined.
+    /// Event data, with its lines joined.
     pub(crate) data: &'a str,
 }
 
 /// A stream that is not server-sent events.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SseError {
-    /// A line or an event has no end.
+    /// A line or an event exceeds the limit.
     #[error("an event of the stream is longer than {MAX_EVENT} bytes")]
     TooLong,
     /// A line is not text.
@@ -29,10 +29,10 @@ pub(crate) enum SseError {
     NotText,
 }
 
-/// Takes bytes and gives events.
+/// Converts bytes into events.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
-    /// The beginning of a line whose end is still to come.
+    /// The start of a line whose end has not arrived.
     line: Vec<u8>,
     name: String,
     data: String,
@@ -41,7 +41,7 @@ pub(crate) struct Parser {
 }
 
 impl Parser {
-    /// Reads more bytes; gives each event that is complete with them, in order. An error ends the reading.
+    /// Parses more bytes; passes each complete event to `take`, in order. An error ends parsing.
     pub(crate) fn feed<E: From<SseError>>(
         &mut self,
         bytes: &[u8],
@@ -52,16 +52,16 @@ impl Parser {
         }
         let after_return = mem::take(&mut self.after_return);
         let bytes = if after_return { bytes.strip_prefix(b"\n").unwrap_or(bytes) } else { bytes };
-        let mut lines = Lines::of(bytes);
+        let mut lines = Lines::new(bytes);
         while let Some(line) = lines.next() {
             if self.line.is_empty() {
                 self.end_line(line, &mut take)?;
             } else {
                 self.extend(line)?;
-                let mut whole = mem::take(&mut self.line);
-                self.end_line(&whole, &mut take)?;
-                whole.clear();
-                self.line = whole;
+                let mut line = mem::take(&mut self.line);
+                self.end_line(&line, &mut take)?;
+                line.clear();
+                self.line = line;
             }
         }
         self.after_return = lines.ends_with_return();
@@ -90,14 +90,14 @@ impl Parser {
         if !line.is_empty() {
             return Ok(self.field(line)?);
         }
-        let taken = if mem::take(&mut self.has_data) {
+        let result = if mem::take(&mut self.has_data) {
             take(&Event { name: &self.name, data: &self.data })
         } else {
             Ok(())
         };
         self.name.clear();
         self.data.clear();
-        taken
+        result
     }
 
     fn field(&mut self, line: &str) -> Result<(), SseError> {
@@ -120,17 +120,17 @@ impl Parser {
     }
 }
 
-/// The lines of some bytes that have an end there: a line feed, a carriage return, or both.
+/// Complete lines of a byte slice, each ended by a line feed, a carriage return, or both.
 struct Lines<'a> {
     bytes: &'a [u8],
     start: usize,
-    /// The next line feed and the next carriage return, searched for only when the last one is passed.
+    /// Positions of the next line feed and carriage return, each searched for only after the last one was passed.
     feed: Option<usize>,
     carriage: Option<usize>,
 }
 
 impl<'a> Lines<'a> {
-    fn of(bytes: &'a [u8]) -> Self {
+    fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, start: 0, feed: find(b'\n', bytes, 0), carriage: find(b'\r', bytes, 0) }
     }
 
@@ -151,21 +151,21 @@ impl<'a> Lines<'a> {
         Some(line)
     }
 
-    /// Returns what has no end yet.
+    /// Returns the incomplete last line.
     fn rest(&self) -> &'a [u8] {
         &self.bytes[self.start..]
     }
 
-    /// Says whether the line feed of the last line's end may still come.
+    /// Returns `true` if the last line ends with a carriage return whose line feed may still follow.
     fn ends_with_return(&self) -> bool {
         self.start == self.bytes.len() && self.bytes.ends_with(b"\r")
     }
 }
 
-/// Returns where a byte is next.
+/// Returns the position of the next occurrence of a byte.
 fn find(byte: u8, bytes: &[u8], from: usize) -> Option<usize> {
     let mut rest = &bytes[from..];
-    // The standard library has its fast search here; reading from memory cannot fail.
+    // `skip_until` is the standard library's fast search; reading from memory cannot fail.
     let passed = rest.skip_until(byte).unwrap_or_default();
     let at = from + passed.checked_sub(1)?;
     (bytes[at] == byte).then_some(at)
@@ -198,7 +198,7 @@ mod tests {
         ": hello\r\nevent: one\r\ndata: {\"é\":1}\r\n\r\nid: 7\ndata:a\ndata: b\n\n\r\rdata\r\rdata: lost";
 
     #[test]
-    fn a_stream_cut_anywhere_is_the_same_stream() {
+    fn split_streams_parse_the_same() {
         let event = |name: &str, data: &str| (name.to_owned(), data.to_owned());
         let expected = vec![event("one", "{\"é\":1}"), event("", "a\nb"), event("", "")];
         assert_eq!(parse(&[STREAM.as_bytes()]), expected);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_stream_is_refused() {
+    fn invalid_streams_are_rejected() {
         assert_eq!(read(&[b"data: \xff\n"]), (vec![], Err(SseError::NotText)));
         let mut endless = vec![b'x'; MAX_EVENT + 1];
         assert_eq!(read(&[&endless]), (vec![], Err(SseError::TooLong)));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_end_is_refused() {
+    fn oversized_event_is_rejected() {
         let line = format!("data: {}\n", "x".repeat(MAX_EVENT / 2 - 1));
         let line = line.as_bytes();
         assert_eq!(read(&[line, line]), (vec![], Ok(())));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn events_before_a_broken_line_are_given_however_they_are_cut() {
+    fn events_before_invalid_line_are_emitted() {
         let stream: &[u8] = b"data: a\n\ndata: \xff\n\ndata: b\n\n";
         let expected = (vec![(String::new(), "a".to_owned())], Err(SseError::NotText));
         assert_eq!(read(&[stream]), expected);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_of_nothing_changes_nothing() {
+    fn empty_chunk_changes_nothing() {
         assert_eq!(parse(&[b"data: a\r", b"", b"\ndata: b\r\n\r\n"]), [(String::new(), "a\nb".to_owned())]);
     }
 }

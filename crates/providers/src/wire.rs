@@ -1,5 +1,5 @@
-//! What a wire format is: how a request looks, how an answer is read. Pure; reaching the provider is
-//! [`crate::client`]'s business.
+//! The interface of a wire format: building requests and decoding responses. Pure; [`crate::client`] does the
+//! network access.
 
 use std::time::Duration;
 
@@ -10,69 +10,70 @@ use crate::sse::Event;
 
 /// A wire format.
 pub(crate) trait Wire: Send + Sync + 'static {
-    /// Who speaks it.
+    /// The provider that uses it.
     fn provider(&self) -> Provider;
 
-    /// Where a call goes, below the base URL, for example `/v1/messages`.
+    /// The path of a request below the base URL, for example `/v1/messages`.
     fn path(&self, info: &ModelInfo) -> String;
 
-    /// The headers of a call besides `content-type`; the key is the user's and must go nowhere else.
+    /// The headers of a request in addition to `content-type`; the key is the user's and must not be sent
+    /// elsewhere.
     fn headers(&self, key: &str) -> Vec<(&'static str, String)>;
 
-    /// Makes the body of a streaming call.
+    /// Builds the body of a streaming request.
     fn body(&self, info: &ModelInfo, request: &ModelRequest) -> Body;
 
-    /// The headers that depend on what is sent, for example those that ask for features by name.
+    /// The headers that depend on the body, for example those that enable features by name.
     fn headers_for(&self, _body: &Value) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 
-    /// Makes a decoder for one answer.
+    /// Creates a decoder for one response.
     fn decoder(&self) -> Box<dyn Decode>;
 
-    /// Makes a decoder for the answer to this request, where it matters what was asked.
+    /// Creates a decoder for the response to this request, if decoding depends on the request.
     fn decoder_for(&self, _request: &ModelRequest) -> Box<dyn Decode> {
         self.decoder()
     }
 
-    /// Reads the error that came instead of an answer: the status, and the body as JSON if it is.
+    /// Parses an error from the status and the body, which is null if it is not JSON.
     fn refusal(&self, status: u16, body: &Value) -> Refusal;
 
-    /// Reads how long the provider asks us to wait, where it says so in the error's body and not in a header.
+    /// Returns the delay that the provider requests, if it is in the error's body and not in a header.
     fn retry_after(&self, _body: &Value) -> Option<Duration> {
         None
     }
 }
 
-/// The body of a call.
+/// A request body.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Body {
-    /// What is sent.
+    /// The body as JSON.
     pub(crate) json: Value,
-    /// The tools that were left out, each with the reason.
+    /// Omitted tools, each with the reason.
     pub(crate) left_out: Vec<(String, String)>,
 }
 
-/// What a provider said when it refused.
+/// An error that a provider reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// What sort of failure it is.
+    /// Kind of failure.
     pub(crate) kind: ModelErrorKind,
-    /// What it said, for people.
+    /// The provider's message.
     pub(crate) message: String,
 }
 
-/// Reads one answer, event by event.
+/// Decodes one response, event by event.
 pub(crate) trait Decode: Send {
-    /// Takes an event. Unknown events are passed over; one that contradicts the format is an error.
+    /// Processes an event. Unknown events are ignored; an event that violates the format is an error.
     fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError>;
 
-    /// Returns the answer, or says that the stream was cut.
+    /// Returns the response, or an error if the stream was cut off.
     fn finish(self: Box<Self>) -> Result<Answer, ModelError>;
 }
 
-/// What a caller may ask by name, and who can be asked it. A session keeps what it was told when it goes on with
-/// a model of another provider, which would refuse the whole request.
+/// Parameters that a caller may set by name, and the providers that accept each. A session keeps its parameters
+/// when it continues with a model of another provider, which would reject the whole request.
 const NAMED_PARAMS: [(&str, &[Provider]); 13] = [
     ("thinking", &[Provider::Anthropic, Provider::Gemini]),
     ("thinking_budget", &[Provider::Anthropic, Provider::Gemini]),
@@ -89,15 +90,14 @@ const NAMED_PARAMS: [(&str, &[Provider]); 13] = [
     ("google_search", &[Provider::Gemini]),
 ];
 
-/// Says whether a parameter is one that only other providers take. Of a server of the user's own nobody knows
-/// what it takes.
+/// Returns `true` if only other providers accept a parameter. The parameters of self-hosted servers are not known.
 pub(crate) fn is_for_others(provider: Provider, key: &str) -> bool {
     let is_known = matches!(provider, Provider::Anthropic | Provider::OpenAi | Provider::Gemini);
-    let takers = NAMED_PARAMS.iter().find(|(name, _)| *name == key).map(|(_, takers)| *takers);
-    is_known && takers.is_some_and(|takers| !takers.contains(&provider))
+    let providers = NAMED_PARAMS.iter().find(|(name, _)| *name == key).map(|(_, providers)| *providers);
+    is_known && providers.is_some_and(|providers| !providers.contains(&provider))
 }
 
-/// Makes an error of a provider, which may have left its reason blank.
+/// Creates an error of a provider, with a default message if the provider's is blank.
 pub(crate) fn error(provider: Provider, kind: ModelErrorKind, message: impl Into<String>) -> ModelError {
     let mut message = message.into();
     if message.trim().is_empty() {
@@ -106,7 +106,7 @@ pub(crate) fn error(provider: Provider, kind: ModelErrorKind, message: impl Into
     ModelError { kind, provider, status: None, retry_after: None, message }
 }
 
-/// Sorts an HTTP status; a wire format refines it by what the body says.
+/// Classifies an HTTP status; a wire format refines it based on the body.
 pub(crate) fn kind_of_status(status: u16) -> ModelErrorKind {
     match status {
         401 | 403 => ModelErrorKind::Auth,
@@ -124,14 +124,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_session_was_told_for_one_provider_is_not_told_to_another() {
-        let taken_by = |key: &str| -> Vec<Provider> {
+    fn params_of_other_providers_are_recognized() {
+        let providers_accepting = |key: &str| -> Vec<Provider> {
             Provider::ALL.into_iter().filter(|provider| !is_for_others(*provider, key)).collect()
         };
         let rest = [Provider::SelfHosted, Provider::Other];
-        assert_eq!(taken_by("reasoning_effort"), [&[Provider::OpenAi][..], &rest].concat());
-        assert_eq!(taken_by("thinking_level"), [&[Provider::Gemini][..], &rest].concat());
-        assert_eq!(taken_by("effort"), [&[Provider::Anthropic][..], &rest].concat());
-        assert_eq!(taken_by("anything_else"), Provider::ALL);
+        assert_eq!(providers_accepting("reasoning_effort"), [&[Provider::OpenAi][..], &rest].concat());
+        assert_eq!(providers_accepting("thinking_level"), [&[Provider::Gemini][..], &rest].concat());
+        assert_eq!(providers_accepting("effort"), [&[Provider::Anthropic][..], &rest].concat());
+        assert_eq!(providers_accepting("anything_else"), Provider::ALL);
     }
 }

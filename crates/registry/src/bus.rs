@@ -1,32 +1,32 @@
-//! What the registry needs of the world: functions that can be called, and values that are kept.
+//! Interface between the registry and its environment: function calls and stored values.
 
 use std::time::Duration;
 
 use meerkat_core::BoxFuture;
 use serde_json::Value;
 
-/// What every question to a bus returns.
+/// Future returned by the methods of a bus.
 pub type Reply<'a, T> = BoxFuture<'a, Result<T, BusError>>;
 
-/// Carries calls and keeps values under a scope and a key.
+/// Routes calls, and stores values by scope and key.
 pub trait Bus: Send + Sync {
-    /// Calls a function and waits for its answer, at most for `timeout`.
+    /// Calls a function and waits up to `timeout` for its response.
     fn call<'a>(&'a self, function: &'a str, data: Value, timeout: Duration) -> Reply<'a, Value>;
 
-    /// Calls a function whose answer nobody waits for.
+    /// Calls a function without waiting for its response.
     fn send(&self, function: &str, data: Value);
 
     /// Reads a value.
     fn get<'a>(&'a self, scope: &'a str, key: &'a str) -> Reply<'a, Option<Value>>;
 
-    /// Keeps a value; one that is there is replaced. When it returns, the value is safe.
+    /// Stores a value, replacing any existing one. The value is durable when the future completes.
     fn set<'a>(&'a self, scope: &'a str, key: &'a str, value: Value) -> Reply<'a, ()>;
 
     /// Removes a value and returns it.
     fn delete<'a>(&'a self, scope: &'a str, key: &'a str) -> Reply<'a, Option<Value>>;
 
-    /// Replaces a value, or removes it, if `allowed` accepts the one that is there. A bus on which others change
-    /// values at the same time does it in one step.
+    /// Replaces or removes a value if `allowed` accepts the current one. A bus with concurrent writers must do this
+    /// atomically.
     fn exchange<'a>(
         &'a self,
         scope: &'a str,
@@ -35,27 +35,27 @@ pub trait Bus: Send + Sync {
         allowed: &'a (dyn Fn(Option<&Value>) -> bool + Send + Sync),
     ) -> Reply<'a, Exchange> {
         Box::pin(async move {
-            let found = self.get(scope, key).await?;
-            if !allowed(found.as_ref()) {
+            let current = self.get(scope, key).await?;
+            if !allowed(current.as_ref()) {
                 return Ok(Exchange::Denied);
             }
             match value {
                 Some(value) => self.set(scope, key, value).await?,
                 None => drop(self.delete(scope, key).await?),
             }
-            Ok(Exchange::Done(found))
+            Ok(Exchange::Done(current))
         })
     }
 
     /// Reads all values of a scope.
     fn list<'a>(&'a self, scope: &'a str) -> Reply<'a, Vec<Value>>;
 
-    /// Says how often a scope was changed, if that is known: what was read at the same revision is still so.
+    /// Returns the number of changes to a scope, if known: values read at the same revision are still current.
     fn revision<'a>(&'a self, _scope: &'a str) -> BoxFuture<'a, Option<u64>> {
         Box::pin(async { None })
     }
 
-    /// Reads what changed in a scope after a revision, if that is known; after revision 0, all there is.
+    /// Reads the changes to a scope after a revision, if known; for revision 0, reads all values.
     fn changes<'a>(&'a self, _scope: &'a str, _since: u64) -> Reply<'a, Option<Changes>> {
         Box::pin(async { Ok(None) })
     }
@@ -64,58 +64,58 @@ pub trait Bus: Send + Sync {
 /// The result of [`Bus::exchange`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Exchange {
-    /// The value was replaced or removed; this was there before.
+    /// The value was replaced or removed; contains the previous value.
     Done(Option<Value>),
-    /// The value that is there was not accepted, and stays.
+    /// The current value was not accepted and remains unchanged.
     Denied,
 }
 
-/// What changed in a scope after some revision.
+/// Changes to a scope after a revision.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Changes {
-    /// How often the scope was changed by now.
+    /// Current revision of the scope.
     pub revision: u64,
-    /// The values that were put since and are still there, with their keys.
+    /// Values added or replaced since then and not removed, with their keys.
     pub put: Vec<(String, Value)>,
-    /// All keys that there are now, if some were removed since.
+    /// All current keys, if some were removed since then.
     pub keys: Option<Vec<String>>,
 }
 
-/// Why a bus could not do something.
+/// Error of a bus operation.
 #[derive(Debug, thiserror::Error)]
 pub enum BusError {
-    /// The function failed, or there is none.
+    /// The function failed or does not exist.
     #[error("remote error ({code}): {message}")]
     Remote {
-        /// What kind of error it is.
+        /// Error code.
         code: String,
-        /// What happened.
+        /// Error message.
         message: String,
     },
-    /// There was no answer in time.
+    /// The call timed out.
     #[error("invocation timed out")]
     Timeout,
-    /// There is nobody who could carry the call.
+    /// The bus is not connected.
     #[error("iii is not connected")]
     NotConnected,
-    /// What keeps values failed, or the call cannot be made from here.
+    /// The storage failed, or this process cannot make the call.
     #[error("{0}")]
     Failed(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl BusError {
-    /// Says whether nobody has the function that was called.
+    /// Returns `true` if no worker provides the called function.
     #[must_use]
     pub fn is_unknown_function(&self) -> bool {
         matches!(self, Self::Remote { code, .. } if code == "function_not_found")
     }
 }
 
-/// Takes the values out of the answer of a bus that lists them in one of three shapes: as they are, as `items` with a
-/// `value` each, or all in `value`.
+/// Extracts the values from a bus's list response, which has one of three formats: an array of values, `items` with a
+/// `value` each, or an array in `value`.
 #[must_use]
-pub fn listed_values(answer: Value) -> Vec<Value> {
-    match answer {
+pub fn listed_values(response: Value) -> Vec<Value> {
+    match response {
         Value::Array(values) => values,
         Value::Object(mut object) => match (object.remove("items"), object.remove("value")) {
             (Some(Value::Array(items)), _) => items.into_iter().filter_map(value_of).collect(),
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_come_in_three_shapes() {
+    fn all_three_list_formats_are_accepted() {
         let values = vec![json!({ "id": "a" }), json!(null)];
         assert_eq!(listed_values(json!([{ "id": "a" }, null])), values);
         assert_eq!(

@@ -1,37 +1,37 @@
-//! The functions and trigger types as programs see them in listings.
+//! Descriptors of the functions and trigger types, as listed to workers.
 
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
-/// Fires after a skill was registered or removed.
+/// Trigger type that fires after a skill is registered or removed.
 pub const SKILLS_ON_CHANGE: &str = "skills::on-change";
-/// Fires after a prompt was registered or removed.
+/// Trigger type that fires after a prompt is registered or removed.
 pub const PROMPTS_ON_CHANGE: &str = "prompts::on-change";
 
-/// A function.
+/// Descriptor of a function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Descriptor {
-    /// Its id.
+    /// Id of the function.
     pub id: &'static str,
-    /// What it does.
+    /// Description of the function.
     pub description: &'static str,
-    /// The JSON Schema of what it takes.
+    /// JSON Schema of its input.
     pub request_format: Value,
-    /// The JSON Schema of what it answers.
+    /// JSON Schema of its output.
     pub response_format: Value,
 }
 
 /// A trigger type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TriggerType {
-    /// Its id.
+    /// Id of the trigger type.
     pub id: &'static str,
-    /// When it fires.
+    /// Description of when it fires.
     pub description: &'static str,
 }
 
-/// Lists the trigger types.
+/// Returns the trigger types.
 #[must_use]
 pub const fn trigger_types() -> [TriggerType; 2] {
     [
@@ -46,7 +46,7 @@ pub const fn trigger_types() -> [TriggerType; 2] {
     ]
 }
 
-/// Lists the functions.
+/// Returns the descriptors of all functions.
 #[must_use]
 pub fn functions() -> &'static [Descriptor] {
     static FUNCTIONS: LazyLock<Vec<Descriptor>> =
@@ -60,8 +60,11 @@ fn skills() -> [Descriptor; 6] {
             id: "skills::register",
             description: "Register a markdown skill so it appears as iii://{id} in resources/list.",
             request_format: Shape::new("RegisterSkillInput")
-                .with("id", told("Unique skill id (lowercase ASCII, kebab/underscore, max 64 chars)."))
-                .with("skill", told("Markdown body served at iii://{id}."))
+                .with(
+                    "id",
+                    described_text("Unique skill id (lowercase ASCII, kebab/underscore, max 64 chars)."),
+                )
+                .with("skill", described_text("Markdown body served at iii://{id}."))
                 .done(),
             response_format: Shape::new("RegisterSkillOutput")
                 .with("id", text())
@@ -82,10 +85,10 @@ fn skills() -> [Descriptor; 6] {
             description: "List registered skills (id, body length, registered_at) without bodies.",
             request_format: Shape::new("ListSkillsInput").done(),
             response_format: Shape::new("ListSkillsOutput")
-                .with("skills", many("SkillEntry"))
+                .with("skills", array_of("SkillEntry"))
                 .defining(
                     "SkillEntry",
-                    Part::default().with("bytes", count()).with("id", text()).with("registered_at", text()),
+                    Part::default().with("bytes", uint()).with("id", text()).with("registered_at", text()),
                 )
                 .done(),
         },
@@ -132,14 +135,14 @@ fn prompts() -> [Descriptor; 5] {
         },
         Descriptor {
             id: "prompts::list",
-            description: "List registered prompts (name, function_id, arg count, registered_at).",
+            description: "List registered prompts (name, function_id, arg count,  registered_at).",
             request_format: Shape::new("ListPromptsInput").done(),
             response_format: Shape::new("ListPromptsOutput")
-                .with("prompts", many("PromptEntry"))
+                .with("prompts", array_of("PromptEntry"))
                 .defining(
                     "PromptEntry",
                     Part::default()
-                        .with("arguments", count())
+                        .with("arguments", uint())
                         .with("function_id", text())
                         .with("name", text())
                         .with("registered_at", text()),
@@ -169,12 +172,15 @@ fn register_prompt() -> Value {
         .with_optional("description", json!({ "type": ["string", "null"] }))
         .with("name", text())
         .with_optional("required", json!({ "default": false, "type": "boolean" }));
-    let mut arguments = many("PromptArgument");
+    let mut arguments = array_of("PromptArgument");
     arguments["default"] = json!([]);
     Shape::new("RegisterPromptInput")
-        .with("description", told("Free-text description shown in the client's prompt picker."))
-        .with("function_id", told("Handler function called on prompts/get with the supplied arguments."))
-        .with("name", told("Unique prompt name (lowercase ASCII, kebab/underscore, max 64 chars)."))
+        .with("description", described_text("Free-text description shown in the client's prompt picker."))
+        .with(
+            "function_id",
+            described_text("Handler function called on prompts/get with the supplied arguments."),
+        )
+        .with("name", described_text("Unique prompt name (lowercase ASCII, kebab/underscore, max 64 chars)."))
         .with_optional("arguments", arguments)
         .defining("PromptArgument", argument)
         .done()
@@ -184,15 +190,15 @@ fn text() -> Value {
     json!({ "type": "string" })
 }
 
-fn told(description: &str) -> Value {
+fn described_text(description: &str) -> Value {
     json!({ "description": description, "type": "string" })
 }
 
-fn count() -> Value {
+fn uint() -> Value {
     json!({ "format": "uint", "minimum": 0, "type": "integer" })
 }
 
-fn many(definition: &str) -> Value {
+fn array_of(definition: &str) -> Value {
     json!({ "items": { "$ref": format!("#/definitions/{definition}") }, "type": "array" })
 }
 
@@ -200,7 +206,7 @@ fn any() -> Value {
     json!({ "$schema": "http://json-schema.org/draft-07/schema#", "title": "AnyValue" })
 }
 
-/// The schema of an object.
+/// Schema of an object.
 #[derive(Default)]
 struct Part {
     properties: Map<String, Value>,
@@ -218,7 +224,7 @@ impl Part {
         self
     }
 
-    /// Adds what it says to a schema; what is empty is left out.
+    /// Adds its properties to a schema; empty keywords are omitted.
     fn onto(self, mut schema: Map<String, Value>) -> Map<String, Value> {
         if !self.properties.is_empty() {
             schema.insert("properties".to_owned(), self.properties.into());
@@ -231,7 +237,7 @@ impl Part {
     }
 }
 
-/// The schema of an object that stands alone.
+/// Top-level schema of an object.
 struct Shape {
     title: &'static str,
     definitions: Map<String, Value>,

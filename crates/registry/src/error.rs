@@ -1,75 +1,75 @@
-//! What can go wrong, in the words that callers of the functions know.
+//! Errors of the registry. Callers of the functions depend on the exact messages.
 
 use crate::{BusError, Invalid, UriError};
 
-/// Why a function of the registry failed.
+/// Error of a registry function.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The input does not have the shape of the function's input.
+    /// The input does not match the function's input schema.
     #[error("{0}")]
     Input(serde_json::Error),
-    /// Something in the input is not allowed.
+    /// The input is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The URI is none of ours.
+    /// The URI is invalid.
     #[error(transparent)]
     Uri(#[from] UriError),
-    /// No skill has that id.
+    /// No skill has this id.
     #[error("Skill not found: {0}")]
     SkillNotFound(String),
-    /// No prompt has that name.
+    /// No prompt has this name.
     #[error("Prompt not found: {0}")]
     PromptNotFound(String),
-    /// A function that belongs to the bus itself was to make a section of a skill.
+    /// An internal function of the bus was requested as a section of a skill.
     #[error("Function '{0}' is in an internal namespace and cannot back a skill resource")]
     ReservedSection(String),
-    /// A function that belongs to the bus itself was to answer for a prompt.
+    /// An internal function of the bus was registered as a prompt handler.
     #[error("Prompt handler '{0}' is in an internal namespace and cannot back a prompt")]
     ReservedHandler(String),
-    /// The id of a function has blanks in it.
+    /// The id of a function contains whitespace.
     #[error("Function id {0:?} contains whitespace")]
     Blank(String),
-    /// The function behind a section or a prompt could not be called, or failed.
+    /// The function behind a section or prompt could not be called, or failed.
     #[error("trigger {function}: {source}")]
     Trigger {
-        /// Its id.
+        /// Id of the function.
         function: String,
-        /// What happened.
+        /// Error of the call.
         source: BusError,
     },
-    /// The function behind a prompt answered with something else than messages.
+    /// The prompt handler's response contains no messages.
     #[error(
         "prompt handler returned unsupported shape; expected string, {{ content }}, or {{ messages: [...] }}"
     )]
     Shape,
-    /// Another worker registered it, and the caller may not change what others registered.
+    /// Another worker registered the entry, and the caller may not change other workers' entries.
     #[error("{what} '{name}' was registered by another worker")]
     NotOwner {
-        /// What it is.
+        /// Kind of the entry.
         what: &'static str,
-        /// Its id or name.
+        /// Id or name of the entry.
         name: String,
     },
-    /// The caller may not have the function called.
+    /// The caller may not use the function.
     #[error("function '{0}' not allowed")]
     NotAllowed(String),
-    /// What is stored is no skill.
+    /// The stored value is not a skill.
     #[error("decode stored skill {id}: {source}")]
     StoredSkill {
-        /// Its id.
+        /// Id of the skill.
         id: String,
-        /// What is wrong with it.
+        /// Error decoding the value.
         source: serde_json::Error,
     },
-    /// What is stored is no prompt.
+    /// The stored value is not a prompt.
     #[error("decode stored prompt {name}: {source}")]
     StoredPrompt {
-        /// Its name.
+        /// Name of the prompt.
         name: String,
-        /// What is wrong with it.
+        /// Error decoding the value.
         source: serde_json::Error,
     },
-    /// What keeps the registered content failed.
+    /// The storage of registered content failed.
     #[error(transparent)]
     State(#[from] BusError),
     /// The registry has no such function.
@@ -77,19 +77,19 @@ pub enum Error {
     UnknownFunction(String),
 }
 
-/// Whose matter an error is.
+/// Category of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// What was asked for is not there.
+    /// The requested entry or function does not exist.
     NotFound,
-    /// The caller asked for something that makes no sense or is not allowed.
+    /// The request is invalid or not allowed.
     Refused,
-    /// Something that should have worked did not.
+    /// The operation failed.
     Failed,
 }
 
 impl Error {
-    /// Says whose matter it is.
+    /// Returns the category of the error.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {

@@ -1,4 +1,4 @@
-//! What the functions take and what is stored. The names of the inputs are part of the errors that callers see.
+//! Inputs of the functions, and stored entries. The type names of the inputs are part of the errors that callers see.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -49,42 +49,42 @@ pub(crate) struct PromptGetInput {
     pub(crate) arguments: Value,
 }
 
-/// An argument of a prompt, as clients show it. Nothing checks what is given against it.
+/// An argument of a prompt, as displayed by clients. Supplied arguments are not checked against it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptArgument {
-    /// What it is called.
+    /// Name of the argument.
     pub name: String,
-    /// What it is for.
+    /// Description of the argument.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether it has to be given.
+    /// Whether the argument is required.
     #[serde(default)]
     pub required: bool,
 }
 
-/// A skill as it is kept.
+/// A stored skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredSkill {
-    /// Its id.
+    /// Id of the skill.
     pub id: String,
-    /// Its text.
+    /// Markdown text of the skill.
     pub skill: String,
-    /// When it was registered.
+    /// Time of registration.
     pub registered_at: String,
 }
 
-/// A prompt as it is kept.
+/// A stored prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredPrompt {
-    /// Its name.
+    /// Name of the prompt.
     pub name: String,
-    /// What it does.
+    /// Description of the prompt.
     pub description: String,
-    /// What it takes.
+    /// Arguments of the prompt.
     #[serde(default)]
     pub arguments: Vec<PromptArgument>,
-    /// The function that writes it.
+    /// The function that renders the prompt.
     pub function_id: String,
-    /// When it was registered.
+    /// Time of registration.
     pub registered_at: String,
 }

@@ -1,8 +1,8 @@
-//! The registry: skills and slash-command prompts that other programs publish at run time.
+//! The registry: skills and slash-command prompts that workers register at run time.
 //!
-//! It is eleven functions, `skills::*` and `prompts::*`, and two trigger types that fire whenever something is
-//! registered or removed. The [`Registry`] knows how to answer them; what carries calls, keeps values and reaches
-//! subscribers is a [`Bus`]. Nothing here knows a protocol, a file or a network.
+//! It consists of eleven functions, `skills::*` and `prompts::*`, and two trigger types that fire whenever a skill or
+//! prompt is registered or removed. The [`Registry`] implements the functions; a [`Bus`] routes calls, stores values,
+//! and reaches subscribers. This crate does not depend on a protocol, a file system, or a network.
 
 mod bus;
 mod descriptor;

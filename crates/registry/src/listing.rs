@@ -1,4 +1,4 @@
-//! What is registered, kept in the order of ids. Of what changed since it was read, only that is read again.
+//! Cached listings of registered content, ordered by id. Only the changes since the last read are read again.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,26 +11,26 @@ use crate::{BusError, Changes, StoredPrompt, StoredSkill, markdown};
 const HEAD: &str =
     "# Skills\n\nRead each skill's resource for orientation on when and why to call its functions.\n\n";
 
-/// What is said of a skill where its text is not given.
+/// Summary of a skill, without its text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SkillSummary {
-    /// Its id.
+    /// Id of the skill.
     pub id: String,
-    /// Its first heading, or its id.
+    /// First heading of the skill, or its id.
     pub title: String,
-    /// Its first paragraph, cut if need be.
+    /// First paragraph of the skill, truncated if too long.
     pub description: Option<String>,
-    /// The size of its text in bytes.
+    /// Size of its text in bytes.
     pub bytes: usize,
-    /// When it was registered.
+    /// Time of registration.
     pub registered_at: String,
 }
 
-/// All skills, by their ids.
+/// All skills, ordered by id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skills(pub Vec<Arc<SkillSummary>>);
 
-/// All prompts, by their names.
+/// All prompts, ordered by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prompts(pub Vec<StoredPrompt>);
 
@@ -47,7 +47,7 @@ impl From<Vec<Arc<StoredPrompt>>> for Prompts {
 }
 
 impl Skills {
-    /// Writes the index.
+    /// Returns the index as Markdown.
     pub(crate) fn index(&self) -> String {
         let mut text = HEAD.to_owned();
         if self.0.is_empty() {
@@ -64,7 +64,7 @@ impl Skills {
     }
 }
 
-/// Writes the index that says why there is none.
+/// Returns an index that reports the error.
 pub(crate) fn failed_index(error: &BusError) -> String {
     format!("# Skills\n\n_Error reading skills index: {error}_\n")
 }
@@ -80,15 +80,15 @@ fn summary(value: &Value) -> Result<SkillSummary, serde_json::Error> {
     })
 }
 
-/// What a listing has an entry of for each value.
+/// Entry of a listing.
 pub(crate) trait Entry: Sized {
-    /// All entries, in their order.
+    /// List of entries, ordered by name.
     type List: Default + From<Vec<Arc<Self>>>;
 
-    /// Reads a value; `None` if it is something else.
+    /// Reads a value; returns `None` if it is not an entry of this type.
     fn read(value: &Value) -> Option<Self>;
 
-    /// What the order is by.
+    /// Returns the name, which determines the order.
     fn name(&self) -> &str;
 }
 
@@ -116,7 +116,7 @@ impl Entry for StoredPrompt {
     }
 }
 
-/// Makes a listing; what is nothing of the kind is left out.
+/// Builds a listing; values that are not entries of this type are skipped.
 pub(crate) fn listed<E: Entry>(values: &[Value]) -> E::List {
     ordered(values.iter().filter_map(E::read).map(Arc::new).collect())
 }
@@ -126,13 +126,13 @@ fn ordered<E: Entry>(mut entries: Vec<Arc<E>>) -> E::List {
     entries.into()
 }
 
-/// A listing that is kept up with what is stored, at the cost of what changed.
-pub(crate) struct Kept<E: Entry>(Mutex<Known<E>>);
+/// A cached listing, updated incrementally from changes to the stored values.
+pub(crate) struct Kept<E: Entry>(Mutex<CacheState<E>>);
 
-struct Known<E: Entry> {
+struct CacheState<E: Entry> {
     scope: String,
     revision: u64,
-    /// By the keys of the values, which need not be the names in them.
+    /// Entries by storage key, which may differ from the entry's name.
     entries: BTreeMap<String, Arc<E>>,
     list: Arc<E::List>,
 }
@@ -143,46 +143,46 @@ impl<E: Entry> Default for Kept<E> {
     }
 }
 
-impl<E: Entry> Default for Known<E> {
+impl<E: Entry> Default for CacheState<E> {
     fn default() -> Self {
         Self { scope: String::new(), revision: 0, entries: BTreeMap::new(), list: Arc::default() }
     }
 }
 
 impl<E: Entry> Kept<E> {
-    /// The revision of a scope that the listing is of.
+    /// Returns the cached revision of a scope.
     pub(crate) fn revision(&self, scope: &str) -> u64 {
-        Some(self.known()).filter(|known| known.scope == scope).map_or(0, |known| known.revision)
+        Some(self.state()).filter(|state| state.scope == scope).map_or(0, |state| state.revision)
     }
 
-    /// Takes in what changed in a scope since a revision that the listing had. Returns `None` if it is of another
-    /// scope by now, so that all of this one has to be read.
+    /// Applies the changes to a scope since a revision that the listing had. Returns `None` if the listing has since
+    /// moved to another scope, so that this scope must be read in full.
     pub(crate) fn update(&self, scope: &str, since: u64, changes: Changes) -> Option<Arc<E::List>> {
-        let mut known = self.known();
-        if known.scope != scope {
+        let mut state = self.state();
+        if state.scope != scope {
             if since > 0 {
                 return None;
             }
-            *known = Known { scope: scope.to_owned(), ..Known::default() };
+            *state = CacheState { scope: scope.to_owned(), ..CacheState::default() };
         }
-        // A reader that was slower than others must not bring back what they have replaced.
-        if changes.revision > known.revision {
-            known.apply(changes);
+        // A slow reader must not restore values that faster readers have replaced.
+        if changes.revision > state.revision {
+            state.apply(changes);
         }
-        Some(Arc::clone(&known.list))
+        Some(Arc::clone(&state.list))
     }
 
-    /// It is whole whatever panicked while it was locked.
-    fn known(&self) -> MutexGuard<'_, Known<E>> {
+    /// Locks the state. It is valid even if a thread panicked while holding the lock.
+    fn state(&self) -> MutexGuard<'_, CacheState<E>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<E: Entry> Known<E> {
+impl<E: Entry> CacheState<E> {
     fn apply(&mut self, changes: Changes) {
         if let Some(keys) = changes.keys {
-            let left: HashSet<String> = keys.into_iter().collect();
-            self.entries.retain(|key, _| left.contains(key));
+            let remaining: HashSet<String> = keys.into_iter().collect();
+            self.entries.retain(|key, _| remaining.contains(key));
         }
         for (key, value) in changes.put {
             match E::read(&value) {

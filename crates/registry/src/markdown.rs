@@ -1,19 +1,19 @@
-//! What an index says of a document: its first heading and its first paragraph.
+//! Title and description of a document: its first heading and its first paragraph.
 
-/// How long a description may be, in characters.
-const DESCRIPTION: usize = 140;
+/// Maximum length of a description, in characters.
+const MAX_DESCRIPTION_CHARS: usize = 140;
 
-/// Returns the first heading of the first level, wherever it stands.
+/// Returns the first level-1 heading, anywhere in the document.
 #[must_use]
 pub fn title(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.trim_start().strip_prefix("# ")).map(str::trim)
 }
 
-/// Returns the first paragraph that is no heading, on one line; what is too long is cut.
+/// Returns the first paragraph that is not a heading, on one line, truncated if too long.
 #[must_use]
 pub fn description(text: &str) -> Option<String> {
     let mut paragraph = String::new();
-    let mut left = DESCRIPTION;
+    let mut left = MAX_DESCRIPTION_CHARS;
     for line in text.lines().map(str::trim) {
         if line.is_empty() || line.starts_with('#') {
             if paragraph.is_empty() {
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_title_is_the_first_heading_of_the_first_level() {
+    fn title_is_the_first_level_1_heading() {
         for (text, expected) in [
             ("# One\n# Two", Some("One")),
             ("text\n\n  # Indented  \n", Some("Indented")),
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn the_description_is_the_first_paragraph() {
+    fn description_is_the_first_paragraph() {
         for (text, expected) in [
             ("# T\n\nOne.\n", Some("One.")),
             ("# T\nOne\n  two  \n\nthree", Some("One two")),
@@ -73,18 +73,18 @@ mod tests {
     }
 
     #[test]
-    fn a_long_description_is_cut_after_140_characters() {
-        let of = |count: usize| description(&"ä".repeat(count)).unwrap();
-        assert_eq!(of(140), "ä".repeat(140));
-        assert_eq!(of(141), format!("{}...", "ä".repeat(140)));
+    fn long_description_is_cut_at_140_characters() {
+        let describe = |count: usize| description(&"ä".repeat(count)).unwrap();
+        assert_eq!(describe(140), "ä".repeat(140));
+        assert_eq!(describe(141), format!("{}...", "ä".repeat(140)));
         let lines = format!("{}\n{}", "x".repeat(139), "y");
         assert_eq!(description(&lines).unwrap(), format!("{} ...", "x".repeat(139)));
         let exact = format!("{}\ny", "x".repeat(138));
         assert_eq!(description(&exact).unwrap(), format!("{} y", "x".repeat(138)));
     }
 
-    /// The rule as it is written down: join everything first, then cut.
-    fn joined(text: &str) -> Option<String> {
+    /// Reference implementation: joins all lines first, then truncates.
+    fn reference_description(text: &str) -> Option<String> {
         let mut lines: Vec<&str> = Vec::new();
         for line in text.lines().map(str::trim) {
             match (line.is_empty() || line.starts_with('#'), lines.is_empty()) {
@@ -93,20 +93,20 @@ mod tests {
                 (false, _) => lines.push(line),
             }
         }
-        let whole = lines.join(" ");
-        match whole.chars().count() {
+        let paragraph = lines.join(" ");
+        match paragraph.chars().count() {
             0 => None,
-            count if count > DESCRIPTION => {
-                Some(format!("{}...", whole.chars().take(DESCRIPTION).collect::<String>()))
+            count if count > MAX_DESCRIPTION_CHARS => {
+                Some(format!("{}...", paragraph.chars().take(MAX_DESCRIPTION_CHARS).collect::<String>()))
             }
-            _ => Some(whole),
+            _ => Some(paragraph),
         }
     }
 
     proptest! {
         #[test]
-        fn any_text_is_described_by_the_rule(text in "(#|# | |\n|[a-zä]{1,90}|\r\n){0,20}") {
-            prop_assert_eq!(description(&text), joined(&text));
+        fn description_matches_reference(text in "(#|# | |\n|[a-zä]{1,90}|\r\n){0,20}") {
+            prop_assert_eq!(description(&text), reference_description(&text));
             if let Some(title) = title(&text) {
                 prop_assert_eq!(title, title.trim());
             }

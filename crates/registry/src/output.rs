@@ -1,4 +1,4 @@
-//! What handlers answer, made into what readers get.
+//! Conversion of handler responses to sections and prompt messages.
 
 use serde_json::{Value, json};
 
@@ -7,26 +7,26 @@ use crate::Error;
 const MARKDOWN: &str = "text/markdown";
 const JSON: &str = "application/json";
 
-/// Makes the text of a section, and says what kind of text it is.
-pub(crate) fn section(answer: Value) -> (&'static str, String) {
-    match content_of(answer) {
+/// Returns the MIME type and text of a section.
+pub(crate) fn section(response: Value) -> (&'static str, String) {
+    match content_of(response) {
         Ok(text) => (MARKDOWN, text),
         Err(other) => (JSON, pretty(&other)),
     }
 }
 
-/// Makes the messages of a prompt.
-pub(crate) fn messages(answer: Value) -> Result<Value, Error> {
-    if let Some(messages) = answer.get("messages").filter(|messages| messages.is_array()) {
+/// Returns the messages of a prompt.
+pub(crate) fn messages(response: Value) -> Result<Value, Error> {
+    if let Some(messages) = response.get("messages").filter(|messages| messages.is_array()) {
         return Ok(messages.clone());
     }
-    let text = content_of(answer).map_err(|_| Error::Shape)?;
+    let text = content_of(response).map_err(|_| Error::Shape)?;
     Ok(json!([{ "role": "user", "content": { "type": "text", "text": text } }]))
 }
 
-/// Takes a text, or the text under `content`, out of an answer; gives the answer back if there is none.
-fn content_of(answer: Value) -> Result<String, Value> {
-    match answer {
+/// Extracts a string, or the string in `content`, from a response; returns the response unchanged if it has neither.
+fn content_of(response: Value) -> Result<String, Value> {
+    match response {
         Value::String(text) => Ok(text),
         Value::Object(mut object) => match object.get_mut("content") {
             Some(Value::String(text)) => Ok(std::mem::take(text)),
@@ -36,7 +36,7 @@ fn content_of(answer: Value) -> Result<String, Value> {
     }
 }
 
-/// Writes a value for people; a value can always be written.
+/// Formats a value for people; serialization of a `Value` cannot fail.
 fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
@@ -46,8 +46,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_is_text_or_written_out() {
-        for (answer, kind, text) in [
+    fn section_is_text_or_formatted_json() {
+        for (response, kind, text) in [
             (json!("# Hi"), MARKDOWN, "# Hi"),
             (json!(""), MARKDOWN, ""),
             (json!({ "content": "# Hi", "more": 1 }), MARKDOWN, "# Hi"),
@@ -56,12 +56,12 @@ mod tests {
             (json!(["ä", 1]), JSON, "[\n  \"ä\",\n  1\n]"),
             (json!(true), JSON, "true"),
         ] {
-            assert_eq!(section(answer), (kind, text.to_owned()));
+            assert_eq!(section(response), (kind, text.to_owned()));
         }
     }
 
     #[test]
-    fn a_prompt_is_text_or_messages() {
+    fn prompt_is_text_or_messages() {
         let user = |text: &str| json!([{ "role": "user", "content": { "type": "text", "text": text } }]);
         assert_eq!(messages(json!("Hi")).unwrap(), user("Hi"));
         assert_eq!(messages(json!({ "content": "Hi" })).unwrap(), user("Hi"));
@@ -69,9 +69,9 @@ mod tests {
         assert_eq!(messages(both).unwrap(), json!([{ "role": "assistant", "any": 1 }]));
         assert_eq!(messages(json!({ "content": "yes", "messages": "no" })).unwrap(), user("yes"));
         for other in [json!(null), json!(1), json!([]), json!({}), json!({ "content": 1 })] {
-            let told = messages(other).unwrap_err().to_string();
+            let error = messages(other).unwrap_err().to_string();
             assert_eq!(
-                told,
+                error,
                 "prompt handler returned unsupported shape; expected string, { content }, or { messages: [...] }"
             );
         }

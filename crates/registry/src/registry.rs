@@ -1,4 +1,4 @@
-//! The registry itself: its eleven functions over a bus.
+//! The registry: eleven functions on top of a bus.
 
 mod prompts;
 mod skills;
@@ -17,15 +17,15 @@ use crate::listing::{Entry, Kept, listed};
 use crate::subscribers::Subscribers;
 use crate::{Bus, BusError, Error, Exchange, SkillSummary, StoredPrompt, validate};
 
-/// The field of a stored entry that names its author. Entries of callers that may do everything have none.
+/// Field of a stored entry that names its author. Entries of unrestricted callers do not have it.
 const OWNER: &str = "owner";
 
-/// Where the registered content is kept.
+/// Scopes in which registered content is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scopes {
-    /// Skills.
+    /// Scope of skills.
     pub skills: String,
-    /// Prompts.
+    /// Scope of prompts.
     pub prompts: String,
 }
 
@@ -35,12 +35,12 @@ impl Default for Scopes {
     }
 }
 
-/// How a registry behaves.
+/// Options of a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Where the registered content is kept.
+    /// Scopes in which registered content is stored.
     pub scopes: Scopes,
-    /// How long a value may take to be read or kept, and a handler to answer.
+    /// Timeout for reading or storing a value, and for a handler's response.
     pub timeout: Duration,
 }
 
@@ -50,22 +50,22 @@ impl Default for Options {
     }
 }
 
-/// A caller that may only change what it registered itself, and only use some functions.
+/// A restricted caller: it may change only its own entries and use only some functions.
 #[derive(Clone, Copy)]
 pub struct Author<'a> {
-    /// The name that is stored with what it registers.
+    /// Name stored with the entries it registers.
     pub name: &'a str,
-    /// Returns true if it may change what the author of that name registered.
+    /// Returns `true` if it may change the entries of the author with that name.
     pub may_replace: &'a (dyn Fn(&str) -> bool + Send + Sync),
-    /// Returns true if a function may be called on its behalf.
+    /// Returns `true` if a function may be called on its behalf.
     pub may_use: &'a (dyn Fn(&str) -> bool + Send + Sync),
 }
 
-/// Skills and prompts that programs register. Cloning it is cheap; all clones are the same registry.
+/// Skills and prompts registered by workers. Cloning is cheap; all clones share the same registry.
 #[derive(Clone)]
 pub struct Registry {
     shared: Arc<Shared>,
-    /// Options that count instead of the shared ones.
+    /// Options that override the shared ones.
     pinned: Option<Arc<Options>>,
 }
 
@@ -80,7 +80,7 @@ struct Shared {
 }
 
 impl Registry {
-    /// Makes a registry.
+    /// Creates a registry.
     #[must_use]
     pub fn new(bus: Arc<dyn Bus>, clock: Arc<dyn Clock>, options: Options) -> Self {
         let shared = Shared {
@@ -95,25 +95,25 @@ impl Registry {
         Self { shared: Arc::new(shared), pinned: None }
     }
 
-    /// Calls one of the functions, for a caller that may do everything.
+    /// Calls one of the functions on behalf of an unrestricted caller.
     ///
     /// # Errors
-    /// Says why it failed, in the words of the function.
+    /// Returns the function's error.
     pub async fn call(&self, function: &str, data: Value) -> Result<Value, Error> {
         self.call_as(None, function, data).await
     }
 
-    /// Calls one of the functions, for a caller that may do everything or for an author.
+    /// Calls one of the functions on behalf of an author, or of an unrestricted caller.
     ///
     /// # Errors
-    /// Returns an error if the author may not do it; else says why it failed, in the words of the function.
+    /// Returns an error if the author lacks permission, or the function's error.
     pub async fn call_as(
         &self,
         author: Option<Author<'_>>,
         function: &str,
         data: Value,
     ) -> Result<Value, Error> {
-        // The options may change while the call waits for the bus.
+        // The options may change while the call is waiting for the bus.
         let fixed = self.pinned();
         match function {
             "skills::register" => fixed.register_skill(author, input(data)?).await,
@@ -131,46 +131,46 @@ impl Registry {
         }
     }
 
-    /// Has a function called whenever a trigger of that type fires. The same id twice is one subscription.
+    /// Subscribes a function to triggers of a type. A subscription with the same id is replaced.
     pub fn subscribe(&self, trigger_type: &str, trigger: &str, function: &str) {
         self.shared.subscribers.add(trigger, trigger_type, function);
     }
 
-    /// Ends a subscription; there may be none.
+    /// Removes a subscription, if it exists.
     pub fn unsubscribe(&self, trigger: &str) {
         self.shared.subscribers.remove(trigger);
     }
 
-    /// Follows the changes that go through this registry: the number grows with each.
+    /// Subscribes to changes made through this registry: the number increases with each change.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changes.subscribe()
     }
 
-    /// Returns the same registry with the options of this moment: later changes of the options do not affect it.
+    /// Returns the same registry with its current options: later changes to the options do not affect it.
     #[must_use]
     pub fn pinned(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), pinned: Some(self.options()) }
     }
 
-    /// Returns the same registry with these options; all other clones keep theirs.
+    /// Returns the same registry with the given options; other clones keep theirs.
     #[must_use]
     pub fn with_options(&self, options: Options) -> Self {
         Self { shared: Arc::clone(&self.shared), pinned: Some(Arc::new(options)) }
     }
 
-    /// Returns how it behaves now.
+    /// Returns the current options.
     #[must_use]
     pub fn options(&self) -> Arc<Options> {
         if let Some(pinned) = &self.pinned {
             return Arc::clone(pinned);
         }
-        // A value is whole whatever panicked while it was locked.
+        // The value is valid even if a thread panicked while holding the lock.
         Arc::clone(&self.shared.options.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes how it behaves, from the next call on. What is in scopes that it leaves stays there. Clones with options
-    /// of their own keep them.
+    /// Changes the options, starting with the next call. Entries in previous scopes stay there. Clones with pinned
+    /// options keep them.
     pub fn set_options(&self, options: Options) {
         let mut shared = self.shared.options.write().unwrap_or_else(PoisonError::into_inner);
         if **shared == options {
@@ -181,7 +181,7 @@ impl Registry {
         self.shared.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Returns what it is on.
+    /// Returns the registry's bus.
     #[must_use]
     pub fn bus(&self) -> &Arc<dyn Bus> {
         &self.shared.bus
@@ -191,7 +191,7 @@ impl Registry {
         &*self.shared.bus
     }
 
-    /// Stores an entry, with its author if it has one, or removes it; returns what was there before.
+    /// Stores an entry, with its author if it has one, or removes it; returns the previous value.
     async fn put(
         &self,
         scope: &str,
@@ -205,9 +205,9 @@ impl Registry {
                 None => self.timely(self.bus_ref().delete(scope, name)).await?,
             });
         };
-        let allowed = |found: Option<&Value>| match found.filter(|found| !found.is_null()) {
+        let allowed = |current: Option<&Value>| match current.filter(|current| !current.is_null()) {
             None => true,
-            Some(found) => found.get(OWNER).and_then(Value::as_str).is_some_and(author.may_replace),
+            Some(current) => current.get(OWNER).and_then(Value::as_str).is_some_and(author.may_replace),
         };
         let entry = entry.map(|mut entry| {
             entry[OWNER] = author.name.into();
@@ -219,7 +219,7 @@ impl Registry {
         }
     }
 
-    /// Tells everybody of a change. Nobody waits for them.
+    /// Notifies all subscribers of a change, without waiting for them.
     fn fire(&self, trigger_type: &str, payload: &Value) {
         self.shared.changes.send_modify(|changes| *changes += 1);
         for function in self.shared.subscribers.of(trigger_type) {
@@ -227,23 +227,24 @@ impl Registry {
         }
     }
 
-    /// Returns the time as it is stored.
+    /// Returns the current time in the stored format.
     fn now(&self) -> String {
         let time = format!("{:.9}", self.shared.clock.now());
         format!("{}+00:00", time.trim_end_matches('Z'))
     }
 
-    /// Waits for what keeps values, but not for ever.
-    async fn timely<T>(&self, asked: impl Future<Output = Result<T, BusError>>) -> Result<T, BusError> {
-        tokio::time::timeout(self.options().timeout, asked).await.unwrap_or(Err(BusError::Timeout))
+    /// Waits for a bus operation, up to the timeout.
+    async fn timely<T>(&self, operation: impl Future<Output = Result<T, BusError>>) -> Result<T, BusError> {
+        tokio::time::timeout(self.options().timeout, operation).await.unwrap_or(Err(BusError::Timeout))
     }
 
-    /// Lists what is in a scope: what changed since it was last listed, or everything on a bus that cannot tell.
-    async fn listing<E: Entry>(&self, scope: &str, kept: &Kept<E>) -> Result<Arc<E::List>, BusError> {
+    /// Lists the entries of a scope. Reads only the changes since the last listing, or everything if the bus does not
+    /// track changes.
+    async fn listing<E: Entry>(&self, scope: &str, cached: &Kept<E>) -> Result<Arc<E::List>, BusError> {
         loop {
-            let since = kept.revision(scope);
+            let since = cached.revision(scope);
             let Some(changes) = self.timely(self.bus_ref().changes(scope, since)).await? else { break };
-            if let Some(list) = kept.update(scope, since, changes) {
+            if let Some(list) = cached.update(scope, since, changes) {
                 return Ok(list);
             }
         }
@@ -253,15 +254,15 @@ impl Registry {
 
     /// Calls the function behind a section or a prompt.
     async fn trigger(&self, function: &str, data: Value) -> Result<Value, Error> {
-        let called = self.shared.bus.call(function, data, self.options().timeout);
-        self.timely(called).await.map_err(|source| Error::Trigger { function: function.to_owned(), source })
+        let call = self.shared.bus.call(function, data, self.options().timeout);
+        self.timely(call).await.map_err(|source| Error::Trigger { function: function.to_owned(), source })
     }
 }
 
-/// Checks what a change is given, before it is sent to a registry elsewhere. Other functions are not checked.
+/// Validates the input of a change before it is sent to a remote registry. Other functions are not checked.
 ///
 /// # Errors
-/// Says what the function would say.
+/// Returns the same error as the function.
 pub fn check(function: &str, data: &Value) -> Result<(), Error> {
     match function {
         "skills::register" => validate::skill(&RegisterSkillInput::deserialize(data).map_err(Error::Input)?)?,
@@ -279,12 +280,12 @@ pub fn check(function: &str, data: &Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads the input of a function.
+/// Deserializes the input of a function.
 fn input<T: DeserializeOwned>(data: Value) -> Result<T, Error> {
     serde_json::from_value(data).map_err(Error::Input)
 }
 
-/// Refuses ids that no program would register and that could be taken for others.
+/// Rejects function ids with whitespace: no worker registers such ids, and they could be mistaken for others.
 fn refuse_blank(function: &str) -> Result<(), Error> {
     if function.contains(char::is_whitespace) { Err(Error::Blank(function.to_owned())) } else { Ok(()) }
 }

@@ -1,9 +1,9 @@
-//! Who is told when something is registered or removed. They are known as long as the process lives.
+//! Subscribers to registrations and removals. They are stored in memory only.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The subscriptions, by the id of their trigger.
+/// Subscriptions by trigger id.
 #[derive(Debug, Default)]
 pub(crate) struct Subscribers(Mutex<BTreeMap<String, Subscription>>);
 
@@ -21,19 +21,19 @@ impl Subscribers {
         self.all().insert(trigger.to_owned(), subscription);
     }
 
-    /// Takes a subscription away; there may be none.
+    /// Removes a subscription, if it exists.
     pub(crate) fn remove(&self, trigger: &str) {
         self.all().remove(trigger);
     }
 
-    /// Lists the functions to call; one that is subscribed twice is called twice.
+    /// Returns the functions to call; a function with two subscriptions is called twice.
     pub(crate) fn of(&self, trigger_type: &str) -> Vec<String> {
         let all = self.all();
         let of_type = all.values().filter(|subscription| subscription.trigger_type == trigger_type);
         of_type.map(|subscription| subscription.function.clone()).collect()
     }
 
-    /// A map is whole whatever panicked while it was locked.
+    /// Locks the subscriptions. The map is valid even if a thread panicked while holding the lock.
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Subscription>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

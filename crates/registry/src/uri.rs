@@ -1,12 +1,12 @@
-//! The addresses of what is registered: `iii://skills`, `iii://{skill}` and `iii://{skill}/{function}`.
+//! URIs of registered content: `iii://skills`, `iii://{skill}`, and `iii://{skill}/{function}`.
 //!
-//! Nothing is decoded, trimmed or made uniform: an address is what it is, byte for byte.
+//! URIs are not decoded, trimmed, or normalized; they are compared byte for byte.
 
-/// The address of the index.
+/// URI of the index.
 pub const INDEX: &str = "iii://skills";
 const SCHEME: &str = "iii://";
 
-/// What functions of the bus itself begin with. None of them is called because somebody reads a document.
+/// Prefixes of the bus's internal functions. Reading a document never calls them.
 const RESERVED: [&str; 10] = [
     "engine::",
     "state::",
@@ -20,14 +20,14 @@ const RESERVED: [&str; 10] = [
     "configuration::",
 ];
 
-/// What an address names.
+/// Resource named by a URI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource<'a> {
     /// The index of all skills.
     Index,
-    /// A skill, by an id that may not be one.
+    /// A skill, by an id that may be invalid.
     Skill(&'a str),
-    /// What a function says about a skill.
+    /// A section of a skill, returned by a function.
     Section {
         /// The skill, which need not be registered.
         skill: &'a str,
@@ -36,30 +36,30 @@ pub enum Resource<'a> {
     },
 }
 
-/// Why an address names nothing.
+/// Error parsing a URI.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
-    /// It is of another scheme.
+    /// The scheme is not `iii`.
     #[error("Resource URI must start with iii://: {0}")]
     Scheme(String),
-    /// Nothing follows the scheme.
+    /// The part after the scheme is empty.
     #[error("Empty resource id: {0}")]
     Empty(String),
-    /// The skill is missing.
+    /// The skill id is missing.
     #[error("Empty skill id in URI: {0}")]
     NoSkill(String),
-    /// The function is missing.
+    /// The function id is missing.
     #[error("Empty function id in URI: {0}")]
     NoFunction(String),
-    /// It has too many parts.
+    /// The URI has too many path segments.
     #[error("Resource URI may not have more than one path segment after the skill id: {0}")]
     TooDeep(String),
 }
 
-/// Says what an address names.
+/// Parses a URI into the resource it names.
 ///
 /// # Errors
-/// Fails with the first rule that it breaks.
+/// Returns an error for the first rule that the URI violates.
 pub fn parse(uri: &str) -> Result<Resource<'_>, UriError> {
     let rest = uri.strip_prefix(SCHEME).ok_or_else(|| UriError::Scheme(uri.to_owned()))?;
     if rest.is_empty() {
@@ -83,7 +83,7 @@ pub fn parse(uri: &str) -> Result<Resource<'_>, UriError> {
     Ok(Resource::Section { skill, function })
 }
 
-/// Says whether a function belongs to the bus itself.
+/// Returns `true` if a function is internal to the bus.
 #[must_use]
 pub fn is_reserved(function: &str) -> bool {
     RESERVED.iter().any(|prefix| function.starts_with(prefix))
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_name_the_index_skills_and_sections() {
+    fn uris_name_the_index_skills_and_sections() {
         for (uri, expected) in [
             ("iii://skills", Resource::Index),
             ("iii://brain", Resource::Skill("brain")),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_is_broken_is_told() {
+    fn first_violated_rule_is_reported() {
         for (uri, expected) in [
             ("", "Resource URI must start with iii://: "),
             ("III://skills", "Resource URI must start with iii://: III://skills"),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_of_the_bus_are_reserved() {
+    fn bus_functions_are_reserved() {
         for prefix in RESERVED {
             assert!(is_reserved(&format!("{prefix}x")), "{prefix}");
         }
@@ -143,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_address_is_put_together_again_from_its_parts(uri in "(iii://)?[a-z:/%# ]{0,12}") {
+        fn uri_round_trips_through_its_parts(uri in "(iii://)?[a-z:/%# ]{0,12}") {
             match parse(&uri) {
                 Ok(Resource::Index) => prop_assert_eq!(&uri, INDEX),
                 Ok(Resource::Skill(skill)) => {

@@ -1,19 +1,19 @@
-//! What may be registered. The first rule that is broken is the one that is told.
+//! Validation of registrations. The first violated rule is reported.
 
 use std::collections::HashSet;
 
 use crate::PromptArgument;
 use crate::input::{RegisterPromptInput, RegisterSkillInput};
 
-/// How long an id or a name may be, in bytes.
+/// Maximum length of an id or name, in bytes.
 pub const MAX_ID_BYTES: usize = 64;
-/// How long the text of a skill may be, in bytes.
+/// Maximum length of a skill's text, in bytes.
 pub const MAX_SKILL_BYTES: usize = 256 * 1024;
 
-/// Why something may not be registered.
+/// Reason why a registration is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// A field is empty that must not be.
+    /// A required field is empty.
     #[error("{0} must be non-empty")]
     Empty(&'static str),
     /// An id or a name is too long.
@@ -21,21 +21,21 @@ pub enum Invalid {
     TooLong {
         /// The field.
         field: &'static str,
-        /// How long it is, in bytes.
+        /// Actual length in bytes.
         bytes: usize,
     },
-    /// An id or a name has other characters than it may have.
+    /// An id or a name contains invalid characters.
     #[error("{field} may only contain lowercase ASCII letters, digits, '-' and '_': {value:?}")]
     Characters {
         /// The field.
         field: &'static str,
-        /// What it is.
+        /// The invalid value.
         value: String,
     },
     /// The text of a skill is too long.
     #[error("skill body too large ({0} bytes; max {MAX_SKILL_BYTES})")]
     TooLarge(usize),
-    /// Two arguments of a prompt have one name.
+    /// Two arguments of a prompt have the same name.
     #[error("duplicate argument name: {0}")]
     DuplicateArgument(String),
 }

@@ -1,4 +1,4 @@
-//! The grammar of the command line. Nothing past this file knows how arguments are written.
+//! Command-line grammar. No other module depends on how arguments are written.
 
 mod hub;
 mod mcp;
@@ -21,7 +21,7 @@ pub(crate) use words::normalize;
 
 /// Run LLM agents with durable sessions.
 ///
-/// A first word that is not a command is a prompt: `rkat "write a haiku"` is `rkat run "write a haiku"`.
+/// If the first word is not a command, it is the prompt: `rkat "write a haiku"` is short for `rkat run "write a haiku"`.
 #[derive(Debug, Parser)]
 #[command(name = "rkat", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -31,7 +31,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What usage is summed up by.
+/// Grouping of usage totals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum UsageBy {
     Model,
@@ -50,108 +50,107 @@ impl UsageBy {
 }
 
 fn parse_policy(text: &str) -> Result<ApprovalPolicy, String> {
-    serde_json::from_value(text.into()).map_err(|_| "write never, on-request or always".to_owned())
+    serde_json::from_value(text.into()).map_err(|_| "expected `never`, `on-request`, or `always`".to_owned())
 }
 
 fn parse_dollars(text: &str) -> Result<Usd, String> {
     let amount = text.trim_start_matches('$').parse().ok().and_then(Usd::from_dollars);
     amount
         .filter(|amount| !amount.is_zero())
-        .ok_or_else(|| "write an amount of dollars such as 0.50".to_owned())
+        .ok_or_else(|| "expected an amount in US dollars, such as 0.50".to_owned())
 }
 
-/// Which realm to work in.
+/// Selection of the realm.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Realm")]
 pub(crate) struct ScopeArgs {
-    /// Work in the realm of this name; without it, in the realm of this directory.
+    /// Use this realm [default: the current directory's].
     #[arg(short, long, global = true, value_name = "ID", conflicts_with = "isolated")]
     pub(crate) realm: Option<String>,
-    /// Work in a new realm that nobody else uses.
+    /// Use a new, private realm.
     #[arg(long, global = true)]
     pub(crate) isolated: bool,
-    /// Call this process so in the config and in sessions.
+    /// Label this process in config and session records.
     #[arg(long, global = true, value_name = "ID")]
     pub(crate) instance: Option<String>,
     /// Create the realm with this backend (sqlite or memory); an existing realm keeps its own.
     #[arg(long, global = true, value_name = "BACKEND", value_parser = parse_backend)]
     pub(crate) realm_backend: Option<Backend>,
-    /// Keep realms in this directory.
+    /// Store realms in this directory.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) state_root: Option<PathBuf>,
-    /// Project directory [default: the nearest one, from here upward, with .rkat or .git; else this one].
+    /// Project directory [default: nearest ancestor with .rkat or .git, else the current directory].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) context_root: Option<PathBuf>,
-    /// The directory of the user's own files, in place of the home directory: MCP servers are in its .rkat/mcp.toml, skills in its
-    /// .rkat/skills.
+    /// Directory to use instead of $HOME for .rkat/mcp.toml and .rkat/skills.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) user_config_root: Option<PathBuf>,
-    /// Look for skills in this directory before the usual ones; may be repeated.
+    /// Search this directory for skills first (repeatable).
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) skill_dir: Vec<PathBuf>,
 }
 
-/// What to do.
+/// Command of `rkat`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a prompt, in a new session or in an earlier one.
+    /// Run a prompt in a new or existing session.
     Run(Box<RunArgs>),
-    /// List, show, archive and interrupt sessions.
+    /// List, show, archive, and interrupt sessions.
     #[command(subcommand)]
     Session(SessionCommand),
     /// Read and change the realm's config.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// List, show, create and delete realms.
+    /// List, show, create, and delete realms.
     #[command(subcommand)]
     Realm(RealmCommand),
-    /// Serve the realm to MCP clients over HTTP, at /mcp, until a signal ends it.
+    /// Serve the realm to MCP clients over HTTP.
     Serve(ServeArgs),
-    /// Serve programs over WebSocket, for their functions, skills and prompts, until a signal ends it.
+    /// Run the hub that workers connect to over WebSocket.
     Hub(HubArgs),
-    /// List, show, serve, check, install, update, remove and write skills.
+    /// List, show, serve, check, install, update, remove, and create skills.
     #[command(subcommand)]
     Skill(SkillCommand),
-    /// List, show, register and remove skills and prompts that programs share at run time, and call their functions.
+    /// Manage skills and prompts registered by workers, and call worker functions.
     #[command(subcommand)]
     Registry(RegistryCommand),
-    /// Fetch blobs: images, and what was too long for a reply.
+    /// Fetch blobs: images and output too large for a reply.
     #[command(subcommand)]
     Blob(BlobCommand),
-    /// List the models there are; * marks the default of a provider.
+    /// List available models (* marks each provider's default).
     Models {
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Make an image with an image model of OpenAI or Gemini.
+    /// Generate an image with OpenAI or Gemini.
     Image(Box<ImageArgs>),
-    /// Add, list, show, remove and test MCP servers, whose tools agents use.
+    /// Manage the MCP servers agents can use.
     #[command(subcommand)]
     Mcp(McpCommand),
-    /// Trust this directory: its skills are no longer marked as foreign, and runs start the MCP servers of its
-    /// .rkat/mcp.toml, and use the hooks of its .rkat/config.toml, as they are now.
+    /// Trust this project: its skills, MCP servers (.rkat/mcp.toml), and hooks (.rkat/config.toml). Edited files must
+    /// be trusted again.
     Trust {
-        /// Take the trust back.
+        /// Revoke trust.
         #[arg(long)]
         remove: bool,
     },
-    /// Sum up what sessions used and cost.
+    /// Show token usage and cost.
     Usage {
-        /// One line for each model, each day of last change, or each session.
+        /// Group by model, day of last activity, or session.
         #[arg(long, value_enum, default_value_t = UsageBy::Model)]
         by: UsageBy,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Look for what is wrong: keys, the store, the config, MCP servers, skills; exits with 1 if anything is.
+    /// Check keys, store, config, MCP servers, and skills; exit 1 if a check fails.
     Doctor {
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Say what this build can do, as JSON.
+    /// Print this build's capabilities as JSON.
     Capabilities,
     /// Print a completion script for your shell.
     Completions {
@@ -160,140 +159,140 @@ pub(crate) enum Command {
     },
 }
 
-/// Make an image.
+/// Arguments of `rkat image`.
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
-    /// What the image shall show.
+    /// Image description.
     pub(crate) prompt: String,
-    /// Write the image to this file; without it, the image stays in the realm's store and its id is printed.
+    /// Write the image to FILE; otherwise store it as a blob and print its id.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// The image model.
     #[arg(short, long)]
     pub(crate) model: Option<String>,
-    /// Who makes it: openai or gemini.
+    /// Provider: openai or gemini.
     #[arg(short, long, value_name = "PROVIDER")]
     pub(crate) provider: Option<String>,
-    /// How large it shall be: auto, or pixels such as 1024x1536.
+    /// Size: auto, or WIDTHxHEIGHT such as 1024x1536.
     #[arg(long, value_name = "WxH")]
     pub(crate) size: Option<String>,
-    /// How well it shall be done: auto, low, medium or high.
+    /// Quality: auto, low, medium, or high.
     #[arg(long)]
     pub(crate) quality: Option<String>,
-    /// How it shall be encoded: auto, png, jpeg or webp.
+    /// Encoding: auto, png, jpeg, or webp.
     #[arg(long)]
     pub(crate) format: Option<String>,
-    /// A parameter for the provider; the value is JSON or a string; may be repeated.
+    /// Provider parameter; VALUE is JSON or a string (repeatable).
     #[arg(long = "param", value_name = "KEY=VALUE")]
     pub(crate) params: Vec<String>,
-    /// Print everything that is known of the image, as JSON.
+    /// Print all details of the image as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Serve MCP clients.
+/// Arguments of `rkat serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// The address; port 0 takes a free one, and stderr says which.
+    /// Address to listen on; port 0 picks a free port and prints it.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     pub(crate) listen: String,
-    /// Read the bearer token that clients must show from this file [default: RKAT_TOKEN, or else the realm's own token,
-    /// which is printed].
+    /// File with the bearer token clients must send [default: $RKAT_TOKEN, else the realm's own token, which is
+    /// printed].
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Ask clients for no token: every user of this machine can use the server. Such clients cannot change what the
-    /// config enables. Only for addresses of this machine.
+    /// Require no token: every user of this machine can use the server, but cannot change what the config enables.
+    /// Loopback addresses only.
     #[arg(long, conflicts_with = "token_file")]
     pub(crate) no_token: bool,
-    /// Accept requests for this host name too; may be repeated.
+    /// Also accept requests for this host name (repeatable).
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
-    /// Accept pages of this origin too, such as `https://app.example.com`; may be repeated.
+    /// Also allow this browser origin, such as `https://app.example.com` (repeatable).
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
-    /// Where programs find the realm's hub; the token is the same. If the address is taken, there is none here.
+    /// Hub address; uses the same token. No hub is started if the address is in use.
     #[arg(long, value_name = "ADDRESS", default_value = HUB_ADDRESS)]
     pub(crate) hub: String,
-    /// Serve no hub.
+    /// Do not start a hub.
     #[arg(long, conflicts_with = "hub")]
     pub(crate) no_hub: bool,
 }
 
-/// Run a prompt.
+/// Arguments of `rkat run`.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a command-line switch")]
 pub(crate) struct RunArgs {
-    /// What the agent is asked to do; `-` or nothing reads it from stdin. A file or pipe on stdin goes with it.
+    /// The prompt; read from stdin if omitted or `-`. Otherwise a file or pipe on stdin is sent with it.
     pub(crate) prompt: Option<String>,
-    /// Continue a session: its id, the beginning of it, REALM:ID, `last`, or `@N` for the Nth before the last. Without
-    /// a session, the last one; without a prompt, approvals that are pending are asked for again.
+    /// Resume a session: id, id prefix, REALM:ID, `last`, or `@N` (N before the last) [default: the last]. Without a
+    /// prompt, asks for pending approvals again.
     #[arg(long, value_name = "ID", num_args = 0..=1, require_equals = true, default_missing_value = "last")]
     pub(crate) resume: Option<String>,
     /// The model; `offline` needs no key.
     #[arg(short, long)]
     pub(crate) model: Option<String>,
-    /// Who serves the model.
+    /// Model provider.
     #[arg(short, long, value_parser = parse_provider)]
     pub(crate) provider: Option<Provider>,
     /// Replace the system prompt.
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
-    /// Add a section to the system prompt; may be repeated.
+    /// Add a section to the system prompt (repeatable).
     #[arg(long, value_name = "TEXT")]
     pub(crate) instructions: Vec<String>,
-    /// How many tokens the model may write in one step.
+    /// Maximum output tokens per step.
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens: Option<u32>,
-    /// How long the run may take, for example 90s or 5m.
+    /// Time limit for the run, such as 90s or 5m.
     #[arg(short = 'd', long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) max_duration: Option<Span>,
-    /// How many tool calls the run may make.
+    /// Maximum number of tool calls in the run.
     #[arg(long, value_name = "N")]
     pub(crate) max_tool_calls: Option<u32>,
-    /// How many tokens the run may use in all.
+    /// Maximum total tokens for the run.
     #[arg(long, value_name = "N")]
     pub(crate) max_total_tokens: Option<u64>,
-    /// How many US dollars the run may cost, as far as the model's price is known.
+    /// Cost limit in US dollars; needs a known price for the model.
     #[arg(long, value_name = "USD", value_parser = parse_dollars)]
     pub(crate) max_cost: Option<Usd>,
-    /// A parameter for the provider; the value is JSON or a string; may be repeated.
+    /// Provider parameter; VALUE is JSON or a string (repeatable).
     #[arg(long = "param", value_name = "KEY=VALUE")]
     pub(crate) params: Vec<String>,
-    /// Parameters for the provider as a JSON object.
+    /// Provider parameters as a JSON object.
     #[arg(long, value_name = "JSON")]
     pub(crate) params_json: Option<String>,
-    /// Keep the model's provider from searching the web.
+    /// Disable the provider's web search.
     #[arg(long)]
     pub(crate) no_web_search: bool,
-    /// Give the agent this skill for the run: NAME, or NAME@SOURCE; may be repeated.
+    /// Load this skill for the run: NAME or NAME@SOURCE (repeatable).
     #[arg(long = "skill", value_name = "NAME")]
     pub(crate) skills: Vec<String>,
-    /// Print a structured result that fits this JSON Schema: a file, or the schema itself.
+    /// Print a structured result that matches this JSON Schema: a file or inline JSON.
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) schema: Option<String>,
-    /// Which built-in tools the agent has; the config decides if it is left out.
+    /// Built-in tools to enable [default: from config].
     #[arg(short = 't', long, value_enum, value_name = "PRESET")]
     pub(crate) tools: Option<ToolPreset>,
-    /// Let the agent use this tool and no others; may be repeated.
+    /// Allow only this tool (repeatable).
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_tool: Vec<String>,
-    /// Keep the agent from using this tool; may be repeated.
+    /// Block this tool (repeatable).
     #[arg(long, value_name = "NAME")]
     pub(crate) block_tool: Vec<String>,
-    /// Ask before tools are run: `never`, `on-request` (those that may change or delete things) or `always`; the config
-    /// decides if it is left out.
+    /// When to ask before running a tool: `never`, `on-request` (tools that can modify or delete), or `always`
+    /// [default: from config].
     #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
     pub(crate) approvals: Option<ApprovalPolicy>,
-    /// With --resume, approve a call that waits: its id, or `all`; may be repeated.
+    /// With --resume, approve a pending call by id, or `all` (repeatable).
     #[arg(long, value_name = "CALL", requires = "resume")]
     pub(crate) approve: Vec<String>,
-    /// With --resume, deny a call that waits: its id, or `all`; may be repeated.
+    /// With --resume, deny a pending call by id, or `all` (repeatable).
     #[arg(long, value_name = "CALL", requires = "resume")]
     pub(crate) deny: Vec<String>,
-    /// Label the new session; may be repeated.
+    /// Label the new session (repeatable).
     #[arg(long = "label", value_name = "KEY=VALUE")]
     pub(crate) labels: Vec<String>,
-    /// Wait for the end of stdin, however long it takes, and send it with the prompt.
+    /// Wait for stdin to end, however long it takes, and send it with the prompt.
     #[arg(long)]
     pub(crate) stdin: bool,
     /// Do not read stdin.
@@ -305,7 +304,7 @@ pub(crate) struct RunArgs {
     /// The same as --output json.
     #[arg(long, conflicts_with = "output")]
     pub(crate) json: bool,
-    /// Print the answer as it comes (the default on a terminal).
+    /// Stream the answer (default on a terminal).
     #[arg(short, long, conflicts_with_all = ["no_stream", "json"])]
     pub(crate) stream: bool,
     /// Print the answer when it is complete.
@@ -317,31 +316,31 @@ pub(crate) struct RunArgs {
     /// Print nothing on stderr but errors.
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Start the run when every MCP server is connected or has failed; else their tools come as they are ready.
+    /// Wait for every MCP server to connect or fail before the first step.
     #[arg(long)]
     pub(crate) wait_for_mcp: bool,
 }
 
-/// Which built-in tools an agent has.
+/// Preset of built-in tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ToolPreset {
     /// None.
     None,
-    /// Read and search files of the workspace; tasks, blobs, the time. No file is changed.
+    /// Read and search workspace files; tasks, blobs, the time. Never changes files.
     Safe,
-    /// These, patches, and a shell in its sandbox.
+    /// `safe`, plus patches and a sandboxed shell.
     Workspace,
-    /// Everything there is.
+    /// `workspace`, plus memory.
     Full,
 }
 
 impl ToolPreset {
-    /// Says whether there are built-in tools.
+    /// Returns `true` if built-in tools are enabled.
     pub(crate) fn builtins(self) -> bool {
         self != Self::None
     }
 
-    /// Returns what the file tools may do; a session without tools keeps what it had.
+    /// Returns the access of the file tools; `None` leaves the session's setting unchanged.
     pub(crate) fn files(self) -> Option<FileAccess> {
         match self {
             Self::None => None,
@@ -350,7 +349,7 @@ impl ToolPreset {
         }
     }
 
-    /// Says whether there is memory; otherwise the config does.
+    /// Returns whether memory is enabled, or `None` if the config decides.
     pub(crate) fn memory(self) -> Option<bool> {
         match self {
             Self::None => Some(false),
@@ -359,13 +358,13 @@ impl ToolPreset {
         }
     }
 
-    /// Says whether there is a shell.
+    /// Returns `true` if the shell is enabled.
     pub(crate) fn shell(self) -> bool {
         matches!(self, Self::Workspace | Self::Full)
     }
 }
 
-/// How a result is printed.
+/// Output format of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// As text.
@@ -374,21 +373,21 @@ pub(crate) enum Output {
     Json,
 }
 
-/// What to do with sessions.
+/// Subcommand of `rkat session`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
-    /// List sessions, the most recently changed first.
+    /// List sessions, most recently changed first.
     List {
-        /// How many to list.
+        /// Maximum number of sessions to list.
         #[arg(long, default_value_t = 20)]
         limit: u64,
-        /// How many to pass over.
+        /// Number of sessions to skip.
         #[arg(long, default_value_t = 0)]
         offset: u64,
-        /// Only sessions with this label; may be repeated.
+        /// Only list sessions with this label (repeatable).
         #[arg(long = "label", value_name = "KEY=VALUE")]
         labels: Vec<String>,
-        /// List archived sessions too.
+        /// Include archived sessions.
         #[arg(long)]
         archived: bool,
         /// Print JSON.
@@ -397,13 +396,13 @@ pub(crate) enum SessionCommand {
     },
     /// Show a session and its messages.
     Show {
-        /// The session: its id, the beginning of it, REALM:ID, `last`, or `@N` for the Nth before the last.
+        /// The session: id, id prefix, REALM:ID, `last`, or `@N` (N before the last).
         id: String,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Archive a session: it is hidden and cannot be continued, but can still be shown.
+    /// Archive a session: it leaves lists and cannot be resumed, but stays readable.
     Delete {
         /// The session.
         id: String,
@@ -411,7 +410,7 @@ pub(crate) enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Stop the run in flight on a session, in whatever process it is.
+    /// Interrupt a session's active run, in any process.
     Interrupt {
         /// The session.
         id: String,
@@ -421,14 +420,14 @@ pub(crate) enum SessionCommand {
     },
 }
 
-/// What to do with blobs.
+/// Subcommand of `rkat blob`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BlobCommand {
-    /// Fetch a blob: its bytes, as they are.
+    /// Fetch the raw bytes of a blob.
     Get {
         /// The blob: `sha256:` and 64 hexadecimal digits.
         id: String,
-        /// Write to this file; without it, to stdout.
+        /// Write to this file [default: stdout].
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
         /// Print JSON, with the bytes in base64.
@@ -437,38 +436,38 @@ pub(crate) enum BlobCommand {
     },
 }
 
-/// What to do with the config.
+/// Subcommand of `rkat config`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Print the config, defaults included.
     Get {
-        /// In which form.
+        /// Output format.
         #[arg(long, value_enum, default_value_t = ConfigFormat::Toml)]
         format: ConfigFormat,
         /// The same as --format json.
         #[arg(long, conflicts_with = "format")]
         json: bool,
-        /// Print the generation and the realm with it, as JSON.
+        /// Also print the generation and the realm, as JSON.
         #[arg(long)]
         with_generation: bool,
     },
-    /// Replace the config; what is left out takes its default.
+    /// Replace the config; omitted keys return to their defaults.
     Set(ConfigInput),
     /// Change parts of the config; null removes a key.
     Patch(ConfigInput),
 }
 
-/// A change of the config.
+/// Input of a config change.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigInput {
     #[command(flatten)]
     pub(crate) document: Document,
-    /// Refuse unless this is still the current generation.
+    /// Fail unless this is still the current generation.
     #[arg(long, value_name = "N")]
     pub(crate) expected_generation: Option<u64>,
 }
 
-/// A config document, in one of the ways to give it.
+/// Source of a config document.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Document {
@@ -482,7 +481,7 @@ pub(crate) struct Document {
     pub(crate) toml: Option<String>,
 }
 
-/// The form of a config document.
+/// Format of a config document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConfigFormat {
     /// TOML.
@@ -491,10 +490,10 @@ pub(crate) enum ConfigFormat {
     Json,
 }
 
-/// What to do with realms.
+/// Subcommand of `rkat realm`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RealmCommand {
-    /// Print the id of the realm in use here.
+    /// Print the id of the realm in use.
     Current,
     /// List realms.
     List {
@@ -512,36 +511,37 @@ pub(crate) enum RealmCommand {
     },
     /// Create a realm.
     Create {
-        /// Its id.
+        /// The id.
         id: String,
-        /// Its backend.
+        /// The backend.
         #[arg(long, value_parser = parse_backend)]
         backend: Option<Backend>,
     },
-    /// Delete a realm with all its sessions, for good.
+    /// Permanently delete a realm and all its sessions.
     Delete {
         /// The realm.
         id: String,
-        /// Delete it even if a process uses it.
+        /// Delete it even if a process is using it.
         #[arg(long)]
         force: bool,
     },
-    /// Delete unused realms of directories and of single processes, with their sessions; lists them without --force.
+    /// Delete unused realms that belong to a directory or a single process, with their sessions; list them without
+    /// --force.
     Prune {
-        /// Only realms of single processes, never those of directories.
+        /// Only prune realms of single processes, never those of directories.
         #[arg(long)]
         isolated_only: bool,
-        /// Only realms older than this.
+        /// Only prune realms older than this.
         #[arg(long, value_name = "HOURS", default_value_t = 24)]
         older_than_hours: u64,
-        /// Really delete; without it, only say what would be deleted.
+        /// Delete; without it, only list what would be deleted.
         #[arg(long)]
         force: bool,
     },
 }
 
 impl ScopeArgs {
-    /// Says which realm is meant, and which to use when none is named.
+    /// Returns the selected realm and the one to use if none is named.
     pub(crate) fn scope(&self) -> (RealmScope, Unnamed) {
         let scope = RealmScope {
             realm: self.realm.clone(),
@@ -562,7 +562,7 @@ impl RunArgs {
 }
 
 impl Command {
-    /// Says how an error of the command is printed.
+    /// Returns the format in which an error of the command is printed.
     pub(crate) fn error_format(&self) -> ErrorFormat {
         let json = match self {
             Self::Run(run) => run.output() == Output::Json,
@@ -611,10 +611,10 @@ fn parse_span(text: &str) -> Result<Span, String> {
 }
 
 fn parse_provider(text: &str) -> Result<Provider, String> {
-    let found = Provider::ALL.into_iter().find(|provider| provider.as_str() == text);
-    found.ok_or_else(|| {
+    let provider = Provider::ALL.into_iter().find(|provider| provider.as_str() == text);
+    provider.ok_or_else(|| {
         let names: Vec<_> = Provider::ALL.iter().map(|provider| provider.as_str()).collect();
-        format!("`{text}` is not a provider; there are {}", names.join(", "))
+        format!("unknown provider `{text}`; expected one of {}", names.join(", "))
     })
 }
 
@@ -625,7 +625,7 @@ mod tests {
     use super::Cli;
 
     #[test]
-    fn the_grammar_is_sound() {
+    fn grammar_passes_clap_checks() {
         Cli::command().debug_assert();
     }
 }

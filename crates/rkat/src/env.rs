@@ -1,6 +1,6 @@
-//! What `rkat` reads from its surroundings, and nothing else does.
+//! Environment of `rkat`. Only this module reads it.
 
-#![expect(clippy::disallowed_methods, reason = "this is the program's one file that reads the environment")]
+#![expect(clippy::disallowed_methods, reason = "only this file of `rkat` reads the environment")]
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -11,88 +11,88 @@ use meerkat_telemetry::Settings;
 use crate::out;
 use crate::render::{Cells, Page};
 
-/// Every environment variable, and what it is for.
+/// All environment variables, with their meanings.
 pub const VARIABLES: &[(&str, &str)] = &[
-    ("XDG_DATA_HOME", "Where realms are kept on Linux: `$XDG_DATA_HOME/meerkat/realms`."),
+    ("XDG_DATA_HOME", "Directory of realms on Linux: `$XDG_DATA_HOME/meerkat/realms`."),
     (
         "HOME",
-        "Where realms are kept otherwise: `~/.local/share/meerkat/realms`, on macOS under `~/Library/Application Support`. Your skills are in `~/.agent/skills`, `~/.agents/skills`, `~/.claude/skills` and `~/.rkat/skills`.",
+        "Directory of realms otherwise: `~/.local/share/meerkat/realms`, on macOS under `~/Library/Application Support`. Your skills are in `~/.agent/skills`, `~/.agents/skills`, `~/.claude/skills`, and `~/.rkat/skills`.",
     ),
-    ("APPDATA", "Where realms are kept on Windows."),
-    ("USERPROFILE", "Where your skills are on Windows."),
-    ("RKAT_ANTHROPIC_API_KEY, ANTHROPIC_API_KEY", "The key for Anthropic; the first that is set is used."),
-    ("RKAT_OPENAI_API_KEY, OPENAI_API_KEY", "The key for OpenAI; the first that is set is used."),
+    ("APPDATA", "Directory of realms on Windows."),
+    ("USERPROFILE", "Directory of your skills on Windows."),
+    ("RKAT_ANTHROPIC_API_KEY, ANTHROPIC_API_KEY", "API key for Anthropic; the first one set is used."),
+    ("RKAT_OPENAI_API_KEY, OPENAI_API_KEY", "API key for OpenAI; the first one set is used."),
     (
         "RKAT_GEMINI_API_KEY, GEMINI_API_KEY, RKAT_GOOGLE_API_KEY, GOOGLE_API_KEY",
-        "The key for Gemini; the first that is set is used.",
+        "API key for Gemini; the first one set is used.",
     ),
-    ("any name", "`${NAME}` in a file of MCP servers is replaced with the value of that variable."),
+    ("any name", "`${NAME}` in an MCP config file is replaced with the value of that variable."),
     (
         "RKAT_MCP_CLIENT_SECRET",
-        "The secret of the client that `rkat mcp login --client-id` names, if it has one.",
+        "Secret of the OAuth client passed to `rkat mcp login --client-id`, if it has one.",
     ),
     (
         "RKAT_TOKEN",
-        "The bearer token that clients of `rkat serve` and `rkat-mcp --http` must show, in place of the realm's own.",
+        "Bearer token that clients of `rkat serve` and `rkat-mcp --http` must send, instead of the realm's own.",
     ),
-    ("TMPDIR", "Where shell commands keep temporary files; `/tmp` if it is not set."),
-    ("TZ", "The time zone that the tool `datetime` tells the time in; the machine's if it is not set."),
-    ("NO_COLOR", "Set to anything, it turns colors off."),
-    ("COLUMNS", "How wide tables may be; without it, 100 columns on a terminal and any width elsewhere."),
+    ("TMPDIR", "Directory for temporary files of shell commands; `/tmp` if not set."),
+    ("TZ", "Time zone used by the tool `datetime`; the system time zone if not set."),
+    ("NO_COLOR", "Disables colors if set to any value."),
+    ("COLUMNS", "Maximum table width; if not set, 100 columns on a terminal and unlimited elsewhere."),
 ];
 
 fn set(name: &str) -> Option<std::ffi::OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Where the program finds itself.
+/// Returns the system directories.
 pub(crate) fn surroundings() -> Surroundings {
-    let folder = |name: &str| set(name).map(PathBuf::from);
+    let dir = |name: &str| set(name).map(PathBuf::from);
     let data_home = if cfg!(windows) {
-        folder("APPDATA")
+        dir("APPDATA")
     } else if cfg!(target_os = "macos") {
-        folder("HOME").map(|home| home.join("Library/Application Support"))
+        dir("HOME").map(|home| home.join("Library/Application Support"))
     } else {
-        folder("XDG_DATA_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/share")))
+        dir("XDG_DATA_HOME").or_else(|| dir("HOME").map(|home| home.join(".local/share")))
     };
     Surroundings { data_home, current_dir: std::env::current_dir().ok(), home: home() }
 }
 
-/// The user's own directory.
+/// Returns the user's home directory.
 pub(crate) fn home() -> Option<PathBuf> {
     set(if cfg!(windows) { "USERPROFILE" } else { "HOME" }).map(PathBuf::from)
 }
 
-/// Whether a person reads what is printed on stdout.
+/// Returns `true` if stdout is a terminal.
 pub(crate) fn stdout_is_terminal() -> bool {
     std::io::stdout().is_terminal()
 }
 
-/// Whether a person could be typing on stdin.
+/// Returns `true` if stdin is a terminal.
 pub(crate) fn stdin_is_terminal() -> bool {
     std::io::stdin().is_terminal()
 }
 
-/// What stdin is.
+/// Kind of stdin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StdinKind {
     Terminal,
-    /// A file, which ends by itself.
+    /// A file, which has a known end.
     File,
-    /// A pipe or socket, which ends when its other side does.
+    /// A pipe or socket, which ends when its writer closes it.
     Stream,
     /// The null device, a directory, or nothing.
     Nothing,
 }
 
 impl StdinKind {
-    /// Returns true for a file or a pipe.
+    /// Returns `true` for a file, pipe, or socket.
     pub(crate) const fn is_readable(self) -> bool {
         matches!(self, Self::File | Self::Stream)
     }
 }
 
-/// Returns what stdin is.
+/// Returns the kind of stdin.
 pub(crate) fn stdin_kind() -> StdinKind {
     if stdin_is_terminal() { StdinKind::Terminal } else { redirected_stdin() }
 }
@@ -115,7 +115,7 @@ fn redirected_stdin() -> StdinKind {
     StdinKind::Stream
 }
 
-/// Opens the keyboard of the person who reads stderr; `None` if there is no such person. Stdin may be redirected.
+/// Opens the terminal for input, even if stdin is redirected; `None` if stderr is not a terminal.
 pub(crate) fn keyboard() -> Option<Box<dyn std::io::BufRead + Send>> {
     if !stderr_is_terminal() {
         return None;
@@ -128,62 +128,62 @@ pub(crate) fn keyboard() -> Option<Box<dyn std::io::BufRead + Send>> {
     Some(Box::new(std::io::BufReader::new(keyboard)))
 }
 
-/// Whether a person reads what is printed on stderr.
+/// Returns `true` if stderr is a terminal.
 pub(crate) fn stderr_is_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Whether notes on stderr may be dimmed.
+/// Returns `true` if notes on stderr may be dimmed.
 pub(crate) fn stderr_has_colours() -> bool {
     std::io::stderr().is_terminal() && set("NO_COLOR").is_none()
 }
 
-/// What a table is printed on.
+/// Returns the page that tables are printed on.
 pub(crate) fn page() -> Page {
     let is_terminal = stdout_is_terminal();
-    let stated = set("COLUMNS").and_then(|text| text.to_str().and_then(|text| text.parse().ok()));
-    let columns = stated.unwrap_or(if is_terminal { 100 } else { usize::MAX });
+    let requested = set("COLUMNS").and_then(|text| text.to_str().and_then(|text| text.parse().ok()));
+    let columns = requested.unwrap_or(if is_terminal { 100 } else { usize::MAX });
     Page { columns, cells: if is_terminal { Cells::Escaped } else { Cells::Verbatim } }
 }
 
-/// Looks a key or token up by the name of its variable.
+/// Returns the value of the variable that holds a key or token.
 pub(crate) fn secret(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// What should be seen of the program, and what is wrong with how that is said.
+/// Reads the telemetry settings, with warnings about invalid ones.
 pub(crate) fn telemetry() -> Settings {
     Settings::read(&secret, "rkat", &out::secrets())
 }
 
-/// Makes known which values of the environment are secrets.
+/// Adds the secrets in the environment to the redactor.
 pub(crate) fn tell_secrets() {
     all().iter().for_each(|(name, value)| out::secrets().learn_named(name, value));
 }
 
-/// The whole environment. MCP servers get the harmless part of it.
+/// Returns the full environment. MCP servers get the part without secrets.
 pub(crate) fn all() -> std::collections::BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
         .collect()
 }
 
-/// This program itself.
+/// Returns the path of this binary.
 pub(crate) fn program() -> Option<PathBuf> {
     std::env::current_exe().ok()
 }
 
-/// The directory for temporary files.
+/// Returns the directory for temporary files.
 pub(crate) fn temporary() -> Option<PathBuf> {
     set("TMPDIR").map(PathBuf::from)
 }
 
-/// The time zone of this machine.
+/// Returns the system time zone.
 pub(crate) fn time_zone() -> meerkat::TimeZone {
     meerkat::TimeZone::system()
 }
 
-/// The token that clients of `rkat serve` must show.
+/// Returns the token that clients of `rkat serve` must send.
 pub(crate) fn token() -> Option<String> {
     set("RKAT_TOKEN").and_then(|token| token.into_string().ok())
 }

@@ -1,4 +1,4 @@
-//! What went wrong, for the person at the terminal and for the exit code.
+//! Errors, with their messages and exit codes.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,27 +10,27 @@ use serde_json::json;
 use crate::out;
 use crate::render::shell_word;
 
-/// Why a command failed.
+/// Error of a command.
 #[derive(Debug)]
 pub(crate) enum CliError {
-    /// The runtime says so.
+    /// An error of the runtime.
     Meerkat(meerkat::Error),
-    /// The command line or its input is wrong.
+    /// Invalid command line or input.
     Usage(String),
-    /// Nothing could be served.
+    /// The server could not listen.
     Listen(meerkat_mcp_server::http::ListenError),
-    /// There is no such session.
+    /// Unknown session.
     NoSession(String),
-    /// Something is wrong with a skill.
+    /// An error of a skill.
     Skill(meerkat_skills::Error),
     /// A file or stream could not be read or written.
     Io(String, std::io::Error),
 }
 
-/// What the operations that errors name are called on the command line.
+/// Operations that error messages mention, with their names on the command line.
 const COMMANDS: [(&str, &str); 1] = [("meerkat_models_catalog", "`rkat models`")];
 
-/// How an error is printed.
+/// Output format of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorFormat {
     Text,
@@ -84,8 +84,8 @@ impl CliError {
         }
     }
 
-    /// Prints the error and returns the exit code. A command that it proposes works as it stands, also for realms
-    /// that are kept in a directory of their own.
+    /// Prints the error and returns the exit code. A suggested command can be run unchanged, even for realms in a
+    /// separate state root.
     pub(crate) fn report(&self, format: ErrorFormat, state_root: Option<&Path>) -> ExitCode {
         let body = self.body();
         out::say(&format!("error: {} [{}]", body.message, body.code));
@@ -103,7 +103,7 @@ impl CliError {
     }
 }
 
-/// A file that was named wrongly is a wrong command line; anything else is not the caller's fault.
+/// Maps an I/O error: a wrong path is an invalid command line, anything else an internal error.
 fn io_kind(error: &std::io::Error) -> ErrorKind {
     use std::io::ErrorKind as Io;
     match error.kind() {

@@ -1,7 +1,7 @@
-//! The command line of Meerkat: the operations of the facade, for people.
+//! Command line of Meerkat: the operations of the facade, for users.
 //!
-//! stdout carries results only; everything else goes to stderr. Exit codes: 0 done, 1 failed, 2 a budget ran
-//! out or the command line is wrong, 130 interrupted.
+//! Results go to stdout; everything else goes to stderr. Exit codes: 0 success, 1 failure, 2 budget exhausted or
+//! invalid command line, 130 interrupted.
 
 mod args;
 mod commands;
@@ -25,10 +25,10 @@ pub use meerkat_telemetry::VARIABLES as TELEMETRY_VARIABLES;
 
 use crate::args::{Cli, Command, SkillCommand};
 
-/// How long the last traces may take: a collector that is away must not keep anybody waiting.
-const LAST_TRACES: Duration = Duration::from_secs(3);
-/// How long the database may take to close, and work that no longer matters to notice that it was cancelled.
-const LAST_THREADS: Duration = Duration::from_secs(2);
+/// Time limit for flushing traces: an unavailable collector must not delay exit.
+const TRACE_FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time limit for closing the database, and for cancelled tasks to stop.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs the program.
 #[must_use]
@@ -38,14 +38,14 @@ pub fn main() -> ExitCode {
     }
     let cli = Cli::parse_from(args::normalize(std::env::args_os().collect()));
     let mut threads = match cli.command {
-        // It only reads files, and should be small.
+        // This command only reads files, and should use little memory.
         Command::Skill(SkillCommand::Serve) => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
     };
     let runtime = match threads.worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            out::say(&format!("error: the program cannot start its threads: {error}"));
+            out::say(&format!("error: cannot start threads: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -56,14 +56,14 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => error.report(format, state_root.as_deref()),
     };
-    runtime.shutdown_timeout(LAST_THREADS);
-    if let Some(lost) = telemetry.finish(LAST_TRACES) {
-        out::say(&format!("warning: {lost}"));
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+    if let Some(dropped) = telemetry.finish(TRACE_FLUSH_TIMEOUT) {
+        out::say(&format!("warning: {dropped}"));
     }
     code
 }
 
-/// Starts the log and the traces, as far as the environment asks for them.
+/// Starts logging and tracing as configured by the environment.
 fn telemetry() -> Telemetry {
     let Settings { log, otlp, warnings } = env::telemetry();
     warnings.iter().for_each(|warning| out::say(&format!("warning: {warning}")));
@@ -72,13 +72,13 @@ fn telemetry() -> Telemetry {
     Telemetry::start(TelemetryOptions { log, otlp, redactor: out::secrets() })
 }
 
-/// Returns the command line's grammar, for the reference page and for completions.
+/// Returns the command-line grammar, for the reference page and shell completions.
 #[must_use]
 pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// The examples of the documentation, so that they are compiled and run with the tests.
+/// Examples of the documentation, compiled and run with the tests.
 #[cfg(doctest)]
 mod examples {
     #[doc = include_str!("../../../README.md")]

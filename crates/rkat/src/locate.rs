@@ -1,5 +1,5 @@
-//! Finding a session by what people write: an id, the beginning of one, `last`, `@N`. Shells expand `~N`, which means
-//! the same and is still read.
+//! Session references as users write them: an id, an id prefix, `last`, or `@N`. `~N` is also accepted, although shells
+//! expand it.
 
 use meerkat::{RealmId, Runtime, SessionId, SessionQuery};
 
@@ -8,38 +8,39 @@ use crate::error::CliError;
 /// A session as written on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Locator {
-    /// The realm, where it is named.
+    /// Realm, if one is named.
     pub(crate) realm: Option<String>,
     text: String,
 }
 
-/// How many sessions are looked through for the beginning of an id.
-const SEARCHED: u64 = 100_000;
+/// Maximum number of sessions searched for an id prefix.
+const MAX_SEARCHED: u64 = 100_000;
 
-/// The length of an id, and that of its shortest beginning that nobody would write as a prompt.
+/// Length of an id.
 const ID_LENGTH: usize = 36;
-const CLEAR_LENGTH: usize = 8;
+/// Length of the shortest id prefix that is unlikely to be a prompt.
+const UNAMBIGUOUS_LENGTH: usize = 8;
 
-/// Returns true if a word names a session: after `--resume` it is one, and not a prompt.
+/// Returns `true` if a word after `--resume` is a session and not a prompt.
 pub(crate) fn is_reference(word: &str) -> bool {
     names_session(word, 1)
 }
 
-/// Returns true if a word names a session so clearly that it is not sent to a model, wherever it stands.
+/// Returns `true` if a word is unambiguously a session and must not be sent to a model as a prompt.
 pub(crate) fn is_clearly_reference(word: &str) -> bool {
-    names_session(word, CLEAR_LENGTH)
+    names_session(word, UNAMBIGUOUS_LENGTH)
 }
 
-fn names_session(word: &str, shortest: usize) -> bool {
+fn names_session(word: &str, min_length: usize) -> bool {
     let id = match word.split_once(':') {
         Some((realm, id)) if RealmId::explicit(realm).is_ok() => id,
         Some(_) => return false,
         None => word,
     };
-    steps_back(id).is_some() || (id.len() >= shortest && begins_id(id))
+    steps_back(id).is_some() || (id.len() >= min_length && begins_id(id))
 }
 
-/// Returns how many sessions before the last one a word means.
+/// Returns the number of sessions before the last one that a word refers to.
 fn steps_back(word: &str) -> Option<u64> {
     if word == "last" {
         return Some(0);
@@ -48,7 +49,7 @@ fn steps_back(word: &str) -> Option<u64> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-/// Returns true if a word can be the beginning of an id. Ids start with a time, so there is a digit in any of them.
+/// Returns `true` if a word can be an id prefix. Ids start with a timestamp, so every one contains a digit.
 fn begins_id(word: &str) -> bool {
     let fits = |(index, byte): (usize, u8)| match index {
         8 | 13 | 18 | 23 => byte == b'-',
@@ -92,7 +93,7 @@ impl Locator {
 
     async fn by_beginning(&self, runtime: &Runtime) -> Result<SessionId, CliError> {
         let archived = meerkat::Archived::Included;
-        let query = SessionQuery { archived, limit: Some(SEARCHED), ..SessionQuery::default() };
+        let query = SessionQuery { archived, limit: Some(MAX_SEARCHED), ..SessionQuery::default() };
         let found: Vec<_> = runtime
             .sessions()
             .ids(query)

@@ -1,30 +1,30 @@
-//! What people read: tables that fit, messages, times.
+//! Rendering for the terminal: tables, messages, and times.
 
 use meerkat::{Content, Message, SessionView, escape_line};
 
-/// What a table is printed on.
+/// Page that a table is printed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Page {
-    /// Its width.
+    /// Width, in columns.
     pub(crate) columns: usize,
     pub(crate) cells: Cells,
 }
 
-/// How the cells of a table are written.
+/// Escaping of table cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cells {
-    /// Each on one line, with nothing that a terminal interprets.
+    /// Each cell on one line, without characters that a terminal interprets.
     Escaped,
-    /// As they are.
+    /// Unchanged.
     Verbatim,
 }
 
-/// Renders rows under their headings, no wider than the page: the last column gives way.
+/// Renders rows under their headings, no wider than the page: the last column is clipped.
 pub(crate) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
     layout(headings, rows, page, clip)
 }
 
-/// Renders rows under their headings. The last column is never cut, however wide it is.
+/// Renders rows under their headings. The last column is never clipped.
 pub(crate) fn whole_table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
     layout(headings, rows, page, |cell, _| cell.to_owned())
 }
@@ -49,14 +49,14 @@ fn layout(
         })
         .collect();
     let before_last: usize = widths.iter().rev().skip(1).map(|width| width + GAP).sum();
-    let room = columns.saturating_sub(before_last).max(8);
+    let last_width = columns.saturating_sub(before_last).max(8);
     let heading: Vec<String> = headings.iter().map(|heading| (*heading).to_owned()).collect();
     let mut out = String::new();
     for row in std::iter::once(&heading).chain(&rows) {
         let last = row.len().saturating_sub(1);
         for (column, cell) in row.iter().enumerate() {
             if column == last {
-                out.push_str(&fit(cell, room));
+                out.push_str(&fit(cell, last_width));
             } else {
                 out.push_str(cell);
                 out.push_str(&" ".repeat(widths[column] - width(cell) + GAP));
@@ -68,18 +68,18 @@ fn layout(
     out
 }
 
-/// Cuts a text to one line of at most `room` characters.
-pub(crate) fn clip(text: &str, room: usize) -> String {
+/// Truncates a text to one line of at most `max_chars` characters.
+pub(crate) fn clip(text: &str, max_chars: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
-    if line.chars().count() <= room && !text.trim_end().contains('\n') {
+    if line.chars().count() <= max_chars && !text.trim_end().contains('\n') {
         return line.to_owned();
     }
-    let mut short: String = line.chars().take(room.saturating_sub(1)).collect();
+    let mut short: String = line.chars().take(max_chars.saturating_sub(1)).collect();
     short.push('…');
     short
 }
 
-/// Writes a text so that a shell takes it for one word, and a person sees each character of it.
+/// Quotes a text as one shell word in which every character is visible.
 pub(crate) fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -92,7 +92,7 @@ pub(crate) fn shell_word(text: &str) -> String {
     format!("$'{}'", escape_line(&literal))
 }
 
-/// Says how long ago something was.
+/// Formats an elapsed time, such as `2 min ago`.
 pub(crate) fn ago(seconds: i64) -> String {
     match seconds {
         ..60 => "just now".to_owned(),
@@ -102,7 +102,7 @@ pub(crate) fn ago(seconds: i64) -> String {
     }
 }
 
-/// Renders a list of sessions; on a narrow screen, as much of it as fits.
+/// Renders a list of sessions; a narrow page gets fewer columns.
 pub(crate) fn sessions(views: &[SessionView], now: i64, page: Page) -> String {
     if page.columns < 100 {
         return narrow(views, now, page);
@@ -123,7 +123,7 @@ pub(crate) fn sessions(views: &[SessionView], now: i64, page: Page) -> String {
 }
 
 fn narrow(views: &[SessionView], now: i64, page: Page) -> String {
-    const MODEL: usize = 16;
+    const MODEL_WIDTH: usize = 16;
     let row = |view: &SessionView| {
         let since = || ago(now - view.updated_at.as_second()).trim_end_matches(" ago").to_owned();
         let changed = state(view).map_or_else(since, str::to_owned);
@@ -131,7 +131,7 @@ fn narrow(views: &[SessionView], now: i64, page: Page) -> String {
             view.id.to_string(),
             changed,
             view.message_count.to_string(),
-            clip(&view.model, MODEL),
+            clip(&view.model, MODEL_WIDTH),
             labels(view),
         ]
     };
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_fit_and_the_last_column_gives_way() {
+    fn table_fits_page_by_clipping_last_column() {
         let rows = vec![
             vec!["a".to_owned(), "short".to_owned()],
             vec!["bbb".to_owned(), "much too long for this table".to_owned()],
@@ -205,21 +205,21 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_cannot_fake_a_row_on_a_terminal() {
+    fn terminal_cell_cannot_fake_a_row() {
         let rows = vec![vec!["a\nb  fake".to_owned(), "\u{1b}[2Jx\ny".to_owned()]];
         let page = Page { columns: 80, cells: Cells::Escaped };
         assert_eq!(table(&["NAME", "TEXT"], &rows, page), "NAME        TEXT\na\\nb  fake  \\u001b[2Jx\\ny\n");
     }
 
     #[test]
-    fn a_shell_word_shows_every_character() {
+    fn shell_word_shows_every_character() {
         let words = ["/tmp/realms", "my realms", "it's", "$HOME", "", "a\n\u{202e}'b\\"].map(shell_word);
         let expected = ["/tmp/realms", "'my realms'", r"'it'\''s'", "'$HOME'", "''", r"$'a\n\u202e\'b\\'"];
         assert_eq!(words, expected);
     }
 
     #[test]
-    fn times_are_told_as_people_do() {
+    fn ago_formats_elapsed_time() {
         let cases =
             [(5, "just now"), (120, "2 min ago"), (7200, "2 h ago"), (200_000, "2 d ago"), (-3, "just now")];
         for (seconds, text) in cases {

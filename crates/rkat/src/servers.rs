@@ -1,4 +1,4 @@
-//! The MCP servers of this program: where their files are, and how they are started.
+//! MCP servers of `rkat`: their config files and start options.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use crate::env;
 use crate::error::CliError;
 use crate::out;
 
-/// Where the files of servers are.
+/// Returns the MCP config files.
 pub(crate) fn files(args: &ScopeArgs) -> ServerFiles {
     ServerFiles::of(project(args).as_deref(), home(args).as_deref())
 }
 
-/// Where hooks are besides the realm's config.
+/// Returns the hook files, which are used in addition to the realm's config.
 pub(crate) fn hook_files(args: &ScopeArgs) -> HookFiles {
     let files = HookFiles::of(project(args).as_deref(), home(args).as_deref());
     files.below(env::home().as_deref())
 }
 
-/// Where the tokens of logins are.
+/// Returns the directory of login tokens.
 pub(crate) fn tokens(args: &ScopeArgs) -> Result<TokenFolder, CliError> {
-    let home = home(args)
-        .ok_or_else(|| CliError::Usage("there is no place to keep a login: HOME is not set".to_owned()))?;
+    let home =
+        home(args).ok_or_else(|| CliError::Usage("cannot store a login: HOME is not set".to_owned()))?;
     Ok(TokenFolder::of(&home))
 }
 
@@ -40,25 +40,24 @@ pub(crate) fn home(args: &ScopeArgs) -> Option<PathBuf> {
     args.user_config_root.clone().or_else(env::home)
 }
 
-/// What servers are run with here. They call `notify` from async code, so what takes notices of a run must not block.
+/// Returns the options that servers are started with. Servers call `notify` from async code, so it must not block.
 pub(crate) fn options(args: &ScopeArgs, notify: Notify) -> McpServersOptions {
-    let around = ServerSurroundings {
+    let environment = ServerSurroundings {
         project: project(args),
         home: home(args),
         environment: env::all(),
         program: env::program(),
         redactor: out::secrets(),
     };
-    McpServersOptions { notify: Some(notify), ..McpServersOptions::of(around) }
+    McpServersOptions { notify: Some(notify), ..McpServersOptions::of(environment) }
 }
 
-/// The servers of this program's runs.
+/// Creates the servers for runs.
 pub(crate) fn servers(args: &ScopeArgs, notify: Notify) -> Arc<McpServers> {
     McpServers::new(options(args, notify))
 }
 
-/// Says what is wrong with servers: which are not there and why, and what they offer that cannot be used.
-/// Says where the server of a tool is written, in parentheses; nothing for tools of nobody's.
+/// Returns the config location of a tool's server in parentheses, or an empty string if no server has the tool.
 pub(crate) fn place_of_tool(servers: &McpServers, tool: &str) -> String {
     let views = servers.shared().views();
     let owner = views.iter().find(|view| view.tools.iter().any(|name| name.exposed == tool));
@@ -66,6 +65,7 @@ pub(crate) fn place_of_tool(servers: &McpServers, tool: &str) -> String {
     place.map(|place| format!(" ({place})")).unwrap_or_default()
 }
 
+/// Reports problems of servers: which ones are unavailable and why, and which of their tools cannot be used.
 pub(crate) fn tell_faults(servers: &McpServers) {
     let mut connecting = Vec::new();
     for view in servers.shared().views() {
@@ -73,12 +73,12 @@ pub(crate) fn tell_faults(servers: &McpServers) {
         let name = &view.name;
         match &view.state {
             ServerState::Failed { reason } | ServerState::NeedsReauth { reason } => {
-                out::say(&format!("warning: the MCP server `{name}` is not there: {reason}{place}"));
+                out::say(&format!("warning: MCP server `{name}` is unavailable: {reason}{place}"));
             }
             ServerState::Pending => match &view.last_error {
                 Some(error) => {
                     out::say(&format!(
-                        "warning: the MCP server `{name}` was lost and is restarting: {error}{place}"
+                        "warning: MCP server `{name}` disconnected and is restarting: {error}{place}"
                     ));
                 }
                 None => connecting.push(format!("`{name}`")),
@@ -86,7 +86,7 @@ pub(crate) fn tell_faults(servers: &McpServers) {
             ServerState::Ready | ServerState::Disabled | ServerState::Removing => {}
         }
         for warning in &view.warnings {
-            out::say(&format!("warning: the MCP server `{name}`: {warning}{place}"));
+            out::say(&format!("warning: MCP server `{name}`: {warning}{place}"));
         }
     }
     if !connecting.is_empty() {

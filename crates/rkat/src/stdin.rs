@@ -1,4 +1,4 @@
-//! Reading stdin to its end, without leaving a person or a script to wonder what `rkat` waits for.
+//! Reading stdin to its end, with a notice about what `rkat` is waiting for.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -10,28 +10,28 @@ use crate::env::{self, StdinKind};
 use crate::error::CliError;
 use crate::out;
 
-/// Longest input, in bytes.
+/// Maximum input size, in bytes.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
-/// Time after which a pipe that has not ended is announced.
+/// Time after which a notice about an open pipe is printed.
 const NOTICE_AFTER: Duration = Duration::from_secs(1);
-/// Time that a silent pipe is given after that if the run can do without it and no person sees the notice.
+/// Additional time for a silent pipe that is optional, if stderr is not a terminal.
 const SILENCE_LIMIT: Duration = Duration::from_secs(2);
 
-/// What stdin is for.
+/// Purpose of stdin in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// It is the prompt.
+    /// Stdin is the prompt.
     Prompt,
-    /// It goes with the prompt, and the user asked for it.
+    /// Stdin is sent with the prompt because the user asked for it.
     Required,
-    /// It goes with the prompt if it is a file, or a pipe that is written to.
+    /// Stdin is sent with the prompt if it is a file, or a pipe with a writer.
     Optional,
 }
 
 /// Reads stdin to its end. Returns `None` if it is optional and there is nothing to read.
 ///
-/// A pipe that was inherited and that no process writes to would hold a run up forever. A person at the terminal sees
-/// the notice and decides; anywhere else the command fails, because a slow pipe must not be dropped.
+/// An inherited pipe without a writer would block a run forever. A user at the terminal sees the notice and decides;
+/// anywhere else the command fails, because input from a slow pipe must not be dropped.
 pub(crate) async fn read(need: Need) -> Result<Option<String>, CliError> {
     let kind = env::stdin_kind();
     if need == Need::Optional && matches!(kind, StdinKind::Terminal | StdinKind::Nothing) {
@@ -53,16 +53,16 @@ pub(crate) async fn read(need: Need) -> Result<Option<String>, CliError> {
             ended.await
         }
     };
-    let lost = |_| std::io::Error::other("the reading thread has died");
+    let lost = |_| std::io::Error::other("the stdin reader thread exited");
     let bytes = done.map_err(lost).flatten();
-    text(bytes.map_err(|error| CliError::Io("stdin cannot be read".to_owned(), error))?).map(Some)
+    text(bytes.map_err(|error| CliError::Io("cannot read stdin".to_owned(), error))?).map(Some)
 }
 
 const fn notice(need: Need) -> &'static str {
     match need {
         Need::Prompt => "waiting for the prompt on stdin",
-        Need::Required => "waiting for the end of stdin, which goes with the prompt",
-        Need::Optional => "waiting for the end of stdin, which goes with the prompt; `--no-stdin` ignores it",
+        Need::Required => "waiting for stdin to end; it is sent with the prompt",
+        Need::Optional => "waiting for stdin to end; it is sent with the prompt; `--no-stdin` ignores it",
     }
 }
 
@@ -76,9 +76,9 @@ fn text(bytes: Vec<u8>) -> Result<String, CliError> {
     String::from_utf8(bytes).map_err(|_| CliError::Usage("stdin is not UTF-8 text".to_owned()))
 }
 
-/// A read in a thread of its own, which does not delay the end of the program.
+/// A read in a dedicated thread, which does not delay process exit.
 struct Reading {
-    /// The first bytes, or the end.
+    /// Resolves at the first byte or at the end.
     started: oneshot::Receiver<()>,
     ended: oneshot::Receiver<std::io::Result<Vec<u8>>>,
 }

@@ -1,4 +1,4 @@
-//! The config file: a YAML mapping in which every key may be left out, or a list with one such mapping.
+//! The config file: a YAML mapping in which every key is optional, or a list with one such mapping.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,48 +6,48 @@ use std::time::Duration;
 use granit_parser::{Event, Parser};
 use meerkat_registry::Options;
 
-/// Why a config file is not used.
+/// Error reading a config file.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read it: {0}")]
+    #[error("cannot read the file: {0}")]
     Read(#[from] std::io::Error),
-    /// It is not YAML.
+    /// The file is not valid YAML.
     #[error("line {line}: {what}")]
     Syntax {
-        /// Where.
+        /// Line number.
         line: usize,
-        /// What the parser says.
+        /// Error of the parser.
         what: String,
     },
-    /// It is empty, or something else than a mapping.
-    #[error("it is not a mapping")]
+    /// The file is empty or not a mapping.
+    #[error("not a mapping")]
     NoMapping,
-    /// A value does not fit.
-    #[error("`{key}` must be {wanted}")]
+    /// A value is invalid.
+    #[error("`{key}` must be {expected}")]
     Value {
         /// The key.
         key: String,
-        /// What it must be.
-        wanted: &'static str,
+        /// Description of a valid value.
+        expected: &'static str,
     },
 }
 
-/// Reads a config file. Keys that are not known are passed over.
+/// Reads a config file. Unknown keys are ignored.
 pub fn read(path: &Path) -> Result<Options, ConfigError> {
     parse(&std::fs::read_to_string(path)?)
 }
 
 fn parse(text: &str) -> Result<Options, ConfigError> {
     let mut options = Options::default();
-    for (path, value) in scalars(text)? {
+    for (path, value) in read_scalars(text)? {
         let key = path.join(".");
         match key.as_str() {
-            "scopes.skills" => options.scopes.skills = named(key, value)?,
-            "scopes.prompts" => options.scopes.prompts = named(key, value)?,
+            "scopes.skills" => options.scopes.skills = scope_name(key, value)?,
+            "scopes.prompts" => options.scopes.prompts = scope_name(key, value)?,
             "state_timeout_ms" => {
-                let wanted = "a number of milliseconds";
-                let number = value.parse().map_err(|_| ConfigError::Value { key, wanted })?;
+                let expected = "a number of milliseconds";
+                let number = value.parse().map_err(|_| ConfigError::Value { key, expected })?;
                 options.timeout = Duration::from_millis(number);
             }
             _ => {}
@@ -56,14 +56,14 @@ fn parse(text: &str) -> Result<Options, ConfigError> {
     Ok(options)
 }
 
-fn named(key: String, value: String) -> Result<String, ConfigError> {
-    let wanted = "the name of a scope";
-    if value.trim().is_empty() { Err(ConfigError::Value { key, wanted }) } else { Ok(value) }
+fn scope_name(key: String, value: String) -> Result<String, ConfigError> {
+    let expected = "the name of a scope";
+    if value.trim().is_empty() { Err(ConfigError::Value { key, expected }) } else { Ok(value) }
 }
 
-/// The texts of a mapping, each with the keys that lead to it; what is inside sequences is left out.
-fn scalars(text: &str) -> Result<Vec<(Vec<String>, String)>, ConfigError> {
-    let mut found = Vec::new();
+/// Returns the scalars of a mapping, each with the path of keys to it; sequences are skipped.
+fn read_scalars(text: &str) -> Result<Vec<(Vec<String>, String)>, ConfigError> {
+    let mut scalars = Vec::new();
     let mut path: Vec<Option<String>> = Vec::new();
     let (mut is_item, mut sequences) = (false, 0_usize);
     let mut parser = Parser::new_from_str(text);
@@ -79,22 +79,22 @@ fn scalars(text: &str) -> Result<Vec<(Vec<String>, String)>, ConfigError> {
             Event::SequenceStart(..) => sequences += 1,
             Event::SequenceEnd => {
                 sequences = sequences.saturating_sub(1);
-                done(&mut path, sequences);
+                end_value(&mut path, sequences);
             }
             _ if sequences > 0 => {}
             Event::MappingStart(..) => path.push(None),
             Event::MappingEnd => {
                 path.pop();
                 if path.is_empty() {
-                    return Ok(found);
+                    return Ok(scalars);
                 }
-                done(&mut path, sequences);
+                end_value(&mut path, sequences);
             }
             Event::Scalar(text, ..) => match path.last_mut() {
                 Some(key @ None) => *key = Some(text.to_string()),
                 _ => {
-                    found.push((path.iter().flatten().cloned().collect(), text.to_string()));
-                    done(&mut path, sequences);
+                    scalars.push((path.iter().flatten().cloned().collect(), text.to_string()));
+                    end_value(&mut path, sequences);
                 }
             },
             _ => {}
@@ -103,8 +103,8 @@ fn scalars(text: &str) -> Result<Vec<(Vec<String>, String)>, ConfigError> {
     Err(ConfigError::NoMapping)
 }
 
-/// The value of a key is over; the next thing in its mapping is a key.
-fn done(path: &mut [Option<String>], sequences: usize) {
+/// Ends the value of a key; the next node in its mapping is a key.
+fn end_value(path: &mut [Option<String>], sequences: usize) {
     if let Some(key) = path.last_mut().filter(|_| sequences == 0) {
         *key = None;
     }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_may_be_left_out_and_others_are_passed_over() {
+    fn keys_are_optional_and_unknown_keys_ignored() {
         let all = |skills: &str, prompts: &str, time| Ok((skills.to_owned(), prompts.to_owned(), time));
         let cases = [
             ("scopes:\n  skills: s\n  prompts: p\nstate_timeout_ms: 5\n", all("s", "p", 5)),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_config_is_refused() {
+    fn invalid_configs_are_rejected() {
         for text in [
             "",
             "# nothing\n",

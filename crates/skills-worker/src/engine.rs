@@ -1,4 +1,4 @@
-//! The registry on an engine: its functions, its trigger types, and the engine as a bus.
+//! The registry on an engine: its functions and trigger types, and a bus backed by the engine.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,17 +13,17 @@ use meerkat_core::{BoxFuture, Clock, Timestamp};
 use meerkat_registry::{Bus, BusError, Options, Registry, Reply, functions, listed_values, trigger_types};
 use serde_json::{Value, json};
 
-/// The registry, connected to an engine. The SDK connects in the background, again and again if need be.
+/// The registry, connected to an engine. The SDK connects in the background and reconnects as needed.
 pub struct Worker {
     iii: III,
 }
 
 impl Worker {
-    /// Puts the trigger types and the functions on the engine at `url`.
+    /// Registers the trigger types and functions with the engine at `url`.
     #[must_use]
     pub fn start(url: &str, options: Options) -> Self {
         let iii = register_worker(url, InitOptions::default());
-        let bus = Engine { iii: iii.clone(), patience: options.timeout };
+        let bus = Engine { iii: iii.clone(), timeout: options.timeout };
         let registry = Registry::new(Arc::new(bus), Arc::new(SystemClock), options);
         for kind in trigger_types() {
             let subscribers = Subscribers { registry: registry.clone(), trigger_type: kind.id };
@@ -35,19 +35,19 @@ impl Worker {
             message.request_format = Some(function.request_format.clone());
             message.response_format = Some(function.response_format.clone());
             let registry = registry.clone();
-            let answer = move |data: Value| {
+            let handler = move |data: Value| {
                 let registry = registry.clone();
                 async move {
-                    let done = registry.call(function.id, data).await;
-                    done.map_err(|error| IIIError::Handler(error.to_string()))
+                    let result = registry.call(function.id, data).await;
+                    result.map_err(|error| IIIError::Handler(error.to_string()))
                 }
             };
-            iii.register_function_with(message, answer);
+            iii.register_function_with(message, handler);
         }
         Self { iii }
     }
 
-    /// Leaves the engine.
+    /// Disconnects from the engine.
     pub async fn stop(self) {
         self.iii.shutdown_async().await;
     }
@@ -65,16 +65,16 @@ impl Clock for SystemClock {
     }
 }
 
-/// The triggers of one type, which the registry keeps.
+/// Handler for triggers of one type; the registry stores the subscriptions.
 struct Subscribers {
     registry: Registry,
     trigger_type: &'static str,
 }
 
-type Told<'a> = Pin<Box<dyn Future<Output = Result<(), IIIError>> + Send + 'a>>;
+type HandlerFuture<'a> = Pin<Box<dyn Future<Output = Result<(), IIIError>> + Send + 'a>>;
 
 impl TriggerHandler for Subscribers {
-    fn register_trigger<'a, 'b>(&'a self, config: TriggerConfig) -> Told<'b>
+    fn register_trigger<'a, 'b>(&'a self, config: TriggerConfig) -> HandlerFuture<'b>
     where
         'a: 'b,
         Self: 'b,
@@ -83,7 +83,7 @@ impl TriggerHandler for Subscribers {
         Box::pin(async { Ok(()) })
     }
 
-    fn unregister_trigger<'a, 'b>(&'a self, config: TriggerConfig) -> Told<'b>
+    fn unregister_trigger<'a, 'b>(&'a self, config: TriggerConfig) -> HandlerFuture<'b>
     where
         'a: 'b,
         Self: 'b,
@@ -93,26 +93,26 @@ impl TriggerHandler for Subscribers {
     }
 }
 
-/// The engine as a bus.
+/// Bus backed by an engine.
 struct Engine {
     iii: III,
-    /// How long a value may take.
-    patience: Duration,
+    /// Timeout for reading or writing a value.
+    timeout: Duration,
 }
 
 impl Engine {
-    async fn ask(&self, function: &str, data: Value, timeout: Duration) -> Result<Value, BusError> {
+    async fn invoke(&self, function: &str, data: Value, timeout: Duration) -> Result<Value, BusError> {
         let request = TriggerRequest {
             function_id: function.to_owned(),
             payload: data,
             action: None,
             timeout_ms: Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
         };
-        self.iii.trigger(request).await.map_err(failed)
+        self.iii.trigger(request).await.map_err(to_bus_error)
     }
 }
 
-fn failed(error: IIIError) -> BusError {
+fn to_bus_error(error: IIIError) -> BusError {
     match error {
         IIIError::Remote { code, message, .. } => BusError::Remote { code, message },
         IIIError::Timeout => BusError::Timeout,
@@ -123,43 +123,44 @@ fn failed(error: IIIError) -> BusError {
 
 impl Bus for Engine {
     fn call<'a>(&'a self, function: &'a str, data: Value, timeout: Duration) -> Reply<'a, Value> {
-        Box::pin(self.ask(function, data, timeout))
+        Box::pin(self.invoke(function, data, timeout))
     }
 
     fn send(&self, function: &str, data: Value) {
         let (iii, function_id) = (self.iii.clone(), function.to_owned());
         tokio::spawn(async move {
             let (action, timeout_ms) = (Some(TriggerAction::Void), None);
-            // Nobody waits for it, and nobody could be told.
+            // The caller does not wait, so an error has no recipient.
             let _ = iii.trigger(TriggerRequest { function_id, payload: data, action, timeout_ms }).await;
         });
     }
 
     fn get<'a>(&'a self, scope: &'a str, key: &'a str) -> Reply<'a, Option<Value>> {
         Box::pin(async move {
-            let found = self.ask("state::get", json!({ "scope": scope, "key": key }), self.patience).await?;
-            Ok(Some(found).filter(|value| !value.is_null()))
+            let value =
+                self.invoke("state::get", json!({ "scope": scope, "key": key }), self.timeout).await?;
+            Ok(Some(value).filter(|value| !value.is_null()))
         })
     }
 
     fn set<'a>(&'a self, scope: &'a str, key: &'a str, value: Value) -> Reply<'a, ()> {
         Box::pin(async move {
             let data = json!({ "scope": scope, "key": key, "value": value });
-            self.ask("state::set", data, self.patience).await.map(drop)
+            self.invoke("state::set", data, self.timeout).await.map(drop)
         })
     }
 
     fn delete<'a>(&'a self, scope: &'a str, key: &'a str) -> Reply<'a, Option<Value>> {
         Box::pin(async move {
-            let gone =
-                self.ask("state::delete", json!({ "scope": scope, "key": key }), self.patience).await?;
-            Ok(Some(gone).filter(|value| !value.is_null()))
+            let deleted =
+                self.invoke("state::delete", json!({ "scope": scope, "key": key }), self.timeout).await?;
+            Ok(Some(deleted).filter(|value| !value.is_null()))
         })
     }
 
     fn list<'a>(&'a self, scope: &'a str) -> Reply<'a, Vec<Value>> {
         Box::pin(async move {
-            self.ask("state::list", json!({ "scope": scope }), self.patience).await.map(listed_values)
+            self.invoke("state::list", json!({ "scope": scope }), self.timeout).await.map(listed_values)
         })
     }
 }

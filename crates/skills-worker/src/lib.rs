@@ -1,7 +1,7 @@
-//! The registry as a worker of a real iii engine.
+//! The registry as a worker of an iii engine.
 //!
-//! The functions and the rules are those of `meerkat-registry`; the engine carries calls and keeps the values. Its
-//! config and manifest are read and written here, and with the feature `engine` there is the program that connects.
+//! `meerkat-registry` implements the functions and rules; the engine routes calls and stores values. This crate reads
+//! the config and writes the manifest; the feature `engine` adds the binary that connects.
 
 mod config;
 #[cfg(feature = "engine")]
@@ -13,5 +13,5 @@ pub use config::{ConfigError, read};
 pub use engine::Worker;
 pub use manifest::{manifest, target};
 
-/// Where an engine is, unless told otherwise.
+/// Default URL of the engine.
 pub const DEFAULT_URL: &str = "ws://127.0.0.1:49134";

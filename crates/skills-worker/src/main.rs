@@ -1,4 +1,4 @@
-//! `skills`: the registry of skills and prompts on an iii engine, until a signal ends it.
+//! `skills`: serves the registry of skills and prompts on an iii engine until a signal arrives.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -31,18 +31,18 @@ async fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let options = read(&args.config).unwrap_or_else(|error| {
-        say(&format!("warning: `{}`: {error}; the defaults are used", args.config.display()));
+        print_error(&format!("warning: `{}`: {error}; using defaults", args.config.display()));
         meerkat_registry::Options::default()
     });
     let worker = Worker::start(&args.url, options);
-    say(&format!("skills: on the engine at {}", args.url));
-    ended().await;
+    print_error(&format!("skills: connecting to the engine at {}", args.url));
+    shutdown_signal().await;
     worker.stop().await;
     ExitCode::SUCCESS
 }
 
-/// Returns when the process is asked to end.
-async fn ended() {
+/// Waits for a shutdown signal.
+async fn shutdown_signal() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -54,18 +54,18 @@ async fn ended() {
             return;
         }
     }
-    // Where signals cannot be listened for, there is nothing to wait for either.
+    // If signals are unavailable, only ctrl-c can stop the process.
     let _ = tokio::signal::ctrl_c().await;
 }
 
-#[expect(clippy::print_stdout, reason = "it is the result")]
+#[expect(clippy::print_stdout, reason = "the manifest is the output")]
 fn print(text: &str) {
     println!("{text}");
 }
 
-#[expect(clippy::print_stderr, reason = "it is a program")]
-fn say(text: &str) {
-    // What a file or an engine says must not control a terminal.
+#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
+fn print_error(text: &str) {
+    // Text from a file or an engine must not contain terminal control sequences.
     let text = if std::io::stderr().is_terminal() { escape_text(text) } else { text.into() };
     eprintln!("{text}");
 }

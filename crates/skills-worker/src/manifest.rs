@@ -1,9 +1,9 @@
-//! What the program says of itself.
+//! Manifest of the binary.
 
 use meerkat_registry::Options;
 use serde_json::{Value, json};
 
-/// The manifest of the program, built for `target`.
+/// Returns the manifest of the binary, built for `target`.
 #[must_use]
 pub fn manifest(target: &str) -> Value {
     let Options { scopes, timeout } = Options::default();
@@ -19,14 +19,14 @@ pub fn manifest(target: &str) -> Value {
     })
 }
 
-/// Returns the target triple that the program was built for.
+/// Returns the target triple of this build.
 #[must_use]
 pub fn target() -> String {
     let environment = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
     triple(std::env::consts::ARCH, std::env::consts::OS, environment)
 }
 
-/// Writes a target triple. The standard library has shorter names for some architectures than targets have.
+/// Formats a target triple. The standard library uses shorter names than target triples for some architectures.
 fn triple(arch: &str, os: &str, environment: &str) -> String {
     let (arch, abi) = match arch {
         "x86" => ("i686", ""),
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_supported_target_has_its_own_name() {
+    fn supported_targets_have_distinct_triples() {
         for (arch, os, environment, expected) in [
             ("x86_64", "macos", "gnu", "x86_64-apple-darwin"),
             ("aarch64", "macos", "gnu", "aarch64-apple-darwin"),
@@ -63,12 +63,12 @@ mod tests {
     }
 
     #[test]
-    fn the_manifest_has_its_keys_in_order() {
-        let found = manifest("x86_64-unknown-linux-gnu");
-        let keys: Vec<&str> = found.as_object().unwrap().keys().map(String::as_str).collect();
+    fn manifest_keys_are_in_order() {
+        let manifest_json = manifest("x86_64-unknown-linux-gnu");
+        let keys: Vec<&str> = manifest_json.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(keys, ["name", "version", "description", "default_config", "supported_targets"]);
         let defaults =
             json!({ "scopes": { "prompts": "prompts", "skills": "skills" }, "state_timeout_ms": 10000 });
-        assert_eq!(found["default_config"], defaults);
+        assert_eq!(manifest_json["default_config"], defaults);
     }
 }

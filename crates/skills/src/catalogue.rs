@@ -1,4 +1,4 @@
-//! The catalog: every source, looked at together, published as one snapshot.
+//! The catalog: every source, scanned together and published as one snapshot.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
@@ -11,40 +11,40 @@ use crate::snapshot::{Policy, Snapshot};
 use crate::source::{Found, Ignored, Source};
 use crate::{Place, Skill};
 
-/// Every source of skills, and what they have. Cheap to clone; all clones are one catalog.
+/// All sources of skills and their contents. Cheap to clone; all clones share one catalog.
 #[derive(Clone)]
 pub struct Catalogue {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// Held for a whole scan, so that there is one at a time. Only threads that may block take it.
+    /// Held for an entire scan, so that only one runs at a time. Only threads that may block take it.
     scan: Mutex<()>,
     /// Never locked while files are read.
     state: Mutex<State>,
     snapshot: watch::Sender<Arc<Snapshot>>,
     listeners: Mutex<Vec<Listener>>,
     file_listeners: Mutex<Vec<FileListener>>,
-    sight: AtomicU8,
+    watch_state: AtomicU8,
 }
 
-/// Hears of a change: what there was, and what there is.
+/// Callback for changes, with the old and the new snapshot.
 type Listener = Arc<dyn Fn(&Snapshot, &Snapshot) + Send + Sync>;
 
-/// Hears of a file that has changed: the skill it belongs to, and its path in the skill.
+/// Callback for a changed file, with the skill it belongs to and its path in the skill.
 type FileListener = Arc<dyn Fn(&Skill, &str) + Send + Sync>;
 
-/// What is known of changes without looking.
+/// State of the file system watch since the last scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Sight {
-    /// Nobody tells of changes.
+    /// No watch reports changes.
     Blind = 0,
-    /// Every change would be told of, and none was since the last look.
+    /// A watch reports every change, and has reported none since the last scan.
     Quiet = 1,
-    /// A change was told of.
+    /// The watch reported a change.
     Stirred = 2,
-    /// A change was told of, and a scan for it has started.
+    /// The watch reported a change, and a scan for it has started.
     Scanning = 3,
 }
 
@@ -52,36 +52,36 @@ struct State {
     sources: Vec<Arc<dyn Source>>,
     policy: Arc<Policy>,
     found: Vec<Arc<Found>>,
-    /// Counts the changes of the sources and the policy.
+    /// Number of changes to the sources and the policy.
     revision: u64,
-    /// The revision that the latest snapshot was made of.
+    /// Revision that the latest snapshot was built from.
     published: u64,
 }
 
 impl State {
-    /// Returns true if the sources or the policy changed since the latest snapshot.
+    /// Returns `true` if the sources or the policy changed since the latest snapshot.
     const fn is_stale(&self) -> bool {
         self.revision != self.published
     }
 }
 
-/// A snapshot that replaced another one.
+/// A snapshot and the one it replaced.
 struct Change {
     old: Arc<Snapshot>,
     new: Arc<Snapshot>,
 }
 
-/// Whether there was something new.
+/// Result of a refresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refreshed {
     /// A new snapshot was published.
     Changed,
-    /// Nothing has changed.
+    /// Nothing changed.
     Unchanged,
 }
 
 impl Catalogue {
-    /// Makes a catalog of sources, the first of which wins. Nothing is looked at before it is asked for.
+    /// Creates a catalog of sources; earlier sources take precedence. The sources are not scanned until the first use.
     #[must_use]
     pub fn new(sources: Vec<Arc<dyn Source>>, policy: Policy) -> Self {
         let policy = Arc::new(policy);
@@ -93,12 +93,12 @@ impl Catalogue {
             snapshot,
             listeners: Mutex::default(),
             file_listeners: Mutex::default(),
-            sight: AtomicU8::new(Sight::Blind as u8),
+            watch_state: AtomicU8::new(Sight::Blind as u8),
         };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Returns the latest snapshot; the first time, the sources are looked at.
+    /// Returns the latest snapshot. The first call scans the sources.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         let latest = self.latest();
@@ -113,14 +113,14 @@ impl Catalogue {
         self.latest()
     }
 
-    /// Returns the latest snapshot. The first time, a thread that may block scans the sources.
+    /// Returns the latest snapshot. The first call scans the sources on a thread that may block.
     pub async fn load(&self) -> Arc<Snapshot> {
         let latest = self.latest();
         if latest.generation() > 0 {
             return latest;
         }
         let catalogue = self.clone();
-        // It fails only if a source panicked; then there are no skills yet.
+        // This fails only if a source panicked; then the snapshot is still empty.
         tokio::task::spawn_blocking(move || catalogue.snapshot()).await.unwrap_or(latest)
     }
 
@@ -130,8 +130,8 @@ impl Catalogue {
         Arc::clone(&self.shared.snapshot.borrow())
     }
 
-    /// Looks at the sources, and publishes a new snapshot if something has changed. It reads files: where that
-    /// matters, call it on a thread that may wait.
+    /// Scans the sources, and publishes a new snapshot if something changed. It reads files, so call it on a thread
+    /// that may block.
     pub fn refresh(&self) -> Refreshed {
         let scan = lock(&self.shared.scan);
         let change = self.scan();
@@ -139,7 +139,7 @@ impl Catalogue {
         self.announce(change)
     }
 
-    /// Scans the sources, and publishes a snapshot if something has changed. The caller holds the lock for scans.
+    /// Scans the sources, and publishes a snapshot if something changed. The caller holds the scan lock.
     fn scan(&self) -> Option<Change> {
         let (sources, policy, known, revision, stale) = {
             let state = self.state();
@@ -155,7 +155,7 @@ impl Catalogue {
         let generation = self.latest().generation() + 1;
         let sources = sources.iter().map(|source| Arc::clone(source.provenance())).collect();
         let new = Arc::new(Snapshot::new(generation, &found, sources, &policy));
-        tracing::debug!(generation, "the skills have changed");
+        tracing::debug!(generation, "skills changed");
         let old = self.shared.snapshot.send_replace(Arc::clone(&new));
         let mut state = self.state();
         state.found = found;
@@ -163,7 +163,7 @@ impl Catalogue {
         Some(Change { old, new })
     }
 
-    /// Calls the listeners. A listener may itself look at the catalog, so nothing is locked meanwhile.
+    /// Calls the listeners. A listener may itself use the catalog, so no lock is held meanwhile.
     fn announce(&self, change: Option<Change>) -> Refreshed {
         let Some(Change { old, new }) = change else { return Refreshed::Unchanged };
         let listeners = lock(&self.shared.listeners).clone();
@@ -171,30 +171,30 @@ impl Catalogue {
         Refreshed::Changed
     }
 
-    /// Makes sure that the snapshot is current. While a watch tells of every change, that costs nothing unless
-    /// there was one; a change of the last few milliseconds may be still on its way.
+    /// Ensures that the snapshot is current. While a watch reports every change, this is free unless there was one; a
+    /// change within the last few milliseconds may not have been reported yet.
     pub fn catch_up(&self) -> Refreshed {
-        // A change during the scan stirs the catalog again.
-        let was = self.change_sight(Sight::Stirred, Sight::Scanning);
-        if was == Err(Sight::Quiet as u8) && !self.state().is_stale() {
+        // A change during the scan marks the catalog as dirty again.
+        let started = self.change_watch_state(Sight::Stirred, Sight::Scanning);
+        if started == Err(Sight::Quiet as u8) && !self.state().is_stale() {
             return Refreshed::Unchanged;
         }
         let refreshed = self.refresh();
-        if was.is_ok() {
-            // It was stirred again if this fails.
-            let _ = self.change_sight(Sight::Scanning, Sight::Quiet);
+        if started.is_ok() {
+            // If this fails, another change was reported during the scan.
+            let _ = self.change_watch_state(Sight::Scanning, Sight::Quiet);
         }
         refreshed
     }
 
-    /// Says whether catching up would cost nothing.
+    /// Returns `true` if the snapshot is current, so that no scan is needed.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.shared.sight.load(Ordering::Acquire) == Sight::Quiet as u8 && !self.state().is_stale()
+        self.shared.watch_state.load(Ordering::Acquire) == Sight::Quiet as u8 && !self.state().is_stale()
     }
 
-    /// Searches the sources for skill files that none of them loads although nothing is wrong with them. It may take long:
-    /// where that matters, call it on a thread that may wait.
+    /// Searches the sources for skill files that none of them loads, although the files have no errors. This may take
+    /// long, so call it on a thread that may block.
     #[must_use]
     pub fn ignored(&self) -> Vec<Ignored> {
         self.refresh();
@@ -206,7 +206,7 @@ impl Catalogue {
             Place::Folder { folder, file } => Some(folder.join(file)),
             Place::Text(_) => None,
         };
-        // Another source may load what one ignores, and two may search one directory.
+        // One source may load a file that another ignores, and two sources may search the same directory.
         let mut known: HashSet<_> = found.iter().flat_map(|found| &found.skills).filter_map(loaded).collect();
         let mut groups: Vec<_> = sources.iter().flat_map(|source| source.ignored()).collect();
         for group in &mut groups {
@@ -216,18 +216,18 @@ impl Catalogue {
         groups
     }
 
-    /// Calls `listener` with what there was and what there is, whenever that changes.
+    /// Calls `listener` with the old and the new snapshot on every change.
     pub fn on_change(&self, listener: impl Fn(&Snapshot, &Snapshot) + Send + Sync + 'static) {
         lock(&self.shared.listeners).push(Arc::new(listener));
     }
 
-    /// Calls `listener` with a skill and a path in it, whenever a watch is told that the file there has changed. The
-    /// SKILL.md itself is not among them: its change is one of the catalog.
+    /// Calls `listener` with a skill and a path in it whenever a watch reports that the file changed. SKILL.md itself
+    /// is excluded, because a change to it is a change of the catalog.
     pub fn on_file(&self, listener: impl Fn(&Skill, &str) + Send + Sync + 'static) {
         lock(&self.shared.file_listeners).push(Arc::new(listener));
     }
 
-    /// Tells of those paths that are files of skills.
+    /// Calls the file listeners for those paths that are files of skills.
     pub(crate) fn touched(&self, paths: &BTreeSet<PathBuf>) {
         let listeners = lock(&self.shared.file_listeners).clone();
         if paths.is_empty() || listeners.is_empty() {
@@ -250,33 +250,33 @@ impl Catalogue {
     }
 
     pub(crate) fn set_sight(&self, sight: Sight) {
-        self.shared.sight.store(sight as u8, Ordering::Release);
+        self.shared.watch_state.store(sight as u8, Ordering::Release);
     }
 
-    /// Notes that something changed. A catalog that is not told of changes looks every time anyway.
+    /// Records that something changed. An unwatched catalog scans every time anyway.
     pub(crate) fn stir(&self) {
         for sight in [Sight::Quiet, Sight::Scanning] {
-            let _ = self.change_sight(sight, Sight::Stirred);
+            let _ = self.change_watch_state(sight, Sight::Stirred);
         }
     }
 
-    fn change_sight(&self, from: Sight, to: Sight) -> Result<u8, u8> {
+    fn change_watch_state(&self, from: Sight, to: Sight) -> Result<u8, u8> {
         let (from, to) = (from as u8, to as u8);
-        self.shared.sight.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
+        self.shared.watch_state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
     }
 
-    /// Whoever panicked while holding it left a list that the next look replaces.
+    /// Ignores poisoning: a thread that panicked while holding the lock left a list that the next scan replaces.
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.shared.state)
     }
 
-    /// Follows the snapshots. The first one a receiver sees may be empty, with the generation 0.
+    /// Returns a receiver of snapshots. The first one may be empty, with the generation 0.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.shared.snapshot.subscribe()
     }
 
-    /// Changes what decides which skills there are; the next refresh publishes the outcome.
+    /// Replaces the policy; the next refresh publishes the result.
     pub fn set_policy(&self, policy: Policy) {
         let mut state = self.state();
         if *state.policy != policy {
@@ -285,7 +285,7 @@ impl Catalogue {
         }
     }
 
-    /// Replaces the sources; the next refresh publishes the outcome.
+    /// Replaces the sources; the next refresh publishes the result.
     pub fn set_sources(&self, sources: Vec<Arc<dyn Source>>) {
         let mut state = self.state();
         let same = state.sources.len() == sources.len()
@@ -296,7 +296,7 @@ impl Catalogue {
         }
     }
 
-    /// Lists the directories in which a change would matter.
+    /// Lists the directories to watch for changes.
     pub(crate) fn watched(&self) -> Vec<PathBuf> {
         let state = self.state();
         state.found.iter().flat_map(|found| found.watched.iter().cloned()).collect()

@@ -1,4 +1,4 @@
-//! What can go wrong when a skill is asked for, installed or fetched.
+//! Errors of loading, installing, and fetching skills.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,172 +7,168 @@ use meerkat_core::ErrorKind;
 
 use crate::{FetchError, SkillKey};
 
-/// Why something could not be done with a skill.
+/// Error of an operation on a skill.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No skill has this name.
-    #[error("no skill is called `{0}`; `rkat skill list` shows those there are")]
+    #[error("no skill named `{0}`; run `rkat skill list` to see all skills")]
     NoSuchName(String),
     /// No skill has this key.
-    #[error("no skill has the key `{0}`; `meerkat_skills` with the action `list` shows those there are")]
+    #[error("no skill has the key `{0}`; list skills with `meerkat_skills` and the action `list`")]
     NoSuchKey(SkillKey),
-    /// There is such a skill, and a setting hides it.
+    /// The skill exists, but a setting hides it.
     #[error("the skill `{name}` is not available because {why}; {fix}")]
     Hidden {
-        /// What was asked for.
+        /// Requested name or key.
         name: String,
-        /// What hides it.
+        /// Reason why it is hidden.
         why: String,
-        /// How to make it available.
+        /// Action that makes it available.
         fix: String,
     },
-    /// The name cannot be that of a skill.
-    #[error("`{name}` cannot be the name of a skill: it {why}")]
+    /// The name is not valid for a skill.
+    #[error("`{name}` is not a valid skill name: it {why}")]
     BadName {
         /// The name.
         name: String,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
-    /// The path cannot be that of a bundled file.
-    #[error("`{path}` is not a path in the skill's directory: {why}; use one that its list of files shows")]
+    /// The path is not valid for a bundled file.
+    #[error("`{path}` is not a path in the skill's directory: {why}; use a path from its file list")]
     BadPath {
         /// The path.
         path: String,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
     /// The skill has no such file.
-    #[error("the skill has no file `{0}`; its list of files shows those there are")]
+    #[error("the skill has no file `{0}`; check its file list")]
     NoSuchFile(String),
-    /// The address is not one of ours.
-    #[error(
-        "`{0}` is not the address of a skill's file; expected `skill://NAME/SKILL.md` or a file beside it"
-    )]
+    /// The URI does not name a skill file.
+    #[error("`{0}` is not the URI of a skill file; expected `skill://NAME/SKILL.md` or a file next to it")]
     BadUri(String),
-    /// A file is larger than is read.
-    #[error("`{}` has {size} bytes, more than the {limit} that are read", path.display())]
+    /// A file exceeds the size limit.
+    #[error("`{}` has {size} bytes, more than the limit of {limit}", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// Its size.
+        /// The size.
         size: u64,
-        /// The largest that is read.
+        /// Maximum size.
         limit: u64,
     },
     /// A file could not be read or written.
     #[error("cannot {doing} `{}`: {source}", path.display())]
     File {
-        /// What was being done.
+        /// Attempted operation.
         doing: &'static str,
-        /// To which file.
+        /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
-    /// A link is where a file of our own should be.
-    #[error("`{}` is a link, and is not followed; take it away", .0.display())]
+    /// A symlink is in place of a file that only this crate writes.
+    #[error("`{}` is a symlink; remove it", .0.display())]
     Link(PathBuf),
-    /// The skill is no longer what it was when it was found.
-    #[error("`{}` cannot be understood any more: {source}", path.display())]
+    /// The skill changed since the scan and no longer parses.
+    #[error("cannot parse `{}`: {source}", path.display())]
     Broken {
         /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The error in it.
         source: crate::Fault,
     },
-    /// The remaps lead in a circle.
-    #[error("the remaps of `{0}` lead in a circle; mend `skills.identity.remaps`")]
+    /// The remaps of a key are cyclic.
+    #[error("cyclic remap of `{0}`; fix `skills.identity.remaps`")]
     Circle(SkillKey),
-    /// The other source asked for is not there.
-    #[error(
-        "no source of skills has the id `{0}`; `meerkat_skills` with the action `list` shows those there are"
-    )]
+    /// The requested source does not exist.
+    #[error("no skill source has the id `{0}`; list skills with `meerkat_skills` and the action `list`")]
     NoSuchSource(crate::SourceId),
-    /// The address of a repository is not one to clone.
-    #[error("`{url}` cannot be cloned: {why}")]
+    /// The URL of a repository is invalid or unsafe to clone.
+    #[error("cannot clone `{url}`: {why}")]
     BadUrl {
-        /// The address, without what is secret in it.
+        /// The URL, without credentials.
         url: String,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
     /// Git failed.
     #[error("git could not {doing}: {what}")]
     Git {
-        /// What was being done.
+        /// Attempted operation.
         doing: &'static str,
-        /// What git said.
+        /// Error output of git.
         what: String,
     },
     /// Git could not be started.
-    #[error("git could not be started: {0}; install git, or put it on the PATH")]
+    #[error("cannot start git: {0}; install git, or add it to PATH")]
     NoGit(io::Error),
-    /// It took too long.
+    /// The operation timed out.
     #[error("{doing} took longer than {seconds} seconds; check the network, or raise the timeout")]
     TooSlow {
-        /// What.
+        /// The operation.
         doing: &'static str,
-        /// How long was waited.
+        /// The timeout.
         seconds: u64,
     },
-    /// An address or a token names a variable that is not set.
-    #[error("the variable `{0}` is not set, and the address or the token is made of it; set it")]
+    /// A URL or token references a variable that is not set.
+    #[error("the variable `{0}` is not set, but the URL or token uses it; set it")]
     NoVariable(String),
-    /// A server could not be asked.
+    /// A request to a server failed.
     #[error("cannot fetch skills from `{url}`: {source}")]
     Fetch {
-        /// The address, without what is secret in it.
+        /// The URL, without credentials.
         url: String,
-        /// Why it failed.
+        /// The cause.
         source: FetchError,
     },
-    /// A server's answer is no list of skills.
-    #[error("`{url}` did not answer with a list of skills: {why}")]
+    /// A server's response is not a list of skills.
+    #[error("`{url}` did not return a list of skills: {why}")]
     BadCatalogue {
-        /// The address, without what is secret in it.
+        /// The URL, without credentials.
         url: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// Something is there already.
-    #[error("`{}` is there already; use --force to replace it", .0.display())]
+    /// The target already exists.
+    #[error("`{}` already exists; use --force to replace it", .0.display())]
     Exists(PathBuf),
-    /// A skill that was to be written is there already.
-    #[error("`{}` is there already; choose another name, or edit what is there", .0.display())]
+    /// The skill to create already exists.
+    #[error("`{}` already exists; choose another name, or edit the existing skill", .0.display())]
     Taken(PathBuf),
-    /// It was changed since it was installed.
-    #[error("`{}` was changed since it was installed; use --force to lose the changes", .0.display())]
+    /// The skill was changed since it was installed.
+    #[error("`{}` was changed since it was installed; use --force to discard the changes", .0.display())]
     Changed(PathBuf),
-    /// There is no skill in what was to be installed.
-    #[error("there is no skill in `{0}`; a skill is a directory with a SKILL.md")]
+    /// The origin has no skill.
+    #[error("no skill found in `{0}`; a skill is a directory with a SKILL.md")]
     NothingToInstall(String),
-    /// There are several skills in what was to be installed.
+    /// The origin has several skills.
     #[error("there are several skills in `{origin}`: {}; name one of them", names.join(", "))]
     Ambiguous {
-        /// Where.
+        /// The origin.
         origin: String,
-        /// Which.
+        /// Names of the skills.
         names: Vec<String>,
     },
-    /// The lock file is not one of ours.
-    #[error("`{}` is not a lock file of skills: {why}; mend it or take it away", path.display())]
+    /// The lock file is invalid.
+    #[error("`{}` is not a valid skill lock file: {why}; fix or remove it", path.display())]
     BadLock {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// The skill was not installed by us.
-    #[error("`{}` was written here and not installed; use --force to lose it", .0.display())]
+    /// The skill was not installed by this crate.
+    #[error("`{}` was not installed by rkat; use --force to delete it", .0.display())]
     NotInstalled(PathBuf),
-    /// The place for skills is not in the project.
-    #[error("`{}` is a link that leads out of the project, where no skill would be found; take the link away", .0.display())]
+    /// The directory for skills is outside the project.
+    #[error("`{}` is a symlink that leads out of the project, where skills are not loaded; remove the symlink", .0.display())]
     Outside(PathBuf),
 }
 
 impl Error {
-    /// Returns what kind of error it is.
+    /// Returns the kind of error.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {

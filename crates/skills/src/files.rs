@@ -1,5 +1,4 @@
-//! Opening files that somebody else may have prepared, and writing files and directories so that a reader finds them
-//! whole or not at all.
+//! Opens files that may be crafted by an attacker, and writes files and directories atomically.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -7,7 +6,7 @@ use std::path::Path;
 
 use crate::Error;
 
-/// Opens a file to read it. Pipes and devices are refused without waiting for whoever is at their other end.
+/// Opens a file for reading. Rejects pipes and devices without waiting for their other end.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     let file = {
@@ -20,8 +19,8 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     plain(file)
 }
 
-/// Opens a file to lock it, and makes it if it is not there. A link is not followed, and nothing in the file is
-/// changed: whoever wrote the directory may have chosen where the link leads.
+/// Opens a file to lock it, creating it if it does not exist. Symlinks are not followed, and the file's content is not
+/// changed, because the directory's author may have chosen the target of a symlink.
 pub(crate) fn open_lock(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     let file = {
@@ -32,7 +31,7 @@ pub(crate) fn open_lock(path: &Path) -> io::Result<File> {
     #[cfg(not(unix))]
     let file = {
         if path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
-            return Err(io::Error::other("it is a link"));
+            return Err(io::Error::other("it is a symlink"));
         }
         fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?
     };
@@ -40,7 +39,7 @@ pub(crate) fn open_lock(path: &Path) -> io::Result<File> {
 }
 
 fn plain(file: File) -> io::Result<File> {
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a plain file")) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 /// Reads a file of at most `limit` bytes.
@@ -56,7 +55,7 @@ pub(crate) fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Refuses a link in a place that is about to be read or written.
+/// Returns an error if a path that is about to be read or written is a symlink.
 pub(crate) fn refuse_link(path: &Path) -> Result<(), Error> {
     match path.symlink_metadata() {
         Ok(metadata) if metadata.is_symlink() => Err(Error::Link(path.to_owned())),
@@ -64,19 +63,19 @@ pub(crate) fn refuse_link(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Refuses a directory for skills that a link leads out of the project, as nothing is looked for there.
+/// Checks that no symlink leads a directory for skills out of the project, because skills are not loaded from there.
 ///
 /// # Errors
-/// Says which directory it is.
+/// Returns an error with the directory if it is outside the project.
 pub fn stays_within(project: &Path, root: &Path) -> Result<(), Error> {
-    let there = root.ancestors().find_map(|above| above.canonicalize().ok());
-    match (project.canonicalize(), there) {
-        (Ok(project), Some(there)) if !there.starts_with(&project) => Err(Error::Outside(root.to_owned())),
+    let existing = root.ancestors().find_map(|above| above.canonicalize().ok());
+    match (project.canonicalize(), existing) {
+        (Ok(project), Some(path)) if !path.starts_with(&project) => Err(Error::Outside(root.to_owned())),
         _ => Ok(()),
     }
 }
 
-/// Writes a file beside its place, then puts it there.
+/// Writes a temporary file next to `path`, then renames it.
 pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let write = || {
@@ -89,23 +88,23 @@ pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     write().map_err(Error::file("write", path))
 }
 
-/// Puts a finished directory in its place. What was there is out of the way only while the new one takes its place.
+/// Moves a finished directory into place. An existing one is moved away first, and restored if that fails.
 pub(crate) fn put_folder(fresh: &Path, place: &Path) -> Result<(), Error> {
     let old = place.with_extension(format!("old-{}", std::process::id()));
-    let had = place.symlink_metadata().is_ok();
-    if had {
+    let existed = place.symlink_metadata().is_ok();
+    if existed {
         fs::rename(place, &old).map_err(Error::file("replace", place))?;
     }
     if let Err(error) = fs::rename(fresh, place) {
-        if had {
+        if existed {
             fs::rename(&old, place).map_err(Error::file("restore", place))?;
         }
         return Err(Error::File { doing: "write", path: place.to_owned(), source: error });
     }
-    if had { remove(&old) } else { Ok(()) }
+    if existed { remove(&old) } else { Ok(()) }
 }
 
-/// Removes a directory; of a link, only the link.
+/// Removes a directory or file; removes a symlink without its target.
 pub(crate) fn remove(path: &Path) -> Result<(), Error> {
     let metadata = path.symlink_metadata().map_err(Error::file("remove", path))?;
     let removed = if metadata.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };

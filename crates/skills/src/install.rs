@@ -1,7 +1,7 @@
-//! Putting skills into a directory of skills, and taking them out again.
+//! Installs skills into a directory of skills, and removes them.
 //!
-//! A skill is copied beside its place and then put there, so it is there whole or not at all. A lock file says
-//! where each came from and what it was, so that later changes are seen. Nothing of a skill is ever run.
+//! A skill is copied to a temporary directory and then moved into place, so it is installed atomically. A lock file
+//! records the origin and the digest of each skill, so that later changes are detected. Nothing in a skill is ever run.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,43 +17,43 @@ use crate::{
     SourceId, SourceStatus, Transport,
 };
 
-/// The lock file of a directory of skills.
+/// Name of the lock file in a directory of skills.
 const LOCK: &str = "skills.lock.json";
-/// The largest lock file that is read, in bytes.
+/// Maximum size of the lock file, in bytes.
 const MAX_LOCK_BYTES: u64 = 16 * 1024 * 1024;
-/// The most files of a skill that are copied.
+/// Maximum number of files in an installed skill.
 const MAX_FILES: usize = 5_000;
-/// The most bytes of a skill that are copied.
+/// Maximum size of an installed skill, in bytes.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Where a skill to install is.
+/// Origin of a skill to install.
 pub enum Origin {
-    /// In a directory.
+    /// A directory.
     Folder(PathBuf),
-    /// In a git repository.
+    /// A git repository.
     Git(GitOptions),
 }
 
-/// What happens to something that is there already.
+/// Handling of an existing skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overwrite {
-    /// It stays, and nothing is done.
+    /// Keep it and fail.
     Refuse,
-    /// It is replaced.
+    /// Replace or delete it.
     Replace,
 }
 
-/// A skill that was installed.
+/// An installed skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installed {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Where it came from.
+    /// The origin.
     pub origin: String,
     /// Its commit, if it came from a repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// The digest of all of its files.
+    /// Digest of all of its files.
     pub digest: String,
 }
 
@@ -63,10 +63,10 @@ struct Lock {
     skills: BTreeMap<String, Installed>,
 }
 
-/// Installs a skill into a directory of skills. `name` picks one where there are several.
+/// Installs a skill into a directory of skills. `name` picks one if the origin has several.
 ///
 /// # Errors
-/// Says when there is no such skill, or one is there already.
+/// Returns an error if the skill does not exist, or one of that name is already installed.
 pub async fn install(
     origin: &Origin,
     name: Option<&str>,
@@ -75,8 +75,8 @@ pub async fn install(
 ) -> Result<Installed, Error> {
     match origin {
         Origin::Folder(folder) => {
-            let shown = folder.canonicalize().map_err(Error::file("read", folder))?.display().to_string();
-            let source = From { folder, bounds: None, origin: shown, commit: None };
+            let path = folder.canonicalize().map_err(Error::file("read", folder))?.display().to_string();
+            let source = From { folder, bounds: None, origin: path, commit: None };
             place(source, name, root, overwrite)
         }
         Origin::Git(options) => {
@@ -86,18 +86,18 @@ pub async fn install(
             let fetched = fetched.map_err(Error::file("create a directory in", root))?;
             let commit = clone_into(fetched.path(), options).await?;
             let inner = options.skills_root.clone().unwrap_or_default();
-            let shown = crate::source::shown(&options.url);
+            let origin = crate::source::shown(&options.url);
             let folder = &fetched.path().join(inner);
             let bounds = Some(fetched.path());
-            place(From { folder, bounds, origin: shown, commit: Some(commit) }, name, root, overwrite)
+            place(From { folder, bounds, origin, commit: Some(commit) }, name, root, overwrite)
         }
     }
 }
 
-/// What a skill is taken from.
+/// Source to install a skill from.
 struct From<'a> {
     folder: &'a Path,
-    /// What links must not lead out of.
+    /// Directory that symlinks must not leave.
     bounds: Option<&'a Path>,
     origin: String,
     commit: Option<String>,
@@ -116,7 +116,7 @@ fn place(
     };
     fs::create_dir_all(root).map_err(Error::file("create", root))?;
     let _guard = guard(root)?;
-    // A lock file that is of no use is told before anything is put beside it.
+    // Read the lock file before writing anything, so that an invalid one is reported first.
     let mut lock = read_lock(root)?;
     let slug = SkillName::nearest(&skill.name);
     let target = root.join(slug.as_str());
@@ -135,7 +135,7 @@ fn place(
     Ok(installed)
 }
 
-/// Finds the one skill that is meant.
+/// Finds the skill to install.
 fn pick(
     &From { folder, bounds, ref origin, .. }: &From<'_>,
     name: Option<&str>,
@@ -153,15 +153,15 @@ fn pick(
     let base = folder.canonicalize().map_err(Error::file("read", folder))?;
     let is_root =
         |skill: &&Arc<Skill>| matches!(&skill.place, Place::Folder { folder, .. } if *folder == base);
-    let named = |name: &str| {
-        let wanted = name.to_lowercase();
+    let find_named = |name: &str| {
+        let lower = name.to_lowercase();
         found
             .skills
             .iter()
-            .find(|skill| skill.name.to_lowercase() == wanted || skill.key.skill_name.as_str() == wanted)
+            .find(|skill| skill.name.to_lowercase() == lower || skill.key.skill_name.as_str() == lower)
     };
     let picked = match (name, found.skills.as_slice()) {
-        (Some(name), _) => named(name).ok_or_else(|| Error::NoSuchName(name.to_owned()))?,
+        (Some(name), _) => find_named(name).ok_or_else(|| Error::NoSuchName(name.to_owned()))?,
         (None, []) => return Err(broken(&found.problems, origin)),
         (None, [only]) => only,
         (None, several) => match several.iter().find(is_root) {
@@ -175,7 +175,7 @@ fn pick(
     Ok(Arc::clone(picked))
 }
 
-/// Says why there is nothing, if a file explains it.
+/// Returns the error for an origin without skills, with the first problem as the reason.
 fn broken(problems: &[crate::Problem], origin: &str) -> Error {
     problems.first().map_or_else(
         || Error::NothingToInstall(origin.to_owned()),
@@ -183,14 +183,15 @@ fn broken(problems: &[crate::Problem], origin: &str) -> Error {
     )
 }
 
-/// Takes out a skill that was installed.
+/// Removes an installed skill.
 ///
 /// # Errors
-/// Says when there is no such skill. Refuses what was not installed, and what was changed since, unless it may be lost.
+/// Returns an error if the skill does not exist. Unless `overwrite` is [`Overwrite::Replace`], also returns one if the
+/// skill was not installed by this crate, or was changed since.
 pub fn remove(root: &Path, name: &str, overwrite: Overwrite) -> Result<Installed, Error> {
     let slug: SkillName = name.parse().map_err(|_| Error::BadName {
         name: name.chars().take(80).collect(),
-        why: "is not made of lower-case letters, digits and hyphens",
+        why: "may contain only lowercase letters, digits, and hyphens",
     })?;
     let _guard = guard(root)?;
     let mut lock = read_lock(root)?;
@@ -199,8 +200,8 @@ pub fn remove(root: &Path, name: &str, overwrite: Overwrite) -> Result<Installed
         return remove_own(folder, &slug, overwrite);
     };
     if folder.symlink_metadata().is_ok() {
-        let same = tree_digest(&folder).is_ok_and(|digest| digest.to_string() == installed.digest);
-        if !same && overwrite == Overwrite::Refuse {
+        let unchanged = tree_digest(&folder).is_ok_and(|digest| digest.to_string() == installed.digest);
+        if !unchanged && overwrite == Overwrite::Refuse {
             return Err(Error::Changed(folder));
         }
         crate::files::remove(&folder)?;
@@ -209,7 +210,7 @@ pub fn remove(root: &Path, name: &str, overwrite: Overwrite) -> Result<Installed
     Ok(installed)
 }
 
-/// Removes a skill that somebody wrote there, if that may be lost.
+/// Removes a skill that was not installed, if `overwrite` allows it.
 fn remove_own(folder: PathBuf, slug: &SkillName, overwrite: Overwrite) -> Result<Installed, Error> {
     if !folder.join("SKILL.md").is_file() {
         return Err(Error::NoSuchName(slug.to_string()));
@@ -222,14 +223,14 @@ fn remove_own(folder: PathBuf, slug: &SkillName, overwrite: Overwrite) -> Result
     Ok(Installed { name: slug.to_string(), origin: folder.display().to_string(), commit: None, digest })
 }
 
-/// Writes a new skill with a text to start from, and returns its file.
+/// Creates a new skill from a template, and returns its file.
 ///
 /// # Errors
-/// Refuses names that the format forbids, and to overwrite.
+/// Returns an error if the format forbids the name, or the skill already exists.
 pub fn create(root: &Path, name: &str, description: &str) -> Result<PathBuf, Error> {
     let slug: SkillName = name.parse().map_err(|_| Error::BadName {
         name: name.chars().take(80).collect(),
-        why: "is not made of lower-case letters, digits and hyphens",
+        why: "may contain only lowercase letters, digits, and hyphens",
     })?;
     let folder = root.join(slug.as_str());
     fs::create_dir_all(root).map_err(Error::file("create", root))?;
@@ -237,25 +238,25 @@ pub fn create(root: &Path, name: &str, description: &str) -> Result<PathBuf, Err
         std::io::ErrorKind::AlreadyExists => Error::Taken(folder.clone()),
         _ => Error::File { doing: "create", path: folder.clone(), source: error },
     })?;
-    let title: Vec<String> = slug.as_str().split('-').map(capitalised).collect();
+    let title: Vec<String> = slug.as_str().split('-').map(capitalized).collect();
     let title = title.join(" ");
-    // A JSON string is a YAML string too, whatever is in it.
+    // Every JSON string is also a valid YAML string.
     let description = serde_json::Value::from(description);
     let text = format!(
-        "---\nname: {slug}\ndescription: {description}\n---\n# {title}\n\nThe steps go here, one after the other. \
-         Put long references, scripts and\ntemplates into files beside this one and name them where they are needed.\n"
+        "---\nname: {slug}\ndescription: {description}\n---\n# {title}\n\nWrite the steps here, in order. \
+         Put long references, scripts and\ntemplates into files next to this one, and name them where they are needed.\n"
     );
     let file = folder.join("SKILL.md");
     write_atomic(&file, text.as_bytes())?;
     Ok(file)
 }
 
-fn capitalised(word: &str) -> String {
+fn capitalized(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Keeps a second process from writing the lock file meanwhile.
+/// Prevents other processes from writing the lock file until the returned file is closed.
 fn guard(root: &Path) -> Result<File, Error> {
     let path = root.join(".skills.lock");
     refuse_link(&path)?;
@@ -284,7 +285,7 @@ fn write_lock(root: &Path, lock: &Lock) -> Result<(), Error> {
     write_atomic(&path, &text)
 }
 
-/// Copies a skill. Links and what belongs to git are left behind.
+/// Copies a skill without symlinks and `.git` directories.
 #[derive(Default)]
 struct Copy {
     files: usize,
@@ -313,7 +314,7 @@ impl Copy {
     }
 }
 
-/// Computes one digest of all files below a directory, from their paths and contents.
+/// Computes a digest of all files below a directory, from their paths and contents.
 fn tree_digest(folder: &Path) -> Result<Digest, Error> {
     let mut lines = Vec::new();
     digest_into(folder, folder, &mut lines)?;

@@ -1,4 +1,4 @@
-//! What a skill is called: a source and, in it, a name of plain letters.
+//! Keys of skills: a source and a plain name within it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-/// Names a source of skills for as long as it exists.
+/// Permanent id of a skill source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct SourceId(#[schemars(with = "String")] Uuid);
@@ -27,12 +27,12 @@ impl SourceId {
         Self(uuid)
     }
 
-    /// Makes one of the ids that Meerkat keeps for itself.
+    /// Creates one of the ids reserved for Meerkat.
     pub(crate) const fn fixed(number: u128) -> Self {
         Self(Uuid::from_u128(0x0000_0000_0000_4b11_8111_0000_0000_0000 | number))
     }
 
-    /// Makes the id of a place that nobody gave one, the same each time.
+    /// Derives a stable id from a location that has no configured one.
     #[must_use]
     pub fn of_place(place: &str) -> Self {
         let digest = Sha256::digest(place.as_bytes());
@@ -69,7 +69,8 @@ impl FromStr for SourceId {
 pub struct SkillName(String);
 
 impl SkillName {
-    /// Makes the nearest name of what an author wrote. What has no plain letters is named by its digest.
+    /// Creates the nearest valid name for what an author wrote, or one from its digest if it has no ASCII letters or
+    /// digits.
     #[must_use]
     pub fn nearest(text: &str) -> Self {
         let mut name = String::with_capacity(text.len());
@@ -120,7 +121,7 @@ impl<'de> Deserialize<'de> for SkillName {
     }
 }
 
-/// Names one skill of one source.
+/// Identity of a skill in a source.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SkillKey {
@@ -158,14 +159,14 @@ impl SkillRef {
     }
 }
 
-/// A part of a key that could not be read.
+/// Error of parsing a part of a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// The text is no UUID.
-    #[error("`{0}` is not the id of a skill source; expected a UUID, as `meerkat_skills` lists it")]
+    /// The text is not a UUID.
+    #[error("`{0}` is not the id of a skill source; expected a UUID, as listed by `meerkat_skills`")]
     Source(String),
-    /// The text is no name.
-    #[error("`{0}` is not a skill name; expected lower-case letters, digits and single hyphens between them")]
+    /// The text is not a valid name.
+    #[error("`{0}` is not a skill name; expected lowercase letters, digits, and single hyphens between them")]
     Name(String),
 }
 
@@ -173,7 +174,7 @@ fn bounded(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-/// Writes bytes in hexadecimal.
+/// Formats bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
@@ -190,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_made_of_what_authors_wrote() {
+    fn nearest_name_is_derived_from_text() {
         for (written, name) in [
             ("pdf", "pdf"),
             ("My Skill!", "my-skill"),
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_one_shape_on_the_wire() {
+    fn keys_round_trip_through_json() {
         let key =
             SkillKey { source_uuid: SourceId::EMBEDDED, skill_name: SkillName::nearest("Task Workflow") };
         let wire = json!({
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_has_the_same_id_each_time() {
+    fn location_has_a_stable_id() {
         assert_eq!(SourceId::of_place("/srv/skills"), SourceId::of_place("/srv/skills"));
         assert_ne!(SourceId::of_place("/srv/skills"), SourceId::of_place("/srv/other"));
     }

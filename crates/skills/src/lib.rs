@@ -1,10 +1,10 @@
-//! Skills: directories with a SKILL.md, and everything else that gives them, in one catalog.
+//! Skills: directories with a SKILL.md, and every other source of skills, in one catalog.
 //!
-//! This crate reads no environment and no home directory, and talks to no network by itself: where to look, in
-//! which order and with what is given as values. A source that fails leaves the others alone.
+//! This crate does not read environment variables or the home directory, and makes no network requests by itself: the
+//! caller passes the directories, their order, and the credentials. A failing source does not affect the others.
 //!
-//! A [`Catalogue`] is made of [`Source`]s. It publishes [`Snapshot`]s, and every form in which skills are served
-//! is a function of one: see [`view`]. [`AgentTools`] is what an agent of ours gets.
+//! A [`Catalogue`] consists of [`Source`]s. It publishes [`Snapshot`]s, and every form in which skills are served
+//! is a function of one: see [`view`]. [`AgentTools`] provides the tools for agents.
 
 mod catalogue;
 mod document;
@@ -44,5 +44,5 @@ pub use source::{
 pub use tools::{AgentTools, Offered};
 pub use watch::{Notices, Watch, WatchOptions};
 
-/// The largest SKILL.md, in bytes.
+/// Maximum size of a SKILL.md, in bytes.
 pub const MAX_SKILL_BYTES: u64 = 1024 * 1024;

@@ -1,19 +1,19 @@
-//! Doing the same to many things on a few threads.
+//! Applies a function to many items on a few threads.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-/// Fewer things than this are done faster on the spot.
+/// Number of items that justifies an additional thread.
 const WORTH_A_THREAD: usize = 256;
-/// More threads than this only wait for the disk.
+/// Maximum number of threads. More would only wait for the disk.
 const MAX_THREADS: usize = 8;
-/// How many things a thread takes at once.
+/// Number of items that a thread takes at once.
 const CHUNK: usize = 32;
 
-/// Says how many threads so many things are worth.
+/// Returns the number of threads to use for `count` items.
 fn threads_for(count: usize) -> usize {
-    // Asking the system reads half a dozen files, which takes as long as looking at forty.
+    // The system call reads half a dozen files, which takes as long as checking forty items.
     static CORES: OnceLock<usize> = OnceLock::new();
     let worth = (count / WORTH_A_THREAD + 1).min(MAX_THREADS);
     let cores = || thread::available_parallelism().map_or(1, usize::from);
@@ -51,10 +51,10 @@ pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) 
     done.into_iter().flat_map(|(_, results)| results).collect()
 }
 
-/// Says whether `holds` is true of every item. It may be asked of an item twice.
+/// Returns `true` if `holds` is true for every item. It may be called twice for an item.
 ///
-/// Unlike for a walk, nothing is waited for: on a busy machine a thread may get its turn only long after everything
-/// is done. What the others have begun and not finished is done again here.
+/// Unlike [`map`], this does not wait for the other threads: on a busy machine a thread may be scheduled long after
+/// everything is done. Chunks that other threads have started but not finished are checked again on this thread.
 pub(crate) fn all<T, F>(items: &Arc<[T]>, holds: F) -> bool
 where
     T: Send + Sync + 'static,
@@ -75,46 +75,46 @@ where
     });
     for _ in 1..threads {
         let check = Arc::clone(&check);
-        // Without the thread it only takes longer.
-        let _ = thread::Builder::new().name("skills-look".to_owned()).spawn(move || check.take());
+        // If the thread cannot be started, the check only takes longer.
+        let _ = thread::Builder::new().name("skills-scan".to_owned()).spawn(move || check.take());
     }
     check.take();
     check.finish()
 }
 
-/// A question that several threads ask of the same items.
+/// A check that several threads run on the same items.
 struct Check<T, F> {
     items: Arc<[T]>,
     holds: F,
-    /// The chunk that nobody has begun yet.
+    /// Index of the first chunk that no thread has taken.
     next: AtomicUsize,
     finished: Vec<AtomicBool>,
     failed: AtomicBool,
 }
 
 impl<T, F: Fn(&T) -> bool> Check<T, F> {
-    /// Takes chunks until there are none, or the answer is known.
+    /// Checks chunks until none are left, or the result is known.
     fn take(&self) {
         while !self.failed.load(Ordering::Acquire) {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(finished) = self.finished.get(index) else { return };
-            self.ask(index);
+            self.check_chunk(index);
             finished.store(true, Ordering::Release);
         }
     }
 
-    fn ask(&self, index: usize) {
+    fn check_chunk(&self, index: usize) {
         let chunk = self.items.iter().skip(index * CHUNK).take(CHUNK);
         if !chunk.into_iter().all(&self.holds) {
             self.failed.store(true, Ordering::Release);
         }
     }
 
-    /// Does what is not done yet, and returns the answer.
+    /// Checks the unfinished chunks, and returns the result.
     fn finish(&self) -> bool {
         for (index, finished) in self.finished.iter().enumerate() {
             if !finished.load(Ordering::Acquire) && !self.failed.load(Ordering::Acquire) {
-                self.ask(index);
+                self.check_chunk(index);
             }
         }
         !self.failed.load(Ordering::Acquire)
@@ -128,41 +128,41 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn results_are_in_the_order_of_the_items() {
+    fn map_keeps_item_order() {
         let items: Vec<usize> = (0..1000).collect();
         let expected: Vec<usize> = items.iter().map(|item| item * 2).collect();
         assert_eq!(super::map(&items, |item| item * 2), expected);
     }
 
     #[test]
-    fn one_item_that_differs_is_seen_wherever_it_is() {
+    fn all_finds_a_failing_item_at_any_position() {
         for count in [1, 10, 257, 1000] {
             let items: Arc<[usize]> = (0..count).collect();
             assert!(super::all(&items, |_| true));
-            for odd in [0, count / 2, count - 1] {
-                assert!(!super::all(&items, move |item| *item != odd), "{odd} of {count}");
+            for bad in [0, count / 2, count - 1] {
+                assert!(!super::all(&items, move |item| *item != bad), "{bad} of {count}");
             }
         }
     }
 
     #[test]
-    fn an_answer_does_not_wait_for_the_other_threads() {
+    fn all_does_not_wait_for_other_threads() {
         let here = thread::current().id();
         let items: Arc<[usize]> = (0..1000).collect();
-        let asked = Arc::new(Mutex::new(BTreeSet::new()));
-        let turn = Arc::new(Mutex::new(()));
-        let (others_turn, noted) = (Arc::clone(&turn), Arc::clone(&asked));
-        let nobody_else = turn.lock().unwrap();
+        let checked = Arc::new(Mutex::new(BTreeSet::new()));
+        let gate = Arc::new(Mutex::new(()));
+        let (others_gate, noted) = (Arc::clone(&gate), Arc::clone(&checked));
+        let blocked = gate.lock().unwrap();
         let answer = super::all(&items, move |item| {
             if thread::current().id() == here {
                 noted.lock().unwrap().insert(*item);
             } else {
-                drop(others_turn.lock());
+                drop(others_gate.lock());
             }
             true
         });
-        drop(nobody_else);
+        drop(blocked);
         assert!(answer);
-        assert_eq!(asked.lock().unwrap().len(), items.len());
+        assert_eq!(checked.lock().unwrap().len(), items.len());
     }
 }

@@ -1,10 +1,10 @@
-//! Names and paths that callers give. What could lead out of a skill's directory is refused before any file is
-//! touched; what a link then does is checked again after it was resolved.
+//! Validates names and paths from callers. Paths that could lead out of a skill's directory are rejected before any
+//! file is accessed; symlinks are checked again after they are resolved.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Says why a skill cannot have a name. A name may have any characters that can be shown, separators too, but a path
-/// that leads upward is no name.
+/// Returns the reason why a skill cannot have a name. A name may have any printable characters, including separators,
+/// but must not be a path that leads upward.
 pub(crate) fn unusable_name(name: &str) -> Option<&'static str> {
     if name.chars().any(char::is_control) {
         return Some("has a control character");
@@ -13,7 +13,7 @@ pub(crate) fn unusable_name(name: &str) -> Option<&'static str> {
     upward.then_some("has a `.` or `..` path segment")
 }
 
-/// Says why a name that no skill has is rejected rather than not found.
+/// Returns the reason why an unknown name is rejected as invalid rather than not found.
 pub(crate) fn bad_name(name: &str) -> Option<&'static str> {
     if name.trim().is_empty() {
         return Some("is empty");
@@ -30,14 +30,14 @@ pub(crate) fn bad_name(name: &str) -> Option<&'static str> {
     has_escape(name).then_some("has a percent-encoded character")
 }
 
-/// Says whether a text has a percent sign and two hexadecimal digits.
+/// Returns `true` if a text has a percent sign and two hexadecimal digits.
 pub(crate) fn has_escape(text: &str) -> bool {
     text.as_bytes()
         .windows(3)
         .any(|part| part[0] == b'%' && part[1].is_ascii_hexdigit() && part[2].is_ascii_hexdigit())
 }
 
-/// Makes a relative path of what a caller wrote.
+/// Parses a relative path from a caller.
 pub(crate) fn relative(text: &str) -> Result<PathBuf, &'static str> {
     if text.is_empty() {
         return Err("it is empty");
@@ -62,14 +62,14 @@ pub(crate) fn relative(text: &str) -> Result<PathBuf, &'static str> {
     }
 }
 
-/// Decodes one segment of a URI that is part of a path. What hides a separator or a second encoding is refused.
+/// Decodes one segment of a URI that is part of a path. Rejects encoded separators and double encoding.
 pub(crate) fn segment(text: &str) -> Option<String> {
     let hidden =
         |text: &String| text.contains(['/', '\\', '%', '\0']) || matches!(text.as_str(), "" | "." | "..");
     decoded(text).filter(|text| !hidden(text))
 }
 
-/// Decodes the segment of a URI that names a skill. It may hold anything, because it is only compared with names.
+/// Decodes the segment of a URI that names a skill. Any text is allowed, because it is only compared with names.
 pub(crate) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_that_lead_elsewhere_are_refused() {
+    fn paths_out_of_the_skill_are_rejected() {
         for bad in [
             "",
             "/etc/passwd",
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_paths_are_refused() {
+    fn names_that_are_paths_are_rejected() {
         for bad in ["", " ", "../../../etc/passwd", ".ssh/id_rsa", "a\\b", "a\0", "..", "..%2f", "%2e"] {
             assert!(bad_name(bad).is_some(), "{bad:?}");
         }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_of_uris_survive_the_way_there_and_back() {
+    fn uri_segments_round_trip() {
         for text in ["a b.md", "日本.md", "x-y_z~1"] {
             assert_eq!(segment(&encoded(text)).as_deref(), Some(text));
         }

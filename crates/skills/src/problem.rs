@@ -1,41 +1,41 @@
-//! What is wrong with one skill or one source. A problem never takes another skill down.
+//! Problems of a single skill or source. A problem never affects other skills.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// What became of the thing that has the problem.
+/// Effect of a problem on the skill or source that has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// A skill was left out because it cannot be understood.
+    /// A skill was skipped because it is invalid.
     Skipped,
     /// A file or directory could not be read.
     Unreadable,
-    /// A limit was reached; there is more than was looked at.
+    /// A limit was reached; the rest was not scanned.
     Cut,
-    /// A skill needs a capability that is not there.
+    /// A skill needs a capability that is not available.
     Withheld,
-    /// A source could not be refreshed; what it gave before is served.
+    /// A source could not be refreshed; its previous skills are served.
     Stale,
-    /// Changes cannot be watched; they are found by looking again from time to time.
+    /// Changes cannot be watched; periodic scans find them.
     Unwatched,
 }
 
-/// Something that is wrong, where, and what to do.
+/// A problem, its location, and a fix.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Problem {
-    /// What became of it.
+    /// Effect of the problem.
     pub effect: Effect,
-    /// The file or directory, or the address.
+    /// The file or directory, or the URL.
     pub path: PathBuf,
     /// The line in the file, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The problem itself.
     pub reason: String,
-    /// What to do.
+    /// Suggested fix.
     pub fix: String,
 }
 
@@ -45,7 +45,7 @@ impl Problem {
     }
 
     pub(crate) fn unreadable(path: impl Into<PathBuf>, error: &std::io::Error) -> Self {
-        let fix = "check its permissions, or take it away";
+        let fix = "check its permissions, or remove it";
         Self::new(Effect::Unreadable, path, format!("cannot be read: {error}"), fix)
     }
 }

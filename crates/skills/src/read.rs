@@ -1,7 +1,7 @@
-//! Reading a skill's text and the files beside it, and nothing else.
+//! Reads a skill's text and bundled files, and nothing else.
 //!
-//! A path is checked before it is used, and again after its links were resolved: what is opened always lies in
-//! the skill's own directory.
+//! A path is checked before it is used, and again after its symlinks are resolved, so an opened file is always in the
+//! skill's own directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,46 +11,46 @@ use serde::Serialize;
 use crate::files::read_bounded;
 use crate::{Digest, Document, Error, MAX_SKILL_BYTES, Place, Skill, path};
 
-/// The largest bundled file that is read, in bytes.
+/// Maximum size of a bundled file, in bytes.
 pub const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
-/// The most files of one skill that are listed.
+/// Maximum number of listed files per skill.
 pub const MAX_FILES: usize = 512;
-/// The most bytes that the listed files of one skill have together.
+/// Maximum total size of the listed files of a skill, in bytes.
 pub const MAX_FILES_BYTES: u64 = 16 * 1024 * 1024;
-/// How deep below a skill its files are looked for.
+/// Maximum depth of bundled files below the skill's directory.
 const MAX_DEPTH: usize = 8;
-/// Beyond this many files and directories a directory is no skill but a mistake, and nobody looks any further.
+/// Maximum number of visited files and directories. A directory with more is probably a skill by mistake.
 const MAX_SEEN: usize = 10_000;
 
 /// A file of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BundledFile {
-    /// Its path below the skill's directory, with slashes.
+    /// Its path relative to the skill's directory, with slashes.
     pub path: String,
     /// Its size in bytes.
     pub size: u64,
 }
 
-/// The files of a skill, its SKILL.md first.
+/// Files of a skill, SKILL.md first.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Bundle {
     /// The files.
     pub files: Vec<BundledFile>,
-    /// How many more there are, beyond what is listed of one skill.
+    /// Number of files omitted because of the limits.
     pub left_out: usize,
 }
 
-/// The text of a skill.
+/// Text of a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillText {
-    /// The whole SKILL.md.
+    /// The entire SKILL.md.
     pub text: String,
-    /// Where its body begins.
+    /// Byte offset of the body.
     body: usize,
 }
 
 impl SkillText {
-    /// Returns what follows the head.
+    /// Returns the body, which follows the frontmatter.
     #[must_use]
     pub fn body(&self) -> &str {
         self.text[self.body..].trim_start_matches(['\r', '\n'])
@@ -61,7 +61,7 @@ impl Skill {
     /// Reads its SKILL.md.
     ///
     /// # Errors
-    /// Says when the file is gone, too large or can no longer be understood.
+    /// Returns an error if the file is missing, too large, or no longer valid.
     pub fn read(&self) -> Result<SkillText, Error> {
         let (text, path) = match &self.place {
             Place::Text(text) => (text.to_string(), PathBuf::from(self.base())),
@@ -79,7 +79,7 @@ impl Skill {
     /// Lists its files.
     ///
     /// # Errors
-    /// Says when its directory cannot be read.
+    /// Returns an error if its directory cannot be read.
     pub fn bundle(&self) -> Result<Bundle, Error> {
         let Place::Folder { folder, file } = &self.place else {
             let only = BundledFile { path: "SKILL.md".to_owned(), size: self.size };
@@ -88,8 +88,8 @@ impl Skill {
         let mut listing = Listing::default();
         listing.collect(folder, "", 0).map_err(Error::file("list", folder))?;
         let mut files = listing.files;
-        if !files.iter().any(|found| found.path == *file) {
-            // The look ended before it came to the one file that is always there.
+        if !files.iter().any(|listed| listed.path == *file) {
+            // The listing hit its limit before it reached SKILL.md, which always exists.
             files.push(BundledFile { path: (*file).to_owned(), size: self.size });
         }
         files.sort_by(|a, b| (a.path != *file, &a.path).cmp(&(b.path != *file, &b.path)));
@@ -98,16 +98,16 @@ impl Skill {
             bytes += file.size;
             bytes <= MAX_FILES_BYTES
         });
-        let kept = fits.count();
-        let left_out = files.len() - kept;
-        files.truncate(kept);
+        let count = fits.count();
+        let left_out = files.len() - count;
+        files.truncate(count);
         Ok(Bundle { files, left_out })
     }
 
     /// Reads one of its files.
     ///
     /// # Errors
-    /// Refuses paths that lead out of its directory, and files that are too large.
+    /// Returns an error if the path leads out of its directory, or the file is missing or too large.
     pub fn read_file(&self, wanted: &str) -> Result<Vec<u8>, Error> {
         let refuse = |why| Error::BadPath { path: wanted.chars().take(200).collect(), why };
         let relative = path::relative(wanted).map_err(refuse)?;
@@ -121,7 +121,7 @@ impl Skill {
         }
     }
 
-    /// Names the bundled file at a path of the file system, if it is one.
+    /// Returns the relative path of the bundled file at a file system path, if it is one.
     pub(crate) fn file_at(&self, path: &Path) -> Option<String> {
         let Place::Folder { folder, file } = &self.place else { return None };
         let relative = path.strip_prefix(folder).ok()?;
@@ -133,7 +133,7 @@ impl Skill {
     /// Computes the digest of one of its files.
     ///
     /// # Errors
-    /// As reading it.
+    /// Same as [`Self::read_file`].
     pub fn file_digest(&self, wanted: &str) -> Result<Digest, Error> {
         Ok(Digest::of(&self.read_file(wanted)?))
     }
@@ -145,46 +145,46 @@ fn lossy(error: &std::string::FromUtf8Error) -> String {
 
 /// Resolves a path and checks that it is still inside the directory.
 pub(crate) fn inside(folder: &Path, relative: &Path) -> Result<PathBuf, Error> {
-    let named = || relative.display().to_string();
+    let display = || relative.display().to_string();
     let path = folder.join(relative);
     let resolved = path.canonicalize().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::NoSuchFile(named()),
+        std::io::ErrorKind::NotFound => Error::NoSuchFile(display()),
         _ => Error::File { doing: "read", path: path.clone(), source: error },
     })?;
     if !resolved.starts_with(folder) {
         return Err(Error::BadPath {
-            path: named(),
-            why: "it is a link that leads out of the skill's directory",
+            path: display(),
+            why: "it is a symlink that leads out of the skill's directory",
         });
     }
-    // A link may have a plain name and lead to a hidden file.
+    // A symlink with an allowed name may point to a hidden file.
     let hidden = resolved.strip_prefix(folder).is_ok_and(|resolved| !is_listed(resolved));
     if hidden || !is_listed(relative) || !resolved.is_file() {
-        return Err(Error::NoSuchFile(named()));
+        return Err(Error::NoSuchFile(display()));
     }
     Ok(resolved)
 }
 
-/// Says whether something of this name is part of a skill. What is not listed cannot be read either.
-fn is_ours(name: &str) -> bool {
+/// Returns `true` if an entry of this name is part of a skill. Entries that are not listed cannot be read either.
+fn is_skill_entry(name: &str) -> bool {
     !name.starts_with('.') && !matches!(name, "node_modules" | "__pycache__")
 }
 
-/// Says whether a path below a skill's directory is part of the skill, with all that is above it.
+/// Returns `true` if a path below a skill's directory is part of the skill, including all of its parents.
 fn is_listed(relative: &Path) -> bool {
-    relative.iter().all(|part| part.to_str().is_some_and(is_ours))
+    relative.iter().all(|part| part.to_str().is_some_and(is_skill_entry))
 }
 
-/// The files below a directory, as they are found.
+/// A listing of the files below a directory.
 #[derive(Default)]
 struct Listing {
     files: Vec<BundledFile>,
-    /// How much was looked at, whether it is listed or not.
+    /// Number of visited entries, listed or not.
     seen: usize,
 }
 
 impl Listing {
-    /// Lists the files below a directory. Links are not followed; hidden files are not part of a skill.
+    /// Lists the files below a directory. Symlinks are not followed; hidden files are not part of a skill.
     fn collect(&mut self, folder: &Path, prefix: &str, depth: usize) -> std::io::Result<()> {
         for entry in fs::read_dir(folder)?.flatten() {
             self.seen += 1;
@@ -192,8 +192,8 @@ impl Listing {
                 break;
             }
             let name = entry.file_name();
-            let Some(name) = name.to_str().filter(|name| is_ours(name)) else { continue };
-            // What cannot be asked for is not listed.
+            let Some(name) = name.to_str().filter(|name| is_skill_entry(name)) else { continue };
+            // Omit files that callers could not request.
             if path::relative(name).is_err() {
                 continue;
             }
@@ -201,7 +201,7 @@ impl Listing {
             if metadata.is_file() {
                 self.files.push(BundledFile { path: format!("{prefix}{name}"), size: metadata.len() });
             } else if metadata.is_dir() && depth < MAX_DEPTH {
-                // A directory that cannot be read hides its own files only.
+                // An unreadable directory hides only its own files.
                 let _ = self.collect(&entry.path(), &format!("{prefix}{name}/"), depth + 1);
             }
         }

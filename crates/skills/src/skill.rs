@@ -1,4 +1,4 @@
-//! One skill as the catalog knows it. The text is not kept; it is read when it is asked for.
+//! A skill in the catalog. Its text is not cached; it is read on request.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,20 +11,20 @@ use sha2::Digest as _;
 use crate::key::hex;
 use crate::{SkillKey, SourceId};
 
-/// Who put a skill there.
+/// Scope of a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// It came with the program.
+    /// Built into Meerkat.
     Builtin,
-    /// It belongs to the project.
+    /// Part of the project.
     Project,
-    /// It belongs to the user.
+    /// Owned by the user.
     User,
 }
 
 impl Scope {
-    /// Returns the word on the wire.
+    /// Returns the wire name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -35,48 +35,48 @@ impl Scope {
     }
 }
 
-/// How a source is reached.
+/// Transport of a skill source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
-    /// It is compiled in.
+    /// Compiled into the binary.
     Embedded,
-    /// It is a directory.
+    /// A directory.
     Filesystem,
-    /// It is a git repository.
+    /// A git repository.
     Git,
-    /// It is a server.
+    /// An HTTP server.
     Http,
-    /// It is a program.
+    /// A command.
     Stdio,
-    /// Programs register what it has.
+    /// Skills registered by workers.
     Registry,
 }
 
-/// Whether a source is in use.
+/// Status of a skill source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceStatus {
-    /// It is.
+    /// In use.
     Active,
-    /// It is switched off.
+    /// Disabled.
     Disabled,
-    /// It was replaced by another.
+    /// Replaced by another source.
     Retired,
 }
 
-/// Where a skill comes from, as callers are told.
+/// Source of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Provenance {
     /// The source's id.
     pub source_uuid: SourceId,
-    /// Its name for people; `name@display_name` picks a skill of this source.
+    /// Its display name; `name@display_name` picks a skill of this source.
     pub display_name: String,
-    /// How it is reached.
+    /// The transport.
     pub transport_kind: Transport,
-    /// What tells it from another source of the same name.
+    /// Distinguishes it from other sources with the same name.
     pub fingerprint: String,
-    /// Whether it is in use.
+    /// The status.
     pub status: SourceStatus,
 }
 
@@ -85,7 +85,7 @@ pub struct Provenance {
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Computes it.
+    /// Computes the digest of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(sha2::Sha256::digest(bytes).into())
@@ -110,43 +110,43 @@ impl Serialize for Digest {
     }
 }
 
-/// Who may start a skill.
+/// Callers that may invoke a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invocation {
     /// The model and the user.
     Anyone,
-    /// The user only; the model is not told of it.
+    /// The user only; it is not listed for the model.
     User,
-    /// The model only; it is no slash command.
+    /// The model only; it is not a slash command.
     Model,
-    /// Nobody; other skills may refer to it.
+    /// Neither the model nor the user; other skills may refer to it.
     Nobody,
 }
 
 impl Invocation {
-    /// Says whether the model is told of the skill.
+    /// Returns `true` if the skill is listed for the model.
     #[must_use]
     pub const fn by_model(self) -> bool {
         matches!(self, Self::Anyone | Self::Model)
     }
 
-    /// Says whether the user has it as a slash command.
+    /// Returns `true` if the skill is a slash command.
     #[must_use]
     pub const fn by_user(self) -> bool {
         matches!(self, Self::Anyone | Self::User)
     }
 }
 
-/// What a skill says of itself beyond name and description.
+/// Metadata of a skill other than name and description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traits {
-    /// Tools it wants to use without asking. It is a wish; nothing is granted by it.
+    /// Tools it requests to use without approval. The request is informational and grants nothing.
     pub allowed_tools: Vec<String>,
-    /// Capabilities without which it is of no use.
+    /// Capabilities it requires.
     pub requires: Vec<String>,
-    /// What to write after the slash command.
+    /// Hint for the arguments of the slash command.
     pub argument_hint: Option<String>,
-    /// Who may start it.
+    /// Callers that may invoke it.
     pub invocation: Invocation,
 }
 
@@ -161,65 +161,65 @@ impl Default for Traits {
     }
 }
 
-/// Where the text of a skill is.
+/// Location of a skill's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// In a directory, with its bundled files.
     Folder {
-        /// The directory, with all links resolved.
+        /// The canonical path of the directory.
         folder: PathBuf,
-        /// The name of the file in it, `SKILL.md` as a rule.
+        /// The name of the file in it, usually `SKILL.md`.
         file: &'static str,
     },
-    /// In memory; there are no bundled files.
+    /// In memory, without bundled files.
     Text(Arc<str>),
 }
 
-/// Whether the user has trusted the place a skill comes from.
+/// Trust of the user in the location of a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trust {
-    /// It is trusted.
+    /// Trusted.
     #[default]
     Trusted,
-    /// It came with a directory that the user has not trusted; whoever is given it is told so.
+    /// Part of a directory that the user has not trusted; every view of the skill marks it.
     Untrusted,
 }
 
 /// A skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skill {
-    /// Its identity.
+    /// The identity.
     pub key: SkillKey,
-    /// What it is called by, as its author wrote it.
+    /// Its name, as its author wrote it.
     pub name: String,
-    /// Its name for people, where it has another one.
+    /// Its display name, if it differs from the name.
     pub title: Option<String>,
-    /// When to use it.
+    /// Description of what it does and when to use it.
     pub description: String,
-    /// Who put it there.
+    /// The scope.
     pub scope: Scope,
-    /// Its source.
+    /// The source.
     pub source: Arc<Provenance>,
     /// The digest of its SKILL.md.
     pub digest: Digest,
     /// The size of its SKILL.md in bytes.
     pub size: u64,
-    /// What else it says of itself.
+    /// Its other metadata.
     pub traits: Traits,
-    /// Whether its place is trusted.
+    /// Trust in its location.
     pub trust: Trust,
-    /// Where its text is.
+    /// Location of its text.
     pub place: Place,
 }
 
 impl Skill {
-    /// Returns its name for people.
+    /// Returns its display name.
     #[must_use]
     pub fn display_name(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
 
-    /// Returns the directory that its relative paths start from, as a model is told.
+    /// Returns the base directory of its relative paths, as shown to models.
     #[must_use]
     pub fn base(&self) -> String {
         match &self.place {

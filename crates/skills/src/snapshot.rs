@@ -1,4 +1,4 @@
-//! All skills at one moment. A snapshot never changes; a change makes a new one.
+//! All skills at one moment. A snapshot is immutable; a change creates a new one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -8,24 +8,24 @@ use crate::problem::{Effect, Problem};
 use crate::source::Found;
 use crate::{Error, Provenance, Skill, SkillKey, SkillName, path};
 
-/// Remaps longer than this are a circle.
+/// Maximum length of a remap chain. A longer one is treated as cyclic.
 const MAX_HOPS: usize = 16;
 
-/// What decides, besides the sources, which skills there are.
+/// Settings that decide, together with the sources, which skills are available.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// The capabilities that are available; a skill that requires another one is withheld.
+    /// Available capabilities; a skill that requires another one is withheld.
     pub capabilities: BTreeSet<String>,
-    /// How to turn on each capability that can be unavailable.
+    /// Instructions for enabling each capability that can be unavailable.
     pub gates: BTreeMap<String, String>,
-    /// The setting by which all skills are turned off, if they are.
+    /// Setting that disables all skills, if they are disabled.
     pub turned_off_by: Option<String>,
-    /// Keys that have become others.
+    /// Replaced keys, with their replacements.
     pub remaps: BTreeMap<SkillKey, SkillKey>,
 }
 
 impl Policy {
-    /// Returns the first capability that a skill needs and that is not available.
+    /// Returns the first capability that a skill requires and that is not available.
     fn missing<'a>(&self, skill: &'a Skill) -> Option<&'a str> {
         skill.traits.requires.iter().map(String::as_str).find(|needed| !self.capabilities.contains(*needed))
     }
@@ -40,7 +40,7 @@ impl Policy {
 pub struct Listed {
     /// The skill.
     pub skill: Arc<Skill>,
-    /// Who has taken its name, if somebody has.
+    /// Source of the skill that shadows it, if any.
     pub shadowed_by: Option<Arc<Provenance>>,
 }
 
@@ -48,7 +48,7 @@ pub struct Listed {
 #[derive(Debug, Default)]
 pub struct Snapshot {
     generation: u64,
-    listed: Vec<Listed>,
+    entries: Vec<Listed>,
     names: HashMap<String, usize>,
     keys: HashMap<SkillKey, usize>,
     sources: Vec<Arc<Provenance>>,
@@ -59,7 +59,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Makes a snapshot of what the sources have, the first one winning.
+    /// Creates a snapshot of the sources' skills; earlier sources take precedence.
     pub(crate) fn new(
         generation: u64,
         found: &[Arc<Found>],
@@ -70,9 +70,9 @@ impl Snapshot {
         let mut owners: HashMap<&SkillName, &Arc<Provenance>> = HashMap::new();
         let mut seen: HashSet<&OsStr> = HashSet::new();
         snapshot.problems.extend(found.iter().flat_map(|found| found.problems.iter().cloned()));
-        // The order of the sources decides. Trust only marks a skill.
+        // Only the order of the sources sets the precedence. Trust only marks a skill.
         for skill in found.iter().flat_map(|found| &found.skills) {
-            // Two ways to one directory are one skill.
+            // A directory that is reachable by two paths is one skill.
             if let crate::Place::Folder { folder, .. } = &skill.place
                 && !seen.insert(folder.as_os_str())
             {
@@ -85,108 +85,106 @@ impl Snapshot {
                 snapshot.withheld.push(Arc::clone(skill));
                 continue;
             }
-            // Names that differ in case and signs only are one name to a slash command.
+            // Slash commands do not distinguish names that differ only in case and punctuation.
             let shadowed_by = owners.get(&skill.key.skill_name).map(|owner| Arc::clone(owner));
             owners.entry(&skill.key.skill_name).or_insert(&skill.source);
-            snapshot.listed.push(Listed { skill: Arc::clone(skill), shadowed_by });
+            snapshot.entries.push(Listed { skill: Arc::clone(skill), shadowed_by });
         }
         snapshot.index();
         snapshot
     }
 
     fn index(&mut self) {
-        self.listed
-            .sort_by_cached_key(|listed| (listed.skill.name.to_lowercase(), listed.shadowed_by.is_some()));
-        for (at, listed) in self.listed.iter().enumerate() {
-            if listed.shadowed_by.is_none() {
-                self.names.insert(listed.skill.name.to_lowercase(), at);
-                self.keys.insert(listed.skill.key.clone(), at);
+        self.entries
+            .sort_by_cached_key(|entry| (entry.skill.name.to_lowercase(), entry.shadowed_by.is_some()));
+        for (at, entry) in self.entries.iter().enumerate() {
+            if entry.shadowed_by.is_none() {
+                self.names.insert(entry.skill.name.to_lowercase(), at);
+                self.keys.insert(entry.skill.key.clone(), at);
             }
         }
-        // A name for people and a name of plain letters lead there too, where nobody has them as a name.
-        let active = || self.listed.iter().enumerate().filter(|(_, listed)| listed.shadowed_by.is_none());
-        for (at, listed) in active() {
-            self.names.entry(listed.skill.key.skill_name.as_str().to_owned()).or_insert(at);
+        // The key's name and the title also resolve to a skill, unless another skill has them as its name.
+        let active = || self.entries.iter().enumerate().filter(|(_, entry)| entry.shadowed_by.is_none());
+        for (at, entry) in active() {
+            self.names.entry(entry.skill.key.skill_name.as_str().to_owned()).or_insert(at);
         }
-        for (at, listed) in active() {
-            if let Some(title) = &listed.skill.title {
+        for (at, entry) in active() {
+            if let Some(title) = &entry.skill.title {
                 self.names.entry(title.to_lowercase()).or_insert(at);
             }
         }
-        // Of several skills of one source with one key, the one that can be had by name has it.
-        for (at, listed) in self.listed.iter().enumerate() {
-            self.keys.entry(listed.skill.key.clone()).or_insert(at);
+        // If several skills of a source share a key, it resolves to the one that is available by name.
+        for (at, entry) in self.entries.iter().enumerate() {
+            self.keys.entry(entry.skill.key.clone()).or_insert(at);
         }
     }
 
-    /// Returns a number that grows with each change.
+    /// Returns a number that increases with each change.
     #[must_use]
     pub const fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Lists every skill by name, shadowed ones too.
+    /// Lists all skills by name, including shadowed ones.
     #[must_use]
     pub fn listed(&self) -> &[Listed] {
-        &self.listed
+        &self.entries
     }
 
-    /// Lists the skills that can be had by name.
+    /// Lists the skills that are available by name.
     pub fn active(&self) -> impl Iterator<Item = &Arc<Skill>> {
-        self.listed.iter().filter(|listed| listed.shadowed_by.is_none()).map(|listed| &listed.skill)
+        self.entries.iter().filter(|entry| entry.shadowed_by.is_none()).map(|entry| &entry.skill)
     }
 
-    /// Lists the skills that a model is told of.
+    /// Lists the skills that are shown to models.
     pub fn for_model(&self) -> impl Iterator<Item = &Arc<Skill>> {
         self.active().filter(|skill| skill.traits.invocation.by_model())
     }
 
-    /// Lists what is wrong.
+    /// Lists the problems of skills and sources.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// Lists the sources in the order in which they count.
+    /// Lists the sources in order of precedence.
     #[must_use]
     pub fn sources(&self) -> &[Arc<Provenance>] {
         &self.sources
     }
 
-    /// Lists the skills that lost their name to one that says something else.
+    /// Lists the shadowed skills whose text differs from the skill that shadows them, which comes second.
     pub fn collisions(&self) -> impl Iterator<Item = (&Listed, &Arc<Skill>)> {
-        self.listed.iter().filter(|listed| listed.shadowed_by.is_some()).filter_map(|listed| {
-            let winner = self.names.get(listed.skill.key.skill_name.as_str())?;
-            let winner = &self.listed[*winner].skill;
-            (winner.digest != listed.skill.digest).then_some((listed, winner))
+        self.entries.iter().filter(|entry| entry.shadowed_by.is_some()).filter_map(|entry| {
+            let winner = self.names.get(entry.skill.key.skill_name.as_str())?;
+            let winner = &self.entries[*winner].skill;
+            (winner.digest != entry.skill.digest).then_some((entry, winner))
         })
     }
 
-    /// Finds a skill by name, in any case, or by `name@source`.
+    /// Finds a skill by name or by `name@source`, ignoring case.
     ///
     /// # Errors
-    /// Returns an error if no skill has the name, and another one if the name also looks like a path.
+    /// Returns an error if no skill has the name, and a different one if the name also looks like a path.
     pub fn by_name(&self, name: &str) -> Result<&Arc<Skill>, Error> {
         let wanted = name.trim().to_lowercase();
         if let Some(at) = self.names.get(&wanted) {
-            return Ok(&self.listed[*at].skill);
+            return Ok(&self.entries[*at].skill);
         }
-        let of_source = wanted.rsplit_once('@').and_then(|(name, source)| self.of_source(name, source));
-        // A name may have any characters, so only a name that no skill has is checked for those of a path.
-        of_source.ok_or_else(|| self.missing(name))
+        let found = wanted.rsplit_once('@').and_then(|(name, source)| self.find_in_source(name, source));
+        // A name may have any characters, so only an unknown name is checked for those of a path.
+        found.ok_or_else(|| self.missing(name))
     }
 
-    /// Explains why no skill has this name.
+    /// Returns the error for a name that no skill has.
     fn missing(&self, name: &str) -> Error {
         let bounded = || name.chars().take(80).collect();
         let wanted = name.trim().to_lowercase();
         let names = [Some(wanted.as_str()), wanted.rsplit_once('@').map(|(name, _)| name)];
-        let is_asked_for = |text: &str| names.contains(&Some(text));
+        let matches = |text: &str| names.contains(&Some(text));
         let withheld = self.withheld(bounded(), |skill| {
-            let titled = || skill.title.as_ref().is_some_and(|title| is_asked_for(&title.to_lowercase()));
-            is_asked_for(&skill.name.to_lowercase())
-                || is_asked_for(skill.key.skill_name.as_str())
-                || titled()
+            let titled = || skill.title.as_ref().is_some_and(|title| matches(&title.to_lowercase()));
+            matches(&skill.name.to_lowercase()) || matches(skill.key.skill_name.as_str()) || titled()
         });
         match (withheld, path::bad_name(name)) {
             (Some(withheld), _) => withheld,
@@ -195,41 +193,41 @@ impl Snapshot {
         }
     }
 
-    /// Explains which capability a skill needs, if that is why it is not there.
-    fn withheld(&self, name: String, is_asked_for: impl Fn(&Skill) -> bool) -> Option<Error> {
-        let skill = self.withheld.iter().find(|skill| is_asked_for(skill))?;
+    /// Returns an error with the missing capability, if that is why a skill is unavailable.
+    fn withheld(&self, name: String, matches: impl Fn(&Skill) -> bool) -> Option<Error> {
+        let skill = self.withheld.iter().find(|skill| matches(skill))?;
         let missing = self.policy.missing(skill)?;
         let why = format!("it needs the capability `{missing}`");
         Some(Error::Hidden { name, why, fix: self.policy.gate(missing).to_owned() })
     }
 
-    /// Explains how to turn skills on, if they are off.
+    /// Returns an error with the setting that enables skills, if they are disabled.
     fn turned_off(&self, name: String) -> Option<Error> {
         let key = self.policy.turned_off_by.as_ref()?;
         let why = "skills are turned off".to_owned();
         Some(Error::Hidden { name, why, fix: format!("set `{key}` to `true`") })
     }
 
-    /// Says under which name a skill can be had: its own, or `name@source` if another skill has taken it. Of two with
-    /// one name in one source, the second cannot be had at all.
+    /// Returns the name that resolves to a skill: its own, or `name@source` if it is shadowed. If a source has two
+    /// skills of one name, the second has no such name.
     #[must_use]
-    pub fn way_to(&self, listed: &Listed) -> Option<String> {
-        let name = &listed.skill.name;
-        if listed.shadowed_by.is_none() {
+    pub fn way_to(&self, entry: &Listed) -> Option<String> {
+        let name = &entry.skill.name;
+        if entry.shadowed_by.is_none() {
             return Some(name.clone());
         }
-        let way = format!("{name}@{}", listed.skill.source.display_name);
-        let leads = self.by_name(&way).is_ok_and(|found| Arc::ptr_eq(found, &listed.skill));
-        leads.then_some(way)
+        let qualified = format!("{name}@{}", entry.skill.source.display_name);
+        let resolves = self.by_name(&qualified).is_ok_and(|found| Arc::ptr_eq(found, &entry.skill));
+        resolves.then_some(qualified)
     }
 
-    /// A source is named by its name, its scope or its id.
-    fn of_source(&self, name: &str, source: &str) -> Option<&Arc<Skill>> {
+    /// Finds a skill in a source, given by its display name, id, or scope.
+    fn find_in_source(&self, name: &str, source: &str) -> Option<&Arc<Skill>> {
         let exact = |skill: &Skill| skill.name.to_lowercase() == name;
         let near = |skill: &Skill| skill.key.skill_name.as_str() == name;
         let with = |fits: &dyn Fn(&Skill) -> bool| {
             let find = |called: &dyn Fn(&Skill) -> bool| {
-                self.listed.iter().map(|listed| &listed.skill).find(|skill| called(skill) && fits(skill))
+                self.entries.iter().map(|entry| &entry.skill).find(|skill| called(skill) && fits(skill))
             };
             find(&exact).or_else(|| find(&near))
         };
@@ -238,10 +236,10 @@ impl Snapshot {
             .or_else(|| with(&|skill| skill.scope.as_str() == source))
     }
 
-    /// Finds a skill by key, after remaps; a shadowed one is found too.
+    /// Finds a skill by key, after remaps. Shadowed skills are found too.
     ///
     /// # Errors
-    /// Says when there is no such skill or the remaps lead in a circle.
+    /// Returns an error if the skill does not exist, or its remaps are cyclic.
     pub fn by_key(&self, key: &SkillKey) -> Result<&Arc<Skill>, Error> {
         let mut wanted = key;
         for _ in 0..MAX_HOPS {
@@ -253,7 +251,7 @@ impl Snapshot {
                         let hidden = withheld.or_else(|| self.turned_off(key.to_string()));
                         hidden.unwrap_or_else(|| Error::NoSuchKey(key.clone()))
                     };
-                    return self.keys.get(wanted).map(|at| &self.listed[*at].skill).ok_or_else(missing);
+                    return self.keys.get(wanted).map(|at| &self.entries[*at].skill).ok_or_else(missing);
                 }
             }
         }

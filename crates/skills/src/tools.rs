@@ -1,6 +1,6 @@
-//! The tools by which an agent of ours finds and reads skills, and the `skill` tool for those who want that one.
+//! Tools that let agents find and read skills, and the `skill` tool as an alternative.
 //!
-//! There are none while there are no skills.
+//! If no skills are available, no tools are provided.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use serde_json::{Value, json};
 
 use crate::{Catalogue, Error, Scope, Skill, SkillKey, SkillName, Snapshot, SourceId, Trust, view};
 
-/// The tool that reads a skill.
+/// Name of the tool that reads a skill.
 pub(crate) const LOAD_SKILL: &str = "load_skill";
-/// How many skills one answer of `browse_skills` has.
+/// Maximum number of skills in a result of `browse_skills`.
 const PAGE: usize = 100;
 
-/// Which tools are offered.
+/// Set of tools to provide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Set {
     Agent,
     Skill,
 }
 
-/// Which skills an agent is told of. Every skill can be read by its key.
+/// Skills to list for an agent. Every skill can be read by its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Offered {
-    /// All of them.
+    /// All skills.
     #[default]
     All,
-    /// Those of the user and the project, not those that came with the program.
+    /// Skills of the user and the project, without built-in ones.
     Brought,
 }
 
@@ -40,7 +40,7 @@ impl Offered {
     }
 }
 
-/// The tools of an agent that knows of skills.
+/// Skill tools of an agent.
 #[derive(Clone)]
 pub struct AgentTools {
     catalogue: Catalogue,
@@ -49,14 +49,14 @@ pub struct AgentTools {
 }
 
 impl AgentTools {
-    /// Makes `browse_skills`, `load_skill`, `skill_list_resources` and `skill_read_resource`, which go with the
+    /// Creates `browse_skills`, `load_skill`, `skill_list_resources`, and `skill_read_resource`, which complement the
     /// list of skills in the system prompt.
     #[must_use]
     pub const fn new(catalogue: Catalogue, offered: Offered) -> Self {
         Self { catalogue, set: Set::Agent, offered }
     }
 
-    /// Makes the tool `skill`, which has the list of skills in its own description.
+    /// Creates the tool `skill`, which lists the skills in its description.
     #[must_use]
     pub const fn skill_tool(catalogue: Catalogue) -> Self {
         Self { catalogue, set: Set::Skill, offered: Offered::All }
@@ -98,17 +98,17 @@ struct SkillTool {
     offered: Offered,
 }
 
-/// Find skills.
+/// Arguments of `browse_skills`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Browse {
-    /// Words to look for in names and descriptions; all skills without it.
+    /// Words to search for in names and descriptions; omit to list all skills.
     query: Option<String>,
-    /// Only skills of this source.
+    /// List only skills of this source.
     source_uuid: Option<SourceId>,
 }
 
-/// Name a skill.
+/// Arguments that name a skill.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OneSkill {
@@ -118,7 +118,7 @@ struct OneSkill {
     skill_name: SkillName,
 }
 
-/// Name a file of a skill.
+/// Arguments that name a file of a skill.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OneFile {
@@ -126,11 +126,11 @@ struct OneFile {
     source_uuid: SourceId,
     /// The skill's name: the second part of its id.
     skill_name: SkillName,
-    /// The file's path as skill_list_resources shows it.
+    /// The file's path, as listed by skill_list_resources.
     path: String,
 }
 
-/// Name a skill as people do.
+/// Arguments of `skill`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ByName {
@@ -148,7 +148,7 @@ impl Kind {
             ),
             Self::Load => (
                 LOAD_SKILL,
-                "Read a skill's instructions. Do it before you follow the skill.".to_owned(),
+                "Read a skill's instructions. Call this before you follow the skill.".to_owned(),
                 schema::<OneSkill>(),
             ),
             Self::ListFiles => (
@@ -258,7 +258,7 @@ fn load(snapshot: &Snapshot, OneSkill { source_uuid, skill_name }: OneSkill) -> 
     Ok(marked(answer, skill))
 }
 
-/// Says of a skill that nobody has trusted that it is so.
+/// Adds `"trusted": false` for an untrusted skill.
 fn marked(mut answer: Value, skill: &crate::Skill) -> Value {
     if skill.trust == Trust::Untrusted {
         answer["trusted"] = json!(false);

@@ -1,7 +1,7 @@
-//! Following changes: the file system says that something happened, and the sources are looked at again.
+//! Watches for changes: when the file system reports one, the sources are scanned again.
 //!
-//! Changes that come together are seen together. Where the file system says nothing, and for what it forgets to
-//! say, a look from time to time finds what has changed.
+//! Changes in quick succession are handled together. Periodic scans find the changes that the file system does not
+//! report.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -16,25 +16,25 @@ use notify::{Config, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _}
 use crate::catalogue::Sight;
 use crate::{Catalogue, Limits};
 
-/// How changes are followed.
+/// Options for watching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchOptions {
-    /// How long it must be quiet before a change is looked at.
+    /// Quiet period before a scan for changes.
     pub quiet: Duration,
-    /// How often is looked without being told to.
+    /// Interval of periodic scans.
     pub interval: Duration,
-    /// Whether the file system is asked to tell.
+    /// Whether to use file system events.
     pub notices: Notices,
-    /// A directory with more directories than this below it is not watched, only looked at.
+    /// Maximum number of directories below a watched one. A larger directory is only scanned periodically.
     pub folders: usize,
 }
 
-/// Whether the file system is asked to tell of changes.
+/// Use of file system events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notices {
-    /// It is.
+    /// Use them.
     Asked,
-    /// It is not; changes are found by looking.
+    /// Do not use them; periodic scans find changes.
     Unasked,
 }
 
@@ -49,10 +49,10 @@ impl Default for WatchOptions {
     }
 }
 
-/// A change that never comes to rest is looked at all the same after this many quiet times.
-const PATIENCE: u32 = 4;
+/// Maximum wait for continuous changes to stop before a scan, in quiet periods.
+const MAX_QUIET_PERIODS: u32 = 4;
 
-/// More files than this that change at once are not told of one by one.
+/// Maximum number of changed files that are reported individually per scan.
 const MAX_TOUCHED: usize = 4096;
 
 enum Message {
@@ -60,16 +60,16 @@ enum Message {
     Stop,
 }
 
-/// Follows changes as long as it lives. Dropping it does not wait: a scan that has started may still be finished.
+/// Watches for changes until it is dropped. Dropping does not wait: a scan in progress may still complete.
 pub struct Watch {
     messages: Sender<Message>,
     link: Arc<Link>,
 }
 
-/// What a watch and its thread share.
+/// State shared between a watch and its thread.
 struct Link {
     catalogue: Catalogue,
-    /// Whether the watch was dropped. From then on its thread says nothing about changes.
+    /// `true` once the watch is dropped. From then on its thread reports no changes.
     ended: Mutex<bool>,
 }
 
@@ -95,10 +95,10 @@ impl Link {
 }
 
 impl Catalogue {
-    /// Looks at the sources now, and from then on whenever something changes, on a thread of its own.
+    /// Scans the sources now and whenever something changes, on a separate thread.
     ///
     /// # Errors
-    /// Says when the thread could not be started.
+    /// Returns an error if the thread cannot be started.
     pub fn watch(&self, options: WatchOptions) -> std::io::Result<Watch> {
         let (messages, received) = channel();
         let link = Arc::new(Link { catalogue: self.clone(), ended: Mutex::new(false) });
@@ -106,7 +106,7 @@ impl Catalogue {
         thread::Builder::new().name("skills-watch".to_owned()).spawn(move || {
             let concern = Arc::new(Mutex::new(Concern::default()));
             let watcher = match options.notices {
-                Notices::Asked => notices(sender, shared.catalogue.clone(), Arc::clone(&concern)),
+                Notices::Asked => start_watcher(sender, shared.catalogue.clone(), Arc::clone(&concern)),
                 Notices::Unasked => None,
             };
             let link = Arc::clone(&shared);
@@ -125,16 +125,16 @@ impl Drop for Watch {
     }
 }
 
-/// Asks the file system for notices. Where it has none to give, looking from time to time remains.
-fn notices(
+/// Subscribes to file system events. If they are not available, only periodic scans find changes.
+fn start_watcher(
     messages: Sender<Message>,
     catalogue: Catalogue,
     concern: Arc<Mutex<Concern>>,
 ) -> Option<RecommendedWatcher> {
-    let tell = move |event: notify::Result<notify::Event>| {
+    let on_event = move |event: notify::Result<notify::Event>| {
         let paths = match event {
             Ok(event) if is_change(event.kind) => event.paths,
-            // Notices were lost; everything may have changed.
+            // Events were lost; anything may have changed.
             Ok(event) if event.need_rescan() => Vec::new(),
             Ok(_) => return,
             Err(_) => Vec::new(),
@@ -143,14 +143,14 @@ fn notices(
             return;
         }
         catalogue.stir();
-        // Nobody receives any more when the watch is over.
+        // The receiver may be gone because the watch was dropped.
         let _ = messages.send(Message::Event(paths));
     };
-    // Where links lead to is watched by itself, if it is to be watched at all.
-    RecommendedWatcher::new(tell, Config::default().with_follow_symlinks(false)).ok()
+    // Targets of symlinks are watched separately if needed.
+    RecommendedWatcher::new(on_event, Config::default().with_follow_symlinks(false)).ok()
 }
 
-/// Reading is no change; our own looking would otherwise be noticed.
+/// Returns `true` unless the event is a read. Otherwise the watch would react to its own scans.
 fn is_change(kind: EventKind) -> bool {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
@@ -159,18 +159,18 @@ fn is_change(kind: EventKind) -> bool {
     }
 }
 
-/// Which changes have to do with skills.
+/// Paths whose changes may affect skills.
 #[derive(Default)]
 struct Concern {
-    /// The directories that are watched, and how.
+    /// The watched directories and their modes.
     watched: HashMap<PathBuf, RecursiveMode>,
-    /// The directories in which a change matters, there or not.
+    /// The directories of skills, which may not exist yet.
     roots: Vec<PathBuf>,
 }
 
 impl Concern {
-    /// Says whether a change can have to do with skills: in a directory above a root that does not exist yet, only
-    /// what lies on the way to the root does.
+    /// Returns `true` if a change may affect skills. In a directory above a root that does not exist yet, only changes
+    /// on the path to the root do.
     fn has(&self, paths: &[PathBuf]) -> bool {
         paths.is_empty()
             || paths.iter().any(|path| {
@@ -194,7 +194,7 @@ impl Follower {
         let catalogue = self.link.catalogue.clone();
         catalogue.refresh();
         self.arrange();
-        // Something may have changed between the look and the watch.
+        // Something may have changed between the scan and the start of the watch.
         catalogue.refresh();
         while !self.link.has_ended() {
             let mut touched = BTreeSet::new();
@@ -216,15 +216,15 @@ impl Follower {
         }
     }
 
-    /// Waits until it is quiet, noting what changes meanwhile; returns whether to go on.
+    /// Waits for a quiet period and collects the changes meanwhile. Returns `false` if the watch has ended.
     fn settle(&self, messages: &Receiver<Message>, touched: &mut BTreeSet<PathBuf>) -> bool {
-        let end = Instant::now() + self.options.quiet * PATIENCE;
+        let end = Instant::now() + self.options.quiet * MAX_QUIET_PERIODS;
         loop {
-            let left = end.saturating_duration_since(Instant::now()).min(self.options.quiet);
-            match messages.recv_timeout(left) {
+            let wait = end.saturating_duration_since(Instant::now()).min(self.options.quiet);
+            match messages.recv_timeout(wait) {
                 Ok(Message::Event(paths)) => {
                     touched.extend(paths.into_iter().take(MAX_TOUCHED.saturating_sub(touched.len())));
-                    if left.is_zero() {
+                    if wait.is_zero() {
                         return true;
                     }
                 }
@@ -234,15 +234,15 @@ impl Follower {
         }
     }
 
-    /// Watches the directories that matter now, and no others. Returns whether one was added.
+    /// Watches exactly the directories that are currently relevant. Returns `true` if one was added.
     fn arrange(&mut self) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
         let roots = self.link.catalogue.watched();
-        let wanted = places(&roots);
-        // It is not locked while the watcher works, which may itself be telling of a change.
+        let wanted = watch_points(&roots);
+        // Do not hold the lock while the watcher works, because the watcher may be reporting a change.
         let mut watched = lock(&self.concern).watched.clone();
         for (old, _) in watched.iter().filter(|(old, mode)| wanted.get(*old) != Some(*mode)) {
-            // It may be gone already, and its watch with it.
+            // The directory may have been removed, together with its watch.
             let _ = watcher.unwatch(old);
         }
         watched.retain(|path, mode| wanted.get(path) == Some(mode));
@@ -251,7 +251,7 @@ impl Follower {
             if watched.contains_key(&path) {
                 continue;
             }
-            // A directory that cannot be watched is still looked at from time to time.
+            // A directory that cannot be watched is still scanned periodically.
             let fits = mode == RecursiveMode::NonRecursive || has_at_most(&path, self.options.folders);
             if fits && watcher.watch(&path, mode).is_ok() {
                 watched.insert(path, mode);
@@ -261,22 +261,22 @@ impl Follower {
             }
         }
         *lock(&self.concern) = Concern { watched, roots };
-        // Whoever arranges looks afterwards if something was added, so nothing is missed in between.
+        // The caller scans again if a directory was added, so no change is missed in between.
         self.link.set_sight(if complete { Sight::Stirred } else { Sight::Blind });
         added
     }
 }
 
-/// A thread that panicked while holding one of the locks left a value that is still true.
+/// Locks a mutex, ignoring poisoning: a thread that panicked while holding the lock left a valid value.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says whether there are at most so many directories below one.
+/// Returns `true` if there are at most `limit` directories below a directory.
 fn has_at_most(folder: &Path, limit: usize) -> bool {
     let (mut open, mut seen) = (vec![folder.to_owned()], 0);
     while let Some(folder) = open.pop() {
-        // What cannot be read is not watched either.
+        // Unreadable directories are not watched either.
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
         for entry in entries.flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -291,21 +291,21 @@ fn has_at_most(folder: &Path, limit: usize) -> bool {
     true
 }
 
-/// Where to watch so that nothing in the roots is missed. A directory that is both a root and above one is watched
-/// whole.
-fn places(roots: &[PathBuf]) -> HashMap<PathBuf, RecursiveMode> {
-    let mut places = HashMap::new();
-    for (path, mode) in roots.iter().filter_map(|root| place(root)) {
-        let known = places.entry(path).or_insert(mode);
+/// Returns the directories to watch so that no change in the roots is missed. A directory that is both a root and above
+/// one is watched recursively.
+fn watch_points(roots: &[PathBuf]) -> HashMap<PathBuf, RecursiveMode> {
+    let mut watch_points = HashMap::new();
+    for (path, mode) in roots.iter().filter_map(|root| watch_point(root)) {
+        let known = watch_points.entry(path).or_insert(mode);
         if mode == RecursiveMode::Recursive {
             *known = mode;
         }
     }
-    places
+    watch_points
 }
 
-/// A root that is not there yet is seen coming from the nearest directory above it that is.
-fn place(root: &Path) -> Option<(PathBuf, RecursiveMode)> {
+/// Returns the directory to watch for a root: the root itself, or its nearest existing ancestor.
+fn watch_point(root: &Path) -> Option<(PathBuf, RecursiveMode)> {
     if let Ok(path) = root.canonicalize() {
         return Some((path, RecursiveMode::Recursive));
     }

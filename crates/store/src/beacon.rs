@@ -1,7 +1,7 @@
-//! Files that say how a living process is reached.
+//! Files with the connection details of a running process.
 //!
-//! As in [`crate::liveness`], the file is locked for as long as the process lives, so that nobody takes a dead one for
-//! living. What it says may be secret, so it is private.
+//! As in [`crate::liveness`], the file is locked while the process runs, so that readers can check if it is alive.
+//! The content may be secret, so the file is private.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -10,49 +10,49 @@ use std::path::{Path, PathBuf};
 use crate::liveness::is_locked;
 use crate::{Error, files};
 
-/// The longest text that is read, in bytes.
-const LONGEST: u64 = 64 * 1024;
+/// Maximum length of the text, in bytes.
+const MAX_BYTES: u64 = 64 * 1024;
 
-/// Says how this process is reached; dropping it takes the file away.
+/// The published connection details of this process. Dropping it removes the file.
 #[derive(Debug)]
 pub struct Beacon {
     path: PathBuf,
     text: Vec<u8>,
-    // Held for its lock alone.
+    // Held only for its lock.
     _lock: File,
 }
 
 impl Beacon {
-    /// Puts the file in place; one of another process is replaced.
+    /// Creates the file, replacing one of another process.
     ///
     /// # Errors
-    /// Fails when the file cannot be written or locked.
+    /// Returns an error if the file cannot be written or locked.
     pub fn raise(path: &Path, text: Vec<u8>) -> Result<Self, Error> {
-        let fault = |source| Error::io(path, source);
-        // The file gets its name only once it is locked and whole, so that nobody finds it dead or half written.
+        let to_error = |source| Error::io(path, source);
+        // The file gets its name only once it is locked and complete, so that readers never see it unlocked or partial.
         let unnamed = path.with_extension(format!("{}.new", std::process::id()));
-        let mut lock = files::create_private(&unnamed).map_err(fault)?;
-        lock.try_lock().map_err(io::Error::from).map_err(fault)?;
-        lock.write_all(&text).map_err(fault)?;
-        fs::rename(&unnamed, path).map_err(fault)?;
+        let mut lock = files::create_private(&unnamed).map_err(to_error)?;
+        lock.try_lock().map_err(io::Error::from).map_err(to_error)?;
+        lock.write_all(&text).map_err(to_error)?;
+        fs::rename(&unnamed, path).map_err(to_error)?;
         Ok(Self { path: path.to_owned(), text, _lock: lock })
     }
 
-    /// Reads what a living process says; `None` if there is none.
+    /// Reads the text of a running process, or returns `None` if there is none.
     #[must_use]
     pub fn read(path: &Path) -> Option<Vec<u8>> {
         if !is_locked(path) {
             return None;
         }
         let mut text = Vec::new();
-        File::open(path).ok()?.take(LONGEST).read_to_end(&mut text).ok()?;
+        File::open(path).ok()?.take(MAX_BYTES).read_to_end(&mut text).ok()?;
         Some(text)
     }
 }
 
 impl Drop for Beacon {
     fn drop(&mut self) {
-        // Another process may have put its own in place meanwhile.
+        // Another process may have replaced the file meanwhile.
         if Self::read(&self.path).as_ref() == Some(&self.text) {
             let _ = fs::remove_file(&self.path);
         }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_beacon_is_seen_as_long_as_its_process_lives() {
+    fn beacon_is_readable_while_its_process_runs() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("hub.json");
         assert_eq!(Beacon::read(&path), None);

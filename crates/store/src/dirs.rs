@@ -1,10 +1,10 @@
-//! Directories that only their owner can enter.
+//! Directories that only their owner can access.
 
 use std::fs::DirBuilder;
 use std::io;
 use std::path::Path;
 
-/// Creates a directory and its missing parents. The new ones have mode 0700, whatever the umask.
+/// Creates a directory and its missing parents. The new ones have mode 0700, regardless of the umask.
 ///
 /// # Errors
 /// Returns an error if one of them cannot be created.
@@ -19,7 +19,7 @@ pub fn create_private_dirs(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     match builder.create(path) {
-        // The umask may have taken permissions that the owner needs.
+        // The umask may have removed permissions that the owner needs.
         #[cfg(unix)]
         Ok(()) => std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700)),
         // Another process may have been faster.

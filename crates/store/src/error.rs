@@ -1,7 +1,7 @@
-//! What can go wrong in a store, each with its kind and what to do about it.
+//! Errors of a store, each with its kind and a hint.
 //!
-//! Two families: a guard or a change that does not fit the data (nothing is wrong with the disk), and a
-//! fault of the storage itself, which always names the file.
+//! An error is either a guard or a change that does not fit the data, which is not a storage problem, or a failure of
+//! the storage itself, which always names the file.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,35 +10,35 @@ use meerkat_core::{ErrorKind, RealmId, SessionId};
 
 use crate::Backend;
 
-/// The fault underneath, whichever library it came from.
+/// Underlying error of any library.
 pub(crate) type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a store or a realm could not do something.
+/// Error of an operation on a store or realm.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No session has this id.
     #[error("session `{0}` not found")]
     SessionNotFound(SessionId),
-    /// The session is archived and a live one is needed.
+    /// The session is archived, but the operation requires an active one.
     #[error("session `{0}` is archived")]
     Archived(SessionId),
-    /// A session was to be created with an id that is taken.
-    #[error("session `{0}` exists already")]
+    /// A session with this id already exists.
+    #[error("session `{0}` already exists")]
     SessionExists(SessionId),
-    /// Somebody holds the session's lease.
-    #[error("session `{0}` has a run in flight")]
+    /// The session's lease is held.
+    #[error("session `{0}` has an active run")]
     Busy(SessionId),
-    /// Nobody holds the session's lease.
-    #[error("session `{0}` has no run in flight")]
+    /// The session's lease is not held.
+    #[error("session `{0}` has no active run")]
     NotRunning(SessionId),
-    /// The lease was taken over or given back.
+    /// The lease was taken over or released.
     #[error("the lease on session `{0}` is lost")]
     LeaseLost(SessionId),
-    /// The session was run in between.
-    #[error("session `{0}` was run by somebody else in between")]
+    /// The session was run since it was read.
+    #[error("session `{0}` was run by another process in the meantime")]
     Changed(SessionId),
-    /// A call was to be opened with an id that is taken among the open calls of the session.
-    #[error("call `{call}` of session `{session}` is open already")]
+    /// The session already has an open call with this id.
+    #[error("call `{call}` of session `{session}` is already open")]
     CallExists {
         /// The session.
         session: SessionId,
@@ -53,41 +53,41 @@ pub enum Error {
         /// The call's id.
         call: String,
     },
-    /// The session has as many tasks as it may have.
+    /// The session has reached its maximum number of tasks.
     #[error("session `{session}` has {limit} tasks, which is the limit")]
     TooManyTasks {
         /// The session.
         session: SessionId,
-        /// The number of tasks it may have.
+        /// Maximum number of tasks.
         limit: usize,
     },
-    /// The config was changed by somebody else in between.
+    /// The config changed concurrently.
     #[error("config generation is `{current}`, not `{expected}`")]
     Generation {
-        /// What the caller had read.
+        /// The generation that the caller read.
         expected: u64,
-        /// What it is.
+        /// The current generation.
         current: u64,
     },
-    /// A value of the state was changed by somebody else in between.
-    #[error("`{key}` in scope `{scope}` was changed by somebody else in between")]
+    /// A value of the state changed concurrently.
+    #[error("`{key}` in scope `{scope}` changed concurrently")]
     StateChanged {
         /// The scope.
         scope: String,
         /// The key.
         key: String,
     },
-    /// A newer program wrote the database.
+    /// A newer version of Meerkat wrote the database.
     #[error("database `{}` has schema version {found}; this build reads up to {supported}", path.display())]
     NewerSchema {
         /// The database file.
         path: PathBuf,
-        /// The version it has.
+        /// The version of the database.
         found: u64,
-        /// The newest version this build knows.
+        /// The newest supported version.
         supported: u64,
     },
-    /// An older program wrote the database, and it cannot be written to bring it up to date.
+    /// An older version of Meerkat wrote the database, and it cannot be upgraded because it is not writable.
     #[error(
         "database `{}` has schema version {found} and must be upgraded to {supported}, but the disk is full or read-only",
         path.display()
@@ -95,88 +95,88 @@ pub enum Error {
     OlderSchema {
         /// The database file.
         path: PathBuf,
-        /// The version it has.
+        /// The version of the database.
         found: u64,
-        /// The version this build needs.
+        /// The required version.
         supported: u64,
     },
-    /// The manifest says that the realm has a database, and there is none, or nothing is in it.
+    /// According to the manifest, the realm has a database, but it is missing or empty.
     #[error("database `{}` is missing or empty, although its realm has stored data", path.display())]
     StoreLost {
         /// The database file.
         path: PathBuf,
     },
-    /// The file is a database, but not one of ours.
-    #[error("database `{}` was not written by this program", path.display())]
+    /// The file is a database, but not a Meerkat database.
+    #[error("`{}` is not a Meerkat database", path.display())]
     ForeignSchema {
         /// The database file.
         path: PathBuf,
     },
-    /// The file is damaged, or is no database at all.
+    /// The file is damaged, or is not a database.
     #[error("database `{}` is damaged", path.display())]
     Corrupt {
         /// The database file.
         path: PathBuf,
-        /// What was found.
+        /// The damage found.
         #[source]
         source: Source,
     },
-    /// There is no room left on the device.
+    /// The disk is full.
     #[error("no space left to write `{}`", path.display())]
     DiskFull {
         /// The file or directory that could not be written.
         path: PathBuf,
-        /// The fault underneath.
+        /// The underlying error.
         #[source]
         source: Source,
     },
-    /// The file or its directory may not be written.
-    #[error("`{}` cannot be written: permission denied or read-only", path.display())]
+    /// The file or its directory is not writable.
+    #[error("cannot write `{}`: permission denied or read-only", path.display())]
     ReadOnly {
         /// The file or directory.
         path: PathBuf,
-        /// The fault underneath.
+        /// The underlying error.
         #[source]
         source: Source,
     },
-    /// Another process kept the database locked for minutes.
-    #[error("database `{}` stayed locked", path.display())]
+    /// Another process held a lock on the database for minutes.
+    #[error("timed out waiting for a lock on database `{}`", path.display())]
     Locked {
         /// The database file.
         path: PathBuf,
-        /// The fault underneath.
+        /// The underlying error.
         #[source]
         source: Source,
     },
-    /// The file system failed.
+    /// A file system operation failed.
     #[error("cannot access `{}`", path.display())]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// The fault underneath.
+        /// The underlying error.
         #[source]
         source: io::Error,
     },
-    /// The database refused a statement.
+    /// A database statement failed.
     #[error("database `{}` failed", path.display())]
     Sqlite {
         /// The database file.
         path: PathBuf,
-        /// The fault underneath.
+        /// The underlying error.
         #[source]
         source: Source,
     },
-    /// The thread that owned the database is gone.
+    /// The thread that owned the database has ended.
     #[error("the store is closed")]
     Closed,
-    /// A field of a realm's manifest is missing or wrong.
-    #[error("realm manifest `{}` has no good `{field}`", path.display())]
+    /// A field of a realm's manifest is missing or invalid.
+    #[error("invalid `{field}` in realm manifest `{}`", path.display())]
     Manifest {
         /// The manifest file.
         path: PathBuf,
         /// The field.
         field: &'static str,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
@@ -185,11 +185,11 @@ pub enum Error {
     ManifestSyntax {
         /// The manifest file.
         path: PathBuf,
-        /// Where reading stopped.
+        /// The syntax error.
         #[source]
         source: serde_json::Error,
     },
-    /// The realm needs a backend this build does not have.
+    /// The realm needs a backend that this build does not include.
     #[error("realm `{realm}` needs the `{backend}` backend; this build has no `{backend}` backend")]
     BackendMissing {
         /// The realm.
@@ -200,11 +200,11 @@ pub enum Error {
     /// The state root has no such realm.
     #[error("realm `{0}` not found")]
     RealmNotFound(RealmId),
-    /// A living process has the realm open.
+    /// A running process has the realm open.
     #[error("realm `{0}` is in use")]
     RealmInUse(RealmId),
-    /// What stands where the realm's directory or file should be leads elsewhere.
-    #[error("`{}` is not a plain directory or file of a realm", path.display())]
+    /// The path of the realm's directory or file is a symlink or another kind of file.
+    #[error("`{}` is not a regular file or directory of a realm", path.display())]
     RealmPath {
         /// The path.
         path: PathBuf,
@@ -212,7 +212,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns what policy looks at.
+    /// Returns the kind of error.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
@@ -230,18 +230,18 @@ impl Error {
         }
     }
 
-    /// Says what to do next, where there is something to do.
+    /// Returns a hint about what to do next, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Busy(_) | Self::Changed(_) => {
-                "nothing is queued: try again when the run has ended".to_owned()
+                "requests are not queued: try again when the run has ended".to_owned()
             }
-            Self::StateChanged { .. } => "read the value again and apply the change to that".to_owned(),
-            Self::Generation { .. } => "read the config again and apply the change to that".to_owned(),
-            Self::NewerSchema { .. } => "use a build at least as new as the one that wrote it".to_owned(),
-            Self::ForeignSchema { .. } => "choose another realm or another state root".to_owned(),
-            Self::OlderSchema { .. } => "open the realm once where its files can be written".to_owned(),
+            Self::StateChanged { .. } => "read the value again, then reapply the change".to_owned(),
+            Self::Generation { .. } => "read the config again, then reapply the change".to_owned(),
+            Self::NewerSchema { .. } => "use the version of Meerkat that wrote it, or a newer one".to_owned(),
+            Self::ForeignSchema { .. } => "use another realm or another state root".to_owned(),
+            Self::OlderSchema { .. } => "open the realm once while its files are writable".to_owned(),
             Self::StoreLost { path } | Self::Corrupt { path, .. } => {
                 let (path, root) = (path.display(), path.parent().unwrap_or(path).display());
                 format!(
@@ -250,31 +250,29 @@ impl Error {
                 )
             }
             Self::DiskFull { .. } => "free some space and try again; what was committed is safe".to_owned(),
-            Self::ReadOnly { .. } => {
-                "check who owns it and its permissions, or choose another state root".to_owned()
-            }
-            Self::Io { .. } => "check that the path is there and may be read and written".to_owned(),
-            Self::Locked { .. } => "find the process that holds it and end it".to_owned(),
+            Self::ReadOnly { .. } => "check its owner and permissions, or use another state root".to_owned(),
+            Self::Io { .. } => "check that the path exists and is readable and writable".to_owned(),
+            Self::Locked { .. } => "find and stop the process that holds the lock".to_owned(),
             Self::Manifest { path, .. } | Self::ManifestSyntax { path, .. } => {
-                format!("correct `{}` or restore it from a backup", path.display())
+                format!("fix `{}` or restore it from a backup", path.display())
             }
             Self::BackendMissing { .. } => "use a build with that backend, or another realm".to_owned(),
-            Self::RealmNotFound(_) => "list the realms of the state root to see what there is".to_owned(),
-            Self::RealmInUse(_) => "end the processes that use it, or force the deletion".to_owned(),
+            Self::RealmNotFound(_) => "list the realms of the state root to see which exist".to_owned(),
+            Self::RealmInUse(_) => "stop the processes that use it, or force the deletion".to_owned(),
             Self::RealmPath { .. } => {
-                "links are not followed out of the state root: remove it by hand".to_owned()
+                "symlinks are not followed out of the state root: remove it manually".to_owned()
             }
             _ => return None,
         })
     }
 
-    /// Returns true if the disk is full or may not be written, so that reading may still be possible.
+    /// Returns `true` if the disk is full or not writable, so that reading may still be possible.
     #[must_use]
     pub const fn is_unwritable(&self) -> bool {
         matches!(self, Self::DiskFull { .. } | Self::ReadOnly { .. })
     }
 
-    /// Sorts a fault of the file system.
+    /// Converts a file system error.
     pub(crate) fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
         let path = path.into();
         match source.kind() {

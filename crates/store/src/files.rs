@@ -1,10 +1,10 @@
-//! Files that only their owner may read, and that are on disk when they are said to be.
+//! Private files, and durable writes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Opens a private file for writing; an existing one is emptied.
+/// Opens a private file for writing; an existing one is truncated.
 pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -13,26 +13,26 @@ pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Writes a file so that anybody sees it whole or not at all, also after a power cut.
+/// Writes a file atomically, also with respect to power loss.
 pub(crate) fn write_atomic(path: &Path, temporary: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = create_private(temporary)?;
     let written =
         file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(temporary, path));
     if written.is_err() {
-        // The fault to report is the first one.
+        // Report the first error.
         let _ = fs::remove_file(temporary);
     }
     written?;
     path.parent().map_or(Ok(()), sync_dir)
 }
 
-/// Puts the names in a directory on disk.
+/// Syncs the entries of a directory to disk.
 pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
-    // Elsewhere a directory cannot be opened as a file, and the file system sees to its names itself.
+    // On other systems a directory cannot be opened as a file, and the file system syncs its entries itself.
     if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
 }
 
-/// Makes a file private without opening it.
+/// Restricts a file to its owner without opening it.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     return fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600));

@@ -1,11 +1,11 @@
-//! The durable truth of a realm.
+//! Durable storage of realms.
 //!
-//! A realm is a directory with a manifest that pins its backend. Everything that changes goes through one
-//! method, [`Store::commit`]: a [`Transaction`] of guards and changes that happens whole or not at all. What
-//! is stored are keys, counters and bytes; the owners of the records encode them. No SQL leaves this crate.
+//! A realm is a directory with a manifest that pins its backend. All changes go through one method,
+//! [`Store::commit`], which applies a [`Transaction`] of guards and changes atomically. The store holds keys,
+//! counters, and bytes; callers encode the records. No SQL leaves this crate.
 //!
-//! Who may run a session is a lease row with a fencing number that only ever grows. A process that lost
-//! its lease can no longer commit, however late it wakes up.
+//! A lease with a monotonic fencing number grants the right to run a session. A process that lost its lease can no
+//! longer commit, however late it resumes.
 
 #[cfg(feature = "sqlite")]
 mod beacon;
@@ -50,63 +50,62 @@ pub(crate) use sqlite::SqliteStore;
 pub use sqlite::{check, try_write};
 pub use transaction::{Change, Committed, Guard, NewCall, NewMemory, NewSession, Transaction};
 
-/// What every store call returns.
+/// Future returned by every store call.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// One realm's data.
+/// Data of a realm.
 ///
-/// Reads never wait for a run or for a writer. A commit that returned is on disk.
+/// Reads never wait for a run or a writer. When a commit returns, it is on disk.
 pub trait Store: Send + Sync {
-    /// Applies a transaction whole, or not at all.
+    /// Applies a transaction atomically.
     ///
-    /// Guards are checked first, against the state the changes will be applied to; the first that does not
-    /// hold is the error. Once the future was polled, dropping it undoes nothing.
+    /// Guards are checked first, against the state that the changes will be applied to; the first that does not
+    /// hold is the error. Once the future has been polled, dropping it does not undo the commit.
     fn commit(&self, transaction: Transaction) -> Reply<'_, Committed>;
 
-    /// Reads one session, archived ones included.
+    /// Reads a session, even if it is archived.
     fn session(&self, id: SessionId) -> Reply<'_, Option<SessionRow>>;
 
-    /// Lists sessions, the most recently changed first.
+    /// Lists sessions, most recently changed first.
     fn sessions(&self, query: SessionQuery) -> Reply<'_, Vec<SessionRow>>;
 
-    /// Reads the messages of a session in order, from sequence number `from` (the first message is 0), at
-    /// most `limit` of them.
+    /// Reads up to `limit` messages of a session in order, starting at sequence number `from` (the first message is 0).
     fn messages(&self, id: SessionId, from: u64, limit: u64) -> Reply<'_, Vec<MessageRow>>;
 
     /// Reads the open tool calls of a session, in call order.
     fn calls(&self, id: SessionId) -> Reply<'_, Vec<CallRow>>;
 
-    /// Reads the config document; `None` before the first change.
+    /// Reads the config document, or `None` before the first change.
     fn config(&self) -> Reply<'_, Option<ConfigRow>>;
 
-    /// Returns true if there is such a blob. Its bytes are not read.
+    /// Returns `true` if the blob exists, without reading its bytes.
     fn has_blob(&self, id: BlobId) -> Reply<'_, bool>;
 
     /// Reads a blob.
     fn blob(&self, id: BlobId) -> Reply<'_, Option<Blob>>;
 
-    /// Finds what was remembered, the best first.
+    /// Searches memories, best matches first.
     fn recall(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>>;
 
-    /// Reads the tasks of a session, in the order in which they were made.
+    /// Reads the tasks of a session, in creation order.
     fn tasks(&self, id: SessionId) -> Reply<'_, Vec<Vec<u8>>>;
 
-    /// Lists the sessions that this store leases and that somebody asked to interrupt.
+    /// Lists the sessions leased by this store whose run should be interrupted.
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>>;
 
-    /// Reads values of the state, in the order in which their keys were new.
+    /// Reads values of the state, in the order in which their keys were added.
     fn state(&self, query: StateQuery) -> Reply<'_, Vec<StateRow>>;
 
-    /// Lists the scopes that have values, in the order of their names.
+    /// Lists the scopes that have values, by name.
     fn scopes(&self) -> Reply<'_, Vec<String>>;
 
-    /// Says how often values of a scope were put or removed, so that who watches it need not read it.
+    /// Returns the number of changes to a scope, so that watchers can detect changes without reading its values.
     fn revision(&self, scope: String) -> Reply<'_, u64>;
 
-    /// Reads what changed in a scope after a revision; all of it after revision 0.
+    /// Reads the changes in a scope after a revision; after revision 0, all values.
     fn state_changes(&self, scope: String, since: u64) -> Reply<'_, StateChanges>;
 
-    /// Runs a quick check and returns the file that everything is in, if there is one. Damage is an error. The file is
-    /// checked once; later calls return the same verdict.
+    /// Runs a quick check, and returns the path of the database, if there is one. Returns an error if it is damaged.
+    /// The file is checked only once; later calls return the same result.
     fn examine(&self) -> Reply<'_, Option<PathBuf>>;
 }

@@ -1,15 +1,14 @@
-//! Who is alive.
+//! Liveness of owners.
 //!
-//! Every opened realm has an owner id and keeps `<realm>/leases/<owner>.json` locked for as long as it
-//! lives. The operating system drops the lock with the process, however it ends, so an owner is dead
-//! exactly when its file is gone or can be locked. Ids are never used twice, so the dead stay dead and
-//! their files may be removed by whoever finds them.
+//! Every opened realm has an owner id and keeps `<realm>/leases/<owner>.json` locked while it is open. The operating
+//! system releases the lock when the process ends for any reason, so an owner is dead exactly if its file is missing or
+//! can be locked. Ids are never reused, so a dead owner stays dead and any process may remove its file.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-/// Whether any living owner has announced itself in the directory `leases`. Removes nothing.
+/// Returns `true` if any owner in the directory `leases` is alive. Removes nothing.
 pub(crate) fn any_alive(leases: &Path) -> io::Result<bool> {
     let entries = match fs::read_dir(leases) {
         Ok(entries) => entries,
@@ -25,12 +24,13 @@ pub(crate) fn any_alive(leases: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Whether a living process keeps the file locked.
+/// Returns `true` if a running process holds a lock on the file.
 ///
-/// What cannot be judged counts as alive: a lease held for too long runs out, one taken too early does harm.
+/// If that cannot be determined, the owner counts as alive: a lease held too long expires, but one taken too early does
+/// harm.
 pub(crate) fn is_locked(path: &Path) -> bool {
     match File::open(path) {
-        // A shared lock, so that two who probe at once do not take each other for the owner.
+        // A shared lock, so that two concurrent probes do not mistake each other for the owner.
         Ok(file) => file.try_lock_shared().is_err(),
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     }

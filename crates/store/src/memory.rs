@@ -1,7 +1,7 @@
-//! The store of ephemeral realms: plain maps that end with the process.
+//! The store of ephemeral realms: maps in memory that end with the process.
 //!
-//! A transaction is checked whole before anything is touched, and applying it cannot fail, so that it
-//! happens whole or not at all without a copy of anything. The lock is held only for moments.
+//! A transaction is checked completely before anything changes, and applying it cannot fail, so it is atomic without
+//! copying data. The lock is held only briefly.
 
 mod apply;
 mod check;
@@ -19,7 +19,7 @@ use crate::{
     Reply, SessionQuery, SessionRow, StateChanges, StateQuery, StateRow, Store, Transaction,
 };
 
-/// A store that keeps everything in memory and has one owner, itself.
+/// A store that keeps everything in memory and is its own only owner.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     state: Mutex<State>,
@@ -45,7 +45,7 @@ struct Session {
     calls: Vec<CallRow>,
     memories: BTreeMap<u64, (Timestamp, String)>,
     tasks: Vec<(String, Vec<u8>)>,
-    // Survives the lease: the next one must have a greater number.
+    // Outlives the lease, because the next lease must have a greater number.
     fence: u64,
     lease: Option<Lease>,
 }
@@ -58,14 +58,14 @@ struct Lease {
 }
 
 impl MemoryStore {
-    /// Makes an empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A transaction touches nothing before it is known to succeed, so what a panic left is whole.
+        // A transaction changes nothing before it is known to succeed, so the state is valid even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -212,7 +212,7 @@ impl Session {
     }
 }
 
-// More than fits in memory is as good as no limit.
+// A number that does not fit is as good as no limit.
 fn to_usize(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

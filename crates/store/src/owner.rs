@@ -1,4 +1,4 @@
-//! Being alive in the sense of [`crate::liveness`]: an owner keeps its file locked.
+//! Owners, which are alive in the sense of [`crate::liveness`] while their file is locked.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -11,16 +11,16 @@ use uuid::Uuid;
 use crate::liveness::is_locked;
 use crate::{Error, files};
 
-/// What the owner's file says, for people who look.
+/// Content of the owner's file, for diagnostics.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnerRecord {
-    /// The realm it opened.
+    /// The opened realm.
     pub(crate) realm: RealmId,
-    /// What it calls itself; `instance-<owner>` if nothing.
+    /// Name of the process; `instance-<owner>` if `None`.
     pub(crate) instance: Option<String>,
-    /// Which program it is.
+    /// The surface it runs.
     pub(crate) surface: String,
-    /// When it opened the realm.
+    /// The time it opened the realm.
     pub(crate) started_at: Timestamp,
 }
 
@@ -33,34 +33,34 @@ struct OwnerFile<'a> {
     started_at: i64,
 }
 
-/// A living owner of leases. Dropping it gives up every lease it still holds.
+/// A live owner of leases. Dropping it releases every lease it still holds.
 #[derive(Debug)]
 pub(crate) struct Owner {
     path: PathBuf,
-    // Held for its lock alone.
+    // Held only for its lock.
     _lock: File,
 }
 
 impl Owner {
-    /// Announces the owner `id` in the directory `leases`, which must exist.
+    /// Registers the owner `id` in the directory `leases`, which must exist.
     ///
     /// # Errors
-    /// Fails when the file cannot be written or locked.
+    /// Returns an error if the file cannot be written or locked.
     pub(crate) fn claim(leases: &Path, id: Uuid, record: &OwnerRecord) -> Result<Self, Error> {
         let path = owner_path(leases, id);
-        // The file gets its name only once it is locked, so that nobody can find it looking dead.
+        // The file gets its name only once it is locked, so that the owner never appears dead.
         let unnamed = leases.join(format!(".{id}.new"));
-        let fault = |source| Error::io(&path, source);
-        let mut lock = files::create_private(&unnamed).map_err(fault)?;
-        let announced = lock
+        let to_error = |source| Error::io(&path, source);
+        let mut lock = files::create_private(&unnamed).map_err(to_error)?;
+        let written = lock
             .try_lock()
             .map_err(io::Error::from)
             .and_then(|()| lock.write_all(&encode(id, record)?))
             .and_then(|()| fs::rename(&unnamed, &path));
-        if let Err(error) = announced {
-            // A full disk has room for the name of a file that cannot be written.
+        if let Err(error) = written {
+            // On a full disk, the file may exist although its content could not be written.
             let _ = fs::remove_file(&unnamed);
-            return Err(fault(error));
+            return Err(to_error(error));
         }
         Ok(Self { path, _lock: lock })
     }
@@ -68,7 +68,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // The lock goes with the file handle in any case; a file left behind is found dead.
+        // Closing the file releases the lock in any case; a leftover file is detected as dead.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -89,7 +89,7 @@ fn owner_path(leases: &Path, id: Uuid) -> PathBuf {
     leases.join(format!("{id}.json"))
 }
 
-/// The owners of a realm, as one of them sees the others.
+/// The owners of a realm, as seen by one of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Peers {
     pub(crate) me: Uuid,
@@ -101,17 +101,16 @@ impl Peers {
         Self { me, leases: leases.to_owned() }
     }
 
-    /// Whether the owner lives.
+    /// Returns `true` if the owner is alive.
     pub(crate) fn is_alive(&self, owner: Uuid) -> bool {
-        // One's own file is never probed: on some systems that would fail for being locked, on others
-        // succeed for being one's own.
+        // A process never probes its own file: some systems report it as locked, and others do not.
         if owner == self.me {
             return true;
         }
         let path = owner_path(&self.leases, owner);
         let alive = is_locked(&path);
         if !alive {
-            // Somebody else may have found it dead and removed it already.
+            // Another process may have removed it already.
             let _ = fs::remove_file(path);
         }
         alive

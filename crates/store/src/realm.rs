@@ -1,7 +1,7 @@
-//! Realms on disk: one directory each, directly inside the state root, named by the realm's id.
+//! Realms on disk: one directory per realm, directly inside the state root, named by the realm's id.
 //!
-//! A realm's manifest is written once and decides its backend from then on. Everything here blocks on the
-//! file system; nothing here reads the environment or the clock.
+//! A realm's manifest is written once and fixes its backend. Everything here blocks on the file system; nothing here
+//! reads the environment or the clock.
 
 #[cfg(feature = "sqlite")]
 mod durable;
@@ -22,42 +22,42 @@ pub use manifest::{Backend, Manifest, Origin, StoreMark, UnknownBackend};
 
 use crate::{Error, MemoryStore, Store};
 
-/// How to open a realm.
+/// Options for opening a realm.
 #[derive(Debug, Clone)]
 pub struct RealmOptions {
     /// The directory that holds the realm directories.
     pub state_root: PathBuf,
     /// The realm.
     pub realm: RealmId,
-    /// Where the id came from; kept when the realm is created.
+    /// Origin of the id, stored when the realm is created.
     pub origin: Origin,
-    /// The directory whose realm it is, if it is one's; kept when the realm is created.
+    /// Directory that the realm belongs to, if any, stored when the realm is created.
     pub workspace: Option<PathBuf>,
-    /// The backend to create the realm with; an existing realm keeps its own.
+    /// Backend for a new realm; an existing realm keeps its own.
     pub backend_hint: Option<Backend>,
-    /// What this process calls itself.
+    /// Name of this process.
     pub instance: Option<String>,
-    /// Which program this is.
+    /// Surface that this process runs.
     pub surface: String,
-    /// The time now.
+    /// Current time.
     pub now: Timestamp,
-    /// The id leases are held under: a fresh one for every opening.
+    /// Id of the owner of leases: a new one each time the realm is opened.
     pub owner: Uuid,
 }
 
-/// The name of the token file in a realm's directory. A server may store it before the realm is created.
+/// Name of the token file in a realm's directory. A server may write it before the realm is created.
 pub const TOKEN_FILE: &str = "token";
 
 impl RealmOptions {
-    /// Returns the backend that the realm has, or that it is created with. An error in its manifest is reported when it
-    /// is opened.
+    /// Returns the backend of the realm, or the one it would be created with. An error in its manifest is reported when
+    /// it is opened.
     #[must_use]
     pub fn backend(&self) -> Backend {
         let found = Manifest::read(&self.state_root, &self.realm).map(|manifest| manifest.backend);
         found.unwrap_or_else(|_| self.backend_hint.unwrap_or(Backend::Sqlite))
     }
 
-    /// Returns the directory of the realm, which need not exist; a realm in memory has none.
+    /// Returns the directory of the realm, which need not exist, or `None` for a realm in memory.
     #[must_use]
     pub fn dir(&self) -> Option<PathBuf> {
         let paths = RealmPaths::new(&self.state_root, &self.realm);
@@ -65,7 +65,7 @@ impl RealmOptions {
     }
 }
 
-/// Where the parts of a realm are.
+/// Paths of the parts of a realm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RealmPaths {
     /// The realm's directory.
@@ -76,13 +76,13 @@ pub struct RealmPaths {
     pub database: PathBuf,
     /// The directory of the owners' files.
     pub leases: PathBuf,
-    /// What says how the realm's hub is reached, while there is one.
+    /// The file with the connection details of the realm's hub, while it is running.
     pub hub: PathBuf,
 }
 
 impl RealmPaths {
-    /// Says where a realm is, whether or not it exists. A realm id is a plain name, so the paths are inside
-    /// the state root.
+    /// Returns the paths of a realm, whether or not it exists. A realm id is a plain name, so the paths are inside the
+    /// state root.
     #[must_use]
     pub fn new(state_root: &Path, realm: &RealmId) -> Self {
         // A later change of the working directory must not move an open realm.
@@ -97,7 +97,7 @@ impl RealmPaths {
         }
     }
 
-    /// Whether the realm's directory exists; what is no plain directory is an error.
+    /// Returns `true` if the realm's directory exists, and an error if the path is not a directory.
     fn exists(&self) -> Result<bool, Error> {
         match fs::symlink_metadata(&self.root) {
             Ok(metadata) if metadata.is_dir() => Ok(true),
@@ -108,17 +108,17 @@ impl RealmPaths {
     }
 }
 
-/// Something the user should know, though the realm opened.
+/// Warning about a realm that opened successfully.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// The realm exists with another backend than the one asked for.
+    /// The realm exists with a different backend than requested.
     HintIgnored {
         /// The realm.
         realm: RealmId,
-        /// The backend asked for.
+        /// The requested backend.
         hint: Backend,
-        /// The backend it has.
+        /// Its actual backend.
         backend: Backend,
     },
 }
@@ -154,18 +154,17 @@ impl fmt::Debug for Realm {
 impl Realm {
     /// Opens a realm, creating it if it does not exist. Blocks on the file system.
     ///
-    /// A realm on a disk that is full or read-only opens too: what is stored can be read, and each commit tries to
-    /// write again.
+    /// A realm on a full or read-only disk opens too: stored data can be read, and each commit tries to write again.
     ///
     /// # Errors
-    /// Fails when the manifest or the database cannot be read, when this build lacks the backend, or when the
-    /// file system refuses.
+    /// Returns an error if the manifest or the database cannot be read, this build lacks the backend, or a file system
+    /// operation fails.
     pub fn open(options: RealmOptions) -> Result<Self, Error> {
         let paths = RealmPaths::new(&options.state_root, &options.realm);
         let manifest = if paths.exists()? { Manifest::find(&paths, &options.realm)? } else { None };
         let wanted =
             manifest.as_ref().map_or(options.backend_hint.unwrap_or(Backend::Sqlite), |found| found.backend);
-        tracing::debug!(realm = %options.realm, backend = %wanted, "a realm is opened");
+        tracing::debug!(realm = %options.realm, backend = %wanted, "opening realm");
         match wanted {
             Backend::Memory => {
                 let mut realm = Self::ephemeral(options.realm);
@@ -178,7 +177,7 @@ impl Realm {
         }
     }
 
-    /// Makes a realm that has nothing on disk and ends with the process.
+    /// Creates a realm in memory, which ends with the process.
     #[must_use]
     pub fn ephemeral(id: RealmId) -> Self {
         let store = Arc::new(MemoryStore::new());
@@ -191,25 +190,25 @@ impl Realm {
         &self.id
     }
 
-    /// Returns the backend the realm has.
+    /// Returns the backend of the realm.
     #[must_use]
     pub const fn backend(&self) -> Backend {
         self.backend
     }
 
-    /// Returns the realm's data. The realm counts as in use until the last of these is dropped.
+    /// Returns the realm's data. The realm is in use until the last of these is dropped.
     #[must_use]
     pub fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store)
     }
 
-    /// Returns where the realm is, if it is on disk.
+    /// Returns the paths of the realm, if it is on disk.
     #[must_use]
     pub const fn paths(&self) -> Option<&RealmPaths> {
         self.paths.as_ref()
     }
 
-    /// Returns what the user should know.
+    /// Returns the warnings for the user.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings

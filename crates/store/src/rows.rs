@@ -1,4 +1,4 @@
-//! What a store gives back. Times are kept to the microsecond.
+//! Results of store queries. Times are stored to the microsecond.
 
 use std::collections::BTreeMap;
 
@@ -10,43 +10,43 @@ use sha2::{Digest as _, Sha256};
 /// A session as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRow {
-    /// Its id.
+    /// The session's id.
     pub id: SessionId,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
-    /// When it was archived, if it was.
+    /// Time it was archived, if it was.
     pub archived_at: Option<Timestamp>,
-    /// How many messages it has.
+    /// Number of messages.
     pub message_count: u64,
-    /// What it can be found by.
+    /// Labels for finding it.
     pub labels: BTreeMap<String, String>,
     /// The encoded settings.
     pub settings: Vec<u8>,
     /// The encoded running totals.
     pub progress: Vec<u8>,
-    /// How often the session was leased; grows with every lease.
+    /// Fencing number: the number of leases taken so far.
     pub fence: u64,
-    /// The lease, if one is held by a living owner; whether it ran out is for the caller's clock to say.
+    /// The lease, if a live owner holds one. The caller checks whether it has expired.
     pub lease: Option<LeaseRow>,
 }
 
-/// Who may run a session.
+/// Lease on a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseRow {
     /// The run it was taken for.
     pub run: RunId,
     /// The fencing number.
     pub fence: u64,
-    /// When it runs out.
+    /// Time of expiry.
     pub expires_at: Timestamp,
 }
 
 /// A message as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageRow {
-    /// Its place in the session, from 0.
+    /// Its index in the session, from 0.
     pub seq: u64,
     /// The encoded message.
     pub message: Vec<u8>,
@@ -59,14 +59,14 @@ pub struct CallRow {
     pub id: String,
     /// The encoded call.
     pub call: Vec<u8>,
-    /// The encoded result, if it is in.
+    /// The encoded result, if it is available.
     pub result: Option<Vec<u8>>,
 }
 
 /// The config document as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigRow {
-    /// How many times it was changed.
+    /// Number of changes.
     pub generation: u64,
     /// The encoded document.
     pub document: Vec<u8>,
@@ -75,24 +75,24 @@ pub struct ConfigRow {
 /// A piece of content, named by its digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
-    /// Its id: see [`Blob::new`].
+    /// Its id; see [`Blob::new`].
     pub id: BlobId,
-    /// What the bytes are.
+    /// The media type.
     pub media_type: String,
     /// The bytes.
     pub data: Vec<u8>,
 }
 
 impl Blob {
-    /// Names content by its digest: SHA-256 over the media type, a zero byte, and the data as standard
-    /// base64 text. The same bytes under another media type are another blob.
+    /// Creates a blob whose id is the digest of its content: SHA-256 over the media type, a zero byte, and the data as
+    /// standard base64 text. The same bytes with a different media type are a different blob.
     #[must_use]
     pub fn new(media_type: impl Into<String>, data: Vec<u8>) -> Self {
         let media_type = media_type.into();
         let mut digest = Sha256::new();
         digest.update(media_type.as_bytes());
         digest.update([0]);
-        // A multiple of three bytes has no padding, so the pieces' texts join to the text of the whole.
+        // A multiple of three bytes has no padding, so the concatenated texts are the text of all data.
         for piece in data.chunks(3 * 4096) {
             digest.update(STANDARD.encode(piece));
         }
@@ -100,17 +100,17 @@ impl Blob {
     }
 }
 
-/// Which values of the state to read.
+/// Query for values of the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StateQuery {
-    /// The one under a key, if there is one.
+    /// The value of a key, if it exists.
     Key {
         /// The scope.
         scope: String,
         /// The key.
         key: String,
     },
-    /// All of a scope.
+    /// All values of a scope.
     Scope(String),
 }
 
@@ -123,63 +123,63 @@ pub struct StateRow {
     pub value: Vec<u8>,
 }
 
-/// What changed in a scope of the state after some revision.
+/// Changes in a scope of the state after a revision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StateChanges {
-    /// How often the scope was changed by now.
+    /// Current revision: the number of changes to the scope.
     pub revision: u64,
-    /// The values that were put since and are still there, in the order in which their keys were new.
+    /// The values that were put since and still exist, in the order in which their keys were added.
     pub put: Vec<StateRow>,
-    /// All keys that there are now, in no order, if some were removed since.
+    /// All current keys in no particular order, if some were removed since.
     pub keys: Option<Vec<String>>,
 }
 
-/// What to look for in what was remembered.
+/// Query for memories.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryQuery {
-    /// Any of these words.
+    /// Words to search for; any of them matches.
     pub words: Vec<String>,
-    /// Only of this session; `None` for all of the realm.
+    /// Session to search; `None` for all sessions of the realm.
     pub session: Option<SessionId>,
-    /// How many to return at most.
+    /// Maximum number of results.
     pub limit: u64,
 }
 
-/// Something that was remembered.
+/// A stored memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryRow {
-    /// The session it was said in.
+    /// The session.
     pub session: SessionId,
-    /// Its place among the session's messages.
+    /// Index of its message in the session.
     pub seq: u64,
-    /// When it was remembered.
+    /// Time it was stored.
     pub at: Timestamp,
-    /// What was said.
+    /// The text.
     pub text: String,
-    /// How well it fits, from 0; comparable within one answer only.
+    /// Relevance, from 0; comparable only within one result.
     pub rank: f64,
 }
 
-/// Which sessions to list.
+/// Query for a list of sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionQuery {
-    /// Only sessions with all of these labels.
+    /// Labels that a session must have.
     pub labels: BTreeMap<String, String>,
-    /// Whether archived sessions are listed.
+    /// Whether to list archived sessions.
     pub archived: Archived,
-    /// How many matching sessions to pass over.
+    /// Number of matching sessions to skip.
     pub offset: u64,
-    /// How many to return at most; `None` for all.
+    /// Maximum number of results; `None` for all.
     pub limit: Option<u64>,
 }
 
-/// Whether archived sessions are listed.
+/// Whether to list archived sessions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Archived {
-    /// They are left out.
+    /// Omit them.
     #[default]
     Hidden,
-    /// They are listed with the others.
+    /// List them with the others.
     Included,
 }
 
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_blob_is_named_by_media_type_and_base64_text() {
+    fn blob_id_hashes_media_type_and_base64_text() {
         let digest = |text: &[u8]| BlobId::from_digest(&Sha256::digest(text).into());
         assert_eq!(Blob::new("text/plain", b"hi!?".to_vec()).id, digest(b"text/plain\0aGkhPw=="));
         assert_eq!(Blob::new("image/png", Vec::new()).id, digest(b"image/png\0"));

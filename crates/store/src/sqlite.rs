@@ -1,7 +1,7 @@
-//! The store of realms on disk: one SQLite database, shared by any number of processes.
+//! The store of realms on disk: a SQLite database, shared by any number of processes.
 //!
-//! Two threads own a connection each: the writer commits what is queued together, the reader answers from
-//! the last commit and never waits for the writer. Both end with the store, after what was queued is done.
+//! Two threads own a connection each: the writer commits queued transactions together, and the reader reads the last
+//! commit and never waits for the writer. Both end with the store, after their queues are empty.
 
 mod busy;
 mod change;
@@ -40,21 +40,21 @@ use crate::{
 pub use self::check::{check, try_write};
 pub(crate) use self::unwritable::count_sessions;
 
-/// How many requests may wait for a thread before the next caller has to.
+/// Capacity of a thread's queue of requests. If it is full, callers wait.
 const QUEUE: usize = 1024;
 
-/// A database that is open for writing, and who holds the leases that are taken in it.
+/// A database that is open for writing, and the owner of the leases taken in it.
 pub(crate) struct OpenWriter {
     connection: Connection,
     owner: Owner,
 }
 
 impl OpenWriter {
-    /// Opens a database, creating it or bringing its schema up to date. Blocks on the file system.
+    /// Opens a database, creating it or upgrading its schema. Blocks on the file system.
     ///
     /// # Errors
-    /// Returns an error if the file is damaged, newer than this build, not ours, cannot be written, or is gone although
-    /// it was created. The file is left as it was.
+    /// Returns an error if the file is damaged, newer than this build, not a Meerkat database, not writable, or missing
+    /// although it was created. The file is not changed then.
     pub(crate) fn new(path: &Path, mark: StoreMark, owner: Owner) -> Result<Self, Error> {
         Ok(Self { connection: open::writer(path, mark)?, owner })
     }
@@ -69,7 +69,7 @@ pub(crate) struct SqliteStore {
     path: PathBuf,
     /// The damage that the first quick check found, or `None` if it found none.
     damage: Arc<OnceLock<Option<String>>>,
-    // Before the reader: its thread holds the owner, and leases must not look free while a commit is on its way.
+    // Before the reader: its thread holds the owner, and leases must not appear free during a commit.
     writer: Thread<Commit>,
     reader: Thread<Read>,
 }
@@ -100,7 +100,7 @@ impl SqliteStore {
         open: impl Fn() -> Result<OpenWriter, Error> + Send + 'static,
     ) -> Result<Self, Error> {
         let database = Unwritable { path: path.clone(), peers: peers.clone(), mark };
-        // What is wrong with the database is reported now.
+        // Report errors of the database now.
         database.reader()?;
         let writer_path = path.clone();
         Self::start(
@@ -146,7 +146,7 @@ impl SqliteStore {
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
             let job: Read = Box::new(move |reader| {
-                // Whoever asked may have gone away.
+                // The caller may have been dropped.
                 let _ = answer.send(reader.and_then(|reader| reader.answer(read)));
             });
             self.reader.send(job).await?;
@@ -229,7 +229,7 @@ impl Store for SqliteStore {
     }
 }
 
-/// A thread that works off a queue. Dropping it closes the queue, and the thread ends once the queue is empty.
+/// A thread that processes a queue. Dropping it closes the queue, and the thread ends once the queue is empty.
 struct Thread<T> {
     queue: Option<mpsc::Sender<T>>,
     ending: Option<Ending>,
@@ -237,8 +237,8 @@ struct Thread<T> {
 
 impl<T: Send + 'static> Thread<T> {
     fn spawn(name: &str, work: impl FnOnce(mpsc::Receiver<T>) + Send + 'static) -> io::Result<Self> {
-        let (queue, waiting) = mpsc::channel(QUEUE);
-        let thread = Builder::new().name(name.to_owned()).spawn(move || work(waiting))?;
+        let (queue, requests) = mpsc::channel(QUEUE);
+        let thread = Builder::new().name(name.to_owned()).spawn(move || work(requests))?;
         Ok(Self { queue: Some(queue), ending: Some(Ending(Some(thread))) })
     }
 
@@ -250,26 +250,26 @@ impl<T: Send + 'static> Thread<T> {
 
 impl<T> Drop for Thread<T> {
     fn drop(&mut self) {
-        // Closing the queue is what tells the thread to end.
+        // Closing the queue ends the thread.
         self.queue = None;
         let ending = self.ending.take();
         match Handle::try_current() {
-            // Other tasks of this thread must not wait. The async runtime waits when it shuts down, so that a program
-            // that ends leaves a closed database behind.
+            // Do not block other tasks of this thread. The async runtime waits when it shuts down, so the database is
+            // closed when the process ends.
             Ok(runtime) => drop(runtime.spawn_blocking(move || drop(ending))),
             Err(_) => drop(ending),
         }
     }
 }
 
-/// A thread whose queue is closed. Dropping it waits until the thread has ended, whether or not a task that holds it
-/// was run.
+/// A thread whose queue is closed. Dropping it waits until the thread has ended, even if the task that holds it never
+/// ran.
 struct Ending(Option<JoinHandle<()>>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
-            // A thread that panicked has nothing left to do; its callers were told the store is closed.
+            // A thread that panicked has nothing left to do; its callers got an error that the store is closed.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The one way anything changes: guards that must hold, then changes that are applied together.
+//! Transactions, the only way to change data: guards that must hold, and changes that are applied together.
 
 use std::collections::BTreeMap;
 
@@ -9,39 +9,39 @@ use crate::Blob;
 /// Guards and changes that are committed together.
 #[derive(Debug, Clone, Default)]
 pub struct Transaction {
-    /// What must hold for any of it to happen.
+    /// Conditions that must all hold for the changes to be applied.
     pub guards: Vec<Guard>,
-    /// What happens then, in order.
+    /// Changes to apply, in order.
     pub changes: Vec<Change>,
 }
 
-/// A condition checked inside the transaction.
+/// A condition that is checked inside the transaction.
 #[derive(Debug, Clone)]
 pub enum Guard {
     /// The session exists and is not archived.
     Live(SessionId),
-    /// Nobody holds the session's lease. One that ran out by `now`, or whose owner is dead, holds nothing.
+    /// The session's lease is not held. A lease that expired by `now`, or whose owner is dead, is not held.
     Free {
         /// The session.
         session: SessionId,
         /// The caller's clock.
         now: Timestamp,
     },
-    /// Somebody holds the session's lease, in the sense of [`Guard::Free`].
+    /// The session's lease is held, in the sense of [`Guard::Free`].
     Running {
         /// The session.
         session: SessionId,
         /// The caller's clock.
         now: Timestamp,
     },
-    /// The lease with this fencing number is still the session's current one and was not released.
+    /// The lease with this fencing number is still the session's current lease and was not released.
     Holds {
         /// The session.
         session: SessionId,
-        /// The number [`Committed::fence`] gave when the lease was taken.
+        /// The number in [`Committed::fence`] from when the lease was taken.
         fence: u64,
     },
-    /// The session's fencing number is still this one: nobody ran it since it was read.
+    /// The session's fencing number is still this one, so the session was not run since it was read.
     Unrun {
         /// The session.
         session: SessionId,
@@ -52,12 +52,12 @@ pub enum Guard {
     TasksBelow {
         /// The session.
         session: SessionId,
-        /// The number of tasks it may have.
+        /// Maximum number of tasks.
         limit: usize,
     },
     /// The config generation is still this one (0 before the first change).
     Generation(u64),
-    /// A value of the state is still this one; `None` if there must be none.
+    /// A value of the state is still this one; `None` if it must not exist.
     State {
         /// The scope.
         scope: String,
@@ -68,34 +68,34 @@ pub enum Guard {
     },
 }
 
-/// One thing that happens.
+/// A change in a transaction.
 ///
-/// A change to a session that does not exist fails, and the whole transaction with it.
+/// A change to a session that does not exist fails, and with it the entire transaction.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// A session begins.
+    /// Creates a session.
     CreateSession(NewSession),
-    /// This store takes the session's lease; the fencing number grows by one.
+    /// Takes the session's lease for this store; the fencing number increases by one.
     TakeLease {
         /// The session.
         session: SessionId,
         /// The run it is taken for.
         run: RunId,
-        /// When it runs out unless renewed.
+        /// Time of expiry unless renewed.
         expires_at: Timestamp,
     },
-    /// The leases that this store holds on these sessions run out at a later time.
+    /// Extends the leases that this store holds on these sessions.
     RenewLeases {
-        /// The sessions; one whose lease is not ours is passed over.
+        /// The sessions; those leased by other owners are skipped.
         sessions: Vec<SessionId>,
-        /// The new end.
+        /// The new time of expiry.
         expires_at: Timestamp,
     },
-    /// The session's lease is given back; one that this store does not hold stays as it is.
+    /// Releases the session's lease; does nothing if this store does not hold it.
     ReleaseLease(SessionId),
-    /// Whoever runs the session is asked to stop; changes nothing if nobody does.
+    /// Requests an interrupt of the session's active run; does nothing if there is none.
     RequestInterrupt(SessionId),
-    /// Messages are added at the end; sets the session's `updated_at`.
+    /// Appends messages and sets the session's `updated_at`.
     Append {
         /// The session.
         session: SessionId,
@@ -104,21 +104,21 @@ pub enum Change {
         /// The new `updated_at`.
         at: Timestamp,
     },
-    /// Tool calls begin; their order is the call order.
+    /// Opens tool calls, in call order.
     OpenCalls {
         /// The session.
         session: SessionId,
         /// The calls.
         calls: Vec<NewCall>,
     },
-    /// Replaces what is stored of an open call; its place and its result stay.
+    /// Replaces the stored data of an open call; its position and its result stay.
     PutCall {
         /// The session.
         session: SessionId,
         /// The call.
         call: NewCall,
     },
-    /// The result of an open call is kept beside it; a second one replaces the first.
+    /// Stores the result of an open call; a second result replaces the first.
     SettleCall {
         /// The session.
         session: SessionId,
@@ -127,7 +127,7 @@ pub enum Change {
         /// The encoded result.
         result: Vec<u8>,
     },
-    /// Every open call of the session is done with, because its result is in the messages.
+    /// Closes all open calls of the session, because their results are in the messages.
     CloseCalls(SessionId),
     /// Replaces the session's settings.
     PutSettings {
@@ -143,27 +143,27 @@ pub enum Change {
         /// The encoded totals.
         progress: Vec<u8>,
     },
-    /// Texts of the session can be found from now on; one that already can is left as it is.
+    /// Adds texts of the session to the searchable memories; existing ones are unchanged.
     Remember {
         /// The session.
         session: SessionId,
         /// The texts.
         memories: Vec<NewMemory>,
-        /// When.
+        /// Time of the change.
         at: Timestamp,
     },
-    /// Hides the session from lists and refuses further runs; its messages stay. The first time counts.
+    /// Hides the session from lists and prevents further runs; its messages stay. Archiving it again does nothing.
     Archive {
         /// The session.
         session: SessionId,
-        /// When.
+        /// Time of the change.
         at: Timestamp,
     },
-    /// Removes the session and all that belongs to it.
+    /// Deletes the session and all of its data.
     Forget(SessionId),
-    /// Replaces the config document; the generation grows by one.
+    /// Replaces the config document; the generation increases by one.
     PutConfig(Vec<u8>),
-    /// Keeps a task of a session, in place of the one with its id if there is one; a new one comes after the others.
+    /// Stores a task of a session, replacing one with the same id; a new task comes after the others.
     PutTask {
         /// The session.
         session: SessionId,
@@ -172,9 +172,9 @@ pub enum Change {
         /// The encoded task.
         task: Vec<u8>,
     },
-    /// Keeps a blob; keeping the same one again changes nothing.
+    /// Stores a blob; storing the same one again does nothing.
     PutBlob(Blob),
-    /// Keeps a value under a key; one that is there is replaced and its place among the others stays.
+    /// Stores a value under a key, replacing an existing one, which keeps its position among the others.
     PutState {
         /// The scope.
         scope: String,
@@ -183,7 +183,7 @@ pub enum Change {
         /// The value.
         value: Vec<u8>,
     },
-    /// Removes a value; changes nothing if there is none.
+    /// Removes a value; does nothing if it does not exist.
     DeleteState {
         /// The scope.
         scope: String,
@@ -195,43 +195,43 @@ pub enum Change {
 /// A session to create.
 #[derive(Debug, Clone)]
 pub struct NewSession {
-    /// Its id; it must be new.
+    /// Its id, which must be new.
     pub id: SessionId,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// What it can be found by.
+    /// Labels for finding it.
     pub labels: BTreeMap<String, String>,
-    /// The encoded settings: changed seldom.
+    /// The encoded settings, which change rarely.
     pub settings: Vec<u8>,
-    /// The encoded running totals: changed with every step, so kept small.
+    /// The encoded running totals, which change with every step, so they should be small.
     pub progress: Vec<u8>,
 }
 
 /// A tool call to open.
 #[derive(Debug, Clone)]
 pub struct NewCall {
-    /// The call's id, unique among the open calls of the session.
+    /// Id of the call, unique among the open calls of the session.
     pub id: String,
     /// The encoded call.
     pub call: Vec<u8>,
 }
 
-/// A text to remember.
+/// A text to add to the memories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMemory {
-    /// Its place among the session's messages.
+    /// Index of its message in the session.
     pub seq: u64,
     /// The text.
     pub text: String,
 }
 
-/// What a commit assigned.
+/// Values assigned by a commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Committed {
     /// The fencing number of the lease taken, if one was.
     pub fence: Option<u64>,
     /// The config generation after the change, if it changed.
     pub generation: Option<u64>,
-    /// The value that the last change of the state replaced or removed, if there was one.
+    /// The value that the last change of the state replaced or removed, if any.
     pub replaced: Option<Vec<u8>>,
 }

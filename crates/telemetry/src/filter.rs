@@ -1,23 +1,23 @@
-//! Which log lines are written: `debug`, or `info,rmcp=debug`.
+//! The filter that selects log lines: `debug`, or `info,rmcp=debug`.
 
 use std::str::FromStr;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 
-/// What libraries say of the content of conversations goes to a collector that asked for it, and into no log.
+/// Target of events with conversation content; they go to a collector that asked for content and never to a log.
 pub(crate) const CONTENT: &str = "meerkat::content";
-/// By this, libraries know whether there is a collector at all.
+/// Target that is enabled if there is a collector, so that libraries can check for one.
 pub(crate) const TRACED: &str = "meerkat::traced";
 
-/// The names that our own crates begin with.
+/// Name prefixes of our own crates.
 const OWN: [&str; 3] = ["meerkat", "rkat", "skills"];
 
-/// Which log lines are written.
+/// Filter that selects which log lines are written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogFilter(Vec<(String, LevelFilter)>);
 
-/// A filter that makes no sense.
+/// An invalid log filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterError(String);
 
@@ -25,8 +25,8 @@ impl std::fmt::Display for FilterError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "`{}` is no level of a log; it is one of `error`, `warn`, `info`, `debug`, `trace` and `off`, for \
-             Meerkat itself or as `name=level` for a library",
+            "`{}` is not a log level; use `error`, `warn`, `info`, `debug`, `trace`, or `off`, alone for \
+             Meerkat itself, or as `name=level` for a library",
             self.0
         )
     }
@@ -44,9 +44,9 @@ impl FromStr for LogFilter {
                 Some((name, level)) => (vec![name.trim()], level.trim()),
                 None => (OWN.to_vec(), part),
             };
-            // Numbers are levels to the parser, and mean nothing to people.
-            let named = level.bytes().all(|byte| byte.is_ascii_alphabetic());
-            let level = level.parse().ok().filter(|_| named).ok_or_else(|| FilterError(part.to_owned()))?;
+            // The parser also accepts numbers as levels, but their meaning is not obvious.
+            let is_name = level.bytes().all(|byte| byte.is_ascii_alphabetic());
+            let level = level.parse().ok().filter(|_| is_name).ok_or_else(|| FilterError(part.to_owned()))?;
             levels.extend(names.into_iter().map(|name| (name.to_owned(), level)));
         }
         Ok(Self(levels))
@@ -67,7 +67,7 @@ mod tests {
     use super::LogFilter;
 
     #[test]
-    fn a_level_is_for_us_and_a_name_for_a_library() {
+    fn bare_level_applies_only_to_own_crates() {
         let targets = "debug, rmcp=trace,meerkat_mcp=warn".parse::<LogFilter>().unwrap().targets();
         let cases = [
             ("meerkat::session", Level::DEBUG, true),
@@ -83,11 +83,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_level_is_named() {
+    fn invalid_level_is_named_in_error() {
         for text in ["loud", "rmcp=loud", "debug,7"] {
             let wrong = text.rsplit(',').next().unwrap();
             let error = text.parse::<LogFilter>().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("`{wrong}` is no level of a log")), "{error}");
+            assert!(error.starts_with(&format!("`{wrong}` is not a log level")), "{error}");
         }
         assert!("".parse::<LogFilter>().is_ok());
     }

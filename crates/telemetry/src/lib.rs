@@ -1,8 +1,8 @@
-//! The spans and log lines of Meerkat on their way out: to stderr, and to an OpenTelemetry collector.
+//! Output of Meerkat's spans and log lines: to stderr, and to an OpenTelemetry collector.
 //!
-//! Libraries say what happens with the crate `tracing` and know nothing of this one. A program starts it once, from
-//! values. Where nobody asked for anything, nothing is started, and spans cost next to nothing. Whatever leaves
-//! goes through the [`Redactor`] first.
+//! Libraries report events through the crate `tracing` and do not depend on this one. A program starts it once,
+//! from explicit settings. If neither output is configured, nothing is started and spans cost next to nothing. All
+//! output goes through the [`Redactor`] first.
 
 mod filter;
 mod log;
@@ -19,21 +19,21 @@ use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 pub use filter::{FilterError, LogFilter};
 pub use variables::{Content, OtlpOptions, Settings, VARIABLES};
 
-/// Takes a line of the log.
+/// Callback that receives log lines.
 pub type LineSink = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What a program wants to be seen of it.
+/// Telemetry settings of a program.
 #[derive(Default)]
 pub struct TelemetryOptions {
-    /// Which log lines are written, and who takes them.
+    /// Filter for log lines and the sink that receives them.
     pub log: Option<(LogFilter, LineSink)>,
-    /// Where traces are sent.
+    /// Destination of traces.
     pub otlp: Option<OtlpOptions>,
-    /// What is taken out of everything that leaves.
+    /// Redactor applied to all output.
     pub redactor: Redactor,
 }
 
-/// What was started; it is to be finished before the program ends.
+/// Running telemetry. Call [`Telemetry::finish`] before the program exits.
 #[derive(Default)]
 pub struct Telemetry {
     #[cfg(feature = "otel")]
@@ -41,7 +41,7 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Starts what is wanted, for the whole process. Where nothing is, this does nothing.
+    /// Starts the configured outputs for the whole process. Does nothing if none is configured.
     #[must_use]
     pub fn start(options: TelemetryOptions) -> Self {
         let TelemetryOptions { log, otlp, redactor } = options;
@@ -65,14 +65,14 @@ impl Telemetry {
         }
     }
 
-    /// Sends what has not been sent, as far as that takes no longer than this. Returns what did not arrive, in words.
+    /// Sends pending spans for at most `timeout`. Returns a message about spans that were not delivered.
     #[must_use]
-    pub fn finish(&self, patience: Duration) -> Option<String> {
+    pub fn finish(&self, timeout: Duration) -> Option<String> {
         #[cfg(feature = "otel")]
-        return self.exporter.as_ref().and_then(|exporter| exporter.finish(patience));
+        return self.exporter.as_ref().and_then(|exporter| exporter.finish(timeout));
         #[cfg(not(feature = "otel"))]
         {
-            let _ = patience;
+            let _ = timeout;
             None
         }
     }

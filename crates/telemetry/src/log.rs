@@ -1,4 +1,4 @@
-//! The log: one line for each event.
+//! The log, with one line for each event.
 
 use std::fmt::{Debug, Write as _};
 
@@ -12,16 +12,16 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::LineSink;
 
-/// The field of a span that says which session it belongs to.
+/// Field of a span with the id of its session.
 const SESSION: &str = "gen_ai.conversation.id";
 
-/// Writes events as lines.
+/// Formats events as lines.
 pub(crate) struct LogLayer {
     sink: LineSink,
     redactor: Redactor,
 }
 
-/// The session a span belongs to.
+/// Session that a span belongs to.
 struct Session(String);
 
 impl LogLayer {
@@ -32,19 +32,19 @@ impl LogLayer {
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        keep_session(&context, id, |words| attributes.record(words));
+        store_session(&context, id, |fields| attributes.record(fields));
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
-        keep_session(&context, id, |words| values.record(words));
+        store_session(&context, id, |fields| values.record(fields));
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut words = Words::default();
-        event.record(&mut words);
+        let mut fields = EventFields::default();
+        event.record(&mut fields);
         let mut line = format!("{} {:>5} {}: ", now(), event.metadata().level(), event.metadata().target());
-        line.push_str(words.message.trim_end());
-        for (name, value) in &words.fields {
+        line.push_str(fields.message.trim_end());
+        for (name, value) in &fields.fields {
             let _ = write!(line, " {name}={value}");
         }
         if let Some(scope) = context.event_scope(event) {
@@ -54,20 +54,20 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
                 }
             }
         }
-        // One event is one line, whatever it says.
+        // Keep each event on one line, whatever it contains.
         let line = self.redactor.redact(&line).replace('\n', "\\n");
         (self.sink)(&line);
     }
 }
 
-fn keep_session<S: Subscriber + for<'a> LookupSpan<'a>>(
+fn store_session<S: Subscriber + for<'a> LookupSpan<'a>>(
     context: &Context<'_, S>,
     id: &Id,
-    record: impl FnOnce(&mut Words),
+    record: impl FnOnce(&mut EventFields),
 ) {
-    let mut words = Words::default();
-    record(&mut words);
-    let session = words.fields.into_iter().find(|(name, _)| *name == SESSION);
+    let mut fields = EventFields::default();
+    record(&mut fields);
+    let session = fields.fields.into_iter().find(|(name, _)| *name == SESSION);
     if let (Some((_, session)), Some(span)) = (session, context.span(id)) {
         span.extensions_mut().replace(Session(session));
     }
@@ -77,14 +77,14 @@ fn now() -> String {
     format!("{:.3}", Timestamp::now())
 }
 
-/// What an event says.
+/// Message and fields of an event.
 #[derive(Default)]
-struct Words {
+struct EventFields {
     message: String,
     fields: Vec<(&'static str, String)>,
 }
 
-impl Visit for Words {
+impl Visit for EventFields {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "message" => self.message = value.to_owned(),
@@ -112,25 +112,25 @@ mod tests {
     use crate::LogFilter;
 
     #[test]
-    fn an_event_is_one_line_without_secrets() {
+    fn event_is_logged_on_one_line_without_secrets() {
         let lines: Arc<Mutex<Vec<String>>> = Arc::default();
-        let kept = Arc::clone(&lines);
+        let captured = Arc::clone(&lines);
         let redactor = Redactor::default();
         redactor.learn("swordfish-1");
-        let sink = Arc::new(move |line: &str| kept.lock().unwrap().push(line.to_owned()));
+        let sink = Arc::new(move |line: &str| captured.lock().unwrap().push(line.to_owned()));
         let filter: LogFilter = "debug".parse().unwrap();
         let layer = LogLayer::new(sink, redactor).with_filter(filter.targets());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             let span = tracing::info_span!("invoke_agent", gen_ai.conversation.id = "S1");
             let _in = span.enter();
-            tracing::debug!(server = "files", tries = 2, "it said\n{}", "swordfish-1");
+            tracing::debug!(server = "files", tries = 2, "output\n{}", "swordfish-1");
             tracing::trace!("not wanted");
             tracing::error!(target: "hyper", "not ours");
         });
         let lines: Vec<String> = lines.lock().unwrap().iter().map(|line| line[25..].to_owned()).collect();
         assert_eq!(
             lines,
-            ["DEBUG meerkat_telemetry::log::tests: it said\\n*** server=\"files\" tries=2 session=S1"]
+            ["DEBUG meerkat_telemetry::log::tests: output\\n*** server=\"files\" tries=2 session=S1"]
         );
     }
 }

@@ -1,6 +1,6 @@
-//! The variables by which a program is told what should be seen of it, as OpenTelemetry names them.
+//! Environment variables for logs and traces, named as in OpenTelemetry.
 //!
-//! They come as values: a lookup is given, and the environment is read by nobody here.
+//! Values come from a lookup function; nothing here reads the environment.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,77 +9,77 @@ use meerkat_core::Redactor;
 
 use crate::LogFilter;
 
-/// Every variable, and what it is for.
+/// Every variable and its description.
 pub const VARIABLES: &[(&str, &str)] = &[
     (
         "RKAT_LOG",
-        "What is logged on stderr: `error`, `warn`, `info`, `debug` or `trace`, and `name=level` for a library, such as `debug,rmcp=info`. Nothing is if it is not set.",
+        "Log level on stderr: `error`, `warn`, `info`, `debug`, or `trace`, and `name=level` for a library, such as `debug,rmcp=info`. Nothing is logged if it is not set.",
     ),
     (
         "OTEL_EXPORTER_OTLP_ENDPOINT",
-        "The address of an OpenTelemetry collector. It alone turns traces on; they go to `/v1/traces` below it, as `http/protobuf`.",
+        "URL of an OpenTelemetry collector. Setting it turns traces on; they are sent to `/v1/traces` below it, as `http/protobuf`.",
     ),
-    ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "The whole address for traces; it comes before the one above."),
+    ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "Full URL for traces; overrides the one above."),
     (
         "OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_TRACES_HEADERS",
         "Headers for the collector, as `name=value,name=value`.",
     ),
     (
         "OTEL_EXPORTER_OTLP_PROTOCOL, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
-        "Only `http/protobuf` is spoken; anything else turns traces off, with a warning.",
+        "Only `http/protobuf` is supported; anything else turns traces off, with a warning.",
     ),
     (
         "OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
-        "How long the collector may take for one batch, in milliseconds; 10000 if it is not set.",
+        "Time limit for sending one batch, in milliseconds; 10000 if it is not set.",
     ),
-    ("OTEL_SERVICE_NAME", "The name of this program in traces; `rkat` or `rkat-mcp` if it is not set."),
-    ("OTEL_RESOURCE_ATTRIBUTES", "What else is said of this program in traces, as `key=value,key=value`."),
+    ("OTEL_SERVICE_NAME", "Name of this program in traces; `rkat` or `rkat-mcp` if it is not set."),
+    ("OTEL_RESOURCE_ATTRIBUTES", "Further attributes of this program in traces, as `key=value,key=value`."),
     ("OTEL_SDK_DISABLED", "`true` turns traces off."),
-    ("OTEL_TRACES_EXPORTER", "`none` turns traces off; `otlp` is the only other."),
+    ("OTEL_TRACES_EXPORTER", "`none` turns traces off; `otlp` is the only other value."),
     (
         "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT",
-        "`true` puts prompts, answers, arguments and results of tools into traces, without known secrets. They stay out if it is not set.",
+        "`true` includes prompts, answers, tool arguments, and tool results in traces, without known secrets. They are omitted if it is not set.",
     ),
 ];
 
-/// Whether traces have the content of conversations.
+/// Whether traces include the content of conversations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Content {
-    /// They do not.
+    /// Content is omitted.
     #[default]
     LeftOut,
-    /// They do, as far as it is not secret.
+    /// Content is included, with known secrets redacted.
     Captured,
 }
 
-/// Where traces go, and what is said with them.
+/// Destination of traces and the data sent with them.
 #[derive(Clone, PartialEq)]
 pub struct OtlpOptions {
-    /// The whole address.
+    /// Full URL.
     pub url: String,
-    /// Headers of every request.
+    /// Headers sent with every request.
     pub headers: Vec<(String, String)>,
-    /// How long one request may take.
+    /// Time limit for one request.
     pub timeout: Duration,
-    /// Who sends them, `service.name` included.
+    /// Attributes of the sender, including `service.name`.
     pub resource: BTreeMap<String, String>,
-    /// Whether they have the content of conversations.
+    /// Whether traces include the content of conversations.
     pub content: Content,
 }
 
-/// What the variables say.
+/// Settings read from the variables.
 #[derive(Default)]
 pub struct Settings {
-    /// Which log lines are written.
+    /// Filter for log lines.
     pub log: Option<LogFilter>,
-    /// Where traces are sent.
+    /// Destination of traces.
     pub otlp: Option<OtlpOptions>,
-    /// What is wrong with the variables.
+    /// Problems with the variables.
     pub warnings: Vec<String>,
 }
 
 impl Settings {
-    /// Reads the variables of a program. What it keeps secret with them, the redactor learns.
+    /// Reads the variables of a program, and adds the secrets among them to the redactor.
     #[must_use]
     pub fn read(lookup: &dyn Fn(&str) -> Option<String>, service: &str, redactor: &Redactor) -> Self {
         let set = |name: &str| lookup(name).map(|value| value.trim().to_owned()).filter(|v| !v.is_empty());
@@ -102,9 +102,9 @@ fn otlp(
     service: &str,
     warnings: &mut Vec<String>,
 ) -> Option<OtlpOptions> {
-    let of_traces = |name: &str| {
-        let own = set(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"));
-        own.or_else(|| set(&format!("OTEL_EXPORTER_OTLP_{name}")))
+    let traces_var = |name: &str| {
+        let specific = set(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"));
+        specific.or_else(|| set(&format!("OTEL_EXPORTER_OTLP_{name}")))
     };
     let is = |name: &str, wanted: &str| set(name).is_some_and(|value| value.eq_ignore_ascii_case(wanted));
     let below = |base: String| format!("{}/v1/traces", base.trim_end_matches('/'));
@@ -121,27 +121,25 @@ fn otlp(
     if let Some(other) = set("OTEL_TRACES_EXPORTER").filter(|exporter| !exporter.eq_ignore_ascii_case("otlp"))
     {
         warnings.push(format!(
-            "OTEL_TRACES_EXPORTER: `{other}` is not known, so no traces are sent; it is `otlp` or `none`"
+            "OTEL_TRACES_EXPORTER: unknown value `{other}`, so no traces are sent; use `otlp` or `none`"
         ));
         return None;
     }
-    if let Some(other) = of_traces("PROTOCOL").filter(|protocol| protocol != "http/protobuf") {
+    if let Some(other) = traces_var("PROTOCOL").filter(|protocol| protocol != "http/protobuf") {
         warnings.push(format!(
-            "OTEL_EXPORTER_OTLP_PROTOCOL: `{other}` is not spoken, so no traces are sent; set it to `http/protobuf`, which collectors take on port 4318"
+            "OTEL_EXPORTER_OTLP_PROTOCOL: `{other}` is not supported, so no traces are sent; set it to `http/protobuf`, which collectors accept on port 4318"
         ));
         return None;
     }
     if !url.starts_with("http://") && !url.starts_with("https://") {
         warnings.push(
-            "OTEL_EXPORTER_OTLP_ENDPOINT must begin with `http://` or `https://`; no traces are sent"
+            "OTEL_EXPORTER_OTLP_ENDPOINT must start with `http://` or `https://`; no traces are sent"
                 .to_owned(),
         );
         return None;
     }
-    let timeout = of_traces("TIMEOUT").map_or(Ok(10_000), |text| text.parse()).unwrap_or_else(|_| {
-        warnings.push(
-            "OTEL_EXPORTER_OTLP_TIMEOUT must be a number of milliseconds; it is taken for 10000".to_owned(),
-        );
+    let timeout = traces_var("TIMEOUT").map_or(Ok(10_000), |text| text.parse()).unwrap_or_else(|_| {
+        warnings.push("OTEL_EXPORTER_OTLP_TIMEOUT must be a number of milliseconds; using 10000".to_owned());
         10_000
     });
     let mut resource = BTreeMap::from([("service.name".to_owned(), service.to_owned())]);
@@ -152,11 +150,11 @@ fn otlp(
         true => Content::Captured,
         false => Content::LeftOut,
     };
-    let headers = pairs(of_traces("HEADERS")).collect();
+    let headers = pairs(traces_var("HEADERS")).collect();
     Some(OtlpOptions { url, headers, timeout: Duration::from_millis(timeout), resource, content })
 }
 
-/// Reads `key=value,key=value`, whose values may be percent-encoded.
+/// Parses `key=value,key=value`, whose values may be percent-encoded.
 fn pairs(text: Option<String>) -> impl Iterator<Item = (String, String)> {
     let text = text.unwrap_or_default();
     let pair = |pair: &str| {
@@ -183,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_wanted_where_nothing_is_said() {
+    fn unset_variables_enable_nothing() {
         for variables in [&[][..], &[("RKAT_LOG", " "), ("OTEL_EXPORTER_OTLP_ENDPOINT", "")]] {
             let settings = read(variables);
             assert!(settings.log.is_none() && settings.otlp.is_none() && settings.warnings.is_empty());
@@ -192,7 +190,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "otel")]
-    fn the_variables_of_traces_come_before_those_of_everything() {
+    fn trace_variables_override_general_ones() {
         let otlp = read(&[
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://one/base/"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "a=one"),
@@ -211,13 +209,13 @@ mod tests {
         let resource: Vec<_> = otlp.resource.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let version = format!("service.version={}", env!("CARGO_PKG_VERSION"));
         assert_eq!(resource, ["service.name=mine", &version, "team=a,b"]);
-        let whole = [("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://two/x")];
-        assert_eq!(read(&whole).otlp.unwrap().url, "https://two/x");
+        let full_url = [("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://two/x")];
+        assert_eq!(read(&full_url).otlp.unwrap().url, "https://two/x");
     }
 
     #[test]
     #[cfg(feature = "otel")]
-    fn what_turns_traces_off_says_so_only_where_it_is_a_mistake() {
+    fn disabling_traces_warns_only_about_mistakes() {
         let cases = [
             ("OTEL_SDK_DISABLED", "TRUE", 0),
             ("OTEL_TRACES_EXPORTER", "none", 0),
@@ -236,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_secret_for_a_collector_is_learned() {
+    fn collector_secrets_are_redacted() {
         let redactor = Redactor::default();
         let lookup = |name: &str| match name {
             "OTEL_EXPORTER_OTLP_ENDPOINT" => Some("http://me:password-1@one".to_owned()),

@@ -1,11 +1,11 @@
-//! A clock that a test can stop and push.
+//! A clock that a test can pause and advance.
 
 use std::time::Duration;
 
 use meerkat_core::{BoxFuture, Clock, Timestamp};
 use tokio::time::Instant;
 
-/// A clock that goes with tokio's: in a test with paused time it stands still, and jumps when all wait.
+/// A clock driven by tokio's: in a test with paused time it stands still, and advances once every task is idle.
 #[derive(Debug, Clone, Copy)]
 pub struct TestClock {
     epoch: Timestamp,
@@ -13,10 +13,10 @@ pub struct TestClock {
 }
 
 impl TestClock {
-    /// Starts at 2026-01-01.
+    /// Starts the clock at 2026-01-01.
     #[must_use]
     pub fn start() -> Self {
-        let epoch = Timestamp::from_second(1_767_225_600).expect("a time of this century");
+        let epoch = Timestamp::from_second(1_767_225_600).expect("a valid timestamp");
         Self { epoch, started: Instant::now() }
     }
 }

@@ -4,17 +4,17 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A disk of one megabyte, unmounted at the end of the test.
+/// A one-megabyte disk, unmounted at the end of the test.
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Mounts an empty disk at a directory. `None` where the kernel forbids it: mounting takes root.
+    /// Mounts an empty disk at a directory. Returns `None` if the kernel does not allow it: mounting requires root.
     #[must_use]
     pub fn mount(at: &Path) -> Option<Self> {
         mount(&["-t", "tmpfs", "-o", "size=1m", "meerkat-test"], at).then(|| Self(at.to_owned()))
     }
 
-    /// Writes until the disk is full, and returns the file to remove to have space again.
+    /// Writes until the disk is full. Returns the file to remove to free space again.
     ///
     /// # Panics
     /// Panics if the file cannot be created.
@@ -28,10 +28,10 @@ impl SmallDisk {
         path
     }
 
-    /// Makes the disk read-only.
+    /// Remounts the disk read-only.
     ///
     /// # Panics
-    /// Panics if the kernel refuses, for example because a process writes to the disk.
+    /// Panics if the kernel rejects it, for example because a process is writing to the disk.
     pub fn make_read_only(&self) {
         assert!(mount(&["-o", "remount,ro"], &self.0), "the disk can be made read-only");
     }
@@ -43,7 +43,7 @@ fn mount(arguments: &[&str], at: &Path) -> bool {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Lazily: a server that is just ending may still hold a file.
+        // Lazily: a server that is shutting down may still have a file open.
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }

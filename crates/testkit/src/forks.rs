@@ -1,4 +1,4 @@
-//! An MCP server that starts programs of its own, and a look at what is left of them.
+//! An MCP server that starts child processes, and a check for those that outlive it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use crate::ShellServer;
 
-/// One program stays in the server's group, one leaves it, and one has lost its parent already.
-const BEGINNING: &str = "sleep $1 &\nsetsid sleep $1 &\n(sleep $1 &)\n";
-/// How many programs that makes.
-const PROGRAMS: usize = 3;
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Starts one process in the server's process group, one outside it, and one that is orphaned immediately.
+const SPAWN_CHILDREN: &str = "sleep $1 &\nsetsid sleep $1 &\n(sleep $1 &)\n";
+/// Number of processes that [`SPAWN_CHILDREN`] starts.
+const CHILDREN: usize = 3;
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The server. Everything it starts carries a mark in its arguments, and so does everything that starts it.
+/// The server. It and every process it starts carry a mark in their arguments.
 #[derive(Debug)]
 pub struct Forks {
     script: PathBuf,
@@ -24,11 +24,12 @@ impl Forks {
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         let script = folder.join("forks.sh");
-        std::fs::write(&script, format!("{BEGINNING}{}", ShellServer::SCRIPT)).expect("it can be written");
+        std::fs::write(&script, format!("{SPAWN_CHILDREN}{}", ShellServer::SCRIPT))
+            .expect("the script can be written");
         Self { script, mark: mark() }
     }
 
-    /// Its entry as it stands in a file.
+    /// Returns its entry for an MCP config file.
     #[must_use]
     pub fn toml(&self, name: &str) -> String {
         let (script, mark) = (&self.script, &self.mark);
@@ -38,22 +39,22 @@ impl Forks {
         )
     }
 
-    /// Waits until everything that it starts is there.
+    /// Waits until all its child processes are running.
     pub fn await_all(&self) {
         let started = || carrying(&self.mark).iter().filter(|line| line.starts_with("sleep")).count();
-        let deadline = Instant::now() + PATIENCE;
-        while started() < PROGRAMS {
-            assert!(Instant::now() < deadline, "only {:?} are there", carrying(&self.mark));
+        let deadline = Instant::now() + TIMEOUT;
+        while started() < CHILDREN {
+            assert!(Instant::now() < deadline, "only {:?} are running", carrying(&self.mark));
         }
     }
 
-    /// Waits until nothing of it is there.
+    /// Waits until none of its processes is left.
     pub fn assert_none_left(&self) {
         assert_none_carries(&self.mark);
     }
 }
 
-/// Makes up a number that no other process sleeps for.
+/// Returns a sleep duration that no other process uses, which identifies a process.
 #[must_use]
 pub fn mark() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
@@ -63,14 +64,14 @@ pub fn mark() -> String {
 /// Returns the command lines of the processes that carry a mark in their arguments.
 #[must_use]
 pub fn carrying(mark: &str) -> Vec<String> {
-    let entries = std::fs::read_dir("/proc").expect("there is a list of processes").flatten();
+    let entries = std::fs::read_dir("/proc").expect("/proc can be read").flatten();
     let lines = entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok());
     lines.filter(|line| line.contains(mark)).map(|line| line.replace('\0', " ")).collect()
 }
 
 /// Waits until no process carries a mark.
 pub fn assert_none_carries(mark: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !carrying(mark).is_empty() {
         assert!(Instant::now() < deadline, "still alive: {:?}", carrying(mark));
         std::thread::sleep(Duration::from_millis(10));

@@ -1,4 +1,4 @@
-//! A kernel that can do less than the one the tests run on: some of its calls are answered as if they were not there.
+//! A kernel with fewer features than the one the tests run on: some system calls fail as if they did not exist.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
-/// What a kernel lacks.
+/// A missing kernel feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lacking {
-    /// Rules about files.
+    /// File access rules.
     Landlock,
-    /// Filters of system calls.
+    /// System call filters.
     Seccomp,
-    /// A view of the file system for each process.
+    /// A separate view of the file system for each process.
     Namespaces,
 }
 
-/// Does something in a thread that sees such a kernel, as does everything that it starts.
+/// Runs a closure in a thread that sees such a kernel, as do all processes it starts.
 pub fn on_lesser_kernel<T: Send>(lacking: Lacking, work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -35,15 +35,14 @@ fn filter(lacking: Lacking) -> BpfProgram {
         Lacking::Seccomp => (vec![(libc::SYS_prctl, vec![first_is(libc::PR_GET_SECCOMP)])], libc::EINVAL),
     };
     let rules: BTreeMap<_, _> = calls.into_iter().collect();
-    let refuse = SeccompAction::Errno(errno.unsigned_abs());
-    let target = std::env::consts::ARCH.try_into().expect("the processor is known");
-    let filter =
-        SeccompFilter::new(rules, SeccompAction::Allow, refuse, target).expect("the filter is right");
-    BpfProgram::try_from(filter).expect("the filter can be written")
+    let deny = SeccompAction::Errno(errno.unsigned_abs());
+    let target = std::env::consts::ARCH.try_into().expect("the architecture is supported");
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, deny, target).expect("the filter is valid");
+    BpfProgram::try_from(filter).expect("the filter compiles")
 }
 
 fn first_is(value: i32) -> SeccompRule {
     let value = u64::from(value.unsigned_abs());
     let condition = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value);
-    SeccompRule::new(vec![condition.expect("the condition is right")]).expect("the rule is right")
+    SeccompRule::new(vec![condition.expect("the condition is valid")]).expect("the rule is valid")
 }

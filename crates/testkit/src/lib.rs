@@ -1,13 +1,13 @@
-//! What Meerkat's own tests share.
+//! Shared helpers for Meerkat's own tests.
 //!
-//! Everything here may panic: it is for tests, and a panic is how a test says what is wrong.
+//! Everything here may panic: it is only for tests, and a panic is how a test reports a failure.
 
 #![expect(
     clippy::panic,
     clippy::expect_used,
     clippy::needless_pass_by_value,
     clippy::new_ret_no_self,
-    reason = "this crate is for tests, which are to read well"
+    reason = "this crate is for tests, which should read well"
 )]
 
 mod clock;

@@ -1,4 +1,4 @@
-//! A client of an MCP server over stdio, plain enough to send what no SDK would.
+//! A client for an MCP server over stdio, low-level enough to send what no SDK would.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for anything a test waits for.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A server process and the line to it.
+/// A server process and its stdio connection.
 pub struct McpClient {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -24,16 +24,16 @@ pub struct McpClient {
 /// The reply to a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolReply {
-    /// Whether it failed.
+    /// Whether the call failed.
     pub is_error: bool,
-    /// The JSON in its text block.
+    /// The JSON in the result's text block.
     pub payload: Value,
-    /// The whole result.
+    /// The full result.
     pub result: Value,
 }
 
 impl McpClient {
-    /// Starts a server and shakes hands.
+    /// Starts a server and performs the handshake.
     #[must_use]
     pub fn start(command: &mut Command) -> Self {
         let mut client = Self::spawn(command);
@@ -48,14 +48,14 @@ impl McpClient {
         client
     }
 
-    /// Starts a server without a word.
+    /// Starts a server without sending anything.
     #[must_use]
     pub fn spawn(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+            .unwrap_or_else(|error| panic!("{command:?} cannot start: {error}"));
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let (sender, lines) = channel();
@@ -70,10 +70,10 @@ impl McpClient {
         Self { child, stdin, lines, early: HashMap::new(), notifications: Vec::new(), next_id: 1 }
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     pub fn send_raw(&mut self, bytes: &[u8]) {
         let stdin = self.stdin.as_mut().expect("stdin is open");
-        stdin.write_all(bytes).and_then(|()| stdin.flush()).expect("the server takes input");
+        stdin.write_all(bytes).and_then(|()| stdin.flush()).expect("the server accepts input");
     }
 
     /// Sends one message.
@@ -111,9 +111,9 @@ impl McpClient {
 
     /// Waits for the next message of any kind.
     pub fn receive(&mut self) -> Value {
-        match self.lines.recv_timeout(PATIENCE) {
+        match self.lines.recv_timeout(TIMEOUT) {
             Ok(line) => parse(&line),
-            Err(RecvTimeoutError::Timeout) => panic!("no message within {PATIENCE:?}"),
+            Err(RecvTimeoutError::Timeout) => panic!("no message within {TIMEOUT:?}"),
             Err(RecvTimeoutError::Disconnected) => panic!("the server closed its output"),
         }
     }
@@ -124,7 +124,7 @@ impl McpClient {
         self.finish(id)
     }
 
-    /// Begins a tool call and returns its request id.
+    /// Starts a tool call and returns its request id.
     pub fn begin_tool(&mut self, name: &str, arguments: Value) -> u64 {
         self.begin("tools/call", json!({ "name": name, "arguments": arguments }))
     }
@@ -158,7 +158,7 @@ impl McpClient {
         reply.payload["code"].as_str().unwrap_or_else(|| panic!("no code: {}", reply.payload)).to_owned()
     }
 
-    /// Returns the notifications that came so far.
+    /// Returns the notifications received so far.
     #[must_use]
     pub fn notifications(&self) -> &[Value] {
         &self.notifications
@@ -170,13 +170,13 @@ impl McpClient {
         self.child.id()
     }
 
-    /// Kills the server at once.
+    /// Kills the server immediately.
     pub fn kill(mut self) {
         self.child.kill().expect("the server can be killed");
-        self.child.wait().expect("the server ends");
+        self.child.wait().expect("the server exits");
     }
 
-    /// Closes the server's input and waits for it to end.
+    /// Closes the server's input and waits for the server to exit.
     pub fn close(mut self) -> ExitStatus {
         self.close_input();
         self.wait()
@@ -187,27 +187,27 @@ impl McpClient {
         drop(self.stdin.take());
     }
 
-    /// Waits until the server closes its output, and returns what came until then.
+    /// Waits until the server closes its output, and returns the messages received until then.
     pub fn rest(&mut self) -> Vec<Value> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut messages = Vec::new();
         loop {
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => messages.push(parse(&line)),
                 Err(RecvTimeoutError::Disconnected) => return messages,
-                Err(RecvTimeoutError::Timeout) => panic!("the server does not close its output"),
+                Err(RecvTimeoutError::Timeout) => panic!("the server did not close its output"),
             }
         }
     }
 
-    /// Waits for the server to end.
+    /// Waits for the server to exit.
     pub fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
-            if let Some(status) = self.child.try_wait().expect("the server can be waited for") {
+            if let Some(status) = self.child.try_wait().expect("the server has a status") {
                 return status;
             }
-            assert!(Instant::now() < deadline, "the server does not end");
+            assert!(Instant::now() < deadline, "the server did not exit");
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -215,18 +215,18 @@ impl McpClient {
 
 fn parse(line: &str) -> Value {
     let message: Value = serde_json::from_str(line)
-        .unwrap_or_else(|error| panic!("stdout carries something else: {line:?}: {error}"));
-    // The answer to a batch is a list of messages.
+        .unwrap_or_else(|error| panic!("not a JSON-RPC message on stdout: {line:?}: {error}"));
+    // The response to a batch is a list of messages.
     let messages = message.as_array().map_or(std::slice::from_ref(&message), Vec::as_slice);
     for message in messages {
-        assert_eq!(message["jsonrpc"], "2.0", "stdout carries something else: {line:?}");
+        assert_eq!(message["jsonrpc"], "2.0", "not a JSON-RPC message on stdout: {line:?}");
     }
     message
 }
 
 impl Drop for McpClient {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! A model that says what the test tells it to.
+//! A model that follows a test's script.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,112 +10,112 @@ use meerkat_core::{
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
-/// What the model does when it is asked.
+/// Scripted response to one model call.
 #[derive(Debug, Clone)]
 pub enum Script {
-    /// It answers with text.
+    /// Responds with text.
     Say(String),
-    /// It asks for tools: ids, names and arguments.
+    /// Requests tool calls: ids, names, and arguments.
     Call(Vec<(String, String, Value)>),
-    /// It fails.
+    /// Fails.
     Fail(ModelErrorKind),
-    /// It answers nothing until [`ScriptedModel::release`] is called.
+    /// Blocks until [`ScriptedModel::release`] is called.
     Hang,
-    /// It streams this text and then hangs.
+    /// Streams this text and then blocks.
     Stall(String),
-    /// It panics.
+    /// Panics.
     Panic,
 }
 
 impl Script {
-    /// Says something.
+    /// Creates a text response.
     #[must_use]
     pub fn say(text: &str) -> Self {
         Self::Say(text.to_owned())
     }
 
-    /// Streams text and then hangs.
+    /// Creates a response that streams text and then blocks.
     #[must_use]
     pub fn stall(text: &str) -> Self {
         Self::Stall(text.to_owned())
     }
 
-    /// Calls one tool.
+    /// Creates a response that calls one tool.
     #[must_use]
     pub fn call(id: &str, name: &str, args: Value) -> Self {
         Self::Call(vec![(id.to_owned(), name.to_owned(), args)])
     }
 }
 
-/// What the model was asked, one line for each message.
+/// A request the model received, with one line for each message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenRequest {
-    /// The instructions.
+    /// The system prompt.
     pub system: String,
     /// `role: text` of each message.
     pub lines: Vec<String>,
-    /// The names of the tools.
+    /// Names of the tools.
     pub tools: Vec<String>,
 }
 
-/// A model that follows a script; once that is used up it says `done`.
+/// A model that follows a script; after the end of the script it responds `done`.
 pub struct ScriptedModel {
     info: ModelInfo,
     script: Mutex<VecDeque<Script>>,
     seen: Mutex<Vec<SeenRequest>>,
-    asked: Notify,
-    asks: watch::Sender<usize>,
+    requested: Notify,
+    request_count: watch::Sender<usize>,
     released: Notify,
 }
 
 impl ScriptedModel {
-    /// The id it is found by.
+    /// Its model id.
     pub const ID: &'static str = "scripted";
 
-    /// Makes a model that follows the script.
+    /// Creates a model that follows the script.
     #[must_use]
     pub fn new(script: impl IntoIterator<Item = Script>) -> Arc<Self> {
         Self::with_window(script, 100_000)
     }
 
-    /// Makes a model that can read `context_window` tokens.
+    /// Creates a model with a context window of `context_window` tokens.
     #[must_use]
     pub fn with_window(script: impl IntoIterator<Item = Script>, context_window: u64) -> Arc<Self> {
         let info = ModelInfo::new(Self::ID, Provider::Other);
         Self::named(ModelInfo { context_window: Some(context_window), ..info }, script)
     }
 
-    /// Makes a model that is found by another id.
+    /// Creates a model with other properties, such as another id.
     #[must_use]
     pub fn named(info: ModelInfo, script: impl IntoIterator<Item = Script>) -> Arc<Self> {
         Arc::new(Self {
             info,
             script: Mutex::new(script.into_iter().collect()),
             seen: Mutex::default(),
-            asked: Notify::new(),
-            asks: watch::Sender::new(0),
+            requested: Notify::new(),
+            request_count: watch::Sender::new(0),
             released: Notify::new(),
         })
     }
 
-    /// Returns what it was asked so far.
+    /// Returns the requests received so far.
     #[must_use]
     pub fn seen(&self) -> Vec<SeenRequest> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until it is asked (again).
+    /// Waits for the next request.
     pub async fn asked(&self) {
-        self.asked.notified().await;
+        self.requested.notified().await;
     }
 
-    /// Waits until it was asked so many times in all.
+    /// Waits until it has received `count` requests in total.
     pub async fn asked_times(&self, count: usize) {
-        let mut asks = self.asks.subscribe();
-        asks.wait_for(|asks| *asks >= count).await.expect("the model is still there");
+        let mut count_changes = self.request_count.subscribe();
+        count_changes.wait_for(|seen| *seen >= count).await.expect("the model still exists");
     }
 
-    /// Lets a hanging call answer.
+    /// Unblocks one blocked call.
     pub fn release(&self) {
         self.released.notify_one();
     }
@@ -177,14 +177,14 @@ impl Model for ScriptedModel {
                 lines: request.messages.iter().map(|message| message_line(message)).collect(),
                 tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
             });
-            self.asked.notify_one();
-            self.asks.send_modify(|asks| *asks += 1);
+            self.requested.notify_one();
+            self.request_count.send_modify(|count| *count += 1);
             self.follow(self.next(), deltas).await
         })
     }
 }
 
-/// Writes a message as one line: its role, its text, its calls.
+/// Formats a message as one line: its role, text, and calls.
 #[must_use]
 pub fn message_line(message: &Message) -> String {
     match message {

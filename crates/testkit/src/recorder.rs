@@ -1,4 +1,4 @@
-//! The events of a run, written down.
+//! A recorder for the events of a run.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use meerkat_core::{AgentEvent, EventEnvelope};
 use serde_json::Value;
 use tokio::sync::watch;
 
-/// Keeps every event it is given.
+/// Records every event it receives.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     events: watch::Sender<Vec<EventEnvelope>>,
@@ -19,7 +19,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Returns where to send the events.
+    /// Returns the sink that records events.
     #[must_use]
     pub fn sink(&self) -> Arc<dyn Fn(EventEnvelope) + Send + Sync> {
         let events = self.events.clone();
@@ -38,25 +38,30 @@ impl Recorder {
         self.events.borrow().iter().map(|envelope| type_of(&envelope.payload)).collect()
     }
 
-    /// Returns the events of one type so far, as they are on the wire.
+    /// Returns the events of one type so far, in their wire format.
     #[must_use]
     pub fn of_type(&self, name: &str) -> Vec<Value> {
         let events = self.events.borrow();
-        events.iter().map(|envelope| wire(&envelope.payload)).filter(|event| event["type"] == name).collect()
+        events
+            .iter()
+            .map(|envelope| to_wire(&envelope.payload))
+            .filter(|event| event["type"] == name)
+            .collect()
     }
 
-    /// Waits until there is an event of this type.
+    /// Waits until an event of this type has been recorded.
     pub async fn wait_for(&self, name: &str) {
         let mut events = self.events.subscribe();
-        let found = |all: &Vec<EventEnvelope>| all.iter().any(|envelope| type_of(&envelope.payload) == name);
-        events.wait_for(found).await.expect("the recorder is still there");
+        let is_recorded =
+            |all: &Vec<EventEnvelope>| all.iter().any(|envelope| type_of(&envelope.payload) == name);
+        events.wait_for(is_recorded).await.expect("the recorder still exists");
     }
 }
 
-fn wire(event: &AgentEvent) -> Value {
-    serde_json::to_value(event).expect("an event is JSON")
+fn to_wire(event: &AgentEvent) -> Value {
+    serde_json::to_value(event).expect("an event serializes")
 }
 
 fn type_of(event: &AgentEvent) -> String {
-    wire(event)["type"].as_str().expect("an event has a type").to_owned()
+    to_wire(event)["type"].as_str().expect("an event has a type").to_owned()
 }

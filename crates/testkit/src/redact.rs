@@ -1,6 +1,6 @@
-//! Snapshot filters: what differs from run to run is replaced by its name.
+//! Snapshot filters that replace values which vary between runs with placeholders.
 
-/// Replaces UUIDs by `[uuid]`, RFC 3339 times by `[time]` and Unix times by `[unix]`.
+/// Replaces UUIDs with `[uuid]`, RFC 3339 times with `[time]`, and Unix times with `[unix]`.
 #[must_use]
 pub fn redact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -44,7 +44,7 @@ fn time(text: &str) -> Option<usize> {
     (fits && tail[fraction..].starts_with('Z')).then_some(pattern.len() + fraction + 1)
 }
 
-/// Ten digits that begin with 1 are seconds of this century's first half.
+/// Matches ten digits that start with 1: Unix times from 2001 to 2033.
 fn unix(text: &str, before: Option<char>) -> Option<usize> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let alone = !before.is_some_and(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_replaced() {
+    fn varying_values_are_replaced() {
         let text = "id 01936f8a-7b2c-7000-8000-000000000001 at 2026-11-15T23:44:00.123Z, 1794786240 s, 12 é";
         assert_eq!(redact(text), "id [uuid] at [time], [unix] s, 12 é");
     }

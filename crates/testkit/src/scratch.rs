@@ -1,4 +1,4 @@
-//! Realms that go away with the test.
+//! Realms that are deleted with the test.
 
 use std::path::{Path, PathBuf};
 
@@ -6,8 +6,8 @@ use meerkat_store::{Origin, Realm, RealmOptions};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-/// Moves what an ended process may have left in a database's log into its file. A process closes its database with a
-/// time limit, so a test that changes the file must not rely on that.
+/// Moves what an exited process may have left in a database's write-ahead log into the database file. A process
+/// closes its database under a time limit, so a test that changes the file must not rely on that.
 pub fn checkpoint(database: &Path) {
     let dir = database.parent().expect("the realm's directory");
     let name = dir.file_name().and_then(|name| name.to_str()).expect("the realm's id");
@@ -33,7 +33,7 @@ impl Default for Scratch {
 }
 
 impl Scratch {
-    /// Makes an empty one.
+    /// Creates an empty state root.
     #[must_use]
     pub fn new() -> Self {
         Self { dir: TempDir::new().expect("a temporary directory") }
@@ -45,13 +45,13 @@ impl Scratch {
         self.dir.path()
     }
 
-    /// Returns the path of something in it.
+    /// Returns the path of an entry in it.
     #[must_use]
     pub fn join(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// Returns the options that open the realm `test` in it.
+    /// Returns options that open the realm `test` in it.
     #[must_use]
     pub fn options(&self) -> RealmOptions {
         RealmOptions {

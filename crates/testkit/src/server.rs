@@ -1,4 +1,4 @@
-//! An HTTP server that says what the test tells it to.
+//! An HTTP server with scripted responses.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
-/// A server on this machine. Each request gets the next answer; after the last one nobody is served.
+/// A local server. Each request gets the next response; after the last one, no connection is accepted.
 pub struct Server {
     address: String,
     seen: Arc<Mutex<Vec<SeenCall>>>,
 }
 
-/// A request as it came.
+/// A recorded request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeenCall {
     /// The request line and the headers.
     pub head: String,
-    /// The body, if it was JSON.
+    /// The body, if it is JSON; otherwise null.
     pub body: Value,
 }
 
 impl Server {
-    /// Starts a server that gives these answers: a status such as `200 OK`, and a body.
+    /// Starts a server with these responses: a status such as `200 OK`, and a body.
     #[must_use]
     pub fn new(answers: impl IntoIterator<Item = (&'static str, String)>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
@@ -39,20 +39,20 @@ impl Server {
         Self { address, seen }
     }
 
-    /// Returns where it is, as a base URL.
+    /// Returns its base URL.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Returns what it was asked so far.
+    /// Returns the requests received so far.
     #[must_use]
     pub fn seen(&self) -> Vec<SeenCall> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Reads one request, writes it down and answers it.
+/// Reads, records, and answers one request.
 fn serve(mut stream: TcpStream, status: &str, answer: &str, log: &Mutex<Vec<SeenCall>>) {
     let mut reader = BufReader::new(stream.try_clone().expect("a socket can be shared"));
     let (mut head, mut length) = (String::new(), 0);
@@ -73,6 +73,6 @@ fn serve(mut stream: TcpStream, status: &str, answer: &str, log: &Mutex<Vec<Seen
     log.lock().unwrap_or_else(PoisonError::into_inner).push(SeenCall { head, body });
     let length = answer.len();
     let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
-    // A client that went away needs no answer.
+    // A client that disconnected needs no response.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(answer.as_bytes()));
 }

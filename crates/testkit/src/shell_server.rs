@@ -1,17 +1,17 @@
-//! An MCP server of one tool in a few lines of shell, for tests of programs that start servers.
+//! An MCP server with one tool in a few lines of shell, for tests of code that starts servers.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-/// It writes down each of its starts in `started`, in the directory it is started in.
+/// Script of the server; it appends a line to `started` in its working directory each time it starts.
 const SCRIPT: &str = r#"
 echo $$ >> started
 while read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
   case "$line" in
     *'"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
-    *'"tools/list"'*) result='{"tools":[{"name":"greet","description":"Greets whoever calls it, in the words of the server.","inputSchema":{"type":"object"}}]}' ;;
+    *'"tools/list"'*) result='{"tools":[{"name":"greet","description":"Greets the caller, in the words of the server.","inputSchema":{"type":"object"}}]}' ;;
     *'"tools/call"'*) result='{"content":[{"type":"text","text":"hello from the server"}]}' ;;
     *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id"; continue ;;
     *) continue ;;
@@ -20,14 +20,14 @@ while read -r line; do
 done
 "#;
 
-/// The server's script in a directory of the test.
+/// The server's script in a test directory.
 #[derive(Debug)]
 pub struct ShellServer {
     folder: PathBuf,
 }
 
 impl ShellServer {
-    /// What it does, for servers that do more.
+    /// The script, for servers that do more.
     pub(crate) const SCRIPT: &str = SCRIPT;
 
     /// Writes the script into a directory.
@@ -37,14 +37,14 @@ impl ShellServer {
         Self { folder: folder.to_owned() }
     }
 
-    /// Its entry, under this name.
+    /// Returns its entry, under this name.
     #[must_use]
     pub fn entry(&self, name: &str) -> Value {
         let script = self.folder.join("server.sh");
         json!({ "name": name, "command": "/bin/sh", "args": [script], "env": { "PATH": "/usr/bin:/bin" } })
     }
 
-    /// Its entry as it stands in a file.
+    /// Returns its entry for an MCP config file.
     #[must_use]
     pub fn toml(&self, name: &str) -> String {
         let script = self.folder.join("server.sh");
@@ -53,7 +53,7 @@ impl ShellServer {
         )
     }
 
-    /// How often a server was started in a directory.
+    /// Returns how many times a server was started in a directory.
     #[must_use]
     pub fn starts_in(folder: &Path) -> usize {
         std::fs::read_to_string(folder.join("started")).map_or(0, |text| text.lines().count())

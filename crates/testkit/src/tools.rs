@@ -1,4 +1,4 @@
-//! Tools that do what the test tells them to.
+//! Tools that call a test's functions.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use serde_json::json;
 
 type Body = dyn Fn(Invocation) -> BoxFuture<'static, ToolOutput> + Send + Sync;
 
-/// A tool made of a function.
+/// A tool backed by a function.
 pub struct FnTool {
     def: ToolDef,
     body: Box<Body>,
 }
 
 impl FnTool {
-    /// Makes a tool.
+    /// Creates a tool.
     pub fn new<F, R>(name: &str, body: F) -> Arc<dyn Tool>
     where
         F: Fn(Invocation) -> R + Send + Sync + 'static,
@@ -46,7 +46,7 @@ impl Tool for FnTool {
 pub struct Tools(Vec<Arc<dyn Tool>>);
 
 impl Tools {
-    /// Makes a source of these tools.
+    /// Creates a source of these tools.
     #[must_use]
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Arc<dyn ToolSource> {
         Arc::new(Self(tools.into_iter().collect()))

@@ -1,6 +1,6 @@
-//! A program that can be the supervisor of commands, for the tests and benches of this crate.
+//! A program that can be the supervisor of commands, for the tests and benchmarks of this crate.
 //!
-//! `shell_host run FOLDER COMMAND` starts a command as a job in FOLDER, says so, and waits to be killed.
+//! `shell_host run DIR COMMAND` starts a command as a job in DIR, prints a line, and waits to be killed.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,13 +14,13 @@ fn main() -> ExitCode {
     if mode != "run" {
         return ExitCode::FAILURE;
     }
-    match hold(folder.into(), command) {
+    match start_and_wait(folder.into(), command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn hold(folder: PathBuf, command: &str) -> std::io::Result<()> {
+fn start_and_wait(folder: PathBuf, command: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! A tool of which everything but its work follows from the type of its arguments.
+//! Built-in tools whose schema and definition derive from the type of their arguments.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::Error;
 
 /// One built-in tool.
 pub(crate) trait Builtin: Send + Sync + 'static {
-    /// What the model calls it.
+    /// Name of the tool, as the model sees it.
     const NAME: &'static str;
-    /// What the model is told of it.
+    /// Description for the model.
     const DESCRIPTION: &'static str;
-    /// What it may do to the world.
+    /// Effects of a call.
     const IMPACT: ToolImpact;
-    /// What it is called with.
+    /// Arguments of a call.
     type Arguments: DeserializeOwned + JsonSchema + Send;
 
-    /// Does its work.
+    /// Runs the tool.
     fn run(
         &self,
         arguments: Self::Arguments,
@@ -30,7 +30,7 @@ pub(crate) trait Builtin: Send + Sync + 'static {
     ) -> impl Future<Output = Result<ToolOutput, Error>> + Send;
 }
 
-/// Makes a tool that a run can call.
+/// Wraps a built-in as a tool that a run can call.
 pub(crate) fn tool<B: Builtin>(builtin: B) -> Arc<dyn Tool> {
     let def = ToolDef {
         name: B::NAME.to_owned(),
@@ -40,7 +40,7 @@ pub(crate) fn tool<B: Builtin>(builtin: B) -> Arc<dyn Tool> {
     Arc::new(Erased { def, builtin })
 }
 
-/// Makes a success of a value.
+/// Returns a value as a successful JSON result.
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<ToolOutput, Error> {
     Ok(ToolOutput::text(serde_json::to_string(value).map_err(Error::Encode)?))
 }

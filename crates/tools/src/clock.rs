@@ -34,7 +34,7 @@ struct Moment {
 
 impl Builtin for Datetime {
     const NAME: &'static str = "datetime";
-    const DESCRIPTION: &'static str = "Tell the current date and time, with the time zone of this machine.";
+    const DESCRIPTION: &'static str = "Return the current date and time, with the time zone of this machine.";
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 

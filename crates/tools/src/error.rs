@@ -1,4 +1,4 @@
-//! Why a tool failed, as its model is told.
+//! Tool errors, as reported to the model.
 
 use std::io;
 
@@ -10,62 +10,62 @@ use crate::shelf::ShelfError;
 use crate::shell::ShellError;
 use crate::tasks::TaskError;
 
-/// Why a tool failed.
+/// Reason a tool failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The path cannot be used.
+    /// The path is invalid.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// The system refused.
+    /// A file operation failed.
     #[error("`{path}`: {what}")]
     File {
         /// The file.
         path: String,
-        /// What was to be done.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// What the file holds is of no use to the tool.
+    /// The tool cannot use the file's content.
     #[error("`{path}` {why}")]
     Content {
         /// The file.
         path: String,
-        /// What is wrong with it, and what to do instead.
+        /// The problem, and what to do instead.
         why: &'static str,
     },
-    /// An argument makes no sense.
+    /// An argument is invalid.
     #[error("`{argument}`: {why}")]
     Argument {
         /// The argument.
         argument: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// The patch does not fit.
+    /// The patch does not apply.
     #[error(transparent)]
     Patch(#[from] PatchError),
-    /// The task cannot be had or made.
+    /// The task is missing or invalid.
     #[error(transparent)]
     Task(#[from] TaskError),
-    /// There is no such blob.
-    #[error("there is no blob `{0}`")]
+    /// The blob does not exist.
+    #[error("no blob `{0}`")]
     NoBlob(BlobId),
-    /// That names no blob.
+    /// The blob id is invalid.
     #[error(transparent)]
     BlobId(#[from] IdError),
-    /// The command was not run, or there is no such job.
+    /// The command did not run, or the job does not exist.
     #[error(transparent)]
     Shell(#[from] ShellError),
     /// The realm's store failed.
     #[error(transparent)]
     Shelf(#[from] ShelfError),
-    /// What came out cannot be written down.
-    #[error("the result cannot be written as JSON")]
+    /// The result cannot be encoded.
+    #[error("cannot encode the result as JSON")]
     Encode(#[source] serde_json::Error),
-    /// The work ended before it was done.
-    #[error("the work broke off")]
+    /// The operation stopped before it was done.
+    #[error("the operation was interrupted")]
     BrokeOff,
 }
 
@@ -75,7 +75,7 @@ impl Error {
         move |source| Self::File { path, what, source }
     }
 
-    /// Says what kind of failure it is.
+    /// Returns the kind of failure.
     #[must_use]
     pub(crate) const fn failure(&self) -> ToolFailure {
         match self {
@@ -93,7 +93,7 @@ impl Error {
         }
     }
 
-    /// Says it with everything that caused it.
+    /// Returns the message with all its causes.
     pub(crate) fn said(&self) -> String {
         let mut text = self.to_string();
         let mut source = std::error::Error::source(self);

@@ -1,8 +1,8 @@
 //! The built-in tools of agents: files, patches, tasks, blobs, and a shell in a sandbox.
 //!
-//! A [`Toolbox`] belongs to a runtime and makes the tools of each run. Every path stays under one directory, the
-//! workspace, links included. What is durable goes through the [`Shelf`], a port that the runtime provides. The crate
-//! reads no environment: where things are reaches it as values.
+//! A [`Toolbox`] belongs to a runtime and creates the tools of each run. Every path stays under one directory, the
+//! workspace, symlinks included. Durable data goes through the [`Shelf`], a port that the runtime provides. The crate
+//! does not read the environment: directories are passed in as values.
 
 mod blobs;
 mod builtin;
@@ -25,13 +25,13 @@ pub use shelf::{Shelf, ShelfError, StoredBlob};
 pub use shell::{Policy, Sandbox, ShellOptions};
 pub use toolbox::{FileAccess, Toolbox, ToolboxOptions, Wanted};
 
-/// Reads a patch and fits it to a text, for those who look for inputs that break it. Returns how long the result is.
+/// Parses a patch and applies it to a text, for fuzzing. Returns the length of the result.
 #[must_use]
 pub fn probe_patch(patch: &str, text: &str) -> usize {
     patch::try_patch(patch, text)
 }
 
-/// Reads a command line, for those who look for inputs that break it. Returns how many commands it has.
+/// Parses a command line, for fuzzing. Returns the number of commands.
 #[must_use]
 pub fn probe_command(line: &str) -> usize {
     shell::try_command(line)

@@ -1,7 +1,7 @@
-//! What an approval covers that is meant to last: further calls that a person would not tell apart from this one.
+//! Scopes of lasting approvals: further calls that a person would not distinguish from the approved one.
 //!
-//! A scope is as narrow as the arguments of a tool allow: the program that a command line runs, the directory of the
-//! files that are touched. Where neither is known, it is the call itself.
+//! A scope is as narrow as the arguments of a tool allow: the program that a command line runs, or the directory of the
+//! touched files. If neither is known, it is the call itself.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,7 +25,7 @@ pub struct ApprovalScope {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Extent {
-    /// Command lines that run one program and nothing else, under the same terms.
+    /// Command lines that run only one program, with the same options.
     Program { words: Vec<String>, terms: Map<String, Value> },
     /// Files beneath a directory of the workspace.
     Directory { path: PathBuf, terms: Map<String, Value> },
@@ -55,11 +55,11 @@ impl ApprovalScope {
         match &self.extent {
             Extent::Program { .. } => program_extent(call).as_ref() == Some(&self.extent),
             Extent::Directory { path, terms } => {
-                touched(call).is_some_and(|files| files.iter().all(|file| file.starts_with(path)))
+                touched_files(call).is_some_and(|files| files.iter().all(|file| file.starts_with(path)))
                     && *terms == file_terms(call)
             }
             Extent::Files { paths, terms } => {
-                touched(call).is_some_and(|files| files.is_subset(paths)) && *terms == file_terms(call)
+                touched_files(call).is_some_and(|files| files.is_subset(paths)) && *terms == file_terms(call)
             }
             Extent::Arguments(args) => *args == call.args,
         }
@@ -86,13 +86,13 @@ impl fmt::Display for ApprovalScope {
 fn program_extent(call: &ToolCall) -> Option<Extent> {
     let mut terms = call.args.as_object().filter(|_| call.name == Shell::NAME)?.clone();
     let line = terms.remove("command")?;
-    // How long a command may take does not change what it does.
+    // A timeout does not change what a command does.
     terms.remove("timeout_secs");
     Some(Extent::Program { words: program(line.as_str()?)?, terms })
 }
 
 fn files_extent(call: &ToolCall) -> Option<Extent> {
-    let (paths, terms) = (touched(call)?, file_terms(call));
+    let (paths, terms) = (touched_files(call)?, file_terms(call));
     let mut parents = paths.iter().filter_map(|path| path.parent());
     let first = parents.next()?.to_owned();
     let common = parents.fold(first, |common, parent| {
@@ -105,14 +105,14 @@ fn files_extent(call: &ToolCall) -> Option<Extent> {
     Some(Extent::Directory { path: common, terms })
 }
 
-/// Returns what must be the same in other calls besides their files.
+/// Returns the arguments, apart from files, that must be equal in other calls.
 fn file_terms(call: &ToolCall) -> Map<String, Value> {
     let overwrite = call.args.get("overwrite").filter(|value| **value != Value::Bool(false));
     overwrite.map(|value| ("overwrite".to_owned(), value.clone())).into_iter().collect()
 }
 
-/// Returns the files that a call names; `None` if they are not known or not clearly in the workspace.
-fn touched(call: &ToolCall) -> Option<BTreeSet<PathBuf>> {
+/// Returns the files that a call names; `None` if they are unknown or not clearly inside the workspace.
+fn touched_files(call: &ToolCall) -> Option<BTreeSet<PathBuf>> {
     let text = |key: &str| call.args.get(key).and_then(Value::as_str);
     let names = match call.name.as_str() {
         ReadFile::NAME | ViewImage::NAME | BlobLoadFile::NAME | BlobSaveFile::NAME => {
@@ -156,7 +156,7 @@ mod tests {
         call("apply_patch", json!({ "patch": format!("*** Begin Patch\n{parts}*** End Patch") }))
     }
 
-    /// Checks which calls the scope of the first one covers, and how it is written.
+    /// Checks which calls the scope of the first one covers, and how it is displayed.
     fn expect(first: &ToolCall, written: &str, covered: &[ToolCall], others: &[ToolCall]) {
         let scope = ApprovalScope::for_call(first);
         assert_eq!(scope.to_string(), written);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_covers_its_program_alone() {
+    fn command_covers_only_its_program() {
         let elsewhere = call("shell", json!({ "command": "echo two", "working_dir": "sub" }));
         let slower = call("shell", json!({ "command": "echo two", "timeout_secs": 9 }));
         expect(
@@ -187,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn a_command_without_bounds_covers_itself() {
+    fn unbounded_command_covers_only_itself() {
         let written = "`shell` with exactly these arguments";
         expect(&shell("rm a"), written, &[], &[shell("rm -rf b"), shell("echo a")]);
         expect(&shell("ls | sort"), written, &[], &[shell("ls | sh")]);
     }
 
     #[test]
-    fn a_file_covers_its_directory() {
+    fn file_covers_its_directory() {
         let read = |path: &str| call("read_file", json!({ "path": path }));
         expect(
             &read("src/a.rs"),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_covers_where_all_its_files_are() {
+    fn patch_covers_common_directory_of_its_files() {
         expect(
             &patch(&["src/a/x.rs", "src/b/y.rs"]),
             "`apply_patch` on files in `src/`",
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn replacing_files_is_not_covered_by_writing_them() {
+    fn write_scope_does_not_cover_replacing() {
         let save = |overwrite: bool| {
             call("blob_save_file", json!({ "blob_id": "x", "path": "out/a.png", "overwrite": overwrite }))
         };
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_tool_covers_the_same_call() {
+    fn other_tools_cover_only_the_same_call() {
         let comment = |text: &str| call("github__comment", json!({ "path": "src/a", "text": text }));
         expect(&comment("a"), "`github__comment` with exactly these arguments", &[], &[comment("b")]);
     }

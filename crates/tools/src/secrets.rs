@@ -1,11 +1,11 @@
-//! What holds secrets: the usual places of a user and of a machine, names of files in the workspace, and what the owner
-//! adds or takes away.
+//! Locations of secrets: well-known paths of a user and a machine, file names in the workspace, and the owner's
+//! additions and exceptions.
 
 use std::path::{Path, PathBuf};
 
 use meerkat_process::SecretNames;
 
-/// Where secrets are, in the user's own directory.
+/// Paths of secrets in the home directory.
 const SECRETS: [&str; 37] = [
     ".ssh",
     ".aws",
@@ -46,7 +46,7 @@ const SECRETS: [&str; 37] = [
     ".local/share/meerkat",
 ];
 
-/// Where secrets are on the machine.
+/// Paths of secrets on the machine.
 const MACHINE_SECRETS: [&str; 9] = [
     "/etc/shadow",
     "/etc/shadow-",
@@ -59,11 +59,11 @@ const MACHINE_SECRETS: [&str; 9] = [
     "/proc/kcore",
 ];
 
-/// Files of a workspace that hold secrets, and those that only look like it.
+/// Names of workspace files that hold secrets, and names that only look like it.
 const NAMES: [&str; 7] =
     [".env", ".env.*", "!.env.dist", "!.env.example", "!.env.sample", "!.env.schema", "!.env.template"];
 
-/// What tools must not read.
+/// Files that tools must not read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Secrets {
     home: Option<PathBuf>,
@@ -72,8 +72,8 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    /// Lays what the owner says over what is known: paths that begin with `~/` or `/`, or names of files in the
-    /// workspace; one with `!` before it is no secret.
+    /// Combines the owner's entries with the defaults: paths that start with `~/` or `/`, or names of files in the
+    /// workspace; an entry with `!` before it is not a secret.
     pub(crate) fn new(owner: &[String], home: Option<&Path>, private: &[PathBuf]) -> Self {
         let known = SECRETS.iter().filter_map(|secret| Some(home?.join(secret)));
         let machine = MACHINE_SECRETS.iter().map(PathBuf::from);
@@ -96,7 +96,7 @@ impl Secrets {
         Self { home, places, names: SecretNames::new(names) }
     }
 
-    /// The places of secrets that are there. What nobody could read anyway needs no rule.
+    /// Returns the existing secret paths. Files that nothing can read anyway need no rule.
     pub(crate) fn places(&self, workspace: &Path) -> Vec<PathBuf> {
         let own = self.own_folder(workspace);
         let is_own = |place: &Path| own.as_ref().is_some_and(|own| place.starts_with(own));
@@ -104,41 +104,41 @@ impl Secrets {
         self.places.iter().filter(readable).cloned().chain(own.clone()).collect()
     }
 
-    /// The directory in which the user says what programs to start, where commands could write to it. It is made if it is
-    /// not there: else a command would make it, and the next run would start what it says.
+    /// Returns the user's configuration directory if commands could write to it. It is created if it does not exist:
+    /// otherwise, a command could create it, and the next run would start the programs listed there.
     fn own_folder(&self, workspace: &Path) -> Option<PathBuf> {
         let own = self.home.as_ref().filter(|home| home.starts_with(workspace))?.join(".rkat");
         create_private_dir(&own);
         own.is_dir().then_some(own)
     }
 
-    /// The names of files in the workspace.
+    /// Returns the names of secret files in the workspace.
     pub(crate) const fn names(&self) -> &SecretNames {
         &self.names
     }
 
-    /// Says whether a file holds secrets, by its real path.
+    /// Returns `true` if a file holds secrets, by its real path.
     pub(crate) fn hold(&self, file: &Path, workspace: &Path) -> bool {
         let is_named = file.strip_prefix(workspace).is_ok_and(|path| self.names.hold(path));
         is_named || self.lie_at(file)
     }
 
-    /// Says whether a path is one of the places of secrets or in one.
+    /// Returns `true` if a path is a secret path or inside one.
     pub(crate) fn lie_at(&self, path: &Path) -> bool {
         self.places.iter().any(|place| path.starts_with(place))
     }
 }
 
-/// Reads an entry as a place; `None` if it is a name.
+/// Parses an entry as a path; `None` if it is a name.
 fn place(path: &str, home: Option<&Path>) -> Option<PathBuf> {
     match path.strip_prefix("~/") {
-        // Without a home there is nothing there.
+        // Without a home directory, the path does not exist.
         Some(rest) => Some(home.unwrap_or(Path::new("/nonexistent")).join(rest)),
         None => path.starts_with('/').then(|| path.into()),
     }
 }
 
-/// Creates a directory that only the user can enter, whatever the umask, unless something is there.
+/// Creates a directory that only the user can enter, regardless of the umask, if the path does not exist.
 fn create_private_dir(path: &Path) {
     if std::fs::create_dir(path).is_ok() {
         #[cfg(unix)]
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_owner_adds_secrets_and_takes_some_away() {
+    fn owner_adds_and_removes_secrets() {
         let owner = ["/srv/keys", "~/.npmrc.work", "!~/.npmrc", "deploy.json", "!.env.test"];
         let owner: Vec<_> = owner.iter().map(|entry| (*entry).to_owned()).collect();
         let secrets = Secrets::new(&owner, Some(Path::new("/home/ada")), &["/realms".into()]);
@@ -169,7 +169,8 @@ mod tests {
             ("/elsewhere/deploy.json", false),
             ("/work/readme.md", false),
         ];
-        let told = table.iter().map(|(path, _)| (*path, secrets.hold(Path::new(path), Path::new("/work"))));
-        assert_eq!(told.collect::<Vec<_>>(), table);
+        let results =
+            table.iter().map(|(path, _)| (*path, secrets.hold(Path::new(path), Path::new("/work"))));
+        assert_eq!(results.collect::<Vec<_>>(), table);
     }
 }

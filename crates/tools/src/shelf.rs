@@ -1,13 +1,13 @@
-//! The port to what is durable: blobs, and the tasks of a session.
+//! The port to durable storage: blobs, and the tasks of a session.
 
 use meerkat_core::{BlobId, BoxFuture, SessionId};
 
-/// A blob as it is kept.
+/// A stored blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredBlob {
-    /// Its MIME type.
+    /// MIME type.
     pub media_type: String,
-    /// Its bytes.
+    /// Content.
     pub data: Vec<u8>,
 }
 
@@ -16,15 +16,15 @@ pub struct StoredBlob {
 #[error("the realm's store failed")]
 pub struct ShelfError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
-/// Where tools keep what must last.
+/// Durable storage for tools.
 pub trait Shelf: Send + Sync {
     /// Reads a blob.
     fn blob(&self, id: BlobId) -> BoxFuture<'_, Result<Option<StoredBlob>, ShelfError>>;
 
-    /// Keeps a blob.
+    /// Stores a blob.
     fn put_blob(&self, blob: StoredBlob) -> BoxFuture<'_, Result<BlobId, ShelfError>>;
 
-    /// Reads the encoded tasks of a session, in the order in which they were made.
+    /// Returns the encoded tasks of a session, in creation order.
     fn tasks(&self, session: SessionId) -> BoxFuture<'_, Result<Vec<Vec<u8>>, ShelfError>>;
 
     /// Stores a new task of a session; returns false, and stores nothing, if the session has `limit` tasks.
@@ -36,7 +36,7 @@ pub trait Shelf: Send + Sync {
         limit: usize,
     ) -> BoxFuture<'_, Result<bool, ShelfError>>;
 
-    /// Keeps a task of a session, in place of the one with its id if there is one.
+    /// Stores a task of a session, replacing the one with its id if it exists.
     fn put_task(
         &self,
         session: SessionId,

@@ -1,4 +1,4 @@
-//! The tools of a runtime, and which of them a run gets.
+//! The tools of a runtime, and the selection for a run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,23 +18,23 @@ use crate::shelf::Shelf;
 use crate::shell::{Host, Jobs, Shell, ShellJobCancel, ShellJobStatus, ShellJobs, ShellOptions};
 use crate::tasks::{TaskBook, TaskCreate, TaskGet, TaskList, TaskUpdate};
 
-/// Where tools work.
+/// Directories and environment for the tools.
 #[derive(Debug, Clone)]
 pub struct ToolboxOptions {
-    /// The workspace; without it there are no tools for files and no shell.
+    /// The workspace; if `None`, there are no file tools and no shell.
     pub workspace: Option<PathBuf>,
-    /// The user's own directory, where secrets are.
+    /// The user's home directory, which contains secrets.
     pub home: Option<PathBuf>,
-    /// The directory for temporary files; `/tmp` if not given.
+    /// The directory for temporary files; `/tmp` by default.
     pub temporary: Option<PathBuf>,
-    /// More directories that commands must not see.
+    /// Additional directories to hide from commands.
     pub private: Vec<PathBuf>,
-    /// The environment; commands get the harmless part of it.
+    /// The environment; commands receive it without secrets.
     pub environment: BTreeMap<String, String>,
-    /// The program itself, which must call [`supervise`](meerkat_process::supervise) first thing. Without it there is
-    /// no shell, and a command hook ends only with its process group.
+    /// The current executable, which must call [`supervise`](meerkat_process::supervise) first. If `None`, there is no
+    /// shell, and a command hook ends only with its process group.
     pub supervisor: Option<PathBuf>,
-    /// Finds the time zone of `datetime`, when that is asked for: looking through all there are takes a while.
+    /// Determines the time zone of `datetime` on demand: looking through all zones takes a while.
     pub zone: fn() -> TimeZone,
 }
 
@@ -52,7 +52,7 @@ impl Default for ToolboxOptions {
     }
 }
 
-/// What the file tools may do.
+/// Permissions of the file tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileAccess {
@@ -63,17 +63,17 @@ pub enum FileAccess {
     ReadWrite,
 }
 
-/// What a run wants of the tools.
+/// The tools that a run selects.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// Whether its model reads images in tool results.
     pub images: bool,
-    /// What the file tools may do. A shell is not limited by it.
+    /// Permissions of the file tools. They do not restrict a shell.
     pub files: FileAccess,
-    /// How commands are run; not at all without it.
+    /// Options for running commands; if `None`, there is no shell.
     pub shell: Option<ShellOptions>,
-    /// What holds secrets besides the usual: paths that begin with `~/` or `/`, or names of files in the workspace. One
-    /// with `!` before it is no secret.
+    /// Additional secrets: paths that start with `~/` or `/`, or names of files in the workspace. An entry with `!`
+    /// before it is not a secret.
     pub secrets: Vec<String>,
 }
 
@@ -91,11 +91,11 @@ struct Workspace {
     home: Option<PathBuf>,
     private: Vec<PathBuf>,
     host: Arc<Host>,
-    /// The tools for the secrets that were wanted last.
+    /// The tools for the most recently requested secrets.
     kit: Mutex<Arc<Kit>>,
 }
 
-/// The tools that see files, and what they do not see.
+/// The file tools, and the secrets hidden from them.
 struct Kit {
     secrets: Vec<String>,
     root: Arc<Root>,
@@ -105,7 +105,7 @@ struct Kit {
 }
 
 impl Toolbox {
-    /// Makes the tools. A workspace that cannot be opened is none. Texts are redacted where a tool cuts them.
+    /// Creates the tools. A workspace that cannot be opened is ignored. Texts are redacted where a tool truncates them.
     #[must_use]
     pub fn new(
         options: &ToolboxOptions,
@@ -127,7 +127,7 @@ impl Toolbox {
         Self { common, workspace, shelf, jobs, redactor }
     }
 
-    /// Offers the tools of a run.
+    /// Returns a source of the selected tools for a run.
     #[must_use]
     pub fn source(&self, session: SessionId, wanted: Wanted) -> Arc<dyn ToolSource> {
         let mut tools = self.common.clone();
@@ -145,7 +145,7 @@ impl Toolbox {
                 tools.extend(self.shell_tools(&workspace.host, &kit.root, options));
             }
         }
-        Arc::new(Offer { session, tools, jobs: Arc::clone(&self.jobs) })
+        Arc::new(RunTools { session, tools, jobs: Arc::clone(&self.jobs) })
     }
 
     fn shell_tools(&self, host: &Arc<Host>, root: &Arc<Root>, options: ShellOptions) -> [Arc<dyn Tool>; 4] {
@@ -187,7 +187,7 @@ impl Workspace {
         Some(Self { path, home, private: options.private.clone(), host, kit: Mutex::new(Arc::new(kit)) })
     }
 
-    /// Returns the tools for these secrets. A workspace that is gone has none.
+    /// Returns the tools for these secrets, or `None` if the workspace is gone.
     fn kit(&self, wanted: Vec<String>, shelf: &Arc<dyn Shelf>, redactor: &Redactor) -> Option<Arc<Kit>> {
         let mut last = self.kit.lock().unwrap_or_else(PoisonError::into_inner);
         if last.secrets != wanted {
@@ -214,13 +214,13 @@ impl Kit {
     }
 }
 
-struct Offer {
+struct RunTools {
     session: SessionId,
     tools: Vec<Arc<dyn Tool>>,
     jobs: Arc<Jobs>,
 }
 
-impl ToolSource for Offer {
+impl ToolSource for RunTools {
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
         self.tools.clone()
     }

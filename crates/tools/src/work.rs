@@ -1,11 +1,11 @@
-//! Work that blocks, off the threads of the runtime.
+//! Blocking work, off the threads of the runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Error;
 
-/// Says to work on another thread that nobody waits for it any more.
+/// Signals to work on another thread that its caller has stopped waiting.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Abandoned(Arc<AtomicBool>);
 
@@ -23,7 +23,7 @@ impl Drop for OnDrop {
     }
 }
 
-/// Does work that blocks. Long work looks now and then whether it was abandoned.
+/// Runs blocking work. Long work checks periodically whether it was abandoned.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce(&Abandoned) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {

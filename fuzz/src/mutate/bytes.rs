@@ -1,13 +1,13 @@
-//! Changes that know nothing of what the bytes mean.
+//! Mutations of bytes, independent of their meaning.
 
 #![expect(clippy::ptr_arg, reason = "all edits have one type, and most change the length")]
 
 use super::Edit;
 use crate::random::Random;
 
-/// The longest stretch that is moved at once.
-const LONGEST: usize = 512;
-/// Bytes at which readers decide something.
+/// Maximum length of a range that is moved at once.
+const MAX_RANGE: usize = 512;
+/// Bytes with a special meaning to parsers.
 const PIVOTAL: &[u8] = b"\0\t\n\r \"\\{}[]:,<>/#-+.09eE\x7f\x80\xc3\xed\xf4\xff";
 
 pub(super) const EDITS: [Edit; 7] = [flip, set, insert, delete, repeat, splice, cut];
@@ -37,15 +37,15 @@ fn delete(input: &mut Vec<u8>, _: &[u8], random: &mut Random) {
 }
 
 fn repeat(input: &mut Vec<u8>, _: &[u8], random: &mut Random) {
-    let stretch = random.stretch(input.len(), LONGEST);
+    let stretch = random.stretch(input.len(), MAX_RANGE);
     let at = stretch.end;
     let copy = input[stretch].repeat(1 + random.below(3));
     input.splice(at..at, copy);
 }
 
 fn splice(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
-    let piece = other[random.stretch(other.len(), LONGEST)].to_vec();
-    let at = random.stretch(input.len(), LONGEST);
+    let piece = other[random.stretch(other.len(), MAX_RANGE)].to_vec();
+    let at = random.stretch(input.len(), MAX_RANGE);
     let at = if random.below(2) == 0 { at.start..at.start } else { at };
     input.splice(at, piece);
 }

@@ -1,4 +1,4 @@
-//! Changes to the tokens of JSON, wherever it stands; most of them leave it valid.
+//! Mutations of JSON tokens anywhere in an input; most of them keep the JSON valid.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::random::Random;
 
 pub(super) const EDITS: [Edit; 8] = [exchange, exchange, borrow, repeat, remove, wrap, rename, grow];
 
-/// Values of every type, at the edges of what can be read.
+/// Values of every type, including edge cases.
 const VALUES: [&str; 34] = [
     "null",
     "true",
@@ -45,18 +45,18 @@ const VALUES: [&str; 34] = [
     "{\"\":null}",
 ];
 
-/// The tokens of JSON in some bytes.
+/// Ranges of JSON tokens in an input.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tokens {
-    /// Whole values, nested ones included.
+    /// Complete values, including nested ones.
     values: Vec<Range<usize>>,
-    /// The keys of objects, with their quotes.
+    /// Object keys, with their quotes.
     keys: Vec<Range<usize>>,
 }
 
 impl Tokens {
-    /// Finds what looks like JSON; anything else is passed over.
-    fn of(bytes: &[u8]) -> Self {
+    /// Finds everything that looks like JSON; other bytes are skipped.
+    fn scan(bytes: &[u8]) -> Self {
         let mut tokens = Self::default();
         let mut open = Vec::new();
         let mut at = 0;
@@ -106,34 +106,34 @@ fn end_of_string(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// Puts a value of any type in place of another.
+/// Replaces a value with one of any type.
 fn exchange(input: &mut Vec<u8>, _: &[u8], random: &mut Random) {
-    if let (Some(at), Some(new)) = (random.pick(&Tokens::of(input).values).cloned(), random.pick(&VALUES)) {
+    if let (Some(at), Some(new)) = (random.pick(&Tokens::scan(input).values).cloned(), random.pick(&VALUES)) {
         input.splice(at, new.bytes());
     }
 }
 
-/// Puts a value from elsewhere in place of another.
+/// Replaces a value with one from another input.
 fn borrow(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     let from = if random.below(2) == 0 { other.to_vec() } else { input.clone() };
-    let new = random.pick(&Tokens::of(&from).values).cloned();
-    if let (Some(at), Some(new)) = (random.pick(&Tokens::of(input).values).cloned(), new) {
+    let new = random.pick(&Tokens::scan(&from).values).cloned();
+    if let (Some(at), Some(new)) = (random.pick(&Tokens::scan(input).values).cloned(), new) {
         input.splice(at, from[new].to_vec());
     }
 }
 
-/// Says a member or an element twice.
+/// Duplicates a member or an element.
 fn repeat(input: &mut Vec<u8>, _: &[u8], random: &mut Random) {
-    let tokens = Tokens::of(input);
+    let tokens = Tokens::scan(input);
     let Some(value) = random.pick(&tokens.values).cloned() else { return };
     let member = member_of(&tokens, &value);
     let copy = [b",", &input[member]].concat();
     input.splice(value.end..value.end, copy);
 }
 
-/// Takes a member or an element away.
+/// Removes a member or an element.
 fn remove(input: &mut Vec<u8>, _: &[u8], random: &mut Random) {
-    let tokens = Tokens::of(input);
+    let tokens = Tokens::scan(input);
     let Some(value) = random.pick(&tokens.values).cloned() else { return };
     let mut member = member_of(&tokens, &value);
     if input.get(member.end) == Some(&b',') {
@@ -144,33 +144,33 @@ fn remove(input: &mut Vec<u8>, _: &[u8], random: &mut Random) {
     input.drain(member);
 }
 
-/// Returns a value together with its key, if it has one right before it.
+/// Returns a value together with the key right before it, if there is one.
 fn member_of(tokens: &Tokens, value: &Range<usize>) -> Range<usize> {
     let key = tokens.keys.iter().find(|key| key.end + 1 == value.start);
     key.map_or(value.start, |key| key.start)..value.end
 }
 
-/// Puts a value deep inside others.
+/// Nests a value deeply.
 fn wrap(input: &mut Vec<u8>, _: &[u8], random: &mut Random) {
-    let Some(at) = random.pick(&Tokens::of(input).values).cloned() else { return };
+    let Some(at) = random.pick(&Tokens::scan(input).values).cloned() else { return };
     let depth = [1, 2, 5, 60, 126, 129, 1000, 8000][random.below(8)];
     let (before, after) = if random.below(2) == 0 { ("[", "]") } else { ("{\"a\":", "}") };
     let new = [before.repeat(depth).as_bytes(), &input[at.clone()], after.repeat(depth).as_bytes()].concat();
     input.splice(at, new);
 }
 
-/// Gives a member the key of another.
+/// Replaces the key of a member with another one.
 fn rename(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     let from = if random.below(2) == 0 { other.to_vec() } else { input.clone() };
-    let new = random.pick(&Tokens::of(&from).keys).cloned();
-    if let (Some(at), Some(new)) = (random.pick(&Tokens::of(input).keys).cloned(), new) {
+    let new = random.pick(&Tokens::scan(&from).keys).cloned();
+    if let (Some(at), Some(new)) = (random.pick(&Tokens::scan(input).keys).cloned(), new) {
         input.splice(at, from[new].to_vec());
     }
 }
 
-/// Makes a value very long.
+/// Replaces a value with a very long one.
 fn grow(input: &mut Vec<u8>, _: &[u8], random: &mut Random) {
-    let Some(at) = random.pick(&Tokens::of(input).values).cloned() else { return };
+    let Some(at) = random.pick(&Tokens::scan(input).values).cloned() else { return };
     let length = [10, 70, 300, 5_000, 30_000][random.below(5)];
     let new = match random.below(3) {
         0 => format!("\"{}\"", "x".repeat(length)),
@@ -185,15 +185,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_found_wherever_json_stands() {
+    fn tokens_are_found_anywhere() {
         let text = br#"data: {"a":["b\"",-1.5e3,{}],"c":true}"#;
-        let shown = |list: &[Range<usize>]| -> Vec<String> {
+        let texts = |list: &[Range<usize>]| -> Vec<String> {
             list.iter().map(|at| String::from_utf8_lossy(&text[at.clone()]).into_owned()).collect()
         };
-        let tokens = Tokens::of(text);
-        assert_eq!(shown(&tokens.keys), [r#""a""#, r#""c""#]);
-        let whole = r#"{"a":["b\"",-1.5e3,{}],"c":true}"#;
-        let expected = ["data", r#""b\"""#, "-1.5e3", "{}", r#"["b\"",-1.5e3,{}]"#, "true", whole];
-        assert_eq!(shown(&tokens.values), expected);
+        let tokens = Tokens::scan(text);
+        assert_eq!(texts(&tokens.keys), [r#""a""#, r#""c""#]);
+        let document = r#"{"a":["b\"",-1.5e3,{}],"c":true}"#;
+        let expected = ["data", r#""b\"""#, "-1.5e3", "{}", r#"["b\"",-1.5e3,{}]"#, "true", document];
+        assert_eq!(texts(&tokens.values), expected);
     }
 }

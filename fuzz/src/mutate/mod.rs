@@ -1,4 +1,4 @@
-//! Changing inputs: bytes, tokens of JSON, lines and events of a stream.
+//! Mutations of inputs: bytes, JSON tokens, and lines and events of a stream.
 
 mod bytes;
 mod json;
@@ -6,21 +6,21 @@ mod sse;
 
 use crate::random::Random;
 
-/// How inputs are best changed.
+/// Mutations that suit an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// A stream of events with JSON in them.
+    /// A stream of events that contain JSON.
     Stream,
-    /// A JSON document, which mostly has to stay one.
+    /// A JSON document, which usually has to stay valid.
     Json,
-    /// Lines of text, with JSON here and there.
+    /// Lines of text with occasional JSON.
     Text,
 }
 
-/// One change; the second input is there to take from.
+/// A mutation; it may copy from the second input.
 type Edit = fn(&mut Vec<u8>, &[u8], &mut Random);
 
-/// Changes an input once.
+/// Applies one mutation to an input.
 pub(crate) fn mutate(input: &mut Vec<u8>, other: &[u8], style: Style, random: &mut Random) {
     let families: &[&[Edit]] = match style {
         Style::Stream => &[&bytes::EDITS, &json::EDITS, &json::EDITS, &sse::EDITS, &sse::EDITS],
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_bytes_can_be_changed_and_the_same_chance_makes_the_same_change() {
+    fn mutations_handle_any_bytes_and_are_reproducible() {
         let seeds: [&[u8]; 5] =
             [b"", b"{", b"data: {\"a\":[1,\"b\"]}\r\n\r\n", b"\xff\"\\", b"[[]]]}\"a\\\":"];
         for style in [Style::Stream, Style::Json, Style::Text] {

@@ -1,4 +1,4 @@
-//! Changes to the lines and events of a stream.
+//! Mutations of lines and events of a stream.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::random::Random;
 pub(super) const EDITS: [Edit; 9] =
     [drop_event, repeat_event, swap_events, borrow_event, cut_line, drop_line, split_line, line_ends, remark];
 
-/// Returns the stretches between places where `end` stands, each with its end.
+/// Returns the ranges that end with `end`, including it.
 fn stretches(input: &[u8], end: &[u8]) -> Vec<Range<usize>> {
     let mut out = Vec::new();
     let mut start = 0;
@@ -70,7 +70,7 @@ fn drop_line(input: &mut Vec<u8>, _: &[u8], random: &mut Random) {
     }
 }
 
-/// Says the data of an event in two lines.
+/// Splits the data of an event into two lines.
 fn split_line(input: &mut Vec<u8>, _: &[u8], random: &mut Random) {
     if let Some(line) = random.pick(&stretches(input, b"\n")).cloned() {
         let at = line.start + random.below(line.len());
@@ -80,12 +80,12 @@ fn split_line(input: &mut Vec<u8>, _: &[u8], random: &mut Random) {
 
 fn line_ends(input: &mut Vec<u8>, _: &[u8], random: &mut Random) {
     let end: &[u8] = [b"\r\n".as_slice(), b"\r", b"\n"][random.below(3)];
-    let whole = random.below(2) == 0;
+    let replace_all = random.below(2) == 0;
     let mut out = Vec::with_capacity(input.len() + 16);
     for byte in input.iter() {
         match byte {
-            b'\r' if whole => {}
-            b'\n' if whole || random.below(4) == 0 => out.extend_from_slice(end),
+            b'\r' if replace_all => {}
+            b'\n' if replace_all || random.below(4) == 0 => out.extend_from_slice(end),
             byte => out.push(*byte),
         }
     }

@@ -1,4 +1,4 @@
-//! Answers of Anthropic's Messages.
+//! Responses of Anthropic's Messages API.
 
 use meerkat_providers::fuzzing::Format;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Answers of Chat Completions.
+//! Responses of the Chat Completions API.
 
 use meerkat_providers::fuzzing::Format;
 use serde_json::{Value, json};

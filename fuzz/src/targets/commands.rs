@@ -1,4 +1,4 @@
-//! The commands that the offline model obeys.
+//! The commands of the offline model.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -28,9 +28,9 @@ fn run(input: &[u8], _: &mut Random) -> Verdict {
     let prompt = String::from_utf8_lossy(input).into_owned();
     let understood = commands(&prompt);
     if understood != commands(&prompt) {
-        return Err("read twice, the commands are others".to_owned());
+        return Err("parsing twice yields different commands".to_owned());
     }
-    // Waiting is left to the tests.
+    // Waiting is covered by the tests.
     if understood.contains("Wait(") {
         return Ok("waits".to_owned());
     }
@@ -45,15 +45,15 @@ fn run(input: &[u8], _: &mut Random) -> Verdict {
         provider_params: None,
     };
     let model = OfflineModel::new();
-    let mut asked = model.ask(&request, &|_| {});
-    match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Pending => Err("it waits without having been told to".to_owned()),
+    let mut response = model.ask(&request, &|_| {});
+    match response.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Pending => Err("it waits without a command to do so".to_owned()),
         Poll::Ready(Ok(answer)) => {
-            let shown = streams::shape(&answer);
+            let shape = streams::shape(&answer);
             streams::follow(answer)?;
-            Ok(shown)
+            Ok(shape)
         }
-        Poll::Ready(Err(error)) if error.message.is_empty() => Err(format!("{error:?} says nothing")),
+        Poll::Ready(Err(error)) if error.message.is_empty() => Err(format!("{error:?} has no message")),
         Poll::Ready(Err(error)) => Ok(format!("{:?} {}", error.kind, kind_of(&error.message))),
     }
 }

@@ -39,25 +39,24 @@ fn run(input: &[u8], _: &mut Random) -> Verdict {
         let set = match runtime.config().change(ConfigChange::Set(document), None).await {
             Ok(set) => set,
             Err(error) if error.to_string().is_empty() => {
-                return Err("it is refused without a word".to_owned());
+                return Err("it is rejected without a message".to_owned());
             }
             Err(error) => return Ok(kind_of(&error.to_string())),
         };
-        let got =
-            runtime.config().get().await.map_err(|error| format!("it cannot be read again: {error}"))?;
+        let got = runtime.config().get().await.map_err(|error| format!("cannot read it again: {error}"))?;
         if got != set {
-            return Err(format!("read again, it is another: {got:?} instead of {set:?}"));
+            return Err(format!("reading it again yields a different config: {got:?} instead of {set:?}"));
         }
-        let whole =
-            serde_json::to_value(&got.config).map_err(|error| format!("it cannot be shown: {error}"))?;
-        let Value::Object(whole) = whole else {
-            return Err(format!("it is shown as {whole}"));
+        let document =
+            serde_json::to_value(&got.config).map_err(|error| format!("cannot serialize it: {error}"))?;
+        let Value::Object(document) = document else {
+            return Err(format!("it serializes as {document}"));
         };
-        let again = runtime.config().change(ConfigChange::Set(whole), None).await;
-        let again = again.map_err(|error| format!("what is shown is refused: {error}"))?;
+        let again = runtime.config().change(ConfigChange::Set(document), None).await;
+        let again = again.map_err(|error| format!("the serialized config is rejected: {error}"))?;
         if format!("{:?}", again.config) != format!("{:?}", got.config) {
             return Err(format!(
-                "set as shown, it is another: {:?} instead of {:?}",
+                "setting the serialized config yields a different one: {:?} instead of {:?}",
                 again.config, got.config
             ));
         }

@@ -1,4 +1,4 @@
-//! Answers of Gemini.
+//! Responses of Gemini.
 
 use meerkat_providers::fuzzing::Format;
 use serde_json::{Value, json};

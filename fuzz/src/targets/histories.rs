@@ -1,4 +1,4 @@
-//! Histories, whatever they went through. An input is a list of messages as the store has them.
+//! Message histories. An input is a list of messages in stored form.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,28 +29,28 @@ fn run(input: &[u8], _: &mut Random) -> Verdict {
         Err(error) => return Ok(kind_of(&error.to_string())),
     };
     let messages: Vec<_> = messages.into_iter().map(Arc::new).collect();
-    let mut shown = String::new();
+    let mut outcome = String::new();
     for format in Format::ALL {
         let fit = format.history(&messages);
         check(&fit).map_err(|what| format!("{format:?}: {what}: {fit:?}"))?;
-        shown.push_str(&shape(&fit));
+        outcome.push_str(&shape(&fit));
         let again: Vec<_> = fit.iter().cloned().map(Arc::new).collect();
         if format.history(&again) != fit {
-            return Err(format!("{format:?}: made fit again, the history is another: {fit:?}"));
+            return Err(format!("{format:?}: fitting the history twice changes it: {fit:?}"));
         }
     }
     streams::bodies(messages)?;
-    Ok(shown)
+    Ok(outcome)
 }
 
-/// Every call has its result right after it, and nothing else has one.
+/// Checks that every call has its result right after it, and that there are no other results.
 fn check(messages: &[Message]) -> Result<(), &'static str> {
     let mut open: Vec<String> = Vec::new();
     for message in messages {
         if let Message::ToolResults { results, .. } = message {
             let ids: Vec<_> = results.iter().map(|result| result.tool_use_id.clone()).collect();
             if ids != open {
-                return Err("results that do not fit the calls");
+                return Err("results that do not match the calls");
             }
             open.clear();
             continue;
@@ -59,7 +59,7 @@ fn check(messages: &[Message]) -> Result<(), &'static str> {
             return Err("calls without results");
         }
         if matches!(message, Message::Assistant { blocks, .. } if blocks.is_empty()) {
-            return Err("an answer with nothing in it");
+            return Err("an empty response");
         }
         let mut seen = BTreeSet::new();
         open = message

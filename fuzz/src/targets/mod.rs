@@ -35,12 +35,12 @@ pub(crate) static TARGETS: [Target; 14] = [
     tools::LINES,
 ];
 
-/// Makes a corpus of texts.
+/// Creates a corpus of texts.
 fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// Takes what varies out of a message, so that messages of one kind are alike.
+/// Removes the variable parts of a message, so that messages of one kind are equal.
 fn kind_of(message: &str) -> String {
     let outside = message.split('`').step_by(2).collect::<Vec<_>>().join("`");
     outside.chars().filter(|c| !c.is_ascii_digit()).take(60).collect()
@@ -52,7 +52,7 @@ mod tests {
     use crate::random::Random;
 
     #[test]
-    fn every_target_has_a_name_of_its_own_and_stands_its_own_corpus() {
+    fn targets_have_unique_names_and_valid_corpora() {
         for (place, target) in TARGETS.iter().enumerate() {
             assert!(TARGETS[..place].iter().all(|other| other.name != target.name), "{}", target.name);
             let corpus = (target.corpus)();

@@ -1,4 +1,4 @@
-//! The errors that come instead of an answer. An input is a status in its first line and a body after it.
+//! HTTP errors in place of a response. An input is a status in the first line and a body after it.
 
 use std::time::Duration;
 
@@ -36,19 +36,19 @@ fn run(input: &[u8], _: &mut Random) -> Verdict {
     let text = String::from_utf8_lossy(input);
     let (status, body) = text.split_once('\n').unwrap_or(("400", &text));
     let status = status.trim().parse().unwrap_or(400);
-    let mut shown = String::new();
+    let mut outcome = String::new();
     for format in Format::ALL {
         let error = format.refusal(status, body);
         if error.provider != format.provider() || error.status != Some(status) {
-            return Err(format!("{format:?}: whose error is {error:?}"));
+            return Err(format!("{format:?}: wrong provider or status: {error:?}"));
         }
         if error.message.trim().is_empty() || error.message.chars().count() > 700 {
-            return Err(format!("{format:?}: no fit message: {error:?}"));
+            return Err(format!("{format:?}: empty or too long message: {error:?}"));
         }
         if error.retry_after.is_some_and(|wait| wait > Duration::from_secs(86_400)) {
-            return Err(format!("{format:?}: nobody waits that long: {error:?}"));
+            return Err(format!("{format:?}: retry delay of more than a day: {error:?}"));
         }
-        shown.push_str(&format!("{:?}{} ", error.kind, if error.retry_after.is_some() { "+" } else { "" }));
+        outcome.push_str(&format!("{:?}{} ", error.kind, if error.retry_after.is_some() { "+" } else { "" }));
     }
-    Ok(shown)
+    Ok(outcome)
 }

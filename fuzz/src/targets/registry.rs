@@ -1,4 +1,4 @@
-//! What programs register, and the addresses by which it is read.
+//! Registrations of workers, and the URIs by which they are read.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,14 +30,14 @@ fn corpus() -> Vec<Vec<u8>> {
     ])
 }
 
-/// Whatever is given to a function is answered or refused with words, and what was registered can be read again. An
-/// address is taken apart and put together; a heading and a paragraph are pieces of their text.
+/// Every function call is answered or rejected with a message, and registered entries can be read again. A URI is
+/// parsed and built again; a title and a description are parts of their text.
 fn run(input: &[u8], _: &mut Random) -> Verdict {
     let text = String::from_utf8_lossy(input);
     if let Err(error) = parse(&text)
         && !error.to_string().ends_with(&*text)
     {
-        return Err(format!("{error} does not say which address"));
+        return Err(format!("{error} does not contain the URI"));
     }
     if title(&text).is_some_and(|title| title.trim() != title || !text.contains(title)) {
         return Err("the title is not in the text".to_owned());
@@ -47,7 +47,7 @@ fn run(input: &[u8], _: &mut Random) -> Verdict {
     }
     let Ok(data) = serde_json::from_str::<Value>(&text) else { return Ok("text".to_owned()) };
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_time().build() else {
-        return Err("no runtime can be made".to_owned());
+        return Err("cannot build a runtime".to_owned());
     };
     runtime.block_on(all_functions(&data))
 }
@@ -57,17 +57,17 @@ async fn all_functions(data: &Value) -> Verdict {
     let mut seen = String::new();
     for function in functions() {
         match registry.call(function.id, data.clone()).await {
-            Ok(answer) if !answer.is_object() => return Err(format!("{} answers {answer}", function.id)),
+            Ok(answer) if !answer.is_object() => return Err(format!("{} returned {answer}", function.id)),
             Ok(_) => seen.push('+'),
             Err(error) if error.to_string().is_empty() => {
-                return Err(format!("{} says nothing", function.id));
+                return Err(format!("{} failed without a message", function.id));
             }
             Err(error) => {
                 seen = format!("{seen}{}", kind_of(&error.to_string()).chars().take(8).collect::<String>())
             }
         }
     }
-    // The id that was removed in between is registered once more; a list of the fields is taken too, and has no names.
+    // Register the id again after the removal; a list of the fields is also accepted, and has no names.
     let registered = registry.call("skills::register", data.clone()).await.is_ok();
     if let Some(id) = data["id"].as_str().filter(|_| registered) {
         let uri = format!("iii://{id}");
@@ -80,7 +80,7 @@ async fn all_functions(data: &Value) -> Verdict {
     Ok(seen)
 }
 
-/// Values in memory, and functions that say what they were given.
+/// In-memory values, and functions that return their input.
 #[derive(Default)]
 struct Values(Mutex<BTreeMap<(String, String), Value>>);
 

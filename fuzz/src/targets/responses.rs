@@ -1,4 +1,4 @@
-//! Answers of OpenAI Responses.
+//! Responses of the OpenAI Responses API.
 
 use meerkat_providers::fuzzing::Format;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn corpus() -> Vec<Vec<u8>> {
     let mut calls = call(0, "{\"where\":\"here\"}");
     calls.extend(call(1, ""));
     calls.push(end("incomplete", &json!({ "incomplete_details": { "reason": "max_output_tokens" } })));
-    let whole = json!({ "output": [
+    let complete = json!({ "output": [
         { "type": "message", "id": "m", "content": [{ "type": "output_text", "text": "at once" }] },
         { "type": "web_search_call", "id": "ws_1", "status": "completed", "action": { "query": "x" } },
     ] });
@@ -33,7 +33,7 @@ fn corpus() -> Vec<Vec<u8>> {
     vec![
         named(&thought),
         named(&calls),
-        named(&[end("completed", &whole)]),
+        named(&[end("completed", &complete)]),
         named(&[end("failed", &failure)]),
         plain(&[json!({ "error": { "message": "loading model", "code": 503 } })]),
     ]

@@ -1,4 +1,4 @@
-//! The schemas of tools and outputs, whatever their authors wrote.
+//! Schemas of tools and outputs, as their authors write them.
 
 #[path = "../../../crates/providers/src/schema/tests/checker.rs"]
 mod checker;
@@ -14,7 +14,7 @@ use crate::random::Random;
 
 pub(super) const TARGET: Target = Target { name: "schemas", style: Style::Json, corpus, run };
 
-/// Whose rules a schema must follow.
+/// The rules that a schema must follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dialect {
     Anthropic,
@@ -45,15 +45,15 @@ fn run(input: &[u8], _: &mut Random) -> Verdict {
     let Ok(schema) = serde_json::from_slice::<Value>(input) else {
         return Ok("no JSON".to_owned());
     };
-    let mut shown = String::new();
+    let mut outcome = String::new();
     for (format, dialect) in DIALECTS {
-        shown.push_str(&tool(format, dialect, &schema)?);
+        outcome.push_str(&tool(format, dialect, &schema)?);
         let output = format.output_schema(&schema);
         if schema.is_object() && !output.is_object() {
             return Err(format!("{format:?}: the output schema is {output}"));
         }
     }
-    Ok(shown)
+    Ok(outcome)
 }
 
 fn tool(format: Format, dialect: Dialect, schema: &Value) -> Verdict {
@@ -63,10 +63,10 @@ fn tool(format: Format, dialect: Dialect, schema: &Value) -> Verdict {
         ([taken], []) => {
             checker::check(&taken.input_schema, dialect)?;
             if !checker::name_is_fine(&taken.name, dialect) {
-                return Err(format!("{format:?}: the name is `{}`", taken.name));
+                return Err(format!("{format:?}: invalid name `{}`", taken.name));
             }
             if format != Format::Gemini && format.tools(std::slice::from_ref(taken)).0 != [taken.clone()] {
-                return Err(format!("{format:?}: mended again, it is another: {}", taken.input_schema));
+                return Err(format!("{format:?}: repairing it twice changes it: {}", taken.input_schema));
             }
             Ok(shape(&taken.input_schema))
         }
@@ -75,7 +75,7 @@ fn tool(format: Format, dialect: Dialect, schema: &Value) -> Verdict {
     }
 }
 
-/// Says which keywords a schema has, in itself and in its properties.
+/// Returns the keywords of a schema and of its properties.
 fn shape(schema: &Value) -> String {
     let keys = |value: &Value| -> String {
         let Some(object) = value.as_object() else { return "-".to_owned() };

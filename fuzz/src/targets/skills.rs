@@ -19,27 +19,29 @@ fn corpus() -> Vec<Vec<u8>> {
     ])
 }
 
-/// A file is either understood, with a name and a description, or refused with a line and a fix. The linter knows
-/// which, and what it finds lies in the file.
+/// A file is either parsed, with a name and a description, or rejected with a line and a fix. The linter agrees, and
+/// its findings are inside the file.
 fn run(input: &[u8], _: &mut Random) -> Verdict {
     let text = String::from_utf8_lossy(input);
     let read = Document::read(&text);
     let report = lint("pdf", input);
     if report.loads != read.is_ok() {
-        return Err(format!("the linter says loads: {}, the reader {read:?}", report.loads));
+        return Err(format!("the linter reports loads: {}, the parser {read:?}", report.loads));
     }
     let lines = text.split(['\n', '\r']).count();
     if let Some(beyond) = report.findings.iter().find(|finding| finding.line == 0 || finding.line > lines) {
-        return Err(format!("a finding lies beyond the {lines} lines: {beyond:?}"));
+        return Err(format!("a finding is beyond the {lines} lines: {beyond:?}"));
     }
     match read {
         Ok(document) if document.name.trim().is_empty() || document.description.trim().is_empty() => {
-            Err(format!("it is understood without a name or description: {document:?}"))
+            Err(format!("it is parsed without a name or description: {document:?}"))
         }
-        Ok(document) if !text.ends_with(document.body) => Err("its body is not its end".to_owned()),
+        Ok(document) if !text.ends_with(document.body) => {
+            Err("the body is not the end of the file".to_owned())
+        }
         Ok(_) => Ok(if report.is_valid() { "valid" } else { "lenient" }.to_owned()),
         Err(fault) if fault.line == 0 || fault.line > lines + 1 || fault.fix.is_empty() => {
-            Err(format!("it is refused in no line or without a fix: {fault:?}"))
+            Err(format!("it is rejected without a line or a fix: {fault:?}"))
         }
         Err(fault) => Ok(kind_of(&fault.reason)),
     }

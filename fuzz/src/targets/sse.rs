@@ -20,18 +20,18 @@ fn corpus() -> Vec<Vec<u8>> {
 }
 
 fn run(input: &[u8], random: &mut Random) -> Verdict {
-    let whole = events([input]);
+    let unsplit = events([input]);
     for pieces in streams::cuts(input, random) {
         let cut = events(pieces);
-        if cut != whole {
-            return Err(format!("cut, the stream is another: {cut:?} instead of {whole:?}"));
+        if cut != unsplit {
+            return Err(format!("split, the stream differs: {cut:?} instead of {unsplit:?}"));
         }
     }
-    if whole.events.iter().any(|(name, data)| name.contains(['\n', '\r']) || data.contains('\r')) {
-        return Err(format!("a line end inside a line: {whole:?}"));
+    if unsplit.events.iter().any(|(name, data)| name.contains(['\n', '\r']) || data.contains('\r')) {
+        return Err(format!("a line end inside a line: {unsplit:?}"));
     }
-    let shape: String = whole.events.iter().take(6).map(|(name, data)| shape(name, data)).collect();
-    Ok(format!("{shape} {}", kind_of(&whole.fault.unwrap_or_default())))
+    let shape: String = unsplit.events.iter().take(6).map(|(name, data)| shape(name, data)).collect();
+    Ok(format!("{shape} {}", kind_of(&unsplit.fault.unwrap_or_default())))
 }
 
 fn shape(name: &str, data: &str) -> char {

@@ -1,7 +1,7 @@
-//! What the readers of streamed answers have in common.
+//! Common parts of the stream reader targets.
 //!
-//! An answer must not depend on how its bytes were cut, nor on which of its two ways through a reader an
-//! event takes: the quick one for common events, or the full one.
+//! A response must not depend on how its bytes were split, nor on which of the two paths through a reader an event
+//! takes: the fast path for common events, or the general one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,10 +15,10 @@ use super::kind_of;
 use crate::engine::Verdict;
 use crate::random::Random;
 
-/// What came of a stream.
+/// Result of reading a stream.
 type Outcome = (Result<Answer, ModelError>, Vec<Delta>);
 
-/// Writes events that carry their names.
+/// Writes events with their names.
 pub(super) fn named(events: &[Value]) -> Vec<u8> {
     let event =
         |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default());
@@ -30,7 +30,7 @@ pub(super) fn plain(events: &[Value]) -> Vec<u8> {
     events.iter().map(|event| format!("data: {event}\n\n")).collect::<String>().into_bytes()
 }
 
-/// Cuts an input: into single bytes, and anywhere, with an empty piece now and then.
+/// Splits an input: into single bytes, and at random positions, with occasional empty pieces.
 pub(super) fn cuts<'a>(input: &'a [u8], random: &mut Random) -> [Vec<&'a [u8]>; 2] {
     let mut pieces = Vec::new();
     let mut rest = input;
@@ -45,27 +45,27 @@ pub(super) fn cuts<'a>(input: &'a [u8], random: &mut Random) -> [Vec<&'a [u8]>; 
 
 /// Runs a reader on an input.
 pub(super) fn run(format: Format, input: &[u8], random: &mut Random) -> Verdict {
-    let whole = read(format, [input]);
+    let unsplit = read(format, [input]);
     for pieces in cuts(input, random) {
         let cut = read(format, pieces);
-        if cut != whole {
-            return Err(format!("cut, the stream is another: {cut:?} instead of {whole:?}"));
+        if cut != unsplit {
+            return Err(format!("split, the stream differs: {cut:?} instead of {unsplit:?}"));
         }
     }
     if let Some(slow) = slowly(format, input) {
         let slow = read(format, [slow.as_slice()]);
-        if without_ids(slow.clone()) != without_ids(whole.clone()) {
-            return Err(format!("read in full, the stream is another: {slow:?} instead of {whole:?}"));
+        if without_ids(slow.clone()) != without_ids(unsplit.clone()) {
+            return Err(format!("on the general path, the stream differs: {slow:?} instead of {unsplit:?}"));
         }
     }
-    match whole.0 {
+    match unsplit.0 {
         Ok(answer) => {
-            let shown = shape(&answer);
+            let shape_text = shape(&answer);
             follow(answer)?;
-            Ok(shown)
+            Ok(shape_text)
         }
         Err(error) if error.provider != format.provider() => Err(format!("{error:?} names another provider")),
-        Err(error) if error.message.trim().is_empty() => Err(format!("{error:?} says nothing")),
+        Err(error) if error.message.trim().is_empty() => Err(format!("{error:?} has no message")),
         Err(error) => Ok(format!("{:?} {}", error.kind, kind_of(&error.message))),
     }
 }
@@ -79,7 +79,7 @@ fn read<'a>(format: Format, pieces: impl IntoIterator<Item = &'a [u8]>) -> Outco
     (answer, deltas.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Writes the stream again so that no event takes the quick way; `None` where that would change its meaning.
+/// Rewrites the stream so that no event takes the fast path; `None` if that would change its meaning.
 fn slowly(format: Format, input: &[u8]) -> Option<Vec<u8>> {
     let read = events([input]);
     if read.fault.is_some() {
@@ -88,12 +88,12 @@ fn slowly(format: Format, input: &[u8]) -> Option<Vec<u8>> {
     let mut out = String::new();
     for (name, data) in &read.events {
         let data = match serde_json::from_str(data) {
-            // Written otherwise than a value writes itself, it may say something twice already.
+            // An event in any other form may already contain duplicate fields.
             Ok(event @ Value::Object(_)) => {
                 let written = event.to_string();
                 (written == *data).then(|| twice(format, &event))??
             }
-            // What is broken is read in full anyway, and what is not an object is never common.
+            // Invalid events take the general path anyway, and events that are not objects are never common.
             _ => data.clone(),
         };
         if !name.is_empty() {
@@ -105,7 +105,7 @@ fn slowly(format: Format, input: &[u8]) -> Option<Vec<u8>> {
     Some(out.into_bytes())
 }
 
-/// Says a field twice that means nothing, which only the full way takes.
+/// Adds a meaningless field twice, which only the general path accepts.
 fn twice(format: Format, event: &Value) -> Option<String> {
     let (place, key) = match format {
         Format::Anthropic if event["delta"].is_object() => ("/delta", "thinking"),
@@ -122,18 +122,18 @@ fn twice(format: Format, event: &Value) -> Option<String> {
         return Some(event.to_string());
     }
     let text = Value::Object(object.clone()).to_string();
-    let said = format!("{{\"{key}\":null,\"{key}\":null,{}", &text[1..]);
+    let with_duplicates = format!("{{\"{key}\":null,\"{key}\":null,{}", &text[1..]);
     if place.is_empty() {
-        return Some(said);
+        return Some(with_duplicates);
     }
     let fields = event.as_object()?.iter().map(|(name, value)| {
-        let value = if name == "delta" { said.clone() } else { value.to_string() };
+        let value = if name == "delta" { with_duplicates.clone() } else { value.to_string() };
         format!("{}:{value}", Value::from(name.as_str()))
     });
     Some(format!("{{{}}}", fields.collect::<Vec<_>>().join(",")))
 }
 
-/// Takes out the ids of calls, which may come from the bytes of the stream.
+/// Removes the ids of calls, which may be derived from the bytes of the stream.
 fn without_ids(mut outcome: Outcome) -> Outcome {
     if let Ok(answer) = &mut outcome.0 {
         for block in &mut answer.blocks {
@@ -142,14 +142,14 @@ fn without_ids(mut outcome: Outcome) -> Outcome {
             }
         }
     }
-    // Where in a text a reader stopped is not what it says.
+    // The position at which a reader stopped may differ.
     if let Err(error) = &mut outcome.0 {
         error.message = kind_of(&error.message);
     }
     outcome
 }
 
-/// Says what an answer consists of.
+/// Describes the content of a response.
 pub(super) fn shape(answer: &Answer) -> String {
     let kind = |block: &AssistantBlock| match block {
         AssistantBlock::Text { meta, .. } => {
@@ -180,33 +180,33 @@ pub(super) fn shape(answer: &Answer) -> String {
     format!("{kinds} {:?}", answer.stop_reason)
 }
 
-/// Puts an answer into a conversation, which every format must be able to send, and which must be storable.
+/// Appends a response to a conversation, which every format must be able to send, and which must be storable.
 pub(super) fn follow(answer: Answer) -> Result<(), String> {
-    // A run refuses it.
+    // A run rejects it.
     if answer.nests_too_deep() {
         return Ok(());
     }
     let now = Timestamp::UNIX_EPOCH;
-    let said = |text: &str| Message::User { content: Content::text(text), created_at: now };
+    let user = |text: &str| Message::User { content: Content::text(text), created_at: now };
     let answered =
         Message::Assistant { blocks: answer.blocks, stop_reason: answer.stop_reason, created_at: now };
-    let stored = serde_json::to_vec(&answered).map_err(|error| format!("cannot be stored: {error}"))?;
+    let stored = serde_json::to_vec(&answered).map_err(|error| format!("cannot store it: {error}"))?;
     let restored: Message =
-        serde_json::from_slice(&stored).map_err(|error| format!("cannot be read from the store: {error}"))?;
+        serde_json::from_slice(&stored).map_err(|error| format!("cannot read it from the store: {error}"))?;
     let calls = answered.tool_calls();
     if restored.tool_calls().len() != calls.len() {
-        return Err("a call is lost in the store".to_owned());
+        return Err("storing it lost a call".to_owned());
     }
     let results = calls.iter().map(|call| ToolOutput::text("done").answering(call.id.clone())).collect();
-    let mut messages = vec![said("a question"), answered];
+    let mut messages = vec![user("a question"), answered];
     if !calls.is_empty() {
         messages.push(Message::ToolResults { results, created_at: now });
     }
-    messages.push(said("another"));
+    messages.push(user("another"));
     bodies(messages.into_iter().map(Arc::new).collect())
 }
 
-/// Makes the request of every format.
+/// Builds the request of every format.
 pub(super) fn bodies(messages: Vec<Arc<Message>>) -> Result<(), String> {
     let request = ModelRequest {
         system: "Be brief.".to_owned(),
@@ -220,7 +220,7 @@ pub(super) fn bodies(messages: Vec<Arc<Message>>) -> Result<(), String> {
     for format in Format::ALL {
         let body = format.body(&request);
         if !body.is_object() {
-            return Err(format!("{format:?} makes no object of a request"));
+            return Err(format!("{format:?} builds a request that is not an object"));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What a model writes for the built-in tools: patches, and lines for the shell.
+//! Model input for the built-in tools: patches, and shell command lines.
 
 use meerkat_tools::{probe_command, probe_patch};
 
@@ -11,7 +11,7 @@ pub(super) const PATCHES: Target =
     Target { name: "patches", style: Style::Text, corpus: patches, run: run_patch };
 pub(super) const LINES: Target = Target { name: "lines", style: Style::Text, corpus: lines, run: run_line };
 
-/// What patches are fitted to.
+/// The text that patches are applied to.
 const TEXT: &str = "one\ntwo\n  three\n\nfour\nfive\n";
 
 fn patches() -> Vec<Vec<u8>> {
@@ -23,12 +23,12 @@ fn patches() -> Vec<Vec<u8>> {
     ])
 }
 
-/// Whatever a patch says, reading it twice gives the same, and it makes no text of nothing.
+/// Applying a patch twice yields the same result, which is no longer than its parts allow.
 fn run_patch(input: &[u8], _: &mut Random) -> Verdict {
     let patch = String::from_utf8_lossy(input);
     let length = probe_patch(&patch, TEXT);
     if length != probe_patch(&patch, TEXT) {
-        return Err("read again, it is another".to_owned());
+        return Err("applying it twice yields different results".to_owned());
     }
     let files = patch.matches("*** ").count();
     if length > patch.len() + files * TEXT.len() {
@@ -47,7 +47,7 @@ fn lines() -> Vec<Vec<u8>> {
     ])
 }
 
-/// A line that can be judged stays the same line when there is white space around it.
+/// A line that can be parsed yields the same commands when white space surrounds it.
 fn run_line(input: &[u8], _: &mut Random) -> Verdict {
     let line = String::from_utf8_lossy(input);
     let count = probe_command(&line);

@@ -1,4 +1,4 @@
-//! One hook as it is configured.
+//! Configuration of one hook.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,32 +13,32 @@ use crate::{HookPoint, Redactor};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HookEntry {
-    /// What it is called in events, and how a run leaves it out.
+    /// Id of the hook, in events and for disabling it in a run.
     #[serde(default = "default_id")]
     pub id: String,
-    /// Whether it is called at all.
+    /// Whether the hook is enabled.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// Where it is called.
+    /// Point of the run at which it is called.
     #[serde(default = "default_point")]
     pub point: HookPoint,
-    /// Whether the run waits for it.
+    /// Whether the run waits for the hook.
     #[serde(default)]
     pub mode: HookMode,
-    /// What its answer can do.
+    /// Capability of the hook's output.
     #[serde(default)]
     pub capability: HookCapability,
-    /// A lower one is called first.
+    /// Order of the calls; lower runs first.
     #[serde(default = "default_priority")]
     pub priority: i32,
-    /// How long it may take, in milliseconds; `hooks.default_timeout_ms` if not set.
+    /// Timeout in milliseconds; `hooks.default_timeout_ms` if not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// What its failure means: `fail_open` lets the run go on, `fail_closed` counts as a refusal. If not set, a
-    /// guardrail closes and an observer opens.
+    /// Effect of a failure: `fail_open` continues the run, `fail_closed` counts as a denial. If not set, a guardrail
+    /// fails closed and an observer fails open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<FailurePolicy>,
-    /// What is called.
+    /// Function, command, or URL to call.
     pub runtime: HookRuntime,
 }
 
@@ -59,7 +59,7 @@ const fn default_priority() -> i32 {
 }
 
 impl HookEntry {
-    /// Returns what its failure means.
+    /// Returns the effect of a failure.
     #[must_use]
     pub fn on_failure(&self) -> FailurePolicy {
         self.failure_policy.unwrap_or(match self.capability {
@@ -68,7 +68,7 @@ impl HookEntry {
         })
     }
 
-    /// Returns how long it may take.
+    /// Returns the timeout.
     #[must_use]
     pub fn timeout(&self, default_ms: u64) -> Duration {
         Duration::from_millis(self.timeout_ms.unwrap_or(default_ms))
@@ -79,70 +79,70 @@ impl HookEntry {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HookMode {
-    /// It waits.
+    /// The run waits.
     #[default]
     Foreground,
-    /// It does not.
+    /// The run continues without waiting.
     Background,
 }
 
-/// What a hook's answer can do.
+/// Capability of a hook's output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HookCapability {
-    /// Nothing: it is told.
+    /// Nothing: the hook is only notified.
     #[default]
     Observe,
-    /// It can refuse.
+    /// Deny.
     #[serde(alias = "rewrite")]
     Guardrail,
 }
 
-/// What the failure of a hook means.
+/// Effect of a hook failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailurePolicy {
-    /// The run goes on.
+    /// The run continues.
     FailOpen,
-    /// It counts as a refusal.
+    /// The failure counts as a denial.
     FailClosed,
 }
 
-/// What is called.
+/// Function, command, or URL of a hook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum HookRuntime {
-    /// A function of the program that embeds the runtime.
+    /// A function registered by the embedding application.
     InProcess {
-        /// The name it was registered under.
+        /// Name under which it was registered.
         name: String,
     },
-    /// A program: it reads the invocation from its input and writes its answer to its output.
+    /// A command that reads the invocation from stdin and writes its output to stdout.
     Command {
-        /// The program.
+        /// The command.
         command: String,
-        /// Its arguments.
+        /// Arguments.
         #[serde(default)]
         args: Vec<String>,
-        /// Variables for it. Shown masked.
+        /// Environment variables; values are masked when shown.
         #[serde(default)]
         env: SecretMap,
     },
-    /// An address: it is sent the invocation and answers.
+    /// A URL that the invocation is sent to.
     Http {
-        /// The address.
+        /// The URL.
         url: String,
-        /// How it is sent.
+        /// HTTP method.
         #[serde(default = "post")]
         method: String,
-        /// Headers. Shown masked.
+        /// Headers; values are masked when shown.
         #[serde(default)]
         headers: SecretMap,
     },
 }
 
 impl HookEntry {
-    /// Tells what it is given in secret.
+    /// Registers the hook's secrets with the redactor.
     pub fn tell_secrets(&self, redactor: &Redactor) {
         let secrets = match &self.runtime {
             HookRuntime::InProcess { .. } => return,
@@ -163,13 +163,13 @@ fn post() -> String {
     "POST".to_owned()
 }
 
-/// Values that are given to a hook and shown to nobody.
+/// Secret values passed to a hook, and masked everywhere else.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct SecretMap(BTreeMap<String, String>);
 
 impl SecretMap {
-    /// What stands for a value where it is shown.
+    /// Replacement for a value when it is shown.
     pub const MASK: &'static str = "***";
 
     /// Returns the values.
@@ -177,7 +177,7 @@ impl SecretMap {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Takes the values out of a text.
+    /// Replaces the values in a text.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
         let long = self.0.values().filter(|value| value.len() > 3);

@@ -1,95 +1,95 @@
-//! What the answer of a hook, or its failure, means for the run.
+//! The effect of a hook's output, or of its failure, on the run.
 
 use serde_json::{Value, json};
 
 use super::{FailurePolicy, HookCapability, HookDecision, HookEntry, HookReturn};
 use crate::{Content, HookPoint, HookReason, ToolOutput};
 
-/// Why there is no answer.
+/// Failure of a hook.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct HookFault {
-    /// Whether it took too long or went wrong.
+    /// Whether the hook timed out or failed.
     pub reason: HookReason,
-    /// What happened.
+    /// Human-readable description.
     pub message: String,
 }
 
 impl HookFault {
-    /// Makes one of a hook that went wrong.
+    /// Creates the failure of a hook that did not work.
     pub fn broken(message: impl Into<String>) -> Self {
         Self { reason: HookReason::RuntimeError, message: message.into() }
     }
 }
 
-/// What a hook's answer means.
+/// Effect of a hook call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Judgement {
-    /// The run goes on.
+    /// The run continues.
     Allowed,
-    /// The hook failed, and the run goes on.
+    /// The hook failed, and the run continues.
     Tolerated(String),
-    /// The run, or the call, does not go on.
+    /// The run stops, or the call is not run.
     Denied(Denial),
 }
 
-/// A refusal.
+/// A denial by a hook.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Denial {
-    /// The hook.
+    /// Id of the hook.
     pub hook_id: String,
-    /// Where it was called.
+    /// Point at which it was called.
     pub point: HookPoint,
-    /// Whether it refused or failed.
+    /// Whether the hook denied or failed.
     pub kind: DenialKind,
-    /// Why, for programs.
+    /// Machine-readable reason.
     pub reason_code: HookReason,
-    /// Why, for people and for the model.
+    /// Reason for people and for the model.
     pub message: String,
-    /// More for programs.
+    /// Additional machine-readable data.
     pub payload: Option<Value>,
 }
 
-/// Whether a hook refused or failed.
+/// Whether a hook denied or failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DenialKind {
-    /// It refused.
+    /// The hook denied.
     Refused,
-    /// It failed, and what it guards stays closed.
+    /// The hook failed, and its failure policy is to deny.
     Failed,
 }
 
-/// The longest message of a hook that goes on to people and models.
+/// Maximum length of a hook's message to people and models.
 const MAX_MESSAGE: usize = 2000;
 
-/// Judges what came of calling a hook.
+/// Evaluates the result of calling a hook.
 #[must_use]
-pub fn judge(entry: &HookEntry, answer: Result<HookReturn, HookFault>) -> Judgement {
-    let answer = answer.and_then(|answer| accepted(entry, answer));
-    let (kind, reason_code, message, payload) = match answer {
+pub fn judge(entry: &HookEntry, output: Result<HookReturn, HookFault>) -> Judgement {
+    let output = output.and_then(|output| denial_in(entry, output));
+    let (kind, reason_code, message, payload) = match output {
         Ok(None) => return Judgement::Allowed,
         Ok(Some((reason, message, payload))) => (DenialKind::Refused, reason, message, payload),
-        Err(fault) if entry.on_failure() == FailurePolicy::FailOpen => {
-            return Judgement::Tolerated(fault.message);
+        Err(failure) if entry.on_failure() == FailurePolicy::FailOpen => {
+            return Judgement::Tolerated(failure.message);
         }
-        Err(fault) => (DenialKind::Failed, fault.reason, fault.message, None),
+        Err(failure) => (DenialKind::Failed, failure.reason, failure.message, None),
     };
     let message = message.chars().take(MAX_MESSAGE).collect();
     let (hook_id, point) = (entry.id.clone(), entry.point);
     Judgement::Denied(Denial { hook_id, point, kind, reason_code, message, payload })
 }
 
-type Refusal = (HookReason, String, Option<Value>);
+type DenialDetails = (HookReason, String, Option<Value>);
 
-/// Takes an answer for what it says, as far as the hook may say it.
-fn accepted(entry: &HookEntry, answer: HookReturn) -> Result<Option<Refusal>, HookFault> {
-    if !answer.patches.is_empty() {
-        return Err(HookFault::broken("it answered with `patches`; a hook can refuse and not change"));
+/// Returns the denial in a hook's output, if any. Returns an error if the hook lacks the capability for its output.
+fn denial_in(entry: &HookEntry, output: HookReturn) -> Result<Option<DenialDetails>, HookFault> {
+    if !output.patches.is_empty() {
+        return Err(HookFault::broken("it returned `patches`; a hook can deny but not modify"));
     }
-    match (answer.decision, entry.capability) {
+    match (output.decision, entry.capability) {
         (None | Some(HookDecision::Allow), _) => Ok(None),
         (Some(HookDecision::Deny { .. }), HookCapability::Observe) => {
-            Err(HookFault::broken("it refused, which only a hook with `capability = \"guardrail\"` can"))
+            Err(HookFault::broken("it denied, but only hooks with `capability = \"guardrail\"` can deny"))
         }
         (Some(HookDecision::Deny { reason_code, message, payload }), HookCapability::Guardrail) => {
             Ok(Some((reason_code, message, payload)))
@@ -98,17 +98,17 @@ fn accepted(entry: &HookEntry, answer: HookReturn) -> Result<Option<Refusal>, Ho
 }
 
 impl Denial {
-    /// Says it in a sentence.
+    /// Formats the denial as an error message.
     #[must_use]
     pub fn sentence(&self) -> String {
         let Self { hook_id, message, .. } = self;
         match self.kind {
-            DenialKind::Refused => format!("the hook `{hook_id}` refused: {message}"),
+            DenialKind::Refused => format!("denied by hook `{hook_id}`: {message}"),
             DenialKind::Failed => format!("the hook `{hook_id}` failed: {message}"),
         }
     }
 
-    /// Makes it the output of the call that was refused.
+    /// Returns the denial as the output of the denied call.
     #[must_use]
     pub fn output(&self) -> ToolOutput {
         let text = json!({

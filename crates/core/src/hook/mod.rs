@@ -1,7 +1,7 @@
-//! Hooks: programs, addresses and functions of the owner's that are asked or told at eight points of a run.
+//! Hooks: the owner's commands, URLs, and functions, called at eight points of a run.
 //!
-//! Here is everything about them that can be decided without calling one: which are called where and in which
-//! order, what they are told, what their answer means, and what a failure means.
+//! This module has everything that can be decided without calling a hook: which hooks are called where and in which
+//! order, their input, and the effect of their output or failure.
 
 mod entry;
 mod judge;
@@ -21,8 +21,8 @@ pub use wire::{
 
 use crate::BoxFuture;
 
-/// A hook in the process itself.
+/// A hook in the current process.
 pub trait Hook: Send + Sync {
-    /// Calls it. Dropping the future must stop the work.
+    /// Calls the hook. Dropping the future must stop the work.
     fn call<'a>(&'a self, invocation: &'a HookInvocation) -> BoxFuture<'a, Result<HookReturn, HookFault>>;
 }

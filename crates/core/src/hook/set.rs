@@ -1,4 +1,4 @@
-//! The hooks of one run, in the order in which they are called.
+//! The hooks of one run, in calling order.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,40 +12,41 @@ pub struct HookSet {
     entries: Vec<Arc<HookEntry>>,
 }
 
-/// Hooks that make no sense.
+/// Invalid hooks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HookSetError {
-    /// One has no id.
+    /// A hook has no id.
     #[error("a hook has an empty `id`")]
     NoId,
-    /// One can refuse what is over by then.
+    /// A guardrail would run after the operation it guards has started.
     #[error(
-        "the hook `{id}` is a guardrail in the background at `{point}`, where it would refuse what has begun; make \
-         it `foreground` or `observe`"
+        "the hook `{id}` is a background guardrail at `{point}`, where it cannot deny in time; make it \
+         `foreground` or `observe`"
     )]
     TooLate {
-        /// The hook.
+        /// Id of the hook.
         id: String,
-        /// Where it is called.
+        /// Point at which it is called.
         point: String,
     },
-    /// One that is to be left out is not there.
-    #[error("no hook has the id `{0}`, which `hooks_override.disable` names")]
+    /// A disabled hook does not exist.
+    #[error("unknown hook `{0}` in `hooks_override.disable`")]
     Unknown(String),
 }
 
 impl HookSet {
-    /// Puts together the hooks of a config and those of a run, without those that the run leaves out.
+    /// Combines the hooks of a config with those of a run, minus those that the run disables.
     ///
     /// # Errors
-    /// Refuses hooks that make no sense.
+    /// Returns an error if a hook is invalid.
     pub fn new(base: &[HookEntry], added: Vec<HookEntry>, disabled: &[String]) -> Result<Self, HookSetError> {
         let known: BTreeSet<_> = base.iter().map(|entry| entry.id.as_str()).collect();
         if let Some(id) = disabled.iter().find(|id| !known.contains(id.as_str())) {
             return Err(HookSetError::Unknown(id.clone()));
         }
-        let kept = base.iter().filter(|entry| !disabled.contains(&entry.id)).cloned();
-        let mut entries: Vec<_> = kept.chain(added).filter(|entry| entry.enabled).map(Arc::new).collect();
+        let inherited = base.iter().filter(|entry| !disabled.contains(&entry.id)).cloned();
+        let mut entries: Vec<_> =
+            inherited.chain(added).filter(|entry| entry.enabled).map(Arc::new).collect();
         for entry in &entries {
             check(entry)?;
         }
@@ -53,7 +54,7 @@ impl HookSet {
         Ok(Self { entries })
     }
 
-    /// Returns the hooks of a point and a mode, in the order in which they are called.
+    /// Returns the hooks of a point and a mode, in calling order.
     pub fn at(&self, point: HookPoint, mode: HookMode) -> impl Iterator<Item = &Arc<HookEntry>> {
         self.entries.iter().filter(move |entry| entry.point == point && entry.mode == mode)
     }
@@ -79,12 +80,12 @@ fn check(entry: &HookEntry) -> Result<(), HookSetError> {
     Ok(())
 }
 
-/// Which points of a run have hooks.
+/// The set of points that have hooks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HookPoints(u8);
 
 impl HookPoints {
-    /// Says whether a point has hooks.
+    /// Returns `true` if a point has hooks.
     #[must_use]
     pub const fn has(self, point: HookPoint) -> bool {
         self.0 & bit(point) != 0

@@ -1,4 +1,4 @@
-//! What hooks mean, without calling any.
+//! Tests of hook sets and verdicts that call no hooks.
 
 use serde_json::{Value, json};
 
@@ -8,15 +8,15 @@ use super::{
 };
 use crate::{HookPoint, HookReason, SessionId, ToolCall};
 
-fn entry(rest: &Value) -> HookEntry {
+fn entry(overrides: &Value) -> HookEntry {
     let mut document = json!({"id": "h", "runtime": {"type": "command", "command": "true"}});
-    for (key, value) in rest.as_object().unwrap() {
+    for (key, value) in overrides.as_object().unwrap() {
         document[key] = value.clone();
     }
     serde_json::from_value(document).unwrap()
 }
 
-fn answer(value: Value) -> Result<HookReturn, HookFault> {
+fn output(value: Value) -> Result<HookReturn, HookFault> {
     serde_json::from_value(value).map_err(|error| HookFault::broken(error.to_string()))
 }
 
@@ -25,7 +25,7 @@ fn denied() -> Value {
 }
 
 #[test]
-fn hooks_are_called_by_priority_and_then_in_the_order_of_the_config() {
+fn hooks_are_ordered_by_priority_then_config() {
     let hook = |id: &str, priority: i32| entry(&json!({"id": id, "priority": priority}));
     let base = [hook("c", 100), hook("out", 1), hook("a", 5), hook("d", 100)];
     let added = vec![hook("b", 50), entry(&json!({"id": "off", "enabled": false}))];
@@ -37,34 +37,34 @@ fn hooks_are_called_by_priority_and_then_in_the_order_of_the_config() {
 }
 
 #[test]
-fn hooks_that_make_no_sense_are_refused() {
-    let refused =
+fn invalid_hooks_are_rejected() {
+    let error =
         |base: &[HookEntry], disabled: &[String]| HookSet::new(base, Vec::new(), disabled).unwrap_err();
-    assert_eq!(refused(&[entry(&json!({"id": " "}))], &[]), HookSetError::NoId);
-    assert_eq!(refused(&[], &["gone".to_owned()]), HookSetError::Unknown("gone".to_owned()));
+    assert_eq!(error(&[entry(&json!({"id": " "}))], &[]), HookSetError::NoId);
+    assert_eq!(error(&[], &["gone".to_owned()]), HookSetError::Unknown("gone".to_owned()));
     let late = entry(&json!({"mode": "background", "capability": "guardrail", "point": "pre_llm_request"}));
     let expected = HookSetError::TooLate { id: "h".to_owned(), point: "pre_llm_request".to_owned() };
-    assert_eq!(refused(&[late], &[]), expected);
+    assert_eq!(error(&[late], &[]), expected);
     let after = entry(&json!({"mode": "background", "capability": "guardrail", "point": "run_failed"}));
-    assert!(HookSet::new(&[after], Vec::new(), &[]).is_ok(), "after the fact it can only watch");
+    assert!(HookSet::new(&[after], Vec::new(), &[]).is_ok(), "after the operation, it can only observe");
 }
 
 #[test]
-fn an_answer_means_what_the_capability_and_the_policy_let_it_mean() {
+fn verdict_depends_on_capability_and_policy() {
     let guard = || entry(&json!({"capability": "guardrail"}));
     let denial = |kind, reason_code, message: &str| {
         let message = message.to_owned();
         let (hook_id, point) = ("h".to_owned(), HookPoint::TurnBoundary);
         Judgement::Denied(Denial { hook_id, point, kind, reason_code, message, payload: None })
     };
-    let only = "it refused, which only a hook with `capability = \"guardrail\"` can";
+    let not_a_guardrail = "it denied, but only hooks with `capability = \"guardrail\"` can deny";
     let broken = || Err(HookFault::broken("exit status 1"));
     let slow = || Err(HookFault { reason: HookReason::Timeout, message: "too slow".to_owned() });
     let patches = json!({"patches": [1]});
     let cases = [
-        (guard(), answer(json!({})), Judgement::Allowed),
-        (guard(), answer(json!({"decision": {"decision": "allow"}, "patches": []})), Judgement::Allowed),
-        (guard(), answer(denied()), denial(DenialKind::Refused, HookReason::PolicyViolation, "no")),
+        (guard(), output(json!({})), Judgement::Allowed),
+        (guard(), output(json!({"decision": {"decision": "allow"}, "patches": []})), Judgement::Allowed),
+        (guard(), output(denied()), denial(DenialKind::Refused, HookReason::PolicyViolation, "no")),
         (guard(), broken(), denial(DenialKind::Failed, HookReason::RuntimeError, "exit status 1")),
         (guard(), slow(), denial(DenialKind::Failed, HookReason::Timeout, "too slow")),
         (
@@ -73,7 +73,7 @@ fn an_answer_means_what_the_capability_and_the_policy_let_it_mean() {
             Judgement::Tolerated("exit status 1".to_owned()),
         ),
         (entry(&json!({})), broken(), Judgement::Tolerated("exit status 1".to_owned())),
-        (entry(&json!({})), answer(denied()), Judgement::Tolerated(only.to_owned())),
+        (entry(&json!({})), output(denied()), Judgement::Tolerated(not_a_guardrail.to_owned())),
         (
             entry(&json!({"failure_policy": "fail_closed"})),
             broken(),
@@ -81,26 +81,26 @@ fn an_answer_means_what_the_capability_and_the_policy_let_it_mean() {
         ),
         (
             guard(),
-            answer(patches),
+            output(patches),
             denial(
                 DenialKind::Failed,
                 HookReason::RuntimeError,
-                "it answered with `patches`; a hook can refuse and not change",
+                "it returned `patches`; a hook can deny but not modify",
             ),
         ),
     ];
-    for (entry, answer, expected) in cases {
-        assert_eq!(judge(&entry, answer.clone()), expected, "{entry:?} {answer:?}");
+    for (entry, output, expected) in cases {
+        assert_eq!(judge(&entry, output.clone()), expected, "{entry:?} {output:?}");
     }
 }
 
 #[test]
-fn an_invocation_has_what_belongs_to_its_point_and_nothing_else() {
+fn invocation_has_only_fields_of_its_point() {
     let session = SessionId::from_uuid(uuid::Uuid::from_u128(1));
     let call = ToolCall { id: "c".to_owned(), name: "look".to_owned(), args: json!({"at": "it"}) };
-    let told = serde_json::to_value(HookInvocation::of_call(session, &call)).unwrap();
+    let invocation = serde_json::to_value(HookInvocation::of_call(session, &call)).unwrap();
     assert_eq!(
-        told,
+        invocation,
         json!({
             "point": "pre_tool_execution",
             "session_id": session,
@@ -110,10 +110,10 @@ fn an_invocation_has_what_belongs_to_its_point_and_nothing_else() {
 }
 
 #[test]
-fn what_a_hook_is_given_in_secret_is_shown_to_nobody() {
+fn hook_secrets_are_masked() {
     let runtime = json!({"type": "http", "url": "http://x", "headers": {"authorization": "Bearer canary"}});
     let hook = entry(&json!({"runtime": runtime}));
-    let shown = serde_json::to_value(&hook).unwrap();
-    assert_eq!(shown["runtime"]["headers"], json!({"authorization": "***"}));
+    let serialized = serde_json::to_value(&hook).unwrap();
+    assert_eq!(serialized["runtime"]["headers"], json!({"authorization": "***"}));
     assert!(!format!("{hook:?}").contains("canary"));
 }

@@ -1,4 +1,4 @@
-//! What a hook is told and what it answers, in the shapes of the wire.
+//! Input and output of hooks, in their wire format.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,38 +8,38 @@ use crate::{
     ToolOutput, Usage,
 };
 
-/// What a hook is told. What does not belong to its point is left out.
+/// Input of a hook. Fields that do not apply to its point are omitted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HookInvocation {
-    /// Where in the run.
+    /// Point in the run.
     pub point: HookPoint,
-    /// The session.
+    /// Id of the session.
     pub session_id: SessionId,
-    /// The step, from 0.
+    /// Step number, starting at 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_number: Option<u32>,
-    /// What the user says.
+    /// Prompt from the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<Content>,
-    /// What failed.
+    /// Error of a failed run.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub error: Option<HookError>,
-    /// What the model is about to be asked.
+    /// Request about to be sent to the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub llm_request: Option<HookRequest>,
-    /// What the model answered.
+    /// Response of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub llm_response: Option<HookResponse>,
-    /// The call that is about to be run.
+    /// Call about to be run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<HookToolCall>,
-    /// What came of a call.
+    /// Result of a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_result: Option<HookToolResult>,
 }
 
 impl HookInvocation {
-    /// Begins one.
+    /// Creates an invocation with no optional fields.
     #[must_use]
     pub const fn new(point: HookPoint, session_id: SessionId) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl HookInvocation {
         }
     }
 
-    /// Tells of a call.
+    /// Creates the invocation for a call that is about to be run.
     #[must_use]
     pub fn of_call(session_id: SessionId, call: &ToolCall) -> Self {
         let tool_call =
@@ -63,7 +63,7 @@ impl HookInvocation {
         Self { tool_call: Some(tool_call), ..Self::new(HookPoint::PreToolExecution, session_id) }
     }
 
-    /// Tells of what came of a call.
+    /// Creates the invocation for the result of a call.
     #[must_use]
     pub fn of_output(session_id: SessionId, call: &ToolCall, output: &ToolOutput) -> Self {
         let tool_result = HookToolResult {
@@ -77,43 +77,43 @@ impl HookInvocation {
     }
 }
 
-/// What failed.
+/// Error of a failed run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HookError {
-    /// What happened.
+    /// Human-readable description.
     pub error: String,
-    /// The class of the failure.
+    /// Class of the failure.
     pub error_class: ErrorClass,
-    /// The same for programs.
+    /// Machine-readable report.
     pub error_report: ErrorReport,
 }
 
-/// What the model is about to be asked.
+/// A request about to be sent to the model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HookRequest {
-    /// How many tokens it may write.
+    /// Maximum output tokens.
     pub max_tokens: u32,
-    /// How freely it chooses words.
+    /// Sampling temperature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f32>,
-    /// The parameters for the provider, those that follow from the config included.
+    /// Parameters for the provider, including those derived from the config.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_params: Option<Value>,
-    /// How many messages it reads.
+    /// Number of messages in the request.
     pub message_count: u64,
 }
 
-/// What the model answered.
+/// A response of the model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HookResponse {
-    /// Its text.
+    /// Text of the response.
     pub assistant_text: String,
-    /// The tools it asks for.
+    /// Names of the requested tools.
     pub tool_call_names: Vec<String>,
-    /// Why it stopped.
+    /// Reason the model stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<StopReason>,
-    /// What it cost.
+    /// Tokens used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
@@ -121,53 +121,53 @@ pub struct HookResponse {
 /// A call that is about to be run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HookToolCall {
-    /// The call's id.
+    /// Id of the call.
     pub tool_use_id: String,
-    /// The tool's name.
+    /// Name of the tool.
     pub name: String,
-    /// The arguments.
+    /// Arguments.
     pub args: Value,
 }
 
-/// What came of a call.
+/// Result of a call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HookToolResult {
-    /// The call's id.
+    /// Id of the call.
     pub tool_use_id: String,
-    /// The tool's name.
+    /// Name of the tool.
     pub name: String,
-    /// What came of it, as text.
+    /// Content as text.
     pub content: String,
-    /// The same in blocks.
+    /// Content as blocks.
     pub content_blocks: Vec<ContentBlock>,
-    /// Whether it failed.
+    /// Whether the call failed.
     pub is_error: bool,
 }
 
-/// What a hook answers; nothing at all is an answer too.
+/// Output of a hook; empty output is valid, too.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct HookReturn {
-    /// What it decides.
+    /// Decision of the hook.
     #[serde(default)]
     pub decision: Option<HookDecision>,
-    /// Changes to the run, which no hook can make.
+    /// Changes to the run; rejected, because no hook can make any.
     #[serde(default)]
     pub patches: Vec<Value>,
 }
 
-/// What a hook decides.
+/// Decision of a hook.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum HookDecision {
-    /// The run goes on.
+    /// Continue.
     Allow,
-    /// It does not.
+    /// Stop the run, or do not run the call.
     Deny {
-        /// Why, for programs.
+        /// Machine-readable reason.
         reason_code: HookReason,
-        /// Why, for people and for the model.
+        /// Reason for people and for the model.
         message: String,
-        /// More for programs.
+        /// Additional machine-readable data.
         #[serde(default)]
         payload: Option<Value>,
     },

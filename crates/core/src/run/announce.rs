@@ -1,4 +1,4 @@
-//! What listeners are told of an answer and of the end of a run.
+//! Events for a response and for the end of a run.
 
 use super::machine::Run;
 use super::outcome::{Completion, Failure, Outcome, Pending};
@@ -37,7 +37,7 @@ impl Run {
         }
     }
 
-    /// Tells what the caller has to see to.
+    /// Returns the events for calls that the caller must handle.
     fn waiting_events(&self, pending: &Pending) -> Vec<AgentEvent> {
         let interaction_id = self.settings.run_id.to_string();
         let called = |call: &ToolCall| AgentEvent::InteractionCallbackPending {

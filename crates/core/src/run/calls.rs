@@ -13,19 +13,19 @@ use crate::{
 };
 
 impl Run {
-    /// Says when calls that wait for an approval from now on count as denied.
+    /// Returns the time after which calls that start to await approval now count as denied.
     fn approvals_end(&self) -> Timestamp {
         self.now.checked_add(self.settings.approval_timeout).unwrap_or(Timestamp::MAX)
     }
 
-    /// Has the tools settled before approved calls of an earlier run are taken up.
+    /// Has the tools refreshed before approved calls of an earlier run are started.
     pub(super) fn take_up(&mut self, work: Work) {
-        let wanted = work.local().into_iter().map(|call| call.name).collect();
-        self.queue.push_back(Effect::Boundary(wanted));
+        let names = work.local().into_iter().map(|call| call.name).collect();
+        self.queue.push_back(Effect::Boundary(names));
         self.state = State::TakingUp(work);
     }
 
-    /// Runs approved calls, as far as a budget leaves room for them.
+    /// Runs approved calls, within the budget.
     pub(super) fn dispatch_approved(&mut self, mut work: Work) {
         let allowed = if self.is_spent() { 0 } else { self.tool_calls_left() };
         for call in work.local().iter().skip(allowed as usize) {
@@ -78,11 +78,11 @@ impl Run {
         if work.local().is_empty() {
             return self.close(work);
         }
-        let kept = work.take_unkept();
-        self.commit(Vec::new(), CallChange::Settle(kept), Next::Resume(work));
+        let unsaved = work.take_unkept();
+        self.commit(Vec::new(), CallChange::Settle(unsaved), Next::Resume(work));
     }
 
-    /// Every call the runtime runs has its result.
+    /// Handles a step in which the runtime has no calls left to run.
     pub(super) fn close(&mut self, mut work: Work) {
         let pending = work.pending(self.approvals_end());
         if pending == Pending::default() {
@@ -98,7 +98,7 @@ impl Run {
         self.commit(Vec::new(), change, Next::Finish(Outcome::Pending(pending)));
     }
 
-    /// Puts the results of a step into the transcript.
+    /// Adds the results of a step to the transcript.
     pub(super) fn record(&mut self, work: &Work, next: Next) {
         let (calls, settled): (Vec<_>, Vec<_>) = work.results().into_iter().unzip();
         let messages = answering(settled.clone(), self.now);
@@ -115,7 +115,7 @@ impl Run {
         let usage = self.step_usage;
         self.emit(AgentEvent::TurnCompleted { stop_reason: StopReason::ToolUse, usage });
     }
-    /// Tells listeners of the images among messages.
+    /// Emits events for the images in messages.
     pub(super) fn show_images(&mut self, messages: &[Arc<Message>]) {
         for message in messages {
             let Message::Assistant { blocks, .. } = &**message else { continue };
@@ -128,7 +128,7 @@ impl Run {
     }
 }
 
-/// Makes the messages that answer a step's calls: the results, and after them the images that tools made.
+/// Creates the messages that answer a step's calls: the results, followed by the images that tools generated.
 pub(super) fn answering(settled: Vec<Settled>, now: Timestamp) -> Vec<Arc<Message>> {
     let mut results = Vec::with_capacity(settled.len());
     let mut blocks = Vec::new();

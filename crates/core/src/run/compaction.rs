@@ -1,4 +1,4 @@
-//! Shortening what the model reads, between two steps.
+//! Compaction of the context, between two steps.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl Run {
         let early = self.progress.compaction.is_some() && since < policy.min_steps_between;
         let length = self.progress.last_input_tokens.max(estimate(&self.transcript.context()));
         let long = length >= policy.threshold;
-        // What the model cannot read at all does not wait.
+        // A context that exceeds the window cannot wait.
         let too_long = policy.window.is_some_and(|window| length >= window);
         if first || (early && !too_long) || !long {
             None
@@ -27,7 +27,7 @@ impl Run {
         }
     }
 
-    /// Finds where to cut when the model cannot read it all: only the last group must stay.
+    /// Finds where to cut when the context exceeds the window: only the last group must stay.
     pub(super) fn overflow_cut(&self) -> Option<u64> {
         let policy = self.settings.compaction?;
         cut(&self.transcript, 1, policy.threshold / 2)
@@ -45,8 +45,8 @@ impl Run {
         });
         let request = prompt::summary_request(self.now);
         let max_tokens = policy.summary_tokens();
-        let taken = u64::from(max_tokens) + estimate_tokens(&request);
-        let room = policy.window.map_or(u64::MAX, |window| (window / 10 * 9).saturating_sub(taken));
+        let reserved = u64::from(max_tokens) + estimate_tokens(&request);
+        let room = policy.window.map_or(u64::MAX, |window| (window / 10 * 9).saturating_sub(reserved));
         let mut messages = fit(self.transcript.before(kept_from), room);
         messages.push(request);
         let ask = Ask::Summarise { messages, max_tokens };
@@ -62,13 +62,13 @@ impl Run {
         };
         let text: String = answer.blocks.iter().filter_map(text).collect();
         if text.trim().is_empty() {
-            return self.summary_failed("the model gave no summary", kept_from);
+            return self.summary_failed("the model returned no summary", kept_from);
         }
         let summary = prompt::summary(&self.bounded(&text), &self.carried(kept_from), self.now);
         self.compact(summary, kept_from, answer.usage.output_tokens);
     }
 
-    /// Goes on without a summary; where the history no longer fits the model, the oldest part is left out.
+    /// Continues without a summary; if the history no longer fits the window, its oldest part is dropped.
     pub(super) fn summary_failed(&mut self, error: &str, kept_from: u64) {
         self.emit(AgentEvent::CompactionFailed { error: error.to_owned() });
         let window = self.settings.compaction.and_then(|policy| policy.window).unwrap_or(u64::MAX);
@@ -80,18 +80,19 @@ impl Run {
         self.compact(prompt::dropped(left_out, &self.carried(kept_from), self.now), kept_from, 0);
     }
 
-    /// Chooses what of the messages before `kept_from` the model goes on reading as it is. It takes a quarter of the
-    /// room at most, so that a compaction always makes some.
+    /// Chooses which texts before `kept_from` stay in the context verbatim. They take at most a quarter of the window,
+    /// so that a compaction always frees some of it.
     fn carried(&self, kept_from: u64) -> Carried {
         let room = self.settings.compaction.map_or(0, |policy| policy.threshold / 4);
         let find = self.settings.lasting;
         carry(find(&self.transcript.before(kept_from)), &find(&self.transcript.since(kept_from)), room)
     }
 
-    /// Cuts a summary of a model that did not keep to its length.
+    /// Truncates a summary that exceeds its maximum length.
     fn bounded(&self, text: &str) -> String {
-        let most = self.settings.compaction.map_or(usize::MAX, |policy| policy.summary_tokens() as usize * 4);
-        text[..text.floor_char_boundary(most.min(text.len()))].to_owned()
+        let max_bytes =
+            self.settings.compaction.map_or(usize::MAX, |policy| policy.summary_tokens() as usize * 4);
+        text[..text.floor_char_boundary(max_bytes.min(text.len()))].to_owned()
     }
 
     pub(super) fn first_kept(&self) -> u64 {

@@ -1,7 +1,7 @@
-//! Where hooks are asked, and what becomes of the run when one refuses.
+//! Where the run calls hooks, and what happens when one denies.
 //!
-//! A point without hooks is passed without a trace. The hooks of `run_failed` are not here: a run that has failed
-//! cannot be refused, so whoever drives it calls them when it is over.
+//! A point without hooks is skipped without a trace. The hooks of `run_failed` are not here: a failed run cannot be
+//! denied, so the driver calls them after the end.
 
 use super::effect::{CallChange, Effect};
 use super::extract::Extraction;
@@ -13,7 +13,7 @@ use crate::{
     HookResponse, StopReason, TerminalCause, ToolOutput, Usage,
 };
 
-/// What a hook is told of an answer.
+/// Summary of a response for hooks.
 pub(super) struct Told {
     pub(super) text: String,
     pub(super) calls: Vec<String>,
@@ -22,9 +22,9 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Collects what is to be told of an answer, where anybody is.
+    /// Collects the data of a response if there are hooks for it.
     pub(super) fn of(hooks: HookPoints, answer: &Answer) -> Self {
-        let mut told = Self {
+        let mut summary = Self {
             text: String::new(),
             calls: Vec::new(),
             stop_reason: Some(answer.stop_reason),
@@ -33,13 +33,13 @@ impl Told {
         if hooks.has(HookPoint::PostLlmResponse) {
             for block in &answer.blocks {
                 match block {
-                    AssistantBlock::Text { text, .. } => told.text.push_str(text),
-                    AssistantBlock::ToolUse { name, .. } => told.calls.push(name.clone()),
+                    AssistantBlock::Text { text, .. } => summary.text.push_str(text),
+                    AssistantBlock::ToolUse { name, .. } => summary.calls.push(name.clone()),
                     _ => {}
                 }
             }
         }
-        told
+        summary
     }
 
     pub(super) fn fill(self, invocation: &mut HookInvocation) {
@@ -53,8 +53,13 @@ impl Told {
 }
 
 impl Run {
-    /// Asks the hooks of a point before going on.
-    pub(super) fn consult(&mut self, point: HookPoint, next: Next, tell: impl FnOnce(&mut HookInvocation)) {
+    /// Runs the hooks of a point before continuing with `next`.
+    pub(super) fn consult(
+        &mut self,
+        point: HookPoint,
+        next: Next,
+        prepare: impl FnOnce(&mut HookInvocation),
+    ) {
         if !self.settings.hooks.has(point) {
             return self.proceed(next);
         }
@@ -62,7 +67,7 @@ impl Run {
         if !matches!(point, HookPoint::RunStarted | HookPoint::RunCompleted) {
             invocation.turn_number = Some(self.steps);
         }
-        tell(&mut invocation);
+        prepare(&mut invocation);
         self.queue.push_back(Effect::Consult(Box::new(invocation)));
         self.state = State::Consulting(point, next);
     }
@@ -85,11 +90,11 @@ impl Run {
         };
         let message = denial.sentence();
         match (point, next) {
-            // Nothing has happened yet, and nothing will.
+            // Nothing has happened yet, so there is nothing to commit.
             (_, Next::Open(_)) => {
                 self.end(Outcome::Failed(Failure { class: ErrorClass::Hook, cause, message }));
             }
-            // The answer itself is committed.
+            // The answer itself is already committed.
             (
                 HookPoint::PreLlmRequest | HookPoint::PostLlmResponse,
                 Next::RequestOutput(extraction) | Next::TakeOutput(extraction, _),
@@ -98,7 +103,7 @@ impl Run {
         }
     }
 
-    /// Puts the hooks of the last step between its commit and what follows.
+    /// Inserts the hooks of the last step between its commit and `next`.
     pub(super) fn after_last_step(&self, next: Next) -> Next {
         match next {
             next if !self.settings.hooks.has(HookPoint::TurnBoundary) => next,
@@ -107,7 +112,7 @@ impl Run {
         }
     }
 
-    /// Puts the hooks of a run that ends well before its end.
+    /// Inserts the hooks of a successful run before its end.
     pub(super) fn before_end(&self, next: Next) -> Next {
         match next {
             Next::Finish(outcome @ Outcome::Completed(_)) if self.is_to_conclude() => Next::Conclude(outcome),
@@ -137,7 +142,7 @@ impl Run {
         self.extract(*extraction);
     }
 
-    /// Has the calls of a step looked at before they are run, where anybody looks.
+    /// Has the calls of a step checked before they run, if there are hooks for it.
     pub(super) fn vet(&mut self, work: Work) {
         let open = work.open();
         if open.is_empty() || !self.settings.hooks.has(HookPoint::PreToolExecution) {

@@ -1,4 +1,4 @@
-//! What the machine wants done, and what it can be told.
+//! Effects that the machine requests, and inputs that it accepts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,36 +13,35 @@ use crate::{
     ToolCall, ToolOutput, ToolRoute, Usage, Usd,
 };
 
-/// What to do next.
+/// The next thing to do.
 #[derive(Debug)]
 pub enum Effect {
-    /// Tell whoever listens.
+    /// Emit this event.
     Emit(AgentEvent),
     /// Make this durable, then feed [`Input::Committed`].
     Commit(Box<Commit>),
-    /// A step is about to begin: settle which tools there are, then feed [`Input::Tools`]. Those named here are about
-    /// to be started, so they are worth waiting for.
+    /// A step is about to start: refresh the tools, then feed [`Input::Tools`]. Calls of the tools named here are
+    /// about to start, so wait for these tools.
     Boundary(Vec<String>),
-    /// Start asking the model. It is answered by [`Input::Answered`], [`Input::Extracted`] or
-    /// [`Input::Failed`].
+    /// Call the model. The result is [`Input::Answered`], [`Input::Extracted`], or [`Input::Failed`].
     Ask(Ask),
-    /// Start these calls. Each is answered by [`Input::ToolDone`].
+    /// Start these calls. The result of each is [`Input::ToolDone`].
     Start(Vec<ToolCall>),
-    /// Call the hooks of this point. It is answered by [`Input::Consulted`].
+    /// Call the hooks of this point. The result is [`Input::Consulted`].
     Consult(Box<HookInvocation>),
-    /// Find out which of these calls may be run or handed out. It is answered by [`Input::Vetted`].
+    /// Check which of these calls may be run. The result is [`Input::Vetted`].
     Vet(Vec<ToolCall>),
-    /// Start a pause. It is answered by [`Input::Rested`].
+    /// Start a delay. The result is [`Input::Rested`].
     Rest(Duration),
-    /// Stop whatever was started; no answer is expected any more.
+    /// Cancel everything that was started; no results are expected anymore.
     Abandon,
-    /// Nothing until something started is answered, or until [`Input::Stop`].
+    /// Wait for the result of something started, or for [`Input::Stop`].
     Wait,
     /// The run is over.
     End(Box<Report>),
 }
 
-/// What to ask the model.
+/// Request to the model.
 #[derive(Debug, Clone)]
 pub enum Ask {
     /// The next step: the transcript's context, with tools.
@@ -51,150 +50,150 @@ pub enum Ask {
     Extract(Vec<Arc<Message>>),
     /// A summary: exactly these messages, without tools.
     Summarise {
-        /// What to summarize, the request for it included.
+        /// Messages to summarize, including the request for the summary.
         messages: Vec<Arc<Message>>,
-        /// How long it may be.
+        /// Maximum length of the summary, in tokens.
         max_tokens: u32,
     },
 }
 
-/// What happened.
+/// A result or event for the machine.
 #[derive(Debug)]
 pub enum Input {
-    /// The commit is durable, or could not be made.
+    /// The commit is durable, or it failed.
     Committed(Result<(), String>),
-    /// The tools of the next step.
+    /// Tools of the next step.
     Tools(Arc<ToolTable>),
-    /// The model answered.
+    /// The model responded.
     Answered(Answer),
-    /// The model answered with what should be the structured output.
+    /// The model responded to the request for structured output.
     Extracted {
-        /// Its text.
+        /// Text of the response.
         text: String,
-        /// What it cost.
+        /// Tokens used.
         usage: Usage,
-        /// The value, or what is wrong with it.
+        /// The value, or the reason it is invalid.
         verdict: Result<Value, String>,
     },
-    /// The model could not be asked.
+    /// The model call failed.
     Failed(ModelError),
-    /// What the hooks of a point said.
+    /// Verdict of the hooks of a point.
     Consulted(Result<(), Denial>),
-    /// The calls that may not be run, with what the model is told instead.
+    /// Calls that must not be run, with the results for the model.
     Vetted(Vec<(String, ToolOutput)>),
-    /// The pause is over.
+    /// The delay is over.
     Rested,
-    /// A tool ended.
+    /// A tool call completed.
     ToolDone {
-        /// The call's id.
+        /// Id of the call.
         id: String,
-        /// What came of it.
+        /// Output of the tool.
         output: ToolOutput,
-        /// How long it took.
+        /// Duration of the call in milliseconds.
         duration_ms: u64,
     },
     /// The run must end.
     Stop {
-        /// Why.
+        /// Reason to stop.
         stop: Stop,
-        /// Text streamed by the step's model call so far.
+        /// Text streamed so far by the step's model call.
         partial: String,
     },
 }
 
 impl Input {
-    /// Ends a run that is not waiting for a step's answer.
+    /// Creates a stop for a run without a response in progress.
     #[must_use]
     pub const fn stop(stop: Stop) -> Self {
         Self::Stop { stop, partial: String::new() }
     }
 }
 
-/// Why a run must end.
+/// Reason a run must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// Somebody asked for it.
+    /// The user or caller interrupted it.
     Interrupt,
-    /// Its time is up.
+    /// The time limit was reached.
     Deadline,
 }
 
-/// The tools of a step: their names, and who runs them.
+/// The tools of a step, by name, and who runs them.
 pub type ToolTable = BTreeMap<String, ToolRoute>;
 
-/// What becomes durable at once.
+/// Changes that become durable atomically.
 #[derive(Debug, Clone, Default)]
 pub struct Commit {
-    /// Messages to add at the end.
+    /// Messages to append.
     pub messages: Vec<Arc<Message>>,
-    /// What happens to the open calls.
+    /// Change to the open calls.
     pub calls: CallChange,
-    /// The session's sums afterwards.
+    /// Totals of the session after the commit.
     pub progress: Progress,
-    /// Whether the run is over with this.
+    /// Whether this commit ends the run.
     pub ends: bool,
-    /// The messages that the model no longer reads itself from now on.
+    /// Messages that the model no longer reads after this commit.
     pub left_out: LeftOut,
 }
 
-/// Messages in a row.
+/// Consecutive messages.
 #[derive(Debug, Clone, Default)]
 pub struct LeftOut {
-    /// The sequence number of the first.
+    /// Sequence number of the first message.
     pub first: u64,
     /// The messages.
     pub messages: Vec<Arc<Message>>,
 }
 
-/// What happens to the open calls of a session.
+/// Change to the open calls of a session.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum CallChange {
-    /// Nothing.
+    /// No change.
     #[default]
     None,
-    /// These begin.
+    /// These calls start.
     Open(Vec<Intent>),
-    /// These are in; they are kept until all are.
+    /// These calls completed; their results are stored until all have completed.
     Settle(Vec<Settled>),
-    /// Some begin to wait for an approval, or begin after one, and others are in.
+    /// Some calls start, or start to await approval, and others completed.
     Update {
-        /// Those that begin to wait, or begin.
+        /// Calls that start, or start to await approval.
         calls: Vec<Intent>,
-        /// Those that are in.
+        /// Calls that completed.
         results: Vec<Settled>,
     },
     /// All results are in the messages.
     Close,
 }
 
-/// A call that is about to be made, as it is stored.
+/// A call that is about to start, as stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Intent {
-    /// The call's id.
+    /// Id of the call.
     pub id: String,
-    /// Who runs it.
+    /// Runner of the call.
     pub route: ToolRoute,
-    /// When it counts as denied, if somebody is asked for an approval. Before that it is not known whether it needs one:
-    /// hooks may refuse it.
+    /// Time after which the call counts as denied, once approval was requested. It is unset before that, because hooks
+    /// may still deny the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }
 
-/// The sums of a session, stored with every commit.
+/// Totals of a session, stored with every commit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Tokens used in all runs.
     pub usage: Usage,
-    /// What they cost, as far as that is known.
+    /// Cost of all runs, where known.
     #[serde(default, skip_serializing_if = "Usd::is_zero")]
     pub cost: Usd,
-    /// Steps made in all runs.
+    /// Number of steps in all runs.
     pub steps: u64,
-    /// What the last step read.
+    /// Input tokens of the last step.
     pub last_input_tokens: u64,
-    /// The last compaction, if there was one.
+    /// The last compaction, if any.
     pub compaction: Option<Compaction>,
-    /// The latest run. One that has no end although nobody runs the session was cut off.
+    /// The latest run. If it has no end but the session is not running, it was cut off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run: Option<LastRun>,
 }
@@ -202,32 +201,32 @@ pub struct Progress {
 /// The latest run of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastRun {
-    /// The run.
+    /// Id of the run.
     pub id: RunId,
-    /// How it ended, if it has.
+    /// End of the run, if it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<RunEnd>,
-    /// What it has used up, if it goes on once calls are approved.
+    /// Budget used so far, if the run continues once calls are approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Spent>,
 }
 
-/// What a run has used up of what it may.
+/// Budget used by a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
-    /// Steps.
+    /// Number of steps.
     pub steps: u32,
-    /// Tool calls.
+    /// Number of tool calls.
     pub tool_calls: u32,
-    /// Tokens.
+    /// Number of tokens.
     pub tokens: u64,
-    /// Money, as far as prices are known.
+    /// Cost, where prices are known.
     #[serde(default, skip_serializing_if = "Usd::is_zero")]
     pub cost: Usd,
-    /// Time at work, in milliseconds.
+    /// Running time, in milliseconds.
     #[serde(default)]
     pub elapsed_ms: u64,
-    /// Whether it asked for more tool calls than it may make.
+    /// Whether the run requested more tool calls than it may make.
     #[serde(default)]
     pub refused: bool,
 }

@@ -1,5 +1,5 @@
-//! Structured output: asked for after the run's answer is committed, on the side, so that neither the
-//! request nor a failed try ever becomes part of the session.
+//! Structured output: requested after the run's answer is committed, outside the session, so that neither the request
+//! nor a failed attempt ever becomes part of the session.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use crate::{
     Usage,
 };
 
-/// What ends a run whose budget is used up.
+/// Cause of the end of a run whose budget is exhausted.
 const OUT_OF_BUDGET: Option<TerminalCause> = Some(TerminalCause::BudgetExhausted);
 
-/// What the model was asked and answered on the side.
+/// Messages exchanged with the model for the structured output, outside the session.
 #[derive(Debug, Clone)]
 pub(super) struct Extraction {
     pub(super) asides: Vec<Arc<Message>>,
     last_output: String,
-    /// Answers so far.
+    /// Number of responses so far.
     answers: u32,
-    /// Failed calls since the last answer.
+    /// Number of failed calls since the last response.
     failures: u32,
 }
 
-/// What is tried again after a pause.
+/// The operation to retry after a delay.
 #[derive(Debug)]
 pub(super) enum Attempt {
     Step(u32),
@@ -50,7 +50,7 @@ impl Extraction {
 impl Run {
     pub(super) fn extract(&mut self, extraction: Extraction) {
         if self.is_spent() {
-            return self.extraction_given_up(&extraction, "the run's budget is used up", OUT_OF_BUDGET);
+            return self.extraction_given_up(&extraction, "the run's budget is exhausted", OUT_OF_BUDGET);
         }
         if self.calls_left() == 0 {
             let reason = format!("the run reached its limit of {} model calls", self.settings.max_steps);
@@ -59,7 +59,7 @@ impl Run {
         self.consult(HookPoint::PreLlmRequest, Next::RequestOutput(Box::new(extraction)), |_| {});
     }
 
-    /// The answer is committed, and whoever waits for it hears of it.
+    /// Emits the answer, which is committed.
     pub(super) fn tell_of_answer(&mut self, text: String) {
         self.emit(self.run_completed(&Completion { text, ..Completion::default() }));
     }
@@ -77,12 +77,12 @@ impl Run {
         extraction.answers += 1;
         extraction.failures = 0;
         text.clone_into(&mut extraction.last_output);
-        let told = Told { text: text.to_owned(), calls: Vec::new(), stop_reason: None, usage };
+        let summary = Told { text: text.to_owned(), calls: Vec::new(), stop_reason: None, usage };
         let next = Next::TakeOutput(Box::new(extraction), verdict);
-        self.consult(HookPoint::PostLlmResponse, next, |invocation| told.fill(invocation));
+        self.consult(HookPoint::PostLlmResponse, next, |invocation| summary.fill(invocation));
     }
 
-    /// Takes what the model gave for the structured output, or asks again.
+    /// Accepts the structured output if it is valid, or requests it again.
     pub(super) fn take_output(&mut self, mut extraction: Extraction, verdict: Result<Value, String>) {
         let reason = match verdict {
             Ok(value) => {
@@ -117,11 +117,11 @@ impl Run {
         }
     }
 
-    /// The answer itself is committed, so the run still ends well.
+    /// Ends the run successfully without structured output, because the answer itself is committed.
     pub(super) fn extraction_stopped(&mut self, extraction: &Extraction, stop: Stop) {
         let (reason, cause) = match stop {
             Stop::Interrupt => ("the run was interrupted", None),
-            Stop::Deadline => ("the run's time is up", OUT_OF_BUDGET),
+            Stop::Deadline => ("the run reached its time limit", OUT_OF_BUDGET),
         };
         self.extraction_given_up(extraction, reason, cause);
     }

@@ -1,4 +1,4 @@
-//! The states of a run and the ways between them.
+//! The states of a run and the transitions between them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,47 +21,44 @@ use crate::{
     RunId, SchemaWarning, SessionId, TerminalCause, Timestamp, ToolCall, Transcript, Usage, Usd,
 };
 
-/// What a run is allowed and asked to do.
+/// Settings and limits of a run.
 #[derive(Debug, Clone)]
 pub struct RunSettings {
-    /// The session.
+    /// Id of the session.
     pub session_id: SessionId,
-    /// The run.
+    /// Id of the run.
     pub run_id: RunId,
-    /// Who serves its model.
+    /// Provider of the model.
     pub provider: Provider,
-    /// Maximum number of model calls, those for summaries and structured output included.
+    /// Maximum number of model calls, including those for summaries and structured output.
     pub max_steps: u32,
-    /// What it may use up.
+    /// Budget of the run.
     pub budget: BudgetLimits,
-    /// What the model costs, if that is known.
+    /// Price of the model, if known.
     pub price: Option<Price>,
-    /// At which share of a budget to warn.
+    /// Share of a budget at which to warn.
     pub warn_at: f32,
-    /// How to deal with failing model calls.
+    /// Retry policy for model calls.
     pub retry: RetryPolicy,
-    /// How often to ask again for a structured output that does not fit; `None` when none is asked for.
+    /// Retries when structured output fails validation; `None` if none is requested.
     pub extraction_retries: Option<u32>,
-    /// What the provider cannot take of the output schema.
+    /// Keywords of the output schema that the provider does not support.
     pub schema_warnings: Vec<SchemaWarning>,
-    /// How to ask for it, instead of in our words.
+    /// Custom prompt for the structured output, instead of the default.
     pub extraction_prompt: Option<Arc<str>>,
-    /// When to compact; `None` for never.
+    /// Compaction policy; `None` to never compact.
     pub compaction: Option<CompactionPolicy>,
-    /// What a compaction must not put into other words.
+    /// Finds the texts that a compaction must keep verbatim.
     pub lasting: FindLasting,
-    /// Which points have hooks; the others cost nothing.
+    /// Points that have hooks; the others are skipped.
     pub hooks: HookPoints,
-    /// How long a call waits for an approval before it counts as denied.
+    /// Time after which a call that awaits approval counts as denied.
     pub approval_timeout: Duration,
 }
 
 /// One run of a session.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact about the run that is true from some moment on"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact about the run")]
 pub struct Run {
     pub(super) settings: RunSettings,
     pub(super) transcript: Transcript,
@@ -79,59 +76,59 @@ pub struct Run {
     pub(super) stop: Option<Stop>,
     pub(super) overflowed: bool,
     pub(super) left_out: LeftOut,
-    /// How often the model could not read what should have fitted; each time, half as much is sent.
+    /// Number of times the model rejected a context that should have fit; each time, half as much is sent.
     pub(super) squeezed: u32,
     pub(super) refused: bool,
     pub(super) pauses: Pauses,
-    /// What the model failed with when it was last asked.
+    /// Error of the last model call, if it failed.
     pub(super) last_failure: Option<String>,
-    /// When the run began, and when the model was last asked.
+    /// Start of the run, and of the last model call.
     pub(super) began_at: Timestamp,
     pub(super) asked_at: Timestamp,
-    /// Whether the hooks of a run that ended well were called; they are once.
+    /// Whether the hooks of a successful run were called; they are called once.
     pub(super) concluded: bool,
-    /// Whether the opening is durable; before that there is no run to speak of.
+    /// Whether the opening is durable; before that, the run does not exist.
     admitted: bool,
 }
 
 #[derive(Debug)]
 pub(super) enum State {
-    /// A commit is under way; this comes after it.
+    /// A commit is in progress; this follows it.
     Committing(Next),
-    /// Hooks are called; this comes after them.
+    /// Hooks are running; this follows them.
     Consulting(HookPoint, Next),
-    /// The calls of a step are looked at before they are run.
+    /// The calls of a step are being checked before they run.
     Vetting(Work),
-    /// The driver settles which tools there are.
+    /// The driver is refreshing the tools.
     Boundary,
-    /// It does so before approved calls of an earlier run are started.
+    /// The driver is refreshing the tools before approved calls of an earlier run are started.
     TakingUp(Work),
-    /// The model is being asked for a step, for the nth time.
+    /// The model is being called for a step, for the nth time.
     Asking(u32),
-    /// The model is being asked for a summary of what lies before this message.
+    /// The model is being called for a summary of the messages before this one.
     Summarising(u64),
-    /// The model is being asked for the structured output.
+    /// The model is being called for the structured output.
     Extracting(Extraction),
-    /// The model will be asked again after a pause.
+    /// The model will be called again after a delay.
     Resting(Attempt),
-    /// Tools are at work.
+    /// Tools are running.
     Working(Work),
-    /// It is over.
+    /// The run is over.
     Ended,
 }
 
-/// What comes next, once a commit is durable or hooks have agreed.
+/// The next transition, once a commit is durable or hooks have agreed.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// The run begins.
+    /// The run starts.
     Open(Box<Opening>),
     /// A step is over and another follows.
     Step,
     Boundary,
     Ask,
-    /// The model is asked for a step, for the nth time.
+    /// The model is called for a step, for the nth time.
     Request(u32),
-    /// The model's answer is taken.
+    /// The model's response is accepted.
     Take(Box<Taken>),
     Dispatch(Work),
     Resume(Work),
@@ -139,18 +136,18 @@ pub(super) enum Next {
     TakeUp(Work),
     /// The last step is over; this follows.
     Last(Box<Self>),
-    /// The answer, which is this text, is there, and its structured output is to be had.
+    /// The answer, which is this text, is complete, and its structured output is still to be extracted.
     Extract(Box<Extraction>, String),
-    /// The model is asked for it.
+    /// The model is called for the structured output.
     RequestOutput(Box<Extraction>),
-    /// What it gave for it is taken.
+    /// The model's structured output is validated.
     TakeOutput(Box<Extraction>, Result<Value, String>),
     /// The end is committed.
     Conclude(Outcome),
     Finish(Outcome),
 }
 
-/// An answer to a step, with its calls.
+/// A response to a step, with its calls.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) answer: Answer,
@@ -158,7 +155,7 @@ pub(super) struct Taken {
 }
 
 impl Run {
-    /// Begins a run. Its first effect is the commit of the opening, unless hooks are asked before it.
+    /// Creates a run. Its first effect is the commit of the opening, unless hooks run before it.
     #[must_use]
     pub fn new(
         settings: RunSettings,
@@ -168,8 +165,8 @@ impl Run {
         now: Timestamp,
     ) -> Self {
         opening.separate(&transcript, progress.last_run, now);
-        let before = progress.last_run.and_then(|run| run.spent).filter(|_| opening.goes_on);
-        let before = before.unwrap_or_default();
+        let used = progress.last_run.and_then(|run| run.spent).filter(|_| opening.goes_on);
+        let used = used.unwrap_or_default();
         let mut run = Self {
             settings,
             transcript,
@@ -178,31 +175,31 @@ impl Run {
             queue: VecDeque::new(),
             now,
             tools: Arc::default(),
-            steps: before.steps,
-            tool_calls: before.tool_calls + opening.answered,
-            spent: before.tokens,
-            spent_money: before.cost,
+            steps: used.steps,
+            tool_calls: used.tool_calls + opening.answered,
+            spent: used.tokens,
+            spent_money: used.cost,
             warned: [0.0; 3],
             step_usage: Usage::default(),
             stop: None,
             overflowed: false,
             left_out: LeftOut::default(),
             squeezed: 0,
-            refused: before.refused,
+            refused: used.refused,
             pauses: Pauses::default(),
             last_failure: None,
-            began_at: now.checked_sub(Duration::from_millis(before.elapsed_ms)).unwrap_or(now),
+            began_at: now.checked_sub(Duration::from_millis(used.elapsed_ms)).unwrap_or(now),
             asked_at: now,
             concluded: false,
             admitted: false,
         };
-        let said = opening.prompt.clone();
-        let tell = |told: &mut HookInvocation| told.prompt = Some(said);
-        run.consult(HookPoint::RunStarted, Next::Open(Box::new(opening)), tell);
+        let prompt = opening.prompt.clone();
+        let add_prompt = |invocation: &mut HookInvocation| invocation.prompt = Some(prompt);
+        run.consult(HookPoint::RunStarted, Next::Open(Box::new(opening)), add_prompt);
         run
     }
 
-    /// Makes the opening durable.
+    /// Commits the opening.
     fn open(&mut self, opening: Opening) {
         let messages = opening.messages;
         let next = opening.work.map_or(Next::Boundary, Next::TakeUp);
@@ -212,30 +209,31 @@ impl Run {
         self.show_images(&messages);
     }
 
-    /// Says what to do next.
+    /// Returns the next effect.
     #[expect(clippy::should_implement_trait, reason = "an iterator ends; this waits")]
     pub fn next(&mut self) -> Effect {
         self.queue.pop_front().unwrap_or(Effect::Wait)
     }
 
-    /// Returns what the model is sent in a step, where `taken` tokens of its window are taken already.
+    /// Returns the context of a step, fitted to the model's window without the `reserved` tokens.
     #[must_use]
-    pub fn context(&self, taken: u64) -> Vec<Arc<Message>> {
+    pub fn context(&self, reserved: u64) -> Vec<Arc<Message>> {
         let context = self.transcript.context();
         let window = self.settings.compaction.and_then(|policy| policy.window);
         let room = match (window, self.squeezed) {
-            (Some(window), 0) => window.saturating_sub(taken),
+            (Some(window), 0) => window.saturating_sub(reserved),
             (None, 0) => return context,
             (window, squeezed) => {
-                let room = window.map_or(u64::MAX, |window| window.saturating_sub(taken));
+                let room = window.map_or(u64::MAX, |window| window.saturating_sub(reserved));
                 room.min(estimate(&context)) >> squeezed
             }
         };
         if self.squeezed == 0 && self.is_prompt_over(room) { context } else { fit(context, room) }
     }
 
-    /// Says whether what the user just said does not fit by itself. That is not cut: the user would not know that the
-    /// model answers something else. The provider refuses it, and in later runs it is history, which is cut.
+    /// Returns `true` if the latest prompt does not fit by itself. It is not truncated, because the user would not know
+    /// that the model answers something else. The provider rejects it, and in later runs it is history, which is
+    /// truncated.
     pub(super) fn is_prompt_over(&self, room: u64) -> bool {
         let context = self.transcript.context();
         let last = context.last().filter(|message| matches!(***message, Message::User { .. }));
@@ -248,7 +246,7 @@ impl Run {
         &self.transcript
     }
 
-    /// Tells the machine what happened. What no longer matters is ignored.
+    /// Feeds a result or event to the machine. Inputs that no longer matter are ignored.
     pub fn feed(&mut self, now: Timestamp, input: Input) {
         self.now = now;
         match input {
@@ -270,7 +268,7 @@ impl Run {
         self.queue.push_back(Effect::Emit(event));
     }
 
-    /// Commits; what is emitted afterwards is emitted only once the commit is durable.
+    /// Queues a commit; events emitted afterwards are emitted only once it is durable.
     pub(super) fn commit(&mut self, messages: Vec<Arc<Message>>, calls: CallChange, next: Next) {
         for message in &messages {
             self.transcript.push(Arc::clone(message));
@@ -320,7 +318,7 @@ impl Run {
         }
     }
 
-    /// Goes on.
+    /// Continues with the next transition.
     pub(super) fn proceed(&mut self, next: Next) {
         match next {
             Next::Open(opening) => self.open(*opening),
@@ -343,7 +341,7 @@ impl Run {
         }
     }
 
-    /// Ends instead of going on. What is committed as the end stays the end.
+    /// Ends the run instead of continuing. A committed end is final.
     pub(super) fn halt(&mut self, next: Next, stop: Stop) {
         match next {
             Next::Finish(outcome) => self.end(outcome),
@@ -370,7 +368,7 @@ impl Run {
         }
     }
 
-    /// Nothing more can be made durable, so nothing more is done.
+    /// Ends the run without further effects, because nothing can be made durable anymore.
     fn commit_failed(&mut self, message: String) {
         if !matches!(self.state, State::Committing(_)) {
             return;
@@ -393,7 +391,7 @@ impl Run {
         self.queue.push_back(Effect::End(Box::new(Report { outcome, steps, tool_calls, usage, cost })));
     }
 
-    /// Asks the model for the step, if a budget leaves room for it.
+    /// Calls the model for the step, within the budget.
     pub(super) fn ask_step(&mut self, attempt: u32) {
         if self.is_spent() {
             let done = self.completion(Some(TerminalCause::BudgetExhausted));
@@ -459,18 +457,18 @@ impl Run {
                     provider: self.settings.provider,
                     status: None,
                     retry_after: None,
-                    message: "the model's answer was empty".to_owned(),
+                    message: "the model returned an empty response".to_owned(),
                 },
                 attempt,
             );
         }
         let answer = Answer { blocks, stop_reason, extent, usage };
-        let told = Told::of(self.settings.hooks, &answer);
+        let summary = Told::of(self.settings.hooks, &answer);
         let next = Next::Take(Box::new(Taken { answer, calls }));
-        self.consult(HookPoint::PostLlmResponse, next, |invocation| told.fill(invocation));
+        self.consult(HookPoint::PostLlmResponse, next, |invocation| summary.fill(invocation));
     }
 
-    /// Makes an answer a part of the session.
+    /// Adds a response to the session.
     pub(super) fn take(&mut self, Taken { answer, calls }: Taken) {
         let Answer { blocks, stop_reason, extent, usage } = answer;
         self.count_step();
@@ -489,7 +487,7 @@ impl Run {
         self.commit(vec![message], open, Next::Dispatch(work));
     }
 
-    /// The model has said its last word of the run.
+    /// Handles the model's final response of the run.
     pub(super) fn conclude(&mut self, message: Arc<Message>, text: String, ended: AgentEvent) {
         let next = match self.settings.extraction_retries {
             None => {
@@ -507,7 +505,7 @@ impl Run {
     }
 }
 
-/// Whether there is anything for the user or the runtime in an answer, besides its reasoning.
+/// Returns true if a response has content other than reasoning.
 fn has_content(blocks: &[AssistantBlock]) -> bool {
     blocks.iter().any(|block| !matches!(block, AssistantBlock::Reasoning { .. }))
 }

@@ -1,4 +1,4 @@
-//! What a run uses up, against what it may.
+//! Budget tracking of a run.
 
 use super::effect::Spent;
 use super::machine::Run;
@@ -17,7 +17,7 @@ impl Run {
         }
     }
 
-    /// Counts a model call that was answered, whatever it was for.
+    /// Counts a model call that returned a response, regardless of its purpose.
     pub(super) fn count_step(&mut self) {
         self.steps += 1;
         self.progress.steps += 1;
@@ -28,13 +28,13 @@ impl Run {
         self.settings.max_steps.saturating_sub(self.steps)
     }
 
-    /// Returns true if a call for a summary leaves one for the step that follows.
+    /// Returns true if a call for a summary leaves at least one call for the step that follows.
     pub(super) fn has_calls_for_summary(&self) -> bool {
         self.calls_left() >= 2
     }
 
-    /// Says whether a budget leaves no room for another call of the model: its tokens or its money are used up, or it
-    /// asked for more tool calls than there were left.
+    /// Returns `true` if a budget allows no further model call: its tokens or its money are used up, or the run
+    /// requested more tool calls than were left.
     pub(super) fn is_spent(&self) -> bool {
         let budget = &self.settings.budget;
         self.refused
@@ -42,7 +42,7 @@ impl Run {
             || budget.max_cost_usd.is_some_and(|limit| self.spent_money >= limit)
     }
 
-    /// Sums up what the run has used so far.
+    /// Returns the budget used so far.
     pub(super) fn used(&self) -> Spent {
         let elapsed = self.now.duration_since(self.began_at).as_millis();
         Spent {

@@ -1,12 +1,12 @@
-//! The run machine: what happens next in one run, decided without doing any of it.
+//! The run machine: decides what happens next in one run, and performs none of it.
 //!
-//! A driver asks [`Run::next`] what to do, does it, and tells [`Run::feed`] what came of it. The machine owns
-//! the transcript and every decision: steps, tool calls, retries, budgets, compaction, extraction, and how
-//! it all ends. Whatever the order of what it is told:
+//! A driver calls [`Run::next`] for the next effect, performs it, and passes the result to [`Run::feed`]. The machine
+//! owns the transcript and every decision: steps, tool calls, retries, budgets, compaction, extraction, and the end
+//! of the run. Whatever the order of inputs:
 //!
-//! - every tool call gets exactly one result, and results stand in call order;
-//! - what was committed is never undone, and a committed success is never turned into a cancellation;
-//! - after any failure, interrupt or crash the session can be opened for another run;
+//! - every tool call gets exactly one result, and results are in call order;
+//! - commits are never undone, and a committed success is never turned into a cancellation;
+//! - after any failure, interrupt, or crash, the session can be opened for another run;
 //! - the run ends.
 
 mod announce;

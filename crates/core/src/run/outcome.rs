@@ -1,4 +1,4 @@
-//! How a run ends.
+//! Outcomes of a run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,59 +6,59 @@ use serde_json::Value;
 
 use crate::{AwaitedCall, ErrorClass, TerminalCause, ToolCall, Usage, Usd};
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// The model answered, or a budget ended the run.
     Completed(Completion),
-    /// The caller has to see to these calls.
+    /// The caller must handle these calls.
     Pending(Pending),
-    /// It failed; what was committed stays.
+    /// The run failed; commits are kept.
     Failed(Failure),
-    /// It was interrupted; what was committed stays.
+    /// The run was interrupted; commits are kept.
     Cancelled,
 }
 
-/// The calls that a run leaves to its caller, in call order.
+/// Calls that a run leaves to its caller, in call order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pending {
-    /// Those that the caller runs and gives the results of.
+    /// Calls for the caller to run.
     pub calls: Vec<ToolCall>,
-    /// Those that the caller approves or denies.
+    /// Calls for the caller to approve or deny.
     pub approvals: Vec<AwaitedCall>,
 }
 
-/// A run that ended well.
+/// Outcome of a successful run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Completion {
-    /// The last text the model wrote.
+    /// Last text written by the model.
     pub text: String,
-    /// The structured output, if one was asked for and had.
+    /// Structured output, if requested and valid.
     pub structured_output: Option<Value>,
-    /// Why there is none, if one was asked for and not had.
+    /// Error of the structured output, if requested and invalid.
     pub extraction_error: Option<ExtractionError>,
-    /// What ended it, if not the model.
+    /// Cause of the end, if not the model.
     pub cause: Option<TerminalCause>,
-    /// What the model had failed with, if the run ended while it was to be asked again.
+    /// Error of the last model call, if the run ended before a retry.
     pub last_failure: Option<String>,
 }
 
-/// How a run ended, in one word: what is stored of it.
+/// End of a run, in the form that is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RunEnd {
     /// The model answered, or a budget ended the run.
     Completed,
-    /// The caller has to run calls and give their results.
+    /// The caller must run calls and provide their results.
     Pending,
-    /// It failed.
+    /// The run failed.
     Failed {
-        /// What sort of failure.
+        /// Class of the failure.
         class: ErrorClass,
-        /// What ended the run.
+        /// Cause of the end.
         cause: TerminalCause,
     },
-    /// It was interrupted.
+    /// The run was interrupted.
     Cancelled,
 }
 
@@ -73,39 +73,39 @@ impl From<&Outcome> for RunEnd {
     }
 }
 
-/// Why there is no structured output.
+/// Reason the structured output is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExtractionError {
-    /// What the model gave last.
+    /// Last output of the model.
     pub last_output: String,
-    /// How often it was asked.
+    /// Number of attempts.
     pub attempts: u32,
-    /// What was wrong with it.
+    /// Reason the output is invalid.
     pub reason: String,
 }
 
-/// A run that failed.
+/// A failed run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What sort of failure.
+    /// Class of the failure.
     pub class: ErrorClass,
-    /// What ended the run.
+    /// Cause of the end.
     pub cause: TerminalCause,
-    /// What happened.
+    /// Human-readable description.
     pub message: String,
 }
 
-/// The end of a run and its sums.
+/// Result and totals of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// How it ended.
+    /// Outcome of the run.
     pub outcome: Outcome,
-    /// Number of answered model calls, those for summaries and structured output included.
+    /// Number of completed model calls, including those for summaries and structured output.
     pub steps: u32,
-    /// How many tool calls were run.
+    /// Number of tool calls that were run.
     pub tool_calls: u32,
-    /// What the session has used so far.
+    /// Tokens used by the session so far.
     pub usage: Usage,
-    /// What it has cost so far, if the model's price is known.
+    /// Cost of the session so far, if the model's price is known.
     pub cost: Option<Usd>,
 }

@@ -1,5 +1,4 @@
-//! Answers that a provider breaks off because its own tools are still at work, to be continued when they are
-//! sent back.
+//! Responses that a provider pauses because its own tools are still running; sending them back continues them.
 
 use std::sync::Arc;
 
@@ -7,19 +6,19 @@ use super::effect::CallChange;
 use super::machine::{Next, Run};
 use crate::{AgentEvent, Extent, Message};
 
-/// How often in a row an answer is continued; one that still is not whole then is taken as it is.
+/// Maximum number of consecutive continuations; after that, the incomplete response is accepted.
 const MAX_PAUSES: u32 = 8;
 
-/// The pauses of the answer that is being given.
+/// Pauses of the current response.
 #[derive(Debug, Default)]
 pub(super) struct Pauses {
     count: u32,
-    /// What was said before the last pause.
+    /// Text before the last pause.
     text: String,
 }
 
 impl Run {
-    /// Commits an answer without calls, and goes on with it or ends.
+    /// Commits a response without calls, and continues the response or ends the run.
     pub(super) fn say(&mut self, message: Arc<Message>, extent: Extent, ended: AgentEvent) {
         let mut text = std::mem::take(&mut self.pauses.text);
         text.push_str(&message.assistant_text().unwrap_or_default());

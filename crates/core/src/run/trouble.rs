@@ -1,4 +1,4 @@
-//! What a run does when the model fails or somebody wants it to end.
+//! Handling of model failures and of requests to end the run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::{
     Retry, RetryDecision, RetryFailure, StopReason, TerminalCause, Timestamp,
 };
 
-/// How often what is sent is halved before the model's refusal is taken for its last word.
-const MOST_SQUEEZED: u32 = 5;
+/// Maximum number of times the context is halved before the model's rejection is final.
+const MAX_SQUEEZED: u32 = 5;
 
 impl Run {
     pub(super) fn failed(&mut self, error: &ModelError) {
@@ -38,7 +38,7 @@ impl Run {
         }
         let half = estimate(&self.transcript.context()) / 2;
         if error.kind == ModelErrorKind::ContextOverflow
-            && self.squeezed < MOST_SQUEEZED
+            && self.squeezed < MAX_SQUEEZED
             && !self.is_prompt_over(half)
         {
             self.squeezed += 1;
@@ -60,7 +60,7 @@ impl Run {
         }
     }
 
-    /// Decides about a retry and, if there is to be one, starts the pause.
+    /// Decides about a retry and, if there is one, starts the delay.
     pub(super) fn decide(&mut self, error: &ModelError, attempt: u32) -> RetryDecision {
         let seed = self.settings.run_id.uuid().as_u128() as u32;
         let mixed = seed.wrapping_mul(attempt.wrapping_add(self.steps).wrapping_mul(0x9E37_79B9) | 1);
@@ -82,7 +82,7 @@ impl Run {
         decision
     }
 
-    /// Returns how long the run may still take; `None` where there is no limit.
+    /// Returns the remaining time of the run, or `None` if it has no time limit.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         let limit = self.settings.budget.max_duration()?;
@@ -125,8 +125,8 @@ impl Run {
         }
     }
 
-    /// Ends the run between two committed messages. A prompt or tool results without an answer get the text streamed
-    /// so far as a cancelled one: otherwise the next prompt would continue this one.
+    /// Ends the run between two committed messages. A prompt or tool results without a response get the text streamed
+    /// so far as a cancelled response: otherwise, the next prompt would continue this one.
     pub(super) fn finish_stopped(&mut self, stop: Stop, partial: &str) {
         let mut outcome = self.stopped(stop);
         let message = self.cancelled_answer(partial);
@@ -138,7 +138,7 @@ impl Run {
     }
 
     fn cancelled_answer(&self, partial: &str) -> Option<Arc<Message>> {
-        // Hooks that check answers have not seen this one.
+        // Hooks that check responses have not seen this one.
         let is_unchecked = self.settings.hooks.has(HookPoint::PostLlmResponse);
         let mut blocks = Vec::new();
         if !partial.trim().is_empty() && !is_unchecked {
@@ -148,7 +148,7 @@ impl Run {
         is_needed.then(|| cancelled(blocks, self.now))
     }
 
-    /// Ends the run in the middle of a step's tools.
+    /// Ends the run in the middle of a step's tool calls.
     pub(super) fn cut_off(&mut self, mut work: Work, started: Started, stop: Stop) {
         self.queue.push_back(Effect::Abandon);
         work.cut_off(started);
@@ -170,12 +170,12 @@ impl Run {
     }
 }
 
-/// Makes an answer that an interrupt cut short.
+/// Creates a response that was cut short by an interrupt.
 pub(super) fn cancelled(blocks: Vec<AssistantBlock>, created_at: Timestamp) -> Arc<Message> {
     Arc::new(Message::Assistant { blocks, stop_reason: StopReason::Cancelled, created_at })
 }
 
-/// Returns the time between two moments; none if the clock went back.
+/// Returns the time between two timestamps, or `None` if the clock went backwards.
 fn since(earlier: Timestamp, later: Timestamp) -> Option<Duration> {
     Duration::try_from(later.duration_since(earlier)).ok()
 }

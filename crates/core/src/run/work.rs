@@ -1,4 +1,4 @@
-//! The tool calls of one step: who runs each, and what came of it.
+//! The tool calls of one step: who runs each, and its result.
 
 use std::collections::BTreeSet;
 
@@ -24,31 +24,31 @@ struct Planned {
 
 #[derive(Debug, Clone)]
 enum Fate {
-    /// It will be, or is being, run by the runtime.
+    /// Run by the runtime, now or later.
     Local,
-    /// The caller will run it.
+    /// Run by the caller.
     Callback,
-    /// The runtime will run it, if somebody approves it.
+    /// Run by the runtime, once approved.
     Awaited,
-    /// It has its result.
-    Done { settled: Settled, kept: bool },
+    /// Completed, with its result.
+    Done { settled: Settled, saved: bool },
 }
 
 impl Work {
-    /// Plans the calls of an answer. At most `allowed` of them are run at all.
+    /// Plans the calls of a response. At most `allowed` of them are run.
     pub(super) fn plan(calls: Vec<(ToolCall, Option<String>)>, tools: &ToolTable, allowed: u32) -> Self {
-        let mut left = allowed;
+        let mut remaining = allowed;
         let plan = |(call, unreadable): (ToolCall, Option<String>)| {
-            let refusal = match (tools.get(&call.name), unreadable) {
+            let error = match (tools.get(&call.name), unreadable) {
                 (None, _) => Some(not_found(&call.name, tools)),
                 (_, Some(raw)) => Some(invalid(&raw)),
-                _ if left == 0 => Some(ToolOutput::failure(ToolFailure::BudgetExhausted, NO_BUDGET)),
+                _ if remaining == 0 => Some(ToolOutput::failure(ToolFailure::BudgetExhausted, NO_BUDGET)),
                 _ => None,
             };
-            let fate = match (refusal, tools.get(&call.name)) {
-                (Some(output), _) => Fate::Done { settled: output.settling(&call.id), kept: false },
+            let fate = match (error, tools.get(&call.name)) {
+                (Some(output), _) => Fate::Done { settled: output.settling(&call.id), saved: false },
                 (None, route) => {
-                    left -= 1;
+                    remaining -= 1;
                     match route {
                         Some(ToolRoute::Callback) => Fate::Callback,
                         Some(ToolRoute::Approval) => Fate::Awaited,
@@ -61,19 +61,19 @@ impl Work {
         Self { calls: calls.into_iter().map(plan).collect() }
     }
 
-    /// Takes up the calls of a step again after some were approved: those without a result are run.
+    /// Resumes the calls of a step after some were approved: those without a result are run.
     pub(super) fn taken_up(calls: Vec<(ToolCall, Option<Answered>)>) -> Self {
         let plan = |(call, answered): (ToolCall, Option<Answered>)| {
             let fate = match answered {
                 None => Fate::Local,
-                Some(Answered { settled, kept }) => Fate::Done { settled, kept },
+                Some(Answered { settled, kept }) => Fate::Done { settled, saved: kept },
             };
             Planned { call, fate }
         };
         Self { calls: calls.into_iter().map(plan).collect() }
     }
 
-    /// Returns what to store before any of them is run.
+    /// Returns the calls to store before any of them is run.
     pub(super) fn intents(&self) -> Vec<Intent> {
         let intent = |planned: &Planned| {
             let route = match &planned.fate {
@@ -86,12 +86,12 @@ impl Work {
         self.calls.iter().map(intent).collect()
     }
 
-    /// Returns the calls that the runtime is to run or is running.
+    /// Returns the calls that the runtime is running or will run.
     pub(super) fn local(&self) -> Vec<ToolCall> {
         self.calls.iter().filter(|p| matches!(p.fate, Fate::Local)).map(|p| p.call.clone()).collect()
     }
 
-    /// Returns the calls that wait for the caller; approvals are waited for until `expires_at`.
+    /// Returns the calls that wait for the caller; approvals expire at `expires_at`.
     pub(super) fn pending(&self, expires_at: Timestamp) -> Pending {
         let mut pending = Pending::default();
         for Planned { call, fate } in &self.calls {
@@ -109,36 +109,36 @@ impl Work {
         self.calls.iter().filter(|p| !matches!(p.fate, Fate::Done { .. })).map(|p| p.call.clone()).collect()
     }
 
-    /// Answers a call that is not to be run.
+    /// Records a result for a call that is not to be run.
     pub(super) fn refuse(&mut self, id: &str, output: ToolOutput) {
         let open = |p: &&mut Planned| p.call.id == id && !matches!(p.fate, Fate::Done { .. });
         if let Some(planned) = self.calls.iter_mut().find(open) {
-            planned.fate = Fate::Done { settled: output.bounded().settling(id), kept: false };
+            planned.fate = Fate::Done { settled: output.bounded().settling(id), saved: false };
         }
     }
 
-    /// Takes the result of a running call; `None` when no such call is running.
+    /// Records the result of a running call; returns `None` if no such call is running.
     pub(super) fn finish(&mut self, id: &str, output: ToolOutput) -> Option<(ToolCall, ToolResult)> {
         let planned = self.calls.iter_mut().find(|p| p.call.id == id && matches!(p.fate, Fate::Local))?;
         let settled = output.bounded().settling(id);
         let result = settled.result.clone();
-        planned.fate = Fate::Done { settled, kept: false };
+        planned.fate = Fate::Done { settled, saved: false };
         Some((planned.call.clone(), result))
     }
 
-    /// Returns the results that are not stored yet, and regards them as stored.
+    /// Returns the results that are not stored yet, and marks them as stored.
     pub(super) fn take_unkept(&mut self) -> Vec<Settled> {
-        let unkept = |planned: &mut Planned| match &mut planned.fate {
-            Fate::Done { settled, kept } if !*kept => {
-                *kept = true;
+        let unsaved = |planned: &mut Planned| match &mut planned.fate {
+            Fate::Done { settled, saved } if !*saved => {
+                *saved = true;
                 Some(settled.clone())
             }
             _ => None,
         };
-        self.calls.iter_mut().filter_map(unkept).collect()
+        self.calls.iter_mut().filter_map(unsaved).collect()
     }
 
-    /// Ends every call that has no result yet.
+    /// Records a result for every call that has none.
     pub(super) fn cut_off(&mut self, started: Started) {
         let why = match started {
             Started::Yes => INTERRUPTED,
@@ -151,11 +151,11 @@ impl Work {
                 Fate::Local => why,
             };
             let settled = ToolOutput::failure(ToolFailure::Interrupted, why).settling(&planned.call.id);
-            planned.fate = Fate::Done { settled, kept: false };
+            planned.fate = Fate::Done { settled, saved: false };
         }
     }
 
-    /// Returns every call with its result; only to be asked when none is missing.
+    /// Returns every call with its result; all must have one.
     pub(super) fn results(&self) -> Vec<(ToolCall, Settled)> {
         let pair = |planned: &Planned| match &planned.fate {
             Fate::Done { settled, .. } => Some((planned.call.clone(), settled.clone())),
@@ -180,34 +180,34 @@ pub(super) enum Started {
 }
 
 fn not_found(name: &str, tools: &ToolTable) -> ToolOutput {
-    const SHOWN: usize = 20;
-    let mut names: Vec<_> = tools.keys().take(SHOWN).map(|name| format!("`{name}`")).collect();
-    if tools.len() > SHOWN {
-        names.push(format!("and {} more", tools.len() - SHOWN));
+    const MAX_NAMES: usize = 20;
+    let mut names: Vec<_> = tools.keys().take(MAX_NAMES).map(|name| format!("`{name}`")).collect();
+    if tools.len() > MAX_NAMES {
+        names.push(format!("and {} more", tools.len() - MAX_NAMES));
     }
     let known = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
     ToolOutput::failure(ToolFailure::NotFound, &format!("no tool is named `{name}`; available: {known}"))
 }
 
 fn invalid(raw: &str) -> ToolOutput {
-    let shown: String = raw.chars().take(200).collect();
-    let message = format!("the arguments must be a JSON object, and were: {shown}");
+    let excerpt: String = raw.chars().take(200).collect();
+    let message = format!("the arguments must be a JSON object, and were: {excerpt}");
     ToolOutput::failure(ToolFailure::InvalidArguments, &message)
 }
 
-/// Makes an answer's blocks fit to be sent back to any provider: no empty text, every call with an id of its
-/// own and an object for arguments. Returns the calls; one whose arguments could not be read comes with them.
+/// Normalizes a response's blocks so that they can be sent to any provider: no empty text, and every call with a unique
+/// id and an object for arguments. Returns the calls, each with its raw arguments if they are invalid.
 pub(super) fn tidy(blocks: &mut Vec<AssistantBlock>, step: u64) -> Vec<(ToolCall, Option<String>)> {
     blocks.retain(|block| match block {
         AssistantBlock::Text { text, .. } => !text.is_empty(),
         AssistantBlock::Reasoning { text, meta } => !text.is_empty() || meta.is_some(),
         _ => true,
     });
-    let own_id = |block: &AssistantBlock| match block {
+    let call_id = |block: &AssistantBlock| match block {
         AssistantBlock::ToolUse { id, .. } => Some(id.clone()),
         _ => None,
     };
-    let mut taken: BTreeSet<String> = blocks.iter().filter_map(own_id).collect();
+    let mut taken: BTreeSet<String> = blocks.iter().filter_map(call_id).collect();
     let mut seen = BTreeSet::new();
     let mut calls = Vec::new();
     for block in blocks {
@@ -227,7 +227,7 @@ pub(super) fn tidy(blocks: &mut Vec<AssistantBlock>, step: u64) -> Vec<(ToolCall
     calls
 }
 
-/// Returns an id that no call of the step has, not even one that comes later.
+/// Returns an id that no other call of the step has, including later ones.
 fn unused_id(mut id: String, taken: &BTreeSet<String>) -> String {
     while taken.contains(&id) {
         id.push('_');
@@ -235,8 +235,8 @@ fn unused_id(mut id: String, taken: &BTreeSet<String>) -> String {
     id
 }
 
-/// Replaces arguments that are no object by one, and returns what they were. Some models leave them out where
-/// a tool takes none; that is no fault.
+/// Replaces arguments that are not an object, and returns the original text. Some models omit them where a tool takes
+/// none; that is not an error.
 fn unreadable_args(args: &mut Value) -> Option<String> {
     let raw = match args {
         Value::Object(_) => return None,

@@ -1,4 +1,4 @@
-//! The JSON of events, written out as it is on the wire.
+//! The JSON of events, in the wire format.
 
 use std::collections::BTreeSet;
 
@@ -121,12 +121,12 @@ fn extraction() -> Vec<(AgentEvent, Value)> {
                 schema_warnings: Some(vec![SchemaWarning {
                     provider: Provider::OpenAi,
                     path: text("/not"),
-                    message: text("left out"),
+                    message: text("omitted"),
                 }]),
             },
             json!({
                 "type": "extraction_succeeded", "session_id": ID, "structured_output": [],
-                "schema_warnings": [{"provider": "openai", "path": "/not", "message": "left out"}],
+                "schema_warnings": [{"provider": "openai", "path": "/not", "message": "omitted"}],
             }),
         ),
         (
@@ -501,7 +501,7 @@ fn changes() -> Vec<(AgentEvent, Value)> {
 }
 
 #[test]
-fn events_have_the_json_of_the_wire() {
+fn events_match_the_wire_format() {
     let groups =
         [runs(), extraction(), hooks(), steps(), tools(), limits(), skills(), interactions(), changes()];
     let mut types = BTreeSet::new();
@@ -511,12 +511,12 @@ fn events_have_the_json_of_the_wire() {
     }
     assert_eq!(types.len(), 36, "{types:?}");
     let unknown = serde_json::from_value::<AgentEvent>(json!({"type": "?"})).unwrap_err();
-    // The error lists every type there is, after the one that is not known.
+    // The error lists every known type, after the unknown one.
     assert_eq!(unknown.to_string().matches('`').count(), 2 * (36 + 1), "{unknown}");
 }
 
 #[test]
-fn envelopes_have_the_json_of_the_wire() {
+fn envelopes_match_the_wire_format() {
     let sources = [
         (EventSource::Session { session_id: session() }, json!({"type": "session", "session_id": ID})),
         (EventSource::Runtime { runtime_id: text("r") }, json!({"type": "runtime", "runtime_id": "r"})),
@@ -549,7 +549,7 @@ fn envelopes_have_the_json_of_the_wire() {
 }
 
 #[test]
-fn closed_lists_have_the_names_of_the_wire() {
+fn enums_match_the_wire_format() {
     let error_classes = "llm store tool mcp session_not_found budget max_tokens content_filtered max_turns cancelled \
         invalid_state operation_not_found depth_limit concurrency_limit config internal build auth callback_pending \
         structured_output invalid_output_schema hook terminal no_pending_boundary";
@@ -558,19 +558,19 @@ fn closed_lists_have_the_names_of_the_wire() {
     let points = "run_started run_completed run_failed pre_llm_request post_llm_response pre_tool_execution \
         post_tool_execution turn_boundary";
     let reasons = "policy_violation safety_violation schema_violation timeout runtime_error";
-    names::<ErrorClass>(error_classes);
-    names::<TerminalCause>(causes);
-    names::<HookPoint>(points);
-    names::<HookReason>(reasons);
-    names::<ToolConfigOperation>("add remove reload");
-    names::<JobStatus>("completed failed aborted cancelled retired terminated");
-    names::<BudgetType>("tokens time tool_calls cost");
-    names::<Provider>("anthropic openai gemini self_hosted other");
-    names::<StopReason>("end_turn tool_use max_tokens stop_sequence content_filter cancelled");
+    check_names::<ErrorClass>(error_classes);
+    check_names::<TerminalCause>(causes);
+    check_names::<HookPoint>(points);
+    check_names::<HookReason>(reasons);
+    check_names::<ToolConfigOperation>("add remove reload");
+    check_names::<JobStatus>("completed failed aborted cancelled retired terminated");
+    check_names::<BudgetType>("tokens time tool_calls cost");
+    check_names::<Provider>("anthropic openai gemini self_hosted other");
+    check_names::<StopReason>("end_turn tool_use max_tokens stop_sequence content_filter cancelled");
 }
 
-/// Checks that a list has these names, and no others: an error for an unknown name lists the known ones.
-fn names<T: serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug>(expected: &str) {
+/// Checks that an enum has exactly these names: an error for an unknown name lists the known ones.
+fn check_names<T: serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug>(expected: &str) {
     let mut count = 0;
     for name in expected.split_whitespace() {
         let value: T = serde_json::from_value(json!(name)).unwrap();
@@ -578,6 +578,6 @@ fn names<T: serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug>(ex
         count += 1;
     }
     let error = serde_json::from_value::<T>(json!("?")).unwrap_err().to_string();
-    // The name that was not known is the first quoted one.
+    // The unknown name is the first quoted one.
     assert_eq!(error.matches('`').count(), 2 * (count + 1), "{error}");
 }

@@ -1,4 +1,4 @@
-//! What the core promises to whoever reads its JSON or relies on its policies.
+//! The stable JSON formats and policies of the core.
 
 #[cfg(test)]
 mod events;
@@ -7,7 +7,7 @@ mod messages;
 #[cfg(test)]
 mod retry;
 
-/// Checks that a value is written as `json` and that `json` is read as the value.
+/// Checks that a value serializes to `json` and that `json` deserializes to the value.
 #[cfg(test)]
 fn pin<T>(value: &T, json: &serde_json::Value)
 where

@@ -1,4 +1,4 @@
-//! The JSON of messages and their parts, written out as it is on the wire.
+//! The JSON of messages and their parts, in the wire format.
 
 use meerkat_core::{
     AssistantBlock, AssistantImage, BlobId, BlobRef, Content, ContentBlock, MediaSource, Message, NoticeKind,
@@ -24,7 +24,7 @@ fn text_block(text: &str) -> ContentBlock {
 }
 
 #[test]
-fn messages_have_the_json_of_the_wire() {
+fn messages_match_the_wire_format() {
     let result = |content, is_error| ToolResult { tool_use_id: text("c1"), content, is_error };
     let cases = [
         (
@@ -74,7 +74,7 @@ fn messages_have_the_json_of_the_wire() {
 }
 
 #[test]
-fn notices_have_the_kinds_of_the_wire() {
+fn notices_match_the_wire_format() {
     for (kind, name) in [
         (NoticeKind::Generic, "generic"),
         (NoticeKind::McpPending, "mcp_pending"),
@@ -108,7 +108,7 @@ fn blocks(meta: Option<Value>) -> [AssistantBlock; 4] {
 }
 
 #[test]
-fn assistant_blocks_have_the_json_of_the_wire() {
+fn assistant_blocks_match_the_wire_format() {
     let bare = [
         json!({"block_type": "text", "data": {"text": "ok"}}),
         json!({"block_type": "reasoning", "data": {"text": "hm"}}),
@@ -192,7 +192,7 @@ fn content_is_a_string_or_blocks() {
 }
 
 #[test]
-fn a_tool_result_may_leave_out_that_it_went_well() {
+fn tool_result_may_omit_is_error() {
     let result = ToolResult { tool_use_id: text("c1"), content: Content::text("fine"), is_error: false };
     pin(&result, &json!({"tool_use_id": "c1", "content": "fine", "is_error": false}));
     let short = serde_json::from_value(json!({"tool_use_id": "c1", "content": "fine"})).unwrap();
@@ -200,7 +200,7 @@ fn a_tool_result_may_leave_out_that_it_went_well() {
 }
 
 #[test]
-fn usage_names_the_cache_only_where_it_is_known() {
+fn usage_includes_cache_tokens_only_if_known() {
     let usage = Usage { input_tokens: 1, output_tokens: 2, ..Usage::default() };
     pin(&usage, &json!({"input_tokens": 1, "output_tokens": 2}));
     let cached = Usage { cache_creation_tokens: Some(0), cache_read_tokens: Some(4), ..usage };

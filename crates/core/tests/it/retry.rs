@@ -1,4 +1,4 @@
-//! The retry policy: what is tried again, how often, after how long.
+//! The retry policy: which failures are retried, how often, and after which delay.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ const fn after(millis: u64) -> RetryDecision {
 }
 
 #[test]
-fn each_kind_is_tried_as_often_as_it_may_help() {
+fn retries_depend_on_error_kind() {
     use RetryDecision::{Exhausted, GiveUp};
-    let own = [after(500), after(1000), after(2000), Exhausted];
+    let backoff = [after(500), after(1000), after(2000), Exhausted];
     let rate = [after(30_000), after(30_000), after(30_000), Exhausted];
     let once = [after(500), Exhausted, Exhausted, Exhausted];
     let never = [GiveUp; 4];
     for (kind, decisions) in [
         (ModelErrorKind::RateLimited, rate),
-        (ModelErrorKind::Overloaded, own),
-        (ModelErrorKind::NetworkTimeout, own),
-        (ModelErrorKind::CallTimeout, own),
-        (ModelErrorKind::Connection, own),
-        (ModelErrorKind::Server, own),
-        (ModelErrorKind::StreamCut, own),
-        (ModelErrorKind::Malformed, own),
+        (ModelErrorKind::Overloaded, backoff),
+        (ModelErrorKind::NetworkTimeout, backoff),
+        (ModelErrorKind::CallTimeout, backoff),
+        (ModelErrorKind::Connection, backoff),
+        (ModelErrorKind::Server, backoff),
+        (ModelErrorKind::StreamCut, backoff),
+        (ModelErrorKind::Malformed, backoff),
         (ModelErrorKind::Incomplete, once),
         (ModelErrorKind::ContextOverflow, never),
         (ModelErrorKind::Auth, never),
@@ -42,7 +42,7 @@ fn each_kind_is_tried_as_often_as_it_may_help() {
 }
 
 #[test]
-fn without_retries_everything_is_final() {
+fn zero_retries_makes_failures_final() {
     let policy = RetryPolicy { max_retries: 0, ..RetryPolicy::default() };
     for (kind, decision) in [
         (ModelErrorKind::Overloaded, RetryDecision::Exhausted),
@@ -54,15 +54,15 @@ fn without_retries_everything_is_final() {
 }
 
 #[test]
-fn what_the_provider_asks_for_counts_where_it_is_longer() {
+fn longer_provider_delay_is_used() {
     let seconds = |n| Some(Duration::from_secs(n));
     let cases = [
         (ModelErrorKind::Overloaded, seconds(7), after(7_000)),
         (ModelErrorKind::Overloaded, seconds(0), after(500)),
-        // What the provider asks for may be longer than any delay of our own.
+        // The delay requested by the provider may exceed the maximum delay.
         (ModelErrorKind::Overloaded, seconds(90), after(90_000)),
         (ModelErrorKind::RateLimited, seconds(90), after(90_000)),
-        // A stated end of the limit stands in for the floor of thirty seconds.
+        // A requested delay replaces the minimum of thirty seconds for rate limits.
         (ModelErrorKind::RateLimited, seconds(7), after(7_000)),
         (ModelErrorKind::RateLimited, None, after(30_000)),
         (ModelErrorKind::Auth, seconds(7), RetryDecision::GiveUp),
@@ -74,7 +74,7 @@ fn what_the_provider_asks_for_counts_where_it_is_longer() {
 }
 
 #[test]
-fn the_spread_is_ten_per_cent_either_way() {
+fn spread_is_ten_percent_either_way() {
     let policy = RetryPolicy::default();
     let error = error(ModelErrorKind::Server, None);
     for (attempt, spread, millis) in [
@@ -92,7 +92,7 @@ fn the_spread_is_ten_per_cent_either_way() {
 }
 
 #[test]
-fn delays_grow_up_to_the_longest() {
+fn delays_grow_up_to_the_maximum() {
     let policy = RetryPolicy { max_retries: 5000, ..RetryPolicy::default() };
     let error = error(ModelErrorKind::Server, None);
     for (attempt, millis) in [(6, 16_000), (7, 30_000), (8, 30_000), (5000, 30_000)] {

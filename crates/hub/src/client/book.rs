@@ -1,4 +1,4 @@
-//! What a client registered, what it waits for, and how it is said to the hub.
+//! A client's registrations and pending calls, and the messages that describe them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::local::{Handler, Invocation, LocalFunction, LocalTriggerType, Trigger
 use crate::socket::{Outbox, Waiting};
 use crate::wire::Object;
 
-/// A function that is to be called when something happens.
+/// A function to call when a trigger fires.
 #[derive(Debug, Clone)]
 pub(super) struct Subscription {
     pub(super) trigger_type: String,
@@ -26,13 +26,13 @@ pub(super) struct Book {
     pub(super) functions: BTreeMap<String, LocalFunction>,
     pub(super) triggers: BTreeMap<String, Subscription>,
     pub(super) types: BTreeMap<String, LocalTriggerType>,
-    /// The triggers of others for the types of this client.
+    /// Triggers of other workers for the types of this client.
     pub(super) subscribers: BTreeMap<String, Subscription>,
     pub(super) calls: HashMap<Uuid, oneshot::Sender<Result<Value, CallError>>>,
     link: Option<Arc<Outbox>>,
 }
 
-/// A message of the hub, as far as a client cares.
+/// A message from the hub, with the fields that a client uses.
 #[derive(Deserialize)]
 pub(super) struct Heard {
     #[serde(rename = "type")]
@@ -50,17 +50,17 @@ pub(super) struct Heard {
     error: Option<Value>,
 }
 
-/// What the hub asks of this client.
+/// A request from the hub to this client.
 pub(super) enum Asked {
     Call(AskedCall),
-    /// A trigger of a type of this client is there.
+    /// Adds a trigger for a type of this client.
     Subscribe {
         host: Arc<dyn TriggerHost>,
         id: String,
         function_id: String,
         config: String,
     },
-    /// A trigger of a type of this client is gone.
+    /// Removes a trigger for a type of this client.
     Unsubscribe {
         host: Arc<dyn TriggerHost>,
         id: String,
@@ -76,16 +76,16 @@ pub(super) struct AskedCall {
 }
 
 impl Book {
-    /// Says a message; whether there is somebody to say it to.
+    /// Sends a message; returns `false` if there is no connection.
     pub(super) fn send(&self, message: String) -> bool {
         self.link.as_ref().is_some_and(|link| link.push(message).is_some())
     }
 
-    /// A connection is there: everything is said again, in the order in which the hub needs it.
+    /// Sends all registrations over a new connection, in the order in which the hub needs them.
     pub(super) fn begin(&mut self, name: &str) -> Waiting {
         let (outbox, messages) = Outbox::new();
         self.link = Some(Arc::new(outbox));
-        // The hub tells all subscriptions that there are.
+        // The hub sends all existing subscriptions again.
         self.subscribers.clear();
         for kind in self.types.values() {
             self.send(trigger_type(kind));
@@ -102,32 +102,32 @@ impl Book {
         messages
     }
 
-    /// The connection is lost: nobody will answer.
+    /// Fails all pending calls after the connection was lost.
     pub(super) fn end(&mut self) {
         self.link = None;
         for (_, call) in self.calls.drain() {
-            // Whoever asked may have gone.
+            // The caller may have been dropped.
             let _ = call.send(Err(CallError::not_connected()));
         }
     }
 
-    /// Takes a message of the hub; gives what is to be done about it, if it is something.
-    pub(super) fn hear(&mut self, heard: Heard) -> Option<Asked> {
-        match heard.kind.as_str() {
-            "invokefunction" => return self.asked(heard),
+    /// Handles a message from the hub; returns the resulting request, if any.
+    pub(super) fn hear(&mut self, message: Heard) -> Option<Asked> {
+        match message.kind.as_str() {
+            "invokefunction" => return self.incoming_call(message),
             "invocationresult" => {
-                let call = self.calls.remove(&heard.invocation_id?)?;
-                let error = heard.error.filter(|error| !error.is_null());
+                let call = self.calls.remove(&message.invocation_id?)?;
+                let error = message.error.filter(|error| !error.is_null());
                 let outcome = match error {
                     Some(error) => Err(CallError::decode(&error.to_string())),
-                    None => Ok(heard.result),
+                    None => Ok(message.result),
                 };
-                // Whoever asked may have gone.
+                // The caller may have been dropped.
                 let _ = call.send(outcome);
             }
-            "registertrigger" => return self.subscribed(heard),
+            "registertrigger" => return self.subscribe(message),
             "unregistertrigger" => {
-                let id = heard.id?;
+                let id = message.id?;
                 let gone = self.subscribers.remove(&id)?;
                 let host = self.types.get(&gone.trigger_type)?.host.clone()?;
                 return Some(Asked::Unsubscribe { host, id });
@@ -140,30 +140,30 @@ impl Book {
         None
     }
 
-    fn subscribed(&mut self, heard: Heard) -> Option<Asked> {
-        let (id, trigger_type, function_id) = (heard.id?, heard.trigger_type?, heard.function_id?);
+    fn subscribe(&mut self, message: Heard) -> Option<Asked> {
+        let (id, trigger_type, function_id) = (message.id?, message.trigger_type?, message.function_id?);
         let result = Object::message("triggerregistrationresult")
             .text("id", &id)
             .text("trigger_type", &trigger_type)
             .text("function_id", &function_id);
         self.send(result.end());
         let host = self.types.get(&trigger_type).and_then(|kind| kind.host.clone());
-        let config = heard.config.to_string();
+        let config = message.config.to_string();
         let subscription =
-            Subscription { trigger_type, function_id: function_id.clone(), config: heard.config };
+            Subscription { trigger_type, function_id: function_id.clone(), config: message.config };
         self.subscribers.insert(id.clone(), subscription);
         Some(Asked::Subscribe { host: host?, id, function_id, config })
     }
 
-    fn asked(&self, heard: Heard) -> Option<Asked> {
-        let (id, function_id) = (heard.invocation_id?, heard.function_id?);
+    fn incoming_call(&self, message: Heard) -> Option<Asked> {
+        let (id, function_id) = (message.invocation_id?, message.function_id?);
         let Some(function) = self.functions.get(&function_id) else {
             let error = CallError::new("function_not_found", "Function not found");
             self.send(answer(id, &function_id, Err(error)));
             return None;
         };
         let handler = Arc::clone(&function.handler);
-        let mut data = heard.data;
+        let mut data = message.data;
         let caller = data.as_object_mut().and_then(|map| map.shift_remove("_caller_worker_id"));
         let caller = caller.and_then(|caller| caller.as_str().map(str::to_owned));
         let invocation = Invocation { function_id, data, caller, guarded: None };

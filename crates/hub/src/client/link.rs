@@ -1,4 +1,4 @@
-//! The connection of a client, made again when it is lost.
+//! A client's connection, which reconnects when it is lost.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::error::HubError;
 use crate::local::run_handler;
 use crate::socket::{Ears, Pump, Socket, Waiting, config};
 
-/// How long a connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(10);
-/// How long a lost connection rests, at first and at most.
-const REST: Duration = Duration::from_millis(100);
-const LONGEST_REST: Duration = Duration::from_secs(5);
+/// Maximum time to establish a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Initial and maximum backoff before reconnecting.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 /// Connects once.
 pub(super) async fn open(options: &ClientOptions) -> Result<Socket, HubError> {
@@ -41,13 +41,13 @@ pub(super) async fn open(options: &ClientOptions) -> Result<Socket, HubError> {
         let (socket, _) = client_async_with_config(request, stream, Some(config)).await?;
         Ok::<Socket, Error>(socket)
     };
-    match tokio::time::timeout(CONNECT, connect).await {
+    match tokio::time::timeout(CONNECT_TIMEOUT, connect).await {
         Ok(outcome) => outcome.map_err(failed),
-        Err(_) => Err(failed(Error::Url(UrlError::UnableToConnect("no answer in 10 s".to_owned())))),
+        Err(_) => Err(failed(Error::Url(UrlError::UnableToConnect("no response in 10 s".to_owned())))),
     }
 }
 
-/// Keeps the connection until nobody needs it.
+/// Keeps the connection open until the client is dropped.
 pub(super) async fn keep(
     options: ClientOptions,
     book: Arc<Mutex<Book>>,
@@ -56,20 +56,20 @@ pub(super) async fn keep(
     ended: CancellationToken,
 ) {
     let mut next = Some((socket, messages));
-    let mut rest = REST;
+    let mut backoff = INITIAL_BACKOFF;
     loop {
         let work = async {
             match next.take() {
                 Some((socket, messages)) => {
-                    // However it ended, it is made again.
+                    // Reconnect, however the connection ended.
                     let mut pump = Pump::new(socket, messages, Listener(&book), u32::MAX);
                     let _ = std::future::poll_fn(|context| pump.poll(context)).await;
                     lock(&book).end();
-                    rest = REST;
+                    backoff = INITIAL_BACKOFF;
                 }
                 None => {
-                    tokio::time::sleep(rest).await;
-                    rest = (rest * 2).min(LONGEST_REST);
+                    tokio::time::sleep(backoff).await;
+                    backoff = (backoff * 2).min(MAX_BACKOFF);
                     if let Ok(socket) = open(&options).await {
                         let messages = lock(&book).begin(&options.name);
                         next = Some((socket, messages));
@@ -84,19 +84,20 @@ pub(super) async fn keep(
     }
 }
 
-/// Hears what the hub says.
+/// Handles messages from the hub.
 struct Listener<'a>(&'a Mutex<Book>);
 
 impl Ears for Listener<'_> {
     fn hear(&mut self, messages: &[Utf8Bytes]) {
-        let heard: Vec<Heard> = messages.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
-        // What the hub asks for is done without the lock: hosts and handlers may call this client.
-        let asked: Vec<Asked> = {
+        let decoded: Vec<Heard> =
+            messages.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+        // Handle the requests without the lock: hosts and handlers may call this client.
+        let requests: Vec<Asked> = {
             let mut book = lock(self.0);
-            heard.into_iter().filter_map(|message| book.hear(message)).collect()
+            decoded.into_iter().filter_map(|message| book.hear(message)).collect()
         };
-        for asked in asked {
-            match asked {
+        for request in requests {
+            match request {
                 Asked::Call(call) => drop(tokio::spawn(run(call))),
                 Asked::Subscribe { host, id, function_id, config } => {
                     host.register(&id, &function_id, &config);
@@ -109,11 +110,11 @@ impl Ears for Listener<'_> {
     fn garbled(&mut self) {}
 }
 
-/// Runs a function of this client; the answer goes where the call came from.
+/// Runs a function of this client and sends the answer over the connection of the call.
 async fn run(call: AskedCall) {
     let AskedCall { id, handler, invocation, answers } = call;
     let name = invocation.function_id.clone();
     let outcome = run_handler(handler, invocation).await;
-    // A lost connection takes its calls with it.
+    // If the connection is lost, so are its calls.
     let _ = answers.push(answer(id, &name, outcome));
 }

@@ -1,7 +1,6 @@
-//! The other side of the protocol: a worker of ours at a hub in another process.
+//! The client side of the protocol: a worker connected to a hub in another process.
 //!
-//! What is registered is kept and told to the hub again whenever the connection is back. A call while there
-//! is no connection fails at once.
+//! Registrations are stored and sent to the hub again after each reconnect. A call without a connection fails at once.
 
 mod book;
 mod link;
@@ -20,18 +19,18 @@ use crate::local::{LocalFunction, LocalTriggerType};
 use crate::wire::Object;
 use book::{Book, Subscription};
 
-/// How a client is made.
+/// Options for creating a client.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
-    /// Where the hub is, such as `ws://127.0.0.1:49134`.
+    /// URL of the hub, such as `ws://127.0.0.1:49134`.
     pub url: String,
-    /// What the hub wants to see.
+    /// Bearer token, if the hub requires one.
     pub token: Option<String>,
-    /// What the worker is called.
+    /// Name of the worker.
     pub name: String,
 }
 
-/// A connection to a hub; clones share it. It ends with the last of them.
+/// A connection to a hub; clones share it. It closes when the last clone is dropped.
 #[derive(Clone)]
 pub struct Client {
     book: Arc<Mutex<Book>>,
@@ -46,12 +45,12 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Connects. From then on, a connection that is lost is made again.
+    /// Connects. A lost connection is reestablished automatically.
     pub async fn connect(options: ClientOptions) -> Result<Self, HubError> {
         let socket = link::open(&options).await?;
         let book = Arc::new(Mutex::new(Book::default()));
         let ended = CancellationToken::new();
-        // Connected from the start: who calls next must not find the link missing.
+        // Mark it as connected now: the next call must find the link.
         let messages = lock(&book).begin(&options.name);
         tokio::spawn(link::keep(options, Arc::clone(&book), socket, messages, ended.clone()));
         Ok(Self { book, ids: Arc::default(), _alive: Arc::new(ended.drop_guard()) })
@@ -82,19 +81,19 @@ impl Client {
         }
     }
 
-    /// Calls a function and does not wait for it. Without a connection, nothing happens.
+    /// Calls a function without waiting for it. Does nothing if there is no connection.
     pub fn call_void(&self, function_id: &str, data: &Value) {
         lock(&self.book).send(book::void(function_id, data));
     }
 
-    /// Offers a function to the others at the hub.
+    /// Registers a function at the hub.
     pub fn register_function(&self, function: LocalFunction) {
         let mut book = lock(&self.book);
         book.send(book::function(&function));
         book.functions.insert(function.id.clone(), function);
     }
 
-    /// No longer offers a function.
+    /// Unregisters a function.
     pub fn unregister_function(&self, id: &str) {
         let mut book = lock(&self.book);
         if book.functions.remove(id).is_some() {
@@ -102,7 +101,7 @@ impl Client {
         }
     }
 
-    /// Has a function called when something happens; gives the id of the subscription.
+    /// Subscribes a function to a trigger type; returns the id of the subscription.
     pub fn register_trigger(&self, trigger_type: &str, function_id: &str, config: &Value) -> String {
         let id = Uuid::new_v4().to_string();
         let trigger = Subscription {
@@ -116,7 +115,7 @@ impl Client {
         id
     }
 
-    /// Ends a subscription.
+    /// Removes a subscription.
     pub fn unregister_trigger(&self, id: &str) {
         let mut book = lock(&self.book);
         if let Some(trigger) = book.triggers.remove(id) {
@@ -125,14 +124,14 @@ impl Client {
         }
     }
 
-    /// Offers a trigger type. Its subscriptions are kept here, and called by [`Client::fire`].
+    /// Registers a trigger type. Its subscriptions are stored here, and called by [`Client::fire`].
     pub fn register_trigger_type(&self, kind: LocalTriggerType) {
         let mut book = lock(&self.book);
         book.send(book::trigger_type(&kind));
         book.types.insert(kind.id.clone(), kind);
     }
 
-    /// Tells everybody who subscribed to a trigger type of this client.
+    /// Notifies all subscribers of a trigger type of this client.
     pub fn fire(&self, trigger_type: &str, payload: &Value) {
         let book = lock(&self.book);
         let concerned = book.subscribers.values().filter(|found| found.trigger_type == trigger_type);
@@ -142,26 +141,26 @@ impl Client {
     }
 }
 
-/// The ids of calls. Nobody has to be kept from guessing one: only who was called can answer.
+/// Generator of call ids. They need not be unguessable: only the callee can answer a call.
 struct Ids {
     first: Uuid,
-    given: AtomicU64,
+    last: AtomicU64,
 }
 
 impl Default for Ids {
     fn default() -> Self {
-        Self { first: Uuid::new_v4(), given: AtomicU64::new(0) }
+        Self { first: Uuid::new_v4(), last: AtomicU64::new(0) }
     }
 }
 
 impl Ids {
     fn next(&self) -> Uuid {
         let (high, low) = self.first.as_u64_pair();
-        Uuid::from_u64_pair(high, low ^ self.given.fetch_add(1, Ordering::Relaxed))
+        Uuid::from_u64_pair(high, low ^ self.last.fetch_add(1, Ordering::Relaxed))
     }
 }
 
 fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
-    // Its methods do not panic.
+    // The methods do not panic.
     book.lock().unwrap_or_else(PoisonError::into_inner)
 }

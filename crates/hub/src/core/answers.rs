@@ -1,4 +1,4 @@
-//! Answers on their way back: to a worker, to somebody in this process, or to nobody.
+//! Answers on their way back to a worker or a caller in this process.
 
 use super::{Caller, Core, Effect};
 use crate::error::CallError;
@@ -42,7 +42,7 @@ impl Core {
         }
     }
 
-    /// Passes an error on as its author wrote it.
+    /// Forwards an error as the callee wrote it.
     pub(super) fn answer_error(&mut self, caller: &Caller, function_id: &str, trace: &Trace, error: &str) {
         match caller {
             Caller::Nobody => {}

@@ -1,4 +1,4 @@
-//! The functions that the hub answers from what it knows.
+//! The functions that the hub answers from its own state.
 
 use serde_json::{Value, json};
 
@@ -7,37 +7,37 @@ use super::{Caller, Core, Effect, Peer};
 use crate::error::CallError;
 use crate::wire::Trace;
 
-/// The functions of the hub and what they do. Those of `state::` and `engine::channels::create` are run, the
-/// others answered at once.
+/// The functions of the hub and their descriptions. `state::` functions and `engine::channels::create` run
+/// asynchronously; the others are answered at once.
 pub(crate) const BUILTINS: [(&str, &str); 28] = [
-    ("state::set", "Keep a value under a key of a scope."),
+    ("state::set", "Store a value under a key of a scope."),
     ("state::get", "Read the value of a key."),
     ("state::delete", "Remove a key."),
     ("state::list", "List the values of a scope."),
     ("state::list_groups", "List the scopes."),
     ("state::update", "Change parts of a value in one step."),
     ("engine::channels::create", "Open a channel for a stream of bytes or text."),
-    ("engine::workers::register", "Say who a worker is."),
+    ("engine::workers::register", "Set a worker's information."),
     ("engine::workers::list", "List the connected workers."),
     ("engine::workers::info", "Describe a worker."),
     ("engine::functions::list", "List the functions that can be called."),
     ("engine::functions::info", "Describe functions with their schemas."),
-    ("engine::triggers::list", "List trigger types, or to older SDKs triggers."),
+    ("engine::triggers::list", "List trigger types; for older SDKs, list triggers."),
     ("engine::triggers::info", "Describe a trigger type."),
     ("engine::trigger-types::list", "List trigger types with their schemas."),
     ("engine::registered-triggers::list", "List triggers."),
     ("engine::registered-triggers::info", "Describe a trigger."),
     ("engine::register_trigger", "Register a trigger that outlives the connection."),
-    ("engine::unregister_trigger", "Remove such a trigger."),
-    ("engine::log::info", "Note something."),
-    ("engine::log::warn", "Note a warning."),
-    ("engine::log::error", "Note an error."),
-    ("engine::log::debug", "Note a detail."),
-    ("engine::log::trace", "Note a small detail."),
+    ("engine::unregister_trigger", "Remove a trigger that outlives the connection."),
+    ("engine::log::info", "Log an info message."),
+    ("engine::log::warn", "Log a warning."),
+    ("engine::log::error", "Log an error."),
+    ("engine::log::debug", "Log a debug message."),
+    ("engine::log::trace", "Log a trace message."),
     ("engine::baggage::get", "Read a value of the trace."),
     ("engine::baggage::set", "Set a value of the trace."),
     ("engine::baggage::get_all", "Read all values of the trace."),
-    ("engine::health::check", "Say that the hub is there."),
+    ("engine::health::check", "Check that the hub is running."),
 ];
 
 impl Core {
@@ -47,13 +47,15 @@ impl Core {
                 FunctionSpec { description: Some((*description).to_owned()), ..FunctionSpec::default() };
             self.provide(id, spec);
         }
-        self.provide_type("engine::functions-available", "Fires when the functions that there are change.");
-        self.provide_type("engine::workers-available", "Fires when a worker comes, goes or says who it is.");
+        self.provide_type("engine::functions-available", "Fires when the available functions change.");
+        self.provide_type(
+            "engine::workers-available",
+            "Fires when a worker connects, disconnects, or sets its information.",
+        );
         self.effects.clear();
     }
 
-    /// Answers a call of a function of the hub that needs nothing but what is known here; says whether it
-    /// was one.
+    /// Answers a call of a hub function that needs only the core's state; returns `false` for any other function.
     pub(super) fn answer_builtin(
         &mut self,
         caller: &Caller,
@@ -102,7 +104,7 @@ impl Core {
             "engine::trigger-types::list" => Ok(json!({ "trigger_types": self.list_types() })),
             "engine::registered-triggers::list" => Ok(json!({ "registered_triggers": self.list_triggers() })),
             "engine::registered-triggers::info" => self.trigger_info(text("id").unwrap_or_default()),
-            "engine::register_trigger" => self.register_kept(from, input),
+            "engine::register_trigger" => self.register_durable(from, input),
             "engine::unregister_trigger" => {
                 let id = text("id").unwrap_or_default();
                 let function = self.triggers.get(id).map(|trigger| trigger.function_id.as_str());
@@ -124,7 +126,7 @@ impl Core {
         }
     }
 
-    fn register_kept(&mut self, from: Peer, input: &Value) -> Result<Value, CallError> {
+    fn register_durable(&mut self, from: Peer, input: &Value) -> Result<Value, CallError> {
         let field = |name: &str| {
             let found = input.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
             found.ok_or_else(|| {
@@ -140,29 +142,29 @@ impl Core {
         if let Some(denied) = self.denied_function(from, &function_id, &config.to_string()) {
             return Err(CallError::forbidden(&denied));
         }
-        let kept = self.triggers.values().filter(|trigger| trigger.owner == Peer::HUB).count();
-        if kept >= self.limits.triggers {
-            return Err(CallError::new("invocation_error", format!("the hub keeps {kept} triggers already")));
+        let count = self.triggers.values().filter(|trigger| trigger.owner == Peer::HUB).count();
+        if count >= self.limits.triggers {
+            return Err(CallError::new("invocation_error", format!("the hub already has {count} triggers")));
         }
         let id = (self.ids)().to_string();
         self.keep_trigger(&id, trigger_type, &function_id, &config);
         Ok(json!({ "id": id }))
     }
 
-    /// Whether the SDK of a worker is of the time when listing triggers did not mean types.
+    /// Returns `true` if the worker's SDK predates the change of trigger listings to types.
     fn is_before_types(&self, peer: Peer) -> bool {
         let about = self.workers.get(&peer).and_then(|worker| worker.about.as_ref());
         about.is_some_and(|about| about.version_before(0, 13))
     }
 
-    /// What the watchers of functions are told.
+    /// Returns the payload for subscribers of function changes.
     pub(crate) fn functions_event(&self) -> Value {
         json!({ "event": "functions_changed", "functions": self.list_functions(Peer::HUB, &json!({}))["functions"] })
     }
 }
 
 impl Effect {
-    /// The trigger type of this process that the effect is of interest to, and what it is told.
+    /// Returns the built-in trigger type that the effect fires, and its payload.
     pub(crate) fn event(&self) -> Option<(&'static str, Value)> {
         match self {
             Self::WorkerChanged { event, worker_id } => {

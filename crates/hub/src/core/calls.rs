@@ -1,7 +1,7 @@
-//! Calls on their way: from a caller to the owner of the function and back.
+//! Calls: from a caller to the owner of the function and back.
 //!
-//! A call is known by who runs it and its invocation id, so nobody can answer for another. It ends once: with
-//! an answer, with the end of its owner, or with the time it may take.
+//! A call is identified by its callee and its invocation id, so no other worker can answer it. It ends once: with an
+//! answer, with the disconnect of the callee, or when its time limit expires.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use crate::error::CallError;
 use crate::queue::QueuedCall;
 use crate::wire::{Action, CALLER, Invoke, Object, Outcome, Trace, with_caller};
 
-/// Who runs a call, and its id there.
+/// The callee of a call, and the call's id there.
 pub(super) type CallKey = (Peer, Uuid);
 
-/// Who waits for an answer.
+/// The receiver of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// A worker, with the id as it wrote it.
+    /// A worker, with the id verbatim.
     Worker(Peer, String),
-    /// Somebody in this process.
+    /// A caller in this process.
     Local(u64),
-    /// Nobody: the answer is dropped.
+    /// No receiver: the answer is dropped.
     Nobody,
 }
 
@@ -38,36 +38,36 @@ pub(super) struct Call {
     function_id: String,
     trace: Trace,
     deadline: Duration,
-    /// What observers are told of it.
+    /// Data for the call's observers.
     seen: Option<Box<Seen>>,
-    /// The observer that made it.
+    /// The observer that made the call.
     activation: Option<Activation>,
 }
 
-/// A function of this process that is to run.
+/// A function of this process to run.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Run {
     pub(crate) id: Uuid,
     pub(crate) function_id: String,
     pub(crate) data: String,
     pub(crate) caller: Option<Uuid>,
-    /// The connection that called, if access rules apply to it.
+    /// The calling connection, if access rules apply to it.
     pub(crate) guarded: Option<(Peer, Arc<Grant>)>,
 }
 
-/// A call before it is known where it goes.
+/// A call that has not been routed yet.
 pub(super) struct Request<'a> {
     pub(super) caller: Caller,
-    /// The connection it came from.
+    /// The connection that made the call.
     pub(super) from: Peer,
     pub(super) id: Option<Uuid>,
     pub(super) function_id: &'a str,
     pub(super) data: Cow<'a, str>,
     pub(super) trace: Trace,
     pub(super) metadata: Option<&'a str>,
-    /// How many observers led to it.
+    /// Number of observers that led to the call.
     pub(super) depth: u32,
-    /// The observer that makes it.
+    /// The observer that makes the call.
     pub(super) activation: Option<Activation>,
 }
 
@@ -120,7 +120,7 @@ impl Core {
         }
     }
 
-    /// Somebody in this process calls a function.
+    /// Calls a function on behalf of this process.
     pub(crate) fn call(&mut self, caller: Caller, function_id: &str, data: String) {
         let (trace, from, data) = (Trace::default(), Peer::HUB, Cow::Owned(data));
         let (id, metadata, activation) = (None, None, None);
@@ -128,14 +128,14 @@ impl Core {
         self.dispatch(request);
     }
 
-    /// A caller in this process no longer waits.
+    /// Drops a call whose caller in this process has stopped waiting.
     pub(crate) fn abandon(&mut self, call: u64) {
         for waiting in self.calls.values_mut().filter(|waiting| waiting.caller == Caller::Local(call)) {
             waiting.caller = Caller::Nobody;
         }
     }
 
-    /// Whether the caller may make the call at all.
+    /// Returns an error if the caller may not make the call.
     fn check(&self, request: &Request<'_>) -> Result<(), CallError> {
         let Some(worker) = self.workers.get(&request.from) else { return Ok(()) };
         if let Some(grant) = &worker.grant {
@@ -255,7 +255,7 @@ impl Core {
         self.calls.insert(key, call);
     }
 
-    /// Takes the call out of the books.
+    /// Removes the call from the tables.
     fn end(&mut self, key: CallKey) -> Option<Call> {
         let call = self.calls.remove(&key)?;
         if let Caller::Worker(peer, _) = &call.caller
@@ -272,8 +272,8 @@ impl Core {
         Some(call)
     }
 
-    /// Tells those who observe a call how it ended.
-    fn over(&mut self, key: CallKey, call: Call, outcome: Result<&str, &str>) {
+    /// Notifies the observers of a call of its outcome.
+    fn report_outcome(&mut self, key: CallKey, call: Call, outcome: Result<&str, &str>) {
         let Call { function_id, trace, seen, .. } = call;
         if let Some(seen) = seen {
             let (function_id, trace, id) = (function_id.as_str(), &trace, key.1);
@@ -282,43 +282,43 @@ impl Core {
         }
     }
 
-    /// A call ends with an error of the hub.
+    /// Ends a call with an error of the hub.
     fn break_off(&mut self, key: CallKey, call: Call, error: &CallError) {
         self.fail(&call.caller, &call.function_id, &call.trace, error);
-        self.over(key, call, Err(&error.json()));
+        self.report_outcome(key, call, Err(&error.json()));
     }
 
-    /// A worker answers. An answer to a call that it was not given changes nothing.
+    /// Handles a worker's answer. An answer to a call that the worker did not receive has no effect.
     pub(super) fn outcome(&mut self, peer: Peer, outcome: &Outcome<'_>) {
         let key = (peer, outcome.id);
         let Some(call) = self.end(key) else { return };
         match outcome.error {
             Some(error) => {
                 self.answer_error(&call.caller, &call.function_id, &call.trace, error.get());
-                self.over(key, call, Err(error.get()));
+                self.report_outcome(key, call, Err(error.get()));
             }
             None => {
                 let result = outcome.result.map(RawValue::get);
                 self.succeed(&call.caller, &call.function_id, &call.trace, result);
-                self.over(key, call, Ok(result.unwrap_or("null")));
+                self.report_outcome(key, call, Ok(result.unwrap_or("null")));
             }
         }
     }
 
-    /// A function of this process has ended.
+    /// Handles the result of a function of this process.
     pub(crate) fn finish(&mut self, id: Uuid, outcome: Result<Option<String>, CallError>) {
         let key = (Peer::HUB, id);
         let Some(call) = self.end(key) else { return };
         match outcome {
             Ok(result) => {
                 self.succeed(&call.caller, &call.function_id, &call.trace, result.as_deref());
-                self.over(key, call, Ok(result.as_deref().unwrap_or("null")));
+                self.report_outcome(key, call, Ok(result.as_deref().unwrap_or("null")));
             }
             Err(error) => self.break_off(key, call, &error),
         }
     }
 
-    /// Calls that took too long end with an error.
+    /// Ends calls that exceeded their time limit with an error.
     pub(crate) fn expire(&mut self) {
         let late = self.calls.iter().filter(|(_, call)| call.deadline <= self.now);
         let keys: Vec<CallKey> = late.map(|(key, _)| *key).collect();
@@ -330,7 +330,7 @@ impl Core {
         self.expire_observers();
     }
 
-    /// The calls that a connection was running are stopped; those it made have nobody to answer to.
+    /// Stops the calls that a connection was running; answers to calls that it made are dropped.
     pub(super) fn stop_calls(&mut self, peer: Peer) {
         let running: Vec<CallKey> = self.calls.keys().filter(|key| key.0 == peer).copied().collect();
         for key in running {
@@ -345,9 +345,9 @@ impl Core {
         }
     }
 
-    /// Puts a call into a queue. The caller has its receipt when the call is stored.
+    /// Adds a call to a queue. The caller gets its receipt when the call is stored.
     fn enqueue(&mut self, request: Request<'_>, queue: String) {
-        // It will run on behalf of the hub.
+        // The call will run on behalf of the hub.
         if !self.may_use(request.from, request.function_id) {
             let error = CallError::forbidden(request.function_id);
             return self.fail(&request.caller, request.function_id, &request.trace, &error);
@@ -357,7 +357,7 @@ impl Core {
         let function_id = request.function_id.to_owned();
         let mut data: Value = serde_json::from_str(&request.data).unwrap_or_default();
         if let (Some(claimed), Some(worker)) = (data.get_mut(CALLER), self.workers.get(&request.from)) {
-            // Nobody adds the caller when the call runs, so it must not be another one's.
+            // The caller is not inserted when the call runs, so the field must not name another worker.
             *claimed = worker.id.to_string().into();
         }
         let effect = if self.owner_of(QUEUE_PROVIDER).is_some() {
@@ -377,10 +377,10 @@ impl Core {
     }
 }
 
-/// The function of a worker that keeps queues.
+/// The function of a worker that provides queues.
 pub(crate) const QUEUE_PROVIDER: &str = "engine::queue::enqueue";
 
-/// The baggage that the callee gets: a traced call also says which function it is of.
+/// Returns the baggage for the callee; that of a traced call also names the function.
 fn baggage(trace: &Trace, function_id: &str) -> Option<String> {
     match (&trace.baggage, &trace.parent) {
         (Some(baggage), _) if !baggage.is_empty() => Some(format!("iii.function.id={function_id},{baggage}")),

@@ -1,18 +1,18 @@
-//! Which functions a connection under access rules may register.
+//! Ownership of function ids for connections under access rules.
 //!
-//! The rules give such a connection ids: by its prefix, or by what its auth function lists. It may also claim an id
-//! that they do not give it, for a function of its own: one that no rule opens to it and that is not another worker's.
-//! Whose an id is outlasts connections, because otherwise a guest would get the calls of a worker that restarts. When
-//! a worker with a better right registers a claimed id, the claim ends.
+//! The rules assign ids to such a connection: by its prefix, or by the auth function's list. It may also claim other
+//! ids for its own functions: ids that no rule exposes to it and that do not belong to another worker. Ownership of an
+//! id outlives connections, because otherwise a guest would receive the calls of a worker that restarts. When a worker
+//! with a stronger right registers a claimed id, the claim ends.
 
 use serde_json::Value;
 
 use super::{Core, Peer};
 
-/// How many ids are remembered. When there is no room, guests can claim no more.
+/// Maximum number of remembered ids. At the limit, guests cannot claim more.
 const REMEMBERED: usize = 100_000;
 
-/// Whose an id is, also while it is not registered.
+/// Holder of an id, also while the id is not registered.
 #[derive(Debug, PartialEq)]
 pub(super) enum Holder {
     /// A worker without access rules.
@@ -29,7 +29,7 @@ impl Core {
         grant.may_register(id) && (grant.gives(id) || may_claim())
     }
 
-    /// Returns true if an id is not another worker's, as far as the hub knows.
+    /// Returns true if an id is not known to belong to another worker.
     fn may_claim(&self, peer: Peer, id: &str) -> bool {
         let is_foreign = |other: Peer| !self.is_same_owner(peer, other);
         let registered = self.functions.get(id).map(|function| function.registrations.as_slice());
@@ -54,7 +54,7 @@ impl Core {
         self.holders.len() < REMEMBERED && (own.is_none() || held() < self.limits.functions)
     }
 
-    /// Returns true if the id has the prefix of another guest, or if another worker has it called.
+    /// Returns true if the id has the prefix of another guest, or if another worker's triggers or calls use it.
     fn is_expected(&self, id: &str, is_foreign: &dyn Fn(Peer) -> bool) -> bool {
         let mut prefixed = self.workers.iter().filter_map(|(other, worker)| {
             worker.grant.as_ref().and_then(|grant| grant.prefix.as_deref()).map(|prefix| (*other, prefix))
@@ -64,7 +64,7 @@ impl Core {
             || self.observers.values().any(|known| known.target == id && is_foreign(known.owner))
     }
 
-    /// Remembers whose an id is that a connection registers, and ends the claims of those with less right to it.
+    /// Records the holder of an id that a connection registers, and ends claims with a weaker right to it.
     pub(super) fn hold(&mut self, peer: Peer, id: &str) {
         let Some(grant) = self.grant(peer) else { return self.reserve(id) };
         if let Some(owner) = grant.owner.clone()
@@ -77,7 +77,7 @@ impl Core {
         }
     }
 
-    /// Keeps an id for workers without access rules and for those that the rules give it.
+    /// Reserves an id for workers without access rules and for those to which the rules assign it.
     pub(crate) fn reserve(&mut self, id: &str) {
         if self.holders.contains_key(id) || self.holders.len() < REMEMBERED {
             self.holders.insert(id.to_owned(), Holder::Trusted);
@@ -85,7 +85,7 @@ impl Core {
         self.end_claims(Peer::HUB, id);
     }
 
-    /// Keeps an id for which a call waits, unless it is known whose the id is.
+    /// Reserves an id for which a call waits, unless its holder is known.
     pub(crate) fn reserve_unknown(&mut self, id: &str) {
         if !self.is_registered(id) && !self.holders.contains_key(id) {
             self.reserve(id);

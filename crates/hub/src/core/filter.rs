@@ -1,13 +1,13 @@
-//! Which calls an observer wants to know of: paths into a call, and what must be there.
+//! Filters of observers: paths into a call, and conditions on the values there.
 
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
-/// What a filter can read.
+/// The parts of a call that a filter can read.
 const ROOTS: [&str; 5] = ["input", "output", "error", "caller", "metadata"];
 
-/// Conditions that must all hold; none is every call.
+/// Conditions that must all hold; an empty list matches every call.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Filter(Vec<Condition>);
 
@@ -34,18 +34,18 @@ enum Operator {
 type Refusal = (&'static str, String);
 
 impl Filter {
-    /// Reads `{"input.amount": {"$gte": 500}}`.
+    /// Parses `{"input.amount": {"$gte": 500}}`.
     pub(super) fn new(filters: Option<&Value>) -> Result<Self, Refusal> {
         let filters = match filters {
             None | Some(Value::Null) => return Ok(Self::default()),
             Some(Value::Object(filters)) => filters,
-            Some(_) => return Err(("INVALID_FILTER", "a filter is an object of paths".to_owned())),
+            Some(_) => return Err(("INVALID_FILTER", "a filter must be an object of paths".to_owned())),
         };
         let mut conditions = Vec::new();
         for (path, wanted) in filters {
             let names: Vec<String> = path.split('.').map(str::to_owned).collect();
             if !ROOTS.contains(&names[0].as_str()) {
-                let text = format!("`{path}` does not begin with one of {}", ROOTS.join(", "));
+                let text = format!("`{path}` must start with one of {}", ROOTS.join(", "));
                 return Err(("INVALID_FILTER_PATH", text));
             }
             let Value::Object(wanted) = wanted else {
@@ -53,9 +53,9 @@ impl Filter {
                 return Err(("INVALID_FILTER", text));
             };
             for (name, operand) in wanted {
-                let operator = Operator::named(name, operand);
+                let operator = Operator::parse(name, operand);
                 let operator = operator
-                    .ok_or_else(|| ("INVALID_FILTER", format!("`{name}` of `{path}` is not understood")))?;
+                    .ok_or_else(|| ("INVALID_FILTER", format!("unknown operator `{name}` for `{path}`")))?;
                 conditions.push(Condition { path: names.clone(), operator, operand: operand.clone() });
             }
         }
@@ -68,7 +68,7 @@ impl Filter {
 }
 
 impl Operator {
-    fn named(name: &str, operand: &Value) -> Option<Self> {
+    fn parse(name: &str, operand: &Value) -> Option<Self> {
         match name {
             "$eq" => Some(Self::Equal),
             "$ne" => Some(Self::Different),
@@ -107,7 +107,7 @@ impl Condition {
     }
 }
 
-/// Numbers and texts have an order, and nothing else.
+/// Compares two numbers or two strings; other values have no order.
 fn compare(one: &Value, other: &Value) -> Option<Ordering> {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64()?.partial_cmp(&other.as_f64()?),
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_fits_when_every_condition_holds() {
+    fn call_matches_when_all_conditions_hold() {
         let event = json!({ "input": { "n": 5, "tags": ["a"], "who": "Ada" }, "output": null });
         for (filter, expected) in [
             (json!({}), true),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_is_not_understood_is_refused() {
+    fn invalid_filter_is_rejected() {
         for (filter, code) in [
             (json!([]), "INVALID_FILTER"),
             (json!({ "input.n": 5 }), "INVALID_FILTER"),

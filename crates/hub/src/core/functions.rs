@@ -1,10 +1,10 @@
-//! Functions and who owns them.
+//! Functions and their owners.
 //!
-//! A function id may be registered by several connections. The newest has the calls, because an SDK that
-//! reconnects before its old connection is known to be dead must get its calls back, and most SDKs never learn
-//! of a refusal. When the newest goes, the one before it is back. What this process provides cannot be taken. A
-//! connection under access rules takes over only from its own owner; if the rules give it an id that others have too, it
-//! has the calls when all others went.
+//! A function id may be registered by several connections. The newest receives the calls, because an SDK that
+//! reconnects before its old connection is known to be dead must get its calls back, and most SDKs never learn of a
+//! rejection. When the newest is removed, the previous one becomes active again. Functions of this process cannot be
+//! taken over. A connection under access rules takes over only from the same owner; if the rules assign it an id that
+//! others also registered, it receives the calls only once all others are gone.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -12,14 +12,14 @@ use serde_json::value::RawValue;
 use super::{Core, Effect, Peer};
 use crate::wire::{Object, RegisterFunction};
 
-/// What is known of a function.
+/// Description of a function.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct FunctionSpec {
     pub(crate) description: Option<String>,
     pub(crate) request_format: Option<Value>,
     pub(crate) response_format: Option<Value>,
     pub(crate) metadata: Option<Value>,
-    /// It is behind a URL, which the hub does not call.
+    /// If true, the function is behind a URL, which the hub does not call.
     pub(crate) remote: bool,
 }
 
@@ -36,7 +36,7 @@ impl Function {
 }
 
 impl Core {
-    /// This process provides a function.
+    /// Registers a function of this process.
     pub(crate) fn provide(&mut self, id: &str, spec: FunctionSpec) {
         self.functions.insert(id.to_owned(), Function { registrations: vec![(Peer::HUB, spec)] });
         self.refresh_observers(id);
@@ -80,7 +80,7 @@ impl Core {
         let function =
             self.functions.entry(id.to_owned()).or_insert_with(|| Function { registrations: Vec::new() });
         match function.registrations.iter_mut().find(|(owner, _)| *owner == peer) {
-            // Older SDKs send every registration twice. A repetition changes no order.
+            // Older SDKs send every registration twice. A repetition does not change the order.
             Some((_, known)) if *known == spec => return,
             Some((_, known)) => *known = spec,
             None if yields => function.registrations.insert(0, (peer, spec)),
@@ -90,7 +90,7 @@ impl Core {
         if let Some(worker) = self.workers.get_mut(&peer) {
             worker.functions.insert(id.to_owned());
         }
-        // Where access rules apply, whose function it is decides who may be triggered with it.
+        // Under access rules, the function's owner decides which triggers may call it.
         if contested || self.has_guarded() {
             self.refresh_function(id);
         }
@@ -107,7 +107,7 @@ impl Core {
         }
     }
 
-    /// Removes what this connection registered under the id, and nothing else.
+    /// Removes this connection's registration of the id, and no other.
     pub(super) fn drop_function(&mut self, peer: Peer, id: &str) {
         let Some(function) = self.functions.get_mut(id) else { return };
         function.registrations.retain(|(owner, _)| *owner != peer);
@@ -123,12 +123,12 @@ impl Core {
         self.functions.get(id).and_then(Function::owner).map(|(peer, _)| peer)
     }
 
-    /// Returns true if a connection or this process offers the function.
+    /// Returns true if a connection or this process has registered the function.
     pub(crate) fn is_registered(&self, id: &str) -> bool {
         self.owner_of(id).is_some()
     }
 
-    /// Whether this connection registered the function but another has its calls.
+    /// Returns `true` if this connection registered the function but another one receives its calls.
     pub(super) fn is_outdone(&self, peer: Peer, id: &str) -> bool {
         self.functions.get(id).is_some_and(|function| {
             let registered = function.registrations.iter().any(|(owner, _)| *owner == peer);
@@ -136,7 +136,7 @@ impl Core {
         })
     }
 
-    /// Says so to SDKs that understand it; older ones pass the message over.
+    /// Sends a rejection to SDKs that understand it; older ones ignore the message.
     pub(super) fn reject(&mut self, peer: Peer, id: &str) {
         let owner = self.own.to_string();
         let message = Object::message("registrationrejected")
@@ -148,7 +148,7 @@ impl Core {
     }
 }
 
-/// A payload as a value; it was JSON already.
+/// Parses a payload, which is known to be valid JSON.
 pub(super) fn parsed(raw: Option<&RawValue>) -> Option<Value> {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
 }

@@ -1,8 +1,8 @@
-//! What a connection may do, where the hub asks who it is.
+//! Rights of an authorized connection.
 
 use serde_json::Value;
 
-/// What everybody may call: without these no SDK works.
+/// Functions that every connection may call; no SDK works without them.
 const INFRASTRUCTURE: [&str; 10] = [
     "engine::channels::create",
     "engine::workers::register",
@@ -19,13 +19,13 @@ const INFRASTRUCTURE: [&str; 10] = [
 /// The functions that are open to every connection of a listener.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Exposed {
-    /// Ids, with `*` for any part.
+    /// Ids, with `*` as a wildcard.
     Matching(String),
-    /// Functions whose metadata have all of this.
+    /// Functions whose metadata contains all of these entries.
     Marked(serde_json::Map<String, Value>),
 }
 
-/// The functions that are asked before something is registered, and the one that has every call.
+/// The functions that are called before a registration, and the middleware that receives every call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Hooks {
     pub(crate) function: Option<String>,
@@ -34,27 +34,27 @@ pub(crate) struct Hooks {
     pub(crate) middleware: Option<String>,
 }
 
-/// What one connection may do.
+/// Rights of one connection.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Grant {
     pub(crate) allowed: Vec<String>,
     pub(crate) forbidden: Vec<String>,
     pub(crate) exposed: Vec<Exposed>,
-    /// `None` is every type.
+    /// Allowed trigger types; `None` allows all.
     pub(crate) trigger_types: Option<Vec<String>>,
     pub(crate) may_register_functions: bool,
     pub(crate) may_register_types: bool,
-    /// The functions that it may register although they may be another worker's.
+    /// Ids that the connection may register even if they belong to another worker.
     pub(crate) registrations: Vec<String>,
     pub(crate) prefix: Option<String>,
-    /// The name under which the connection owns what it registers, also after it came back.
+    /// The name under which the connection owns its registrations, also after a reconnect.
     pub(crate) owner: Option<String>,
     pub(crate) context: Value,
     pub(crate) hooks: Hooks,
 }
 
 impl Grant {
-    /// Whether the connection may call the function; forbidden goes before allowed.
+    /// Returns `true` if the connection may call the function; forbidden ids take precedence over allowed ones.
     pub(crate) fn may_call(&self, id: &str, metadata: Option<&Value>) -> bool {
         if self.forbids(id) {
             return false;
@@ -72,17 +72,17 @@ impl Grant {
         self.forbidden.iter().any(|pattern| matches(pattern, id))
     }
 
-    /// Returns true if the rules do not exclude that the connection registers this id, its prefix included.
+    /// Returns true if the rules do not prevent the connection from registering this id, prefix included.
     pub(crate) fn may_register(&self, id: &str) -> bool {
         self.may_register_functions && !id.starts_with("engine::") && !self.forbids(id)
     }
 
-    /// Returns true if the rules give the connection this id to register, its prefix included.
+    /// Returns true if the rules assign this id to the connection, prefix included.
     pub(crate) fn gives(&self, id: &str) -> bool {
         self.prefix.is_some() || self.registrations.iter().any(|pattern| matches(pattern, id))
     }
 
-    /// Returns true if the rules open the function to the connection or use it, so that it is another worker's.
+    /// Returns true if the rules expose the function to the connection or use it, so that it belongs to another worker.
     pub(crate) fn opens(&self, id: &str, metadata: Option<&Value>) -> bool {
         let Hooks { function, trigger, trigger_type, middleware } = &self.hooks;
         let mut used = [function, trigger, trigger_type, middleware].into_iter().flatten();
@@ -93,7 +93,7 @@ impl Grant {
         self.trigger_types.as_ref().is_none_or(|types| types.iter().any(|id| matches(id, trigger_type)))
     }
 
-    /// The id under which a function of the connection is known to others.
+    /// Returns the id under which a function of the connection is visible to others.
     pub(crate) fn registered_id(&self, id: &str) -> String {
         match &self.prefix {
             Some(prefix) => format!("{prefix}{id}"),
@@ -106,7 +106,7 @@ impl Grant {
     }
 }
 
-/// Whether an id is as the pattern says; `*` stands for any text.
+/// Returns `true` if an id matches the pattern; `*` matches any text.
 fn matches(pattern: &str, id: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == id };
     let Some(mut left) = id.strip_prefix(first) else { return false };
@@ -126,7 +126,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn a_star_stands_for_any_text() {
+    fn star_matches_any_text() {
         let cases = [
             ("a::b", "a::b", true),
             ("a::b", "a::bc", false),

@@ -1,6 +1,6 @@
-//! What workers are told of each other.
+//! Listings of workers, functions, and triggers.
 //!
-//! Rows have every field that some generation of the SDKs reads: each takes what it knows.
+//! Rows contain the fields of all SDK versions: each SDK reads those that it knows.
 
 use serde_json::{Map, Value, json};
 
@@ -8,8 +8,8 @@ use super::functions::{Function, FunctionSpec};
 use super::{Core, Peer, Worker};
 use crate::error::CallError;
 
-/// How many functions can be described at once.
-const AT_ONCE: usize = 32;
+/// Maximum number of functions described in one call.
+const MAX_FUNCTIONS: usize = 32;
 
 impl Core {
     pub(super) fn list_workers(&self, input: &Value) -> Value {
@@ -69,14 +69,14 @@ impl Core {
         let rows = self.functions.iter().filter_map(|(id, function)| {
             let (owner, spec) = function.owner()?;
             let name = self.name_of(owner);
-            let shown = (internal || !id.starts_with("engine::"))
+            let visible = (internal || !id.starts_with("engine::"))
                 && self.may_see(from, id, spec)
                 && text("prefix").is_none_or(|prefix| id.starts_with(prefix))
                 && workers.as_ref().is_none_or(|workers| workers.contains(&name.as_str()))
                 && text("search").is_none_or(|word| {
                     id.contains(word) || spec.description.as_ref().is_some_and(|text| text.contains(word))
                 });
-            shown.then(|| function_row(id, &name, spec))
+            visible.then(|| function_row(id, &name, spec))
         });
         json!({ "functions": rows.collect::<Vec<Value>>() })
     }
@@ -94,9 +94,10 @@ impl Core {
             };
         }
         let ids = input.get("function_ids").and_then(Value::as_array);
-        let ids =
-            ids.filter(|ids| ids.len() <= AT_ONCE && ids.iter().all(Value::is_string)).ok_or_else(|| {
-                let text = format!("give function_id, or function_ids with up to {AT_ONCE} ids");
+        let ids = ids
+            .filter(|ids| ids.len() <= MAX_FUNCTIONS && ids.iter().all(Value::is_string))
+            .ok_or_else(|| {
+                let text = format!("give function_id, or function_ids with up to {MAX_FUNCTIONS} ids");
                 CallError::new("INVALID_ARGUMENTS", text)
             })?;
         let infos = ids.iter().filter_map(Value::as_str).map(|id| {

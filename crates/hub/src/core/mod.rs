@@ -1,9 +1,8 @@
-//! Who is connected, who owns what, and where each message goes: the protocol without sockets, clocks or tasks.
+//! Connections, ownership, and message routing: the protocol without sockets, clocks, or tasks.
 //!
-//! [`Core`] is told what happened and says what to do about it, as [`Effect`]s in order. Everything that
-//! belongs to a connection is removed with it, and only by it: a removal always names the owner. What is
-//! waited for is never lost: a trigger whose type nobody offers waits for a provider, and is told to every
-//! provider that comes.
+//! [`Core`] receives events and returns the resulting [`Effect`]s in order. Everything that belongs to a connection is
+//! removed with it, and only by it: a removal always names the owner. Nothing pending is lost: a trigger of a type
+//! without a provider waits for one, and is placed with every provider that registers.
 
 mod answers;
 mod builtin;
@@ -43,7 +42,7 @@ pub(crate) use grant::{Exposed, Grant, Hooks};
 use observers::Observer;
 use triggers::{Trigger, TriggerType};
 
-/// One connection; [`Peer::HUB`] is what runs in this process.
+/// A connection; [`Peer::HUB`] is this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Peer(pub(crate) u64);
 
@@ -51,21 +50,21 @@ impl Peer {
     pub(crate) const HUB: Self = Self(0);
 }
 
-/// What is to be done, in order.
+/// An action for the hub to carry out, in order.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Effect {
-    /// A message goes to a worker.
+    /// Send a message to a worker.
     Send(Peer, String),
-    /// A connection ends.
+    /// Close a connection.
     Drop(Peer),
-    /// A function of this process runs.
+    /// Run a function of this process.
     Run(Run),
-    /// A caller in this process has its answer.
+    /// Return an answer to a caller in this process.
     Answer {
         call: u64,
         outcome: Result<String, CallError>,
     },
-    /// A trigger of a type of this process was placed, or taken away.
+    /// Place a trigger with a type of this process, or remove it.
     Placed {
         trigger_type: String,
         id: String,
@@ -76,21 +75,21 @@ pub(crate) enum Effect {
         trigger_type: String,
         id: String,
     },
-    /// A call goes into a queue of ours; [`Core::finish`] is told when it is stored.
+    /// Add a call to a built-in queue; [`Core::finish`] is called when it is stored.
     Enqueue(QueuedCall),
-    /// A call goes to the worker that keeps queues; [`Core::finish`] is told when that has taken it.
+    /// Pass a call to the worker that provides queues; [`Core::finish`] is called when the worker has accepted it.
     HandOver {
         id: Uuid,
         data: String,
     },
-    /// The functions that there are have changed.
+    /// The available functions have changed.
     FunctionsChanged,
-    /// A worker came, went or said who it is.
+    /// A worker connected, disconnected, or set its information.
     WorkerChanged {
         event: &'static str,
         worker_id: Uuid,
     },
-    /// Something that whoever runs the hub may want to know.
+    /// Write a message to the operator's log.
     Note(String),
 }
 
@@ -104,16 +103,16 @@ struct Worker {
     about: Option<About>,
     functions: BTreeSet<String>,
     triggers: usize,
-    /// Calls that it made and that are not answered.
+    /// Number of unanswered calls that the worker made.
     waiting: usize,
-    /// Calls that it was given and has not answered.
+    /// Number of calls that the worker received and has not answered.
     running: usize,
     grant: Option<Arc<Grant>>,
-    /// The longest message that it can take.
+    /// Maximum message size that the worker accepts.
     longest: usize,
 }
 
-/// What a worker says of itself.
+/// A worker's description of itself.
 #[derive(Debug, Clone, Default)]
 struct About {
     name: Option<String>,
@@ -126,16 +125,16 @@ struct About {
     namespace: Option<String>,
 }
 
-/// Where ids come from.
+/// Generator of ids.
 pub(crate) type Ids = Box<dyn FnMut() -> Uuid + Send>;
 
 /// A new connection.
 #[derive(Debug, Default)]
 pub(crate) struct Arrival {
     pub(crate) address: Option<IpAddr>,
-    /// Milliseconds since 1970.
+    /// Connection time in milliseconds since 1970.
     pub(crate) at: Duration,
-    /// What it may do; `None` is everything.
+    /// Rights of the connection; `None` means no restrictions.
     pub(crate) grant: Option<Arc<Grant>>,
 }
 
@@ -143,14 +142,14 @@ pub(crate) struct Arrival {
 pub(crate) struct Core {
     limits: Limits,
     ids: Ids,
-    /// The hub's own id, where a worker's is expected.
+    /// The hub's own id, used in place of a worker's.
     own: Uuid,
-    /// When the hub began, since 1970, and the time since then.
+    /// Start time of the hub since 1970, and the time elapsed since then.
     born: Duration,
     now: Duration,
     workers: BTreeMap<Peer, Worker>,
     functions: BTreeMap<String, Function>,
-    /// Whose an id is, also while it is not registered.
+    /// Holders of ids, also while the ids are not registered.
     holders: HashMap<String, Holder>,
     types: BTreeMap<String, TriggerType>,
     triggers: BTreeMap<String, Trigger>,
@@ -183,24 +182,24 @@ impl Core {
         core
     }
 
-    /// Says when the hub began, since 1970.
+    /// Sets the hub's start time, since 1970.
     pub(crate) fn born(mut self, at: Duration) -> Self {
         self.born = at;
         self
     }
 
-    /// Says what time it is, before something happens.
+    /// Sets the current time before an event is handled.
     pub(crate) fn at(&mut self, now: Duration) -> &mut Self {
         self.now = now;
         self
     }
 
-    /// Gives what is to be done, once.
+    /// Takes the pending effects.
     pub(crate) fn effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
-    /// A worker connected.
+    /// Adds a connected worker.
     pub(crate) fn connect(&mut self, arrival: Arrival) -> Peer {
         self.last_peer += 1;
         let peer = Peer(self.last_peer);
@@ -226,7 +225,7 @@ impl Core {
         peer
     }
 
-    /// A worker is gone, and with it all that it registered.
+    /// Removes a disconnected worker and everything that it registered.
     pub(crate) fn disconnect(&mut self, peer: Peer) {
         let Some(worker) = self.workers.remove(&peer) else { return };
         self.drop_triggers(peer);
@@ -243,14 +242,14 @@ impl Core {
         self.effects.push(Effect::WorkerChanged { event: "worker_disconnected", worker_id: worker.id });
     }
 
-    /// A worker said something. What is not understood is passed over: there is nobody to tell.
+    /// Handles a message of a worker. Invalid messages are logged and ignored: the protocol has no reply for them.
     pub(crate) fn hear(&mut self, peer: Peer, message: Result<Inbound<'_>, NotUnderstood>) {
         if !self.workers.contains_key(&peer) {
             return;
         }
         match message {
             Ok(message) => self.handle(peer, message),
-            Err(error) => self.note(peer, &format!("a message was passed over: {error}")),
+            Err(error) => self.note(peer, &format!("ignored a message: {error}")),
         }
     }
 
@@ -275,7 +274,7 @@ impl Core {
         }
     }
 
-    /// A worker that came back ends the connection it had before, if it knows the secret of that one.
+    /// Ends the previous connection of a worker that reconnected, if the worker knows that connection's secret.
     fn reattach(&mut self, peer: Peer, previous: &str, token: Option<&str>) {
         let old = self.workers.iter().find(|(old, worker)| {
             **old != peer
@@ -303,7 +302,7 @@ impl Core {
         self.workers.get(&peer).and_then(|worker| worker.grant.clone())
     }
 
-    /// The worker with this id said who it is.
+    /// Stores the information that a worker sent about itself.
     fn introduce(&mut self, peer: Peer, about: &Value) {
         let text = |name: &str| about.get(name).and_then(Value::as_str).map(str::to_owned);
         let Some(worker) = self.workers.get_mut(&peer) else { return };
@@ -317,7 +316,7 @@ impl Core {
             description: text("description"),
             namespace: text("namespace"),
         };
-        // The WebSocket library of these takes no more, and ends the connection over it.
+        // The WebSocket library of these SDKs accepts no more, and closes the connection otherwise.
         if about.runtime.as_deref() == Some("python") && about.version_before(0, 25) {
             worker.longest = worker.longest.min(1024 * 1024);
         }
@@ -335,7 +334,7 @@ impl Worker {
 }
 
 impl About {
-    /// Whether the SDK is known and older than this.
+    /// Returns `true` if the SDK version is known and older than this.
     fn version_before(&self, major: u64, minor: u64) -> bool {
         let Some(version) = &self.version else { return false };
         let mut parts = version.split(['.', '-']).map(|part| part.parse::<u64>().ok());

@@ -1,4 +1,4 @@
-//! What observers are told of a call.
+//! Data about calls for observers.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::Core;
 use super::observers::Activation;
 use crate::wire::{Object, Source, Trace};
 
-/// What is told of a call unless the observer says what it wants.
+/// Data captured by default.
 const CAPTURED: [&str; 3] = ["input", "output", "caller"];
 
-/// What is kept of a call that somebody observes.
+/// Stored data about an observed call.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) input: String,
@@ -22,13 +22,13 @@ pub(super) struct Seen {
     pub(super) depth: u32,
 }
 
-/// An observed call that has ended.
+/// A finished call that is observed.
 pub(super) struct Ended<'a> {
     pub(super) function_id: &'a str,
     pub(super) id: Uuid,
     pub(super) seen: Seen,
     pub(super) trace: &'a Trace,
-    /// When it began, since 1970, and how long it took.
+    /// Start time since 1970, and duration.
     pub(super) began: Duration,
     pub(super) took: Duration,
     /// The result or the error, as JSON.
@@ -36,7 +36,7 @@ pub(super) struct Ended<'a> {
 }
 
 impl Core {
-    /// What is known of a call: what filters read and what targets are told.
+    /// Returns everything known about a call, for filters and targets.
     pub(super) fn event(&self, ended: &Ended<'_>) -> Value {
         let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
         let mut event = json!({ "input": json(&ended.seen.input) });
@@ -59,7 +59,7 @@ impl Core {
 }
 
 impl Ended<'_> {
-    /// What a target is told: as much as the source captures.
+    /// Returns the message for a target, limited to the data that the source captures.
     pub(super) fn envelope(&self, source: &Source, activation: &Activation, event: &Value) -> String {
         let mut envelope = Object::new()
             .text("observer_id", &activation.observer)

@@ -1,8 +1,8 @@
-//! Observers: a function that is called after each call of another one that fits.
+//! Observers: functions called after each matching call of another function.
 //!
-//! Every call goes through the hub, so the hub alone decides what is observed: the workers that have the functions
-//! are not told. An observer belongs to the connection that asked for it, and says to it when it begins to work and
-//! when it no longer does.
+//! Every call goes through the hub, so the hub alone decides which calls are observed: the workers that own the
+//! functions are not notified. An observer belongs to the connection that registered it, which is notified when the
+//! observer becomes active and when it stops.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,15 +16,15 @@ use super::observed::Ended;
 use super::{Caller, Core, Peer};
 use crate::wire::{Object, Observe, Source};
 
-/// How many observers may have led to a call before nobody is told of it: more is a circle.
-const DEEPEST: u32 = 16;
-/// Whether an observer works.
+/// Maximum number of observers that may lead to a call; a longer chain is a circle and is not reported.
+const MAX_DEPTH: u32 = 16;
+/// State of an observer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// The function or the target was never there.
+    /// The function or the target has never been registered.
     Pending,
     Active,
-    /// The function or the target is gone for now.
+    /// The function or the target is currently missing.
     Suspended,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Observer {
     running: u32,
 }
 
-/// The activation of an observer, on a call of its target.
+/// The activation of an observer, for a call of its target.
 #[derive(Debug, Clone)]
 pub(super) struct Activation {
     pub(super) observer: String,
@@ -109,7 +109,7 @@ impl Core {
         if observe.source.args.as_ref().is_some_and(|args| !args.is_null() && *args != json!({})) {
             return Some(("INVALID_ARGS", format!("'{source}' takes no args; use filters")));
         }
-        // The same observer from a new connection is a worker that came back.
+        // The same observer on a new connection belongs to a worker that reconnected.
         if known.is_some_and(|known| {
             known.owner != peer
                 && (known.source.function_id != *source
@@ -128,7 +128,7 @@ impl Core {
         }
     }
 
-    /// The observers of a connection go with it.
+    /// Removes the observers of a connection.
     pub(super) fn drop_observers(&mut self, peer: Peer) {
         self.observers.retain(|_, observer| observer.owner != peer);
     }
@@ -144,11 +144,11 @@ impl Core {
 
     fn dispose(&mut self, id: &str, code: &str, message: &str) {
         if let Some(observer) = self.observers.remove(id) {
-            self.tell_state(id, observer.owner, "disposed", observer.fires, Some((code, message)));
+            self.send_state(id, observer.owner, "disposed", observer.fires, Some((code, message)));
         }
     }
 
-    fn tell_state(&mut self, id: &str, owner: Peer, state: &str, fires: u64, reason: Option<(&str, &str)>) {
+    fn send_state(&mut self, id: &str, owner: Peer, state: &str, fires: u64, reason: Option<(&str, &str)>) {
         let reason =
             reason.map(|(code, message)| Object::new().text("code", code).text("message", message).end());
         let message = Object::message("observerstatechanged")
@@ -169,7 +169,7 @@ impl Core {
         }
     }
 
-    /// Looks again at the observers of a function that came or went, and at those that call it.
+    /// Updates the observers of a function that was added or removed, and those that call it.
     pub(super) fn refresh_observers(&mut self, function_id: &str) {
         let concerned = |observer: &Observer| {
             observer.source.function_id == function_id || observer.target == function_id
@@ -190,7 +190,7 @@ impl Core {
                 State::Suspended => Some(("OWNER_UNAVAILABLE", "the function is gone")),
                 State::Pending | State::Active => None,
             };
-            self.tell_state(&id, owner, state.name(), fires, reason);
+            self.send_state(&id, owner, state.name(), fires, reason);
         }
     }
 
@@ -198,9 +198,9 @@ impl Core {
         self.observers.values().any(|observer| observer.source.function_id == function_id)
     }
 
-    /// Calls the targets of those who observe a call that has ended.
+    /// Calls the targets of the observers of a finished call.
     pub(super) fn tell_observers(&mut self, ended: &Ended<'_>) {
-        if ended.seen.depth >= DEEPEST {
+        if ended.seen.depth >= MAX_DEPTH {
             return self.note(Peer::HUB, &format!("observers of `{}` call each other", ended.function_id));
         }
         let event = self.event(ended);
@@ -221,7 +221,7 @@ impl Core {
         let activation_id = (self.ids)();
         let Some(observer) = self.observers.get_mut(id) else { return };
         if observer.running >= observer.most_at_once {
-            return self.note(Peer::HUB, &format!("the observer `{id}` has too many calls under way"));
+            return self.note(Peer::HUB, &format!("the observer `{id}` has too many active calls"));
         }
         observer.fires += 1;
         let spent = observer.most.is_some_and(|most| observer.fires >= most);
@@ -234,7 +234,7 @@ impl Core {
             _ => ended.envelope(&observer.source, &activation, event),
         };
         if !self.may_use(owner, &target) {
-            // The function belongs to another worker by now.
+            // The function belongs to another worker now.
             return self.note(owner, &format!("the observer `{id}` may not call `{target}`"));
         }
         self.dispatch(Request {
@@ -253,14 +253,14 @@ impl Core {
         }
     }
 
-    /// A target was called.
+    /// Counts a call of a target.
     pub(super) fn activation_begun(&mut self, activation: &Activation) {
         if let Some(observer) = self.observers.get_mut(&activation.observer) {
             observer.running += 1;
         }
     }
 
-    /// A target that an observer had called has answered.
+    /// Counts an answer from a target that an observer had called.
     pub(super) fn activation_over(&mut self, activation: &Activation) {
         if let Some(observer) = self.observers.get_mut(&activation.observer) {
             observer.running = observer.running.saturating_sub(1);
@@ -279,7 +279,7 @@ impl State {
 }
 
 impl Activation {
-    /// As the target's worker is told of it.
+    /// Returns the JSON that the target's worker receives.
     pub(super) fn json(&self) -> String {
         Object::new().text("observer_id", &self.observer).id("activation_id", self.id).end()
     }

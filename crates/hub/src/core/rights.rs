@@ -1,8 +1,8 @@
-//! What a connection under access rules may have done for it.
+//! Limits on what the hub does on behalf of a connection under access rules.
 //!
-//! What such a connection may not call, nothing may call on the connection's behalf: no trigger, no observer, no queue.
-//! What the hub does for a connection runs with the rights of the hub, so functions
-//! of the hub are only for direct calls. What belongs to another connection can only be taken over by the same owner.
+//! Nothing may call a function on behalf of such a connection that the connection may not call itself: no trigger, no
+//! observer, no queue. What the hub does for a connection runs with the rights of the hub, so hub functions are
+//! available only to direct calls. Entries of another connection can be taken over only by the same owner.
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -30,16 +30,16 @@ impl Core {
         used.into_iter().flatten().find(|id| !self.may_use(peer, id)).map(str::to_owned)
     }
 
-    /// Returns the full id of a function that a connection names: its own functions have a prefix that it does not
-    /// know of.
+    /// Returns the full id of a function that a connection names: its own functions have a prefix that the connection
+    /// does not know.
     pub(super) fn full_id(&self, peer: Peer, id: &str) -> String {
         let registered = self.grant(peer).map(|grant| grant.registered_id(id));
         let own = |id: &String| self.workers.get(&peer).is_some_and(|worker| worker.functions.contains(id));
         registered.filter(own).unwrap_or_else(|| id.to_owned())
     }
 
-    /// Returns true if a connection may take over what another one has: as one that came back does. A connection
-    /// under access rules that has no owner can take over only what is its own.
+    /// Returns true if a connection may take over another one's entries, as a reconnected worker does. A connection
+    /// under access rules without an owner can take over only its own entries.
     pub(super) fn may_take_over(&self, peer: Peer, from: Peer) -> bool {
         self.grant(peer).is_none() || self.is_same_owner(peer, from)
     }
@@ -50,7 +50,7 @@ impl Core {
         one == other || owner(one).is_some_and(|known| owner(other) == Some(known))
     }
 
-    /// Returns true if a connection under access rules is there.
+    /// Returns true if any connection is under access rules.
     pub(super) fn has_guarded(&self) -> bool {
         self.workers.values().any(|worker| worker.grant.is_some())
     }

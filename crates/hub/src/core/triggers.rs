@@ -1,7 +1,7 @@
-//! Trigger types, and the triggers that wait for them or were told to their providers.
+//! Trigger types, and the triggers that wait for them or were placed with their providers.
 //!
-//! The hub does not fire the triggers of a worker's type; the provider does, with ordinary calls. The hub
-//! sees to it that the provider knows of every trigger that counts, once, and of none that does not.
+//! The hub does not fire the triggers of a worker's type; the provider does, with ordinary calls. The hub ensures that
+//! the provider knows every active trigger exactly once, and no inactive one.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -10,7 +10,7 @@ use super::functions::parsed;
 use super::{Core, Effect, Peer};
 use crate::wire::{Formats, Object, RegisterTrigger};
 
-/// Who offers a type, the newest last; never empty.
+/// Providers of a type, the newest last; never empty.
 #[derive(Debug)]
 pub(super) struct TriggerType {
     pub(super) providers: Vec<Peer>,
@@ -19,20 +19,20 @@ pub(super) struct TriggerType {
     pub(super) call_format: Option<Value>,
 }
 
-/// A function that is to be called when something happens.
+/// A function to call when a trigger fires.
 #[derive(Debug)]
 pub(super) struct Trigger {
-    /// Whose it is; the hub's own outlive connections.
+    /// Owner of the trigger; triggers of the hub outlive connections.
     pub(super) owner: Peer,
     pub(super) trigger_type: String,
     pub(super) function_id: String,
     pub(super) config: String,
     pub(super) metadata: Option<String>,
-    /// The provider that was told of it.
+    /// The provider that received the trigger.
     placed: Option<Peer>,
 }
 
-/// What is called when a trigger type of this process fires.
+/// A function to call when a trigger type of this process fires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subscriber {
     pub(crate) function_id: String,
@@ -40,7 +40,7 @@ pub(crate) struct Subscriber {
 }
 
 impl Core {
-    /// This process provides a trigger type.
+    /// Registers a trigger type of this process.
     pub(crate) fn provide_type(&mut self, id: &str, description: &str) {
         let offered = TriggerType {
             providers: vec![Peer::HUB],
@@ -52,7 +52,7 @@ impl Core {
         self.refresh_type(id);
     }
 
-    /// The triggers of a type of this process.
+    /// Returns the triggers of a type of this process.
     pub(crate) fn subscribers(&self, trigger_type: &str) -> Vec<Subscriber> {
         let placed = self
             .triggers
@@ -142,10 +142,10 @@ impl Core {
             self.count_trigger(old.owner, -1);
             let same = old.trigger_type == new.trigger_type && old.function_id == new.function_id;
             if same && old.config == new.config && old.metadata == new.metadata {
-                // Sent again, as after a reconnect: the provider knows it already.
+                // Sent again after a reconnect: the provider knows it already.
                 new.placed = old.placed;
             } else if old.trigger_type != new.trigger_type || self.is_outdone(new.owner, &new.function_id) {
-                // Where the provider is told of the new one, that takes the place of the old one.
+                // If the provider receives the new trigger, that replaces the old one.
                 self.displace(id, &old.trigger_type, old.placed);
             }
         }
@@ -173,7 +173,7 @@ impl Core {
         if known.is_none_or(|known| known.owner != peer) && worker.triggers >= self.limits.triggers {
             return Some(format!("a worker may have {} triggers", self.limits.triggers));
         }
-        // The same subscription from a new connection is a worker that came back.
+        // The same subscription on a new connection belongs to a worker that reconnected.
         let taken = known.is_some_and(|known| {
             known.owner != peer
                 && (known.function_id != trigger.function_id
@@ -193,7 +193,7 @@ impl Core {
         self.send(peer, message.end());
     }
 
-    /// A trigger that outlives connections.
+    /// Adds a trigger that outlives connections.
     pub(super) fn keep_trigger(&mut self, id: &str, trigger_type: &str, function_id: &str, config: &Value) {
         let trigger = Trigger {
             owner: Peer::HUB,
@@ -206,7 +206,7 @@ impl Core {
         self.put_trigger(id, trigger);
     }
 
-    /// Removes a trigger of this owner; says whether there was one.
+    /// Removes a trigger of this owner; returns `false` if there is none.
     pub(super) fn remove_trigger(&mut self, owner: Peer, id: &str) -> bool {
         if self.triggers.get(id).is_none_or(|trigger| trigger.owner != owner) {
             return false;
@@ -230,7 +230,7 @@ impl Core {
         }
     }
 
-    /// The provider could not do what a trigger asks for: its owner is told, and the trigger is gone.
+    /// Handles a provider's rejection of a trigger: notifies the owner and removes the trigger.
     pub(super) fn trigger_result(&mut self, peer: Peer, id: &str, error: Option<&RawValue>) {
         let Some(error) = error else { return };
         let Some(trigger) = self.triggers.get(id).filter(|trigger| trigger.placed == Some(peer)) else {
@@ -247,12 +247,12 @@ impl Core {
         self.send(owner, message.end());
     }
 
-    /// Tells the triggers of a type to whoever provides it now.
+    /// Places the triggers of a type with its current provider.
     fn refresh_type(&mut self, id: &str) {
         self.refresh_where(|trigger| trigger.trigger_type == id);
     }
 
-    /// Looks again at the triggers that call a function, after its owner changed.
+    /// Updates the triggers that call a function whose owner changed.
     pub(super) fn refresh_function(&mut self, id: &str) {
         self.refresh_where(|trigger| trigger.function_id == id);
     }
@@ -265,10 +265,10 @@ impl Core {
         }
     }
 
-    /// Sees to it that the right provider knows of the trigger, and no other.
+    /// Ensures that only the right provider knows the trigger.
     fn refresh_trigger(&mut self, id: &str) {
         let Some(trigger) = self.triggers.get(id) else { return };
-        // A worker whose function was taken over by a newer connection would have it called once too often.
+        // If a newer connection took over a worker's function, the function would be called once too often.
         let counts = !self.is_outdone(trigger.owner, &trigger.function_id)
             && self.denied_function(trigger.owner, &trigger.function_id, &trigger.config).is_none();
         let provider = self.types.get(&trigger.trigger_type).and_then(|offered| offered.providers.last());
@@ -306,7 +306,7 @@ impl Core {
         self.send(provider, message.end());
     }
 
-    /// Tells the provider that knew of a trigger that it is gone.
+    /// Notifies the provider of a trigger that it was removed.
     fn displace(&mut self, id: &str, trigger_type: &str, placed: Option<Peer>) {
         match placed {
             None => {}

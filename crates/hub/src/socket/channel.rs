@@ -1,4 +1,4 @@
-//! Connections that are no workers: ends of channels, and telemetry that nobody reads.
+//! Connections that are not workers: ends of channels, and telemetry, which is discarded.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::sync::mpsc;
@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::Message;
 use super::Socket;
 use crate::channels::{Channels, End, Taken};
 
-/// Takes what comes and forgets it.
+/// Reads and discards all messages.
 pub(super) async fn swallow(mut socket: Socket) {
     while let Some(Ok(_)) = socket.next().await {}
 }
@@ -24,7 +24,7 @@ pub(super) async fn serve(channels: &Channels, mut socket: Socket, id: &str, key
     }
 }
 
-/// What the writer sends goes to the reader in order; the writer waits when the reader is behind.
+/// Forwards the writer's messages to the reader in order, with backpressure.
 async fn write(mut socket: Socket, writer: mpsc::Sender<Message>) {
     while let Some(Ok(message)) = socket.next().await {
         let passed_on = matches!(message, Message::Text(_) | Message::Binary(_));
@@ -33,7 +33,7 @@ async fn write(mut socket: Socket, writer: mpsc::Sender<Message>) {
         }
     }
     drop(writer);
-    // The other side may be gone.
+    // The other side may have disconnected.
     let _ = socket.close(None).await;
     while let Some(Ok(_)) = socket.next().await {}
 }
@@ -49,13 +49,13 @@ async fn read(mut socket: Socket, mut reader: mpsc::Receiver<Message>) {
                 }
                 None => break,
             },
-            heard = socket.next() => match heard {
+            received = socket.next() => match received {
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                 Some(Ok(_)) => {}
             },
         }
     }
-    // The other side may be gone.
+    // The other side may have disconnected.
     let _ = socket.close(None).await;
     while let Some(Ok(_)) = socket.next().await {}
 }

@@ -1,4 +1,4 @@
-//! The HTTP request before the WebSocket: what is wanted, and whether it may be had.
+//! The HTTP request before the WebSocket: routing and authorization.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,10 +16,10 @@ use crate::access::{Access, same_secret};
 use crate::channels::End;
 use crate::hub::Shared;
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Debug)]
 pub(super) enum Route {
-    /// A worker; the value is what an auth function is told of the request.
+    /// A worker; the value describes the request to an auth function.
     Worker(Value),
     Telemetry,
     Channel {
@@ -32,7 +32,7 @@ pub(super) enum Route {
 pub(super) struct Knock;
 
 impl Knock {
-    /// Answers the request; gives the socket if it was let in.
+    /// Responds to the request; returns the socket if it was admitted.
     pub(super) async fn on(
         stream: TcpStream,
         access: &Access,
@@ -48,7 +48,7 @@ impl Knock {
             |request: &Request, mut response: Response| match route(request, access, shared, &is_same_user) {
                 Ok(route) => {
                     wanted = Some(route);
-                    // Some SDKs set the same on their side if they are told.
+                    // Some SDKs set the same option on their side when they receive this header.
                     let value = HeaderValue::from_static("tcp-nodelay");
                     response.headers_mut().insert("x-iii-capabilities", value);
                     Ok(response)
@@ -84,27 +84,27 @@ fn route(
     }
     let admitted = access.token.as_deref().is_none_or(|token| {
         let is_trusted = access.admit_same_user && is_direct(request.headers()) && is_same_user();
-        is_trusted || shows(request.headers(), token)
+        is_trusted || has_token(request.headers(), token)
     });
     if !admitted {
-        return Err((StatusCode::UNAUTHORIZED, "show the token of this hub as a bearer token"));
+        return Err((StatusCode::UNAUTHORIZED, "send the hub's token as a bearer token"));
     }
     match path {
-        "/" | "" => Ok(Route::Worker(described(request, &query))),
+        "/" | "" => Ok(Route::Worker(describe_request(request, &query))),
         "/otel" => Ok(Route::Telemetry),
-        _ => Err((StatusCode::NOT_FOUND, "there is nothing here")),
+        _ => Err((StatusCode::NOT_FOUND, "not found")),
     }
 }
 
-/// Returns true if the request shows the token.
-fn shows(headers: &HeaderMap, token: &str) -> bool {
-    let shown = headers.get("authorization").and_then(|value| value.to_str().ok());
-    let shown = shown.and_then(|value| value.split_once(' '));
-    let shown = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    shown.is_some_and(|(_, shown)| same_secret(shown.trim(), token))
+/// Returns true if the request carries the token.
+fn has_token(headers: &HeaderMap, token: &str) -> bool {
+    let value = headers.get("authorization").and_then(|value| value.to_str().ok());
+    let value = value.and_then(|value| value.split_once(' '));
+    let value = value.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    value.is_some_and(|(_, value)| same_secret(value.trim(), token))
 }
 
-/// Returns true if nothing says that a proxy or a tunnel of the user forwards the request for another machine.
+/// Returns true if no header indicates that a proxy or tunnel of the user forwards the request for another machine.
 fn is_direct(headers: &HeaderMap) -> bool {
     let marks = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
     let host = headers.get("host").map_or("localhost", |host| host.to_str().unwrap_or_default());
@@ -115,7 +115,7 @@ fn is_direct(headers: &HeaderMap) -> bool {
     is_local && !marks.iter().any(|mark| headers.contains_key(*mark))
 }
 
-/// A channel's own key is enough: the SDKs show no token there.
+/// A channel's own key is sufficient: the SDKs send no token there.
 fn channel(id: &str, query: &BTreeMap<String, Vec<String>>, shared: &Shared) -> Result<Route, Refusal> {
     let one = |name: &str| query.get(name).and_then(|values| values.first()).map_or("", String::as_str);
     let end = match one("dir") {
@@ -130,7 +130,7 @@ fn channel(id: &str, query: &BTreeMap<String, Vec<String>>, shared: &Shared) -> 
     Ok(Route::Channel { id: id.to_owned(), key: key.to_owned(), end })
 }
 
-fn described(request: &Request, query: &BTreeMap<String, Vec<String>>) -> Value {
+fn describe_request(request: &Request, query: &BTreeMap<String, Vec<String>>) -> Value {
     let headers = request.headers().iter().filter_map(|(name, value)| {
         let text = value.to_str().ok()?;
         Some((name.as_str().to_owned(), Value::from(text)))
@@ -142,13 +142,13 @@ fn pairs(query: &str) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        found.entry(plain(name)).or_default().push(plain(value));
+        found.entry(decode(name)).or_default().push(decode(value));
     }
     found
 }
 
-/// Text of a query without its escapes.
-fn plain(text: &str) -> String {
+/// Decodes percent escapes in a query.
+fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {

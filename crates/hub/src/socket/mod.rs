@@ -1,4 +1,4 @@
-//! Sockets: who knocks, what they want, and one task for each that was let in.
+//! Sockets: admission of connections, and one task for each of them.
 
 mod channel;
 mod knock;
@@ -27,18 +27,18 @@ pub(crate) use pump::{Ears, Outbox, Pump, Waiting};
 
 pub(crate) type Socket = WebSocketStream<TcpStream>;
 
-/// How long a caller may take to say what it wants.
+/// Time limit for the opening handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long those who are being let in may take when the hub ends.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// Time limit for pending handshakes when the hub shuts down.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Hub {
-    /// Lets workers in until the future returns, then drops every connection.
+    /// Accepts workers until the future returns, then drops every connection.
     ///
-    /// Calls that wait in queues are delivered from the first time this is called.
+    /// Delivery of queued calls starts with the first call of this method.
     ///
-    /// Connections are not closed in the sense of the protocol: some SDKs never come back after that. Those
-    /// who were accepted are let in before they are dropped, because some give up otherwise.
+    /// Connections are dropped without a WebSocket close: some SDKs never reconnect after one. Connections already
+    /// accepted finish their handshake first, because some SDKs give up otherwise.
     pub async fn serve(&self, listener: TcpListener, access: Access, until: impl Future<Output = ()>) {
         self.shared.queues.start();
         let gate = Gate {
@@ -58,8 +58,8 @@ impl Hub {
         drop(listener);
         gate.ended.cancel();
         let all = async { while tasks.join_next().await.is_some() {} };
-        // Whoever is not done by then is dropped with the set.
-        let _ = tokio::time::timeout(FAREWELL, all).await;
+        // Connections that are not done by then are dropped with the set.
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, all).await;
     }
 }
 
@@ -72,7 +72,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// Takes connections for as long as there is room; the others wait in the system's queue.
+    /// Accepts connections while there is capacity; the others stay in the system's backlog.
     async fn accept(&self, listener: &TcpListener, tasks: &mut JoinSet<()>) {
         loop {
             while tasks.try_join_next().is_some() {}
@@ -86,7 +86,7 @@ impl Gate {
                     });
                 }
                 Err(error) => {
-                    self.shared.note(&format!("a connection could not be taken: {error}"));
+                    self.shared.note(&format!("cannot accept a connection: {error}"));
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
@@ -94,13 +94,13 @@ impl Gate {
     }
 
     async fn receive(self, stream: TcpStream, address: SocketAddr) {
-        // Without it, small answers wait for each other. Where it cannot be set, they do.
+        // Otherwise, small answers are delayed. If it fails, they are.
         let _ = stream.set_nodelay(true);
         let knock = Knock::on(stream, &self.access, &self.shared, config(&self.shared.limits));
         match tokio::time::timeout(HANDSHAKE, knock).await {
             Ok(Ok((socket, route))) => self.admit(socket, route, address).await,
-            Ok(Err(error)) => self.shared.note(&format!("{address} was not let in: {error}")),
-            Err(_) => self.shared.note(&format!("{address} said nothing and was not let in")),
+            Ok(Err(error)) => self.shared.note(&format!("rejected {address}: {error}")),
+            Err(_) => self.shared.note(&format!("rejected {address}: handshake timed out")),
         }
     }
 
@@ -123,7 +123,7 @@ impl Gate {
     }
 }
 
-/// How both sides of the protocol read and write.
+/// Returns the WebSocket configuration for both sides of the protocol.
 pub(crate) fn config(limits: &Limits) -> WebSocketConfig {
     WebSocketConfig::default()
         .read_buffer_size(32 * 1024)

@@ -1,8 +1,8 @@
-//! What moves messages through a socket, for a worker at the hub and for a client of one.
+//! Moves messages through a socket, for a worker at the hub and for a client.
 //!
-//! One task reads and writes, each as far as it can, so that a side that does not read for a while can still be
-//! heard. What there is to read is handed over together, and what waits is written in one go: under load that is
-//! what a message costs.
+//! One task reads and writes, each as much as possible, so that a side that does not read for a while can still send.
+//! Available messages are handed over together, and queued messages are written together: under load, this is what a
+//! message costs.
 
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -19,36 +19,36 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 use super::Socket;
 use crate::wire::holds_telemetry;
 
-/// How often a silent side is asked for a sign of life, and when it counts as dead without one.
-const PING: Duration = Duration::from_secs(20);
-const SILENCE: Duration = Duration::from_secs(60);
-/// How many messages are read before others get their turn.
-const TURN: usize = 64;
-/// How many bytes are read before they are handed over.
-const HANDFUL: usize = 256 * 1024;
+/// Interval between pings, and time after which a silent peer counts as dead.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum number of messages read before yielding to other tasks.
+const MAX_READ_MESSAGES: usize = 64;
+/// Maximum number of bytes read before they are handed over.
+const MAX_READ_BYTES: usize = 256 * 1024;
 
-/// Who hears what comes in.
+/// Handler of incoming messages.
 pub(crate) trait Ears {
-    /// Continues what earlier messages started; no more are read while it is pending.
+    /// Polls work that earlier messages started; no messages are read while it is pending.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
 
-    /// Messages came, in this order.
+    /// Handles messages, in the order in which they arrived.
     fn hear(&mut self, messages: &[Utf8Bytes]);
 
-    /// A message came that is no text.
+    /// Handles a message that is not text.
     fn garbled(&mut self);
 }
 
-/// Where messages are put that are to be written.
+/// Sender of outgoing messages.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     messages: mpsc::UnboundedSender<String>,
     bytes: Arc<AtomicUsize>,
 }
 
-/// Where they wait for that.
+/// Receiver of outgoing messages.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     messages: mpsc::UnboundedReceiver<String>,
@@ -62,7 +62,7 @@ impl Outbox {
         (Self { messages: sender, bytes: Arc::clone(&bytes) }, Waiting { messages, bytes })
     }
 
-    /// Adds a message, and says how many bytes wait now; `None` if nobody will write it.
+    /// Adds a message and returns the number of pending bytes; `None` if the connection has ended.
     pub(crate) fn push(&self, message: String) -> Option<usize> {
         let length = message.len();
         let before = self.bytes.fetch_add(length, Ordering::Relaxed);
@@ -74,39 +74,39 @@ pub(crate) struct Pump<E> {
     pub(crate) socket: Socket,
     ears: E,
     waiting: Waiting,
-    heard: Vec<Utf8Bytes>,
+    received: Vec<Utf8Bytes>,
     heard_at: Instant,
     writing: Writing,
     ping: Interval,
     pace: Pace,
 }
 
-/// How far what waits is on its way.
+/// Progress of pending output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Writing {
-    /// Nothing waits.
+    /// Nothing is pending.
     Idle,
-    /// Something waits, and whoever is about to add to it has had a turn to do so.
+    /// Output is pending, and other tasks have had a turn to add to it.
     Due,
-    /// The system does not have everything yet.
+    /// The system has not accepted everything yet.
     Unflushed,
 }
 
 impl<E: Ears> Pump<E> {
     pub(crate) fn new(socket: Socket, waiting: Waiting, ears: E, messages_per_second: u32) -> Self {
-        let mut ping = interval(PING);
+        let mut ping = interval(PING_INTERVAL);
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (heard, heard_at) = (Vec::new(), Instant::now());
+        let (received, heard_at) = (Vec::new(), Instant::now());
         let pace = Pace::new(messages_per_second);
-        Self { socket, ears, waiting, heard, heard_at, writing: Writing::Idle, ping, pace }
+        Self { socket, ears, waiting, received, heard_at, writing: Writing::Idle, ping, pace }
     }
 
-    /// Returns when the connection is over.
+    /// Completes when the connection has ended.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let was_ready = self.ears.poll_ready(context).is_ready();
         let read = if was_ready { self.read(context) } else { Poll::Pending };
         self.hand_over();
-        // What was just handed over may have started something that has to be polled to make progress.
+        // The messages just handed over may have started work that must be polled to make progress.
         if self.ears.poll_ready(context).is_ready() && !was_ready {
             context.waker().wake_by_ref();
         }
@@ -114,7 +114,7 @@ impl<E: Ears> Pump<E> {
             return Poll::Ready(end);
         }
         while self.ping.poll_tick(context).is_ready() {
-            if self.heard_at.elapsed() > SILENCE {
+            if self.heard_at.elapsed() > IDLE_TIMEOUT {
                 return Poll::Ready(Ok(()));
             }
             Pin::new(&mut self.socket).start_send(Message::Ping(Bytes::new()))?;
@@ -125,7 +125,7 @@ impl<E: Ears> Pump<E> {
 
     fn read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let mut bytes = 0;
-        for _ in 0..TURN {
+        for _ in 0..MAX_READ_MESSAGES {
             if self.pace.poll(context).is_pending() {
                 return Poll::Pending;
             }
@@ -141,7 +141,7 @@ impl<E: Ears> Pump<E> {
                     }
                 }
             }
-            if bytes > HANDFUL {
+            if bytes > MAX_READ_BYTES {
                 break;
             }
         }
@@ -151,13 +151,13 @@ impl<E: Ears> Pump<E> {
 
     fn take(&mut self, message: Message) -> ControlFlow<()> {
         match message {
-            Message::Text(text) => self.heard.push(text),
+            Message::Text(text) => self.received.push(text),
             Message::Binary(bytes) if holds_telemetry(&bytes) => self.heard_at = Instant::now(),
             Message::Binary(bytes) => match Utf8Bytes::try_from(bytes) {
-                Ok(text) => self.heard.push(text),
+                Ok(text) => self.received.push(text),
                 Err(_) => self.ears.garbled(),
             },
-            // The answer is queued by the library.
+            // The library queues the response.
             Message::Ping(_) => (self.writing, self.heard_at) = (Writing::Unflushed, Instant::now()),
             Message::Pong(_) | Message::Frame(_) => self.heard_at = Instant::now(),
             Message::Close(_) => return ControlFlow::Break(()),
@@ -166,10 +166,10 @@ impl<E: Ears> Pump<E> {
     }
 
     fn hand_over(&mut self) {
-        if !self.heard.is_empty() {
+        if !self.received.is_empty() {
             self.heard_at = Instant::now();
-            self.ears.hear(&self.heard);
-            self.heard.clear();
+            self.ears.hear(&self.received);
+            self.received.clear();
         }
     }
 
@@ -207,26 +207,26 @@ impl<E: Ears> Pump<E> {
     }
 }
 
-/// Keeps the other side from saying more in a second than it may; the rest is read later.
+/// Limits the messages read per second; the rest are read later.
 struct Pace {
     per_second: u32,
-    said: u32,
+    counted: u32,
     since: Instant,
     wait: Option<Pin<Box<Sleep>>>,
 }
 
 impl Pace {
     fn new(per_second: u32) -> Self {
-        Self { per_second: per_second.max(1), said: 0, since: Instant::now(), wait: None }
+        Self { per_second: per_second.max(1), counted: 0, since: Instant::now(), wait: None }
     }
 
     fn count(&mut self) {
-        self.said += 1;
-        if self.said < self.per_second {
+        self.counted += 1;
+        if self.counted < self.per_second {
             return;
         }
         let next = self.since + Duration::from_secs(1);
-        (self.said, self.since) = (0, next.max(Instant::now()));
+        (self.counted, self.since) = (0, next.max(Instant::now()));
         self.wait = (next > Instant::now()).then(|| Box::pin(sleep_until(next)));
     }
 

@@ -21,10 +21,10 @@ use crate::hub::{Link, Shared};
 use crate::local::BoxFuture;
 use crate::wire::{Inbound, Object, decode};
 
-/// Bytes that may wait for a verdict before no more are read.
+/// Maximum number of bytes buffered while a verdict is pending; then reading stops.
 const BACKLOG: usize = 256 * 1024;
 
-/// Serves a worker until it is gone.
+/// Serves a worker until it disconnects.
 pub(super) async fn serve(
     shared: &Arc<Shared>,
     access: &Access,
@@ -36,10 +36,10 @@ pub(super) async fn serve(
     let grant = match granted(shared, access, &request).await {
         Ok(grant) => grant,
         Err(text) => {
-            shared.note(&format!("{address} was not let in: {text}"));
+            shared.note(&format!("rejected {address}: {text}"));
             let error = Object::new().text("code", "AUTH_ERROR").text("message", &text).end();
             let refusal = Object::message("error").raw("error", &error).end();
-            // The other side may be gone.
+            // The other side may have disconnected.
             let _ = socket.send(Message::text(refusal)).await;
             let _ = socket.close(None).await;
             return;
@@ -48,7 +48,7 @@ pub(super) async fn serve(
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let arrival = Arrival { address: Some(address.ip()), at, grant: grant.clone() };
     let Link { peer, waiting, ended } = shared.connect(arrival);
-    tracing::debug!(%address, "a worker came");
+    tracing::debug!(%address, "worker connected");
     let _guest = Guest { shared: Arc::clone(shared), peer };
     let voice = Voice::new(Arc::clone(shared), peer, grant);
     let mut pump = Pump::new(socket, waiting, voice, shared.limits.messages_per_second);
@@ -56,17 +56,17 @@ pub(super) async fn serve(
         end = std::future::poll_fn(|context| pump.poll(context)) => end,
         () = ended.cancelled() => Ok(()),
     };
-    tracing::debug!(%address, "a worker went");
+    tracing::debug!(%address, "worker disconnected");
     if let Err(Error::Capacity(_)) = end {
-        shared.note(&format!("{address} sent a message that is too long, and was dropped"));
+        shared.note(&format!("dropped {address}: message too long"));
         let reason = "message too long".into();
         let frame = CloseFrame { code: CloseCode::Size, reason };
-        // The other side may be gone.
+        // The other side may have disconnected.
         let _ = pump.socket.close(Some(frame)).await;
     }
 }
 
-/// Tells the core when the connection ends, however that comes about.
+/// Notifies the core when the connection ends, for whatever reason.
 struct Guest {
     shared: Arc<Shared>,
     peer: Peer,
@@ -78,7 +78,7 @@ impl Drop for Guest {
     }
 }
 
-/// Asks the auth function what the connection may do; `None` is everything.
+/// Calls the auth function for the rights of the connection; `None` means no restrictions.
 async fn granted(shared: &Shared, access: &Access, request: &Value) -> Result<Option<Arc<Grant>>, String> {
     let Some(rbac) = &access.rbac else { return Ok(None) };
     let answer = match &rbac.auth_function_id {
@@ -91,11 +91,10 @@ async fn granted(shared: &Shared, access: &Access, request: &Value) -> Result<Op
     Ok(Some(Arc::new(rbac.grant(&answer))))
 }
 
-/// A worker that says something to the core.
+/// Passes a worker's messages to the core.
 ///
-/// Where a function is to be asked before something is registered, what the worker says after it waits for the
-/// verdict, so that the core hears everything in the order in which it was said. Answers to calls do not wait: the
-/// function that is asked may need one.
+/// If a hook must approve a registration, the worker's later messages wait for the verdict, so that the core receives
+/// all messages in order. Answers to calls do not wait: the hook itself may need one.
 struct Voice {
     shared: Arc<Shared>,
     peer: Peer,
@@ -105,7 +104,7 @@ struct Voice {
     backlog_bytes: usize,
 }
 
-/// A registration that a function is asked about.
+/// A registration that waits for a hook's verdict.
 struct Verdict {
     function: String,
     text: Utf8Bytes,
@@ -136,7 +135,7 @@ impl Ears for Voice {
     }
 
     fn garbled(&mut self) {
-        self.shared.note("a binary message that is not text was passed over");
+        self.shared.note("ignored a binary message");
     }
 }
 
@@ -145,22 +144,24 @@ impl Voice {
         Self { shared, peer, grant, verdict: None, backlog: VecDeque::new(), backlog_bytes: 0 }
     }
 
-    /// Gives a message to the core, unless a function is to be asked first.
+    /// Passes a message to the core, unless a hook must be called first.
     fn take(&mut self, text: Utf8Bytes) {
-        let Some((function, question)) = self.grant.as_deref().and_then(|grant| asked(grant, &text)) else {
+        let Some((function, question)) =
+            self.grant.as_deref().and_then(|grant| registration_hook(grant, &text))
+        else {
             return self.shared.hear(self.peer, [text.as_str()]);
         };
-        let (shared, asked) = (Arc::clone(&self.shared), function.clone());
-        let answer = Box::pin(async move { shared.call(&asked, &question, super::HANDSHAKE).await });
+        let (shared, hook) = (Arc::clone(&self.shared), function.clone());
+        let answer = Box::pin(async move { shared.call(&hook, &question, super::HANDSHAKE).await });
         self.verdict = Some(Verdict { function, text, answer });
     }
 
-    /// Ends the wait for a verdict; what waited is heard up to the next registration.
+    /// Completes a verdict; buffered messages are processed up to the next registration.
     fn conclude(&mut self, answer: Result<Value, CallError>) {
         let Some(Verdict { function, text, .. }) = self.verdict.take() else { return };
         match answer {
             Ok(_) => self.shared.hear(self.peer, [text.as_str()]),
-            Err(error) => self.shared.note(&format!("`{function}` refused a registration: {error}")),
+            Err(error) => self.shared.note(&format!("`{function}` rejected a registration: {error}")),
         }
         while self.verdict.is_none()
             && let Some(text) = self.backlog.pop_front()
@@ -171,7 +172,7 @@ impl Voice {
     }
 }
 
-/// Returns true if a message answers something, and depends on nothing that its worker said before.
+/// Returns true if a message is an answer, which does not depend on earlier messages of its worker.
 fn is_answer(text: &str) -> bool {
     matches!(
         decode(text),
@@ -179,8 +180,8 @@ fn is_answer(text: &str) -> bool {
     )
 }
 
-/// The function that is to be asked about a message, and what it is asked.
-fn asked(grant: &Grant, text: &str) -> Option<(String, Value)> {
+/// Returns the hook to call for a message, and its input.
+fn registration_hook(grant: &Grant, text: &str) -> Option<(String, Value)> {
     let hook = match decode(text).ok()? {
         Inbound::RegisterFunction(_) => grant.hooks.function.clone(),
         Inbound::RegisterTrigger(_) => grant.hooks.trigger.clone(),

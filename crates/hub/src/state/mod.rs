@@ -16,11 +16,11 @@ use update::{Operation, apply};
 /// The trigger type that fires when a value changes.
 pub(crate) const CHANGED: &str = "state";
 
-/// How often an update is tried when somebody else changes the value in between.
+/// Maximum number of attempts for an update that conflicts with concurrent changes.
 const ATTEMPTS: usize = 32;
 
-/// Rejects a call of the state that a connection under access rules may not make. The queues are closed to it: what is
-/// in them runs on behalf of the hub.
+/// Rejects a state call that a connection under access rules may not make. The queues are closed to it: queued calls
+/// run on behalf of the hub.
 pub(crate) async fn check_scope(
     function: &str,
     data: &Value,
@@ -38,7 +38,7 @@ pub(crate) async fn check_scope(
     Ok(())
 }
 
-/// What the watchers of the state are told.
+/// A change, as reported to the subscribers of the state.
 #[derive(Debug)]
 pub(crate) struct Changed {
     pub(crate) scope: String,
@@ -64,7 +64,7 @@ impl Changed {
         })
     }
 
-    /// Whether a trigger with this config wants to know.
+    /// Returns `true` if a trigger with this config matches the change.
     pub(crate) fn concerns(&self, config: &Value) -> bool {
         let fits = |name: &str, value: &str| {
             config.get(name).and_then(Value::as_str).is_none_or(|wanted| wanted == value)
@@ -99,12 +99,12 @@ struct Update {
     ops: Vec<Operation>,
 }
 
-/// The values of a realm, as workers see them.
+/// The values of a realm.
 #[derive(Clone)]
 pub(crate) struct State(pub(crate) Arc<dyn Store>);
 
 impl State {
-    /// Runs one of the functions; says what changed, too.
+    /// Runs one of the functions; also returns the change it made.
     pub(crate) async fn run(
         &self,
         function: &str,

@@ -38,7 +38,7 @@ pub(super) enum Operation {
     },
 }
 
-/// Where in a value: the names of nested fields. A text with dots is several names; an array takes each as it is.
+/// Path in a value: the names of nested fields. Dots in a string separate names; each item of an array is one name.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(from = "Option<PathText>")]
 pub(super) struct Path(Vec<String>);
@@ -61,7 +61,7 @@ impl From<Option<PathText>> for Path {
     }
 }
 
-/// Applies all steps that can be; the others are named by their place.
+/// Applies all valid steps; the others are reported by index.
 pub(super) fn apply(mut value: Value, operations: &[Operation]) -> (Value, Vec<Value>) {
     let mut errors = Vec::new();
     for (index, operation) in operations.iter().enumerate() {
@@ -77,23 +77,23 @@ type Problem = (&'static str, String);
 fn step(value: &mut Value, operation: &Operation) -> Result<(), Problem> {
     match operation {
         Operation::Set { path, value: new } => {
-            *place(value, path)? = new.clone();
+            *value_at(value, path)? = new.clone();
             Ok(())
         }
         Operation::Merge { path, value: new } => {
             let Value::Object(new) = new else {
                 return Err(("INVALID_VALUE", "merge needs an object".to_owned()));
             };
-            match place(value, path)? {
+            match value_at(value, path)? {
                 Value::Object(map) => map.extend(new.clone()),
                 slot @ Value::Null => *slot = Value::Object(new.clone()),
-                _ => return Err(("TYPE_MISMATCH", "what is there is not an object".to_owned())),
+                _ => return Err(("TYPE_MISMATCH", "the current value is not an object".to_owned())),
             }
             Ok(())
         }
-        Operation::Increment { path, by } => add(place(value, path)?, by, 1),
-        Operation::Decrement { path, by } => add(place(value, path)?, by, -1),
-        Operation::Append { path, value: new } => append(place(value, path)?, new),
+        Operation::Increment { path, by } => add(value_at(value, path)?, by, 1),
+        Operation::Decrement { path, by } => add(value_at(value, path)?, by, -1),
+        Operation::Append { path, value: new } => append(value_at(value, path)?, new),
         Operation::Remove { path } => {
             remove(value, path);
             Ok(())
@@ -101,8 +101,8 @@ fn step(value: &mut Value, operation: &Operation) -> Result<(), Problem> {
     }
 }
 
-/// The value at a path; objects on the way are made.
-fn place<'a>(mut value: &'a mut Value, path: &Path) -> Result<&'a mut Value, Problem> {
+/// Returns the value at a path, creating objects along the way.
+fn value_at<'a>(mut value: &'a mut Value, path: &Path) -> Result<&'a mut Value, Problem> {
     for name in &path.0 {
         if value.is_null() {
             *value = Value::Object(Map::new());
@@ -119,10 +119,10 @@ fn add(value: &mut Value, by: &Number, sign: i64) -> Result<(), Problem> {
     let old = match value {
         Value::Null => Number::from(0),
         Value::Number(number) => number.clone(),
-        _ => return Err(("TYPE_MISMATCH", "what is there is not a number".to_owned())),
+        _ => return Err(("TYPE_MISMATCH", "the current value is not a number".to_owned())),
     };
-    let whole = || old.as_i64()?.checked_add(by.as_i64()?.checked_mul(sign)?);
-    *value = match whole() {
+    let integer_sum = || old.as_i64()?.checked_add(by.as_i64()?.checked_mul(sign)?);
+    *value = match integer_sum() {
         Some(sum) => sum.into(),
         None => {
             let sign = if sign < 0 { -1.0 } else { 1.0 };
@@ -137,7 +137,7 @@ fn append(value: &mut Value, new: &Value) -> Result<(), Problem> {
         (Value::Array(items), new) => items.push(new.clone()),
         (Value::String(text), Value::String(more)) => text.push_str(more),
         (slot @ Value::Null, new) => *slot = json!([new]),
-        _ => return Err(("TYPE_MISMATCH", "what is there is neither an array nor a text".to_owned())),
+        _ => return Err(("TYPE_MISMATCH", "the current value is neither an array nor a string".to_owned())),
     }
     Ok(())
 }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_does_what_it_says() {
+    fn operations_update_values() {
         let cases = [
             (json!({"a": 2}), json!([{"type": "increment", "path": "a", "by": 3}]), json!({"a": 5})),
             (json!({"a": 2}), json!([{"type": "decrement", "path": "a", "by": 0.5}]), json!({"a": 1.5})),
@@ -194,13 +194,13 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_cannot_be_done_is_named_and_the_others_are_done() {
+    fn invalid_step_is_reported_and_others_apply() {
         let operations = json!([
             {"type": "increment", "path": "a", "by": 1},
             {"type": "set", "path": "b", "value": true},
         ]);
         let error =
-            json!({"op_index": 0, "code": "TYPE_MISMATCH", "message": "what is there is not a number"});
+            json!({"op_index": 0, "code": "TYPE_MISMATCH", "message": "the current value is not a number"});
         assert_eq!(updated(json!({"a": "x"}), operations), (json!({"a": "x", "b": true}), vec![error]));
     }
 }

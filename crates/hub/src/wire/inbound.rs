@@ -1,4 +1,4 @@
-//! Reading a message of a worker.
+//! Decoding of worker messages.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::observe::{Observe, Source, Target};
 
-/// What a worker can say. Everything else is not understood, and passed over.
+/// A message of a worker. Unknown messages are rejected with an error and ignored.
 #[derive(Debug)]
 pub(crate) enum Inbound<'a> {
     RegisterFunction(RegisterFunction<'a>),
@@ -42,7 +42,7 @@ pub(crate) enum Inbound<'a> {
         token: Option<String>,
     },
     Ping,
-    /// Messages that need no answer and change nothing.
+    /// A message that needs no answer and changes nothing.
     Nothing,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct RegisterFunction<'a> {
     pub(crate) invocation: Option<&'a RawValue>,
 }
 
-/// The two schemas that come with a function or a trigger type.
+/// The two schemas of a function or a trigger type.
 #[derive(Debug)]
 pub(crate) struct Formats<'a> {
     pub(crate) request: Option<&'a RawValue>,
@@ -73,14 +73,14 @@ pub(crate) struct RegisterTrigger<'a> {
 
 #[derive(Debug)]
 pub(crate) struct Invoke<'a> {
-    /// As the caller wrote it, because the answer repeats it.
+    /// Also verbatim, because the answer repeats it.
     pub(crate) id: Option<(Uuid, Cow<'a, str>)>,
     pub(crate) function_id: Cow<'a, str>,
     pub(crate) data: &'a str,
     pub(crate) action: Action,
     pub(crate) trace: Trace,
     pub(crate) metadata: Option<&'a RawValue>,
-    /// How many observers led to the call.
+    /// Number of observers that led to the call.
     pub(crate) depth: u32,
 }
 
@@ -91,7 +91,7 @@ pub(crate) enum Action {
     Enqueue { queue: String },
 }
 
-/// What links calls to each other in traces; it is only passed on.
+/// Trace context, which is only forwarded.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trace {
     pub(crate) parent: Option<String>,
@@ -105,22 +105,22 @@ pub(crate) struct Outcome<'a> {
     pub(crate) error: Option<&'a RawValue>,
 }
 
-/// Why a message is passed over.
+/// Reason a message is ignored.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotUnderstood {
-    #[error("it is not a message: {0}")]
+    #[error("invalid message: {0}")]
     Json(#[from] serde_json::Error),
-    #[error("its type `{0}` is not known")]
+    #[error("unknown type `{0}`")]
     Type(String),
-    #[error("its `{0}` is missing or blank")]
+    #[error("`{0}` is missing or blank")]
     Missing(&'static str),
-    #[error("its invocation id `{0}` is not a UUID")]
+    #[error("invocation id `{0}` is not a UUID")]
     Id(String),
-    #[error("its action `{0}` is not known")]
+    #[error("unknown action `{0}`")]
     Action(String),
 }
 
-/// All fields of all messages, so that a message is read once, whatever it turns out to be.
+/// All fields of all messages, so that a message is parsed once, whatever its type.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow, rename = "type")]
@@ -167,7 +167,7 @@ struct Envelope<'a> {
     reattach_token: Option<String>,
 }
 
-/// A text that is borrowed where it has no escapes.
+/// A string that is borrowed if it has no escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -178,12 +178,12 @@ struct ActionField {
     queue: Option<String>,
 }
 
-/// A value that is there, `null` included.
+/// Deserializes a value that is present, including `null`.
 fn verbatim<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// Reads one message.
+/// Decodes one message.
 pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, NotUnderstood> {
     if text.trim_start().is_empty() {
         return Ok(Inbound::Nothing);
@@ -193,7 +193,7 @@ pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, NotUnderstood> {
         "invokefunction" => invoke(envelope),
         "invocationresult" => outcome(envelope),
         "registerfunction" => Ok(Inbound::RegisterFunction(RegisterFunction {
-            id: named(envelope.id, "id")?,
+            id: required(envelope.id, "id")?,
             description: envelope.description,
             formats: Formats {
                 request: envelope.request_format.or(envelope.args_format),
@@ -202,33 +202,33 @@ pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, NotUnderstood> {
             metadata: envelope.metadata,
             invocation: envelope.invocation,
         })),
-        "unregisterfunction" => Ok(Inbound::UnregisterFunction { id: named(envelope.id, "id")? }),
+        "unregisterfunction" => Ok(Inbound::UnregisterFunction { id: required(envelope.id, "id")? }),
         "registertriggertype" => Ok(Inbound::RegisterTriggerType {
-            id: named(envelope.id, "id")?,
+            id: required(envelope.id, "id")?,
             description: envelope.description,
             formats: Formats {
                 request: envelope.trigger_request_format,
                 response: envelope.call_request_format,
             },
         }),
-        "unregistertriggertype" => Ok(Inbound::UnregisterTriggerType { id: named(envelope.id, "id")? }),
+        "unregistertriggertype" => Ok(Inbound::UnregisterTriggerType { id: required(envelope.id, "id")? }),
         "registertrigger" => Ok(Inbound::RegisterTrigger(RegisterTrigger {
-            id: named(envelope.id, "id")?,
-            trigger_type: named(envelope.trigger_type, "trigger_type")?,
-            function_id: called(envelope.function_id)?.into_owned(),
+            id: required(envelope.id, "id")?,
+            trigger_type: required(envelope.trigger_type, "trigger_type")?,
+            function_id: required_function(envelope.function_id)?.into_owned(),
             config: envelope.config,
             metadata: envelope.metadata,
         })),
-        "unregistertrigger" => Ok(Inbound::UnregisterTrigger { id: named(envelope.id, "id")? }),
+        "unregistertrigger" => Ok(Inbound::UnregisterTrigger { id: required(envelope.id, "id")? }),
         "triggerregistrationresult" => {
-            Ok(Inbound::TriggerRegistrationResult { id: named(envelope.id, "id")?, error: envelope.error })
+            Ok(Inbound::TriggerRegistrationResult { id: required(envelope.id, "id")?, error: envelope.error })
         }
         "reattach" => Ok(Inbound::Reattach {
-            previous: named(envelope.previous_worker_id, "previous_worker_id")?,
+            previous: required(envelope.previous_worker_id, "previous_worker_id")?,
             token: envelope.reattach_token,
         }),
         "observe" => Ok(Inbound::Observe(Observe {
-            id: named(envelope.id, "id")?,
+            id: required(envelope.id, "id")?,
             source: envelope.source.ok_or(NotUnderstood::Missing("source"))?,
             target: envelope.target.ok_or(NotUnderstood::Missing("target"))?,
             metadata: envelope.metadata,
@@ -236,9 +236,9 @@ pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, NotUnderstood> {
             max_in_flight: envelope.max_in_flight,
             expires_in_ms: envelope.expires_in_ms,
         })),
-        "unobserve" => Ok(Inbound::Unobserve { id: named(envelope.id, "id")? }),
+        "unobserve" => Ok(Inbound::Unobserve { id: required(envelope.id, "id")? }),
         "ping" => Ok(Inbound::Ping),
-        // Observers are not told to those who have the functions, who then have nothing to report.
+        // The function owners are not notified of observers, so they have nothing to report.
         "pong" | "registerservice" | "observerack" | "invocationsobserved" | "localinvocationstats" => {
             Ok(Inbound::Nothing)
         }
@@ -256,12 +256,12 @@ fn invoke(envelope: Envelope<'_>) -> Result<Inbound<'_>, NotUnderstood> {
         Some(action) => return Err(NotUnderstood::Action(action.kind)),
     };
     let id = match envelope.invocation_id {
-        Some(Text(text)) => Some((identified(&text)?, text)),
+        Some(Text(text)) => Some((parse_id(&text)?, text)),
         None => None,
     };
     Ok(Inbound::Invoke(Invoke {
         id,
-        function_id: called(envelope.function_id)?,
+        function_id: required_function(envelope.function_id)?,
         data: envelope.data.map_or("null", RawValue::get),
         action,
         trace: Trace { parent: envelope.traceparent, baggage: envelope.baggage },
@@ -273,26 +273,26 @@ fn invoke(envelope: Envelope<'_>) -> Result<Inbound<'_>, NotUnderstood> {
 fn outcome(envelope: Envelope<'_>) -> Result<Inbound<'_>, NotUnderstood> {
     let Text(id) = envelope.invocation_id.ok_or(NotUnderstood::Missing("invocation_id"))?;
     Ok(Inbound::InvocationResult(Outcome {
-        id: identified(&id)?,
+        id: parse_id(&id)?,
         result: envelope.result,
         error: envelope.error,
     }))
 }
 
-fn identified(text: &str) -> Result<Uuid, NotUnderstood> {
+fn parse_id(text: &str) -> Result<Uuid, NotUnderstood> {
     Uuid::parse_str(text).map_err(|_| NotUnderstood::Id(text.to_owned()))
 }
 
-fn named(field: Option<String>, name: &'static str) -> Result<String, NotUnderstood> {
+fn required(field: Option<String>, name: &'static str) -> Result<String, NotUnderstood> {
     field.filter(|text| !text.trim().is_empty()).ok_or(NotUnderstood::Missing(name))
 }
 
-fn called(field: Option<Text<'_>>) -> Result<Cow<'_, str>, NotUnderstood> {
+fn required_function(field: Option<Text<'_>>) -> Result<Cow<'_, str>, NotUnderstood> {
     let found = field.filter(|Text(text)| !text.trim().is_empty());
     found.map(|Text(text)| text).ok_or(NotUnderstood::Missing("function_id"))
 }
 
-/// Whether a binary message is telemetry, which nobody here reads.
+/// Returns `true` if a binary message is telemetry, which is discarded.
 pub(crate) fn holds_telemetry(bytes: &[u8]) -> bool {
     [&b"OTLP"[..], b"MTRC", b"LOGS"].iter().any(|mark| bytes.starts_with(mark))
 }

@@ -1,7 +1,7 @@
-//! The messages of the iii protocol as text: how one is read and how one is written.
+//! Encoding and decoding of iii protocol messages.
 //!
-//! Payloads are passed through as they came: what a worker wrote is never parsed and printed again, except
-//! where the caller's id has to be put into it.
+//! Payloads are passed through unchanged: a worker's JSON is never reserialized, unless the caller's id has to be
+//! inserted.
 
 mod inbound;
 mod object;

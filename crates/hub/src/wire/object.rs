@@ -1,22 +1,22 @@
-//! Writing a message.
+//! Encoding of messages.
 
 use std::borrow::Cow;
 
 use uuid::Uuid;
 
-/// A JSON object that is written field by field, with payloads put in as they are.
+/// A JSON object that is written field by field, with payloads inserted verbatim.
 #[derive(Debug)]
 pub(crate) struct Object(String);
 
 impl Object {
-    /// Begins a message of this type.
+    /// Starts a message of this type.
     pub(crate) fn message(kind: &str) -> Self {
         let mut object = Self(String::with_capacity(256));
         object.0.push('{');
         object.text("type", kind)
     }
 
-    /// Begins an object.
+    /// Starts an object.
     pub(crate) fn new() -> Self {
         Self(String::from("{"))
     }
@@ -37,7 +37,7 @@ impl Object {
         self.text(name, id.hyphenated().encode_lower(&mut Uuid::encode_buffer()))
     }
 
-    /// Adds a string, if there is one.
+    /// Adds a string, if it is present.
     pub(crate) fn maybe_text(self, name: &str, value: Option<&str>) -> Self {
         match value {
             Some(value) => self.text(name, value),
@@ -45,7 +45,7 @@ impl Object {
         }
     }
 
-    /// Adds JSON. Names are ours and need no escape.
+    /// Adds JSON. Names are our own and need no escaping.
     pub(crate) fn raw(mut self, name: &str, json: &str) -> Self {
         self.name(name);
         self.0.push_str(json);
@@ -59,7 +59,7 @@ impl Object {
         self.0.extend(["\"", name, "\":"]);
     }
 
-    /// Adds JSON, if there is any.
+    /// Adds JSON, if it is present.
     pub(crate) fn maybe_raw(self, name: &str, json: Option<&str>) -> Self {
         match json {
             Some(json) => self.raw(name, json),
@@ -67,24 +67,24 @@ impl Object {
         }
     }
 
-    /// Ends the object.
+    /// Finishes the object.
     pub(crate) fn end(mut self) -> String {
         self.0.push('}');
         self.0
     }
 }
 
-/// A string as JSON.
+/// Returns a string as JSON.
 fn quoted(text: &str) -> String {
     serde_json::Value::String(text.to_owned()).to_string()
 }
 
-/// The field of a payload that names the worker that called.
+/// Payload field with the id of the calling worker.
 pub(crate) const CALLER: &str = "_caller_worker_id";
 
-/// The payload with the caller's id in it, if it is an object; else as it is.
+/// Returns the payload with the caller's id inserted if it is an object, otherwise unchanged.
 ///
-/// An id that the caller wrote itself is replaced.
+/// An id that the caller set itself is replaced.
 pub(crate) fn with_caller(data: &str, caller: Uuid) -> Cow<'_, str> {
     let Some(inner) = data.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
         return Cow::Borrowed(data);
@@ -92,7 +92,7 @@ pub(crate) fn with_caller(data: &str, caller: Uuid) -> Cow<'_, str> {
     if inner.contains(CALLER) {
         return Cow::Owned(with_caller_replaced(data, caller));
     }
-    // The last of two equal keys counts, so an escaped spelling of the name does not deceive anybody.
+    // The last of two equal keys wins, so an escaped spelling of the name deceives no receiver.
     let comma = if inner.trim().is_empty() { "" } else { "," };
     Cow::Owned(format!("{{{inner}{comma}\"{CALLER}\":\"{caller}\"}}"))
 }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_callers_id_is_put_into_objects_only() {
+    fn caller_id_is_inserted_into_objects_only() {
         let id = Uuid::from_u128(7);
         let mark = format!("\"_caller_worker_id\":\"{id}\"");
         let cases = [

@@ -1,10 +1,10 @@
-//! Reading what a worker wants to observe.
+//! Decoding of observer registrations.
 
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A wish to have one function called after another.
+/// A request to call one function after another.
 #[derive(Debug)]
 pub(crate) struct Observe<'a> {
     pub(crate) id: String,
@@ -16,7 +16,7 @@ pub(crate) struct Observe<'a> {
     pub(crate) expires_in_ms: Option<u64>,
 }
 
-/// Which calls are observed, and what is told of them.
+/// The calls to observe, and the data to capture.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Source {
     pub(crate) function_id: String,
@@ -28,7 +28,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Whether a call that ended like this is observed.
+    /// Returns `true` if a call with this outcome is observed.
     pub(crate) fn wants(&self, success: bool) -> bool {
         match self.on.as_deref() {
             Some("complete") => true,
@@ -38,7 +38,7 @@ impl Source {
     }
 }
 
-/// The function that is called then.
+/// The function to call.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Target {
     pub(crate) function_id: String,

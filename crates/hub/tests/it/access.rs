@@ -1,4 +1,4 @@
-//! Who is admitted, and what a connection under access rules may do.
+//! Admission of connections, and the rights of connections under access rules.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ fn served(access: Access) -> Served {
     serve_with(Arc::new(MemoryStore::new()), Limits::default(), access, "127.0.0.1:0")
 }
 
-/// Asks for a WebSocket with these headers; returns the status of the answer.
+/// Requests a WebSocket with these headers; returns the status of the response.
 async fn knock(served: &Served, headers: &str) -> String {
     let mut stream = tokio::net::TcpStream::connect(&served.address).await.unwrap();
     let request = format!(
@@ -54,7 +54,7 @@ async fn same_user_is_admitted_without_a_token() {
     let client =
         ClientOptions { url: format!("ws://{}", lenient.address), token: None, name: "worker".to_owned() };
     assert!(Client::connect(client).await.is_ok());
-    // A proxy of the user may forward what comes from elsewhere.
+    // A proxy of the user may forward external requests.
     assert_eq!(knock(&lenient, "X-Forwarded-For: 192.0.2.1\r\n").await, "401");
     assert_eq!(
         knock(&lenient, "X-Forwarded-For: 192.0.2.1\r\nAuthorization: Bearer secret\r\n").await,
@@ -112,7 +112,7 @@ async fn handlers_know_the_rights_of_their_callers() {
     assert_eq!(answer["result"], json!(["ada", true, true, false]));
     assert_eq!(named.ask("who", json!({ "owner": "bob" })).await["result"][1], false);
 
-    // Without a name, what a connection has is its own until it ends.
+    // Without an owner name, the entries of a connection belong to it until it ends.
     let mut first = Raw::open(&served.address, "/").await.unwrap();
     let mut second = Raw::open(&served.address, "/").await.unwrap();
     let owner = first.ask("who", json!({})).await["result"][0].clone();

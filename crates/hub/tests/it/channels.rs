@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 use crate::support::{Raw, serve};
 
 #[tokio::test]
-async fn a_channel_carries_text_and_bytes_in_order_and_ends_with_its_writer() {
+async fn channel_keeps_order_and_ends_with_its_writer() {
     let served = serve();
     let mut raw = served.raw().await;
     let created = raw.ask("engine::channels::create", json!({ "buffer_size": 4 })).await["result"].take();
@@ -32,7 +32,7 @@ async fn a_channel_carries_text_and_bytes_in_order_and_ends_with_its_writer() {
 }
 
 #[tokio::test]
-async fn only_known_paths_are_let_in() {
+async fn only_known_paths_are_admitted() {
     let served = serve();
     let mut telemetry = Raw::open(&served.address, "/otel").await.unwrap();
     telemetry.0.send(Message::Binary(Bytes::from_static(b"OTLP{}"))).await.unwrap();

@@ -9,22 +9,22 @@ use tokio::sync::mpsc;
 
 use crate::support::{Served, serve, serve_with};
 
-/// A function on the hub that tells what it is called with.
-fn told(served: &Served, id: &str) -> mpsc::UnboundedReceiver<Value> {
+/// Registers a function on the hub that reports its input.
+fn report_calls(served: &Served, id: &str) -> mpsc::UnboundedReceiver<Value> {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let tell = move |call: meerkat_hub::Invocation| {
+    let handler = move |call: meerkat_hub::Invocation| {
         let _ = sender.send(call.data);
         async { Ok(Value::Null) }
     };
-    served.hub.register(LocalFunction::new(id, tell)).unwrap();
+    served.hub.register(LocalFunction::new(id, handler)).unwrap();
     receiver
 }
 
 #[tokio::test]
-async fn state_is_kept_listed_changed_and_watched() {
+async fn state_is_stored_listed_changed_and_watched() {
     let served = serve();
     let mut raw = served.raw().await;
-    let mut events = told(&served, "on::state");
+    let mut events = report_calls(&served, "on::state");
     raw.say(
         json!({ "type": "registertrigger", "id": "x", "trigger_type": "state", "function_id": "on::state",
         "config": { "scope": "p" } }),
@@ -62,7 +62,7 @@ async fn state_is_kept_listed_changed_and_watched() {
 }
 
 #[tokio::test]
-async fn a_queued_call_runs_after_a_restart_if_it_did_not_before() {
+async fn queued_call_runs_after_a_restart() {
     let store = Arc::new(MemoryStore::new());
     let first = serve_with(store.clone(), Limits::default(), Access::default(), "127.0.0.1:0");
     let mut raw = first.raw().await;
@@ -76,6 +76,6 @@ async fn a_queued_call_runs_after_a_restart_if_it_did_not_before() {
     first.over.cancel();
     drop(raw);
     let second = serve_with(store, Limits::default(), Access::default(), "127.0.0.1:0");
-    let mut calls = told(&second, "later");
+    let mut calls = report_calls(&second, "later");
     assert_eq!(calls.recv().await, Some(json!({ "n": 1 })));
 }

@@ -1,4 +1,4 @@
-//! Workers that misbehave, and callers who are not let in.
+//! Misbehaving workers, and rejected connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::{Bytes, Message};
 use crate::support::{PATIENCE, Raw, serve, serve_with};
 
 #[tokio::test]
-async fn what_is_not_understood_is_passed_over_and_binary_and_pieces_are_read() {
+async fn unknown_messages_are_ignored_and_fragments_read() {
     let served = serve();
     let mut raw = served.raw().await;
     for text in ["not json", "", "{\"type\":\"fancy\",\"x\":1}", "[]"] {
@@ -37,21 +37,21 @@ async fn what_is_not_understood_is_passed_over_and_binary_and_pieces_are_read() 
 }
 
 #[tokio::test]
-async fn a_message_that_is_too_long_ends_its_connection_and_no_other() {
+async fn too_long_message_ends_only_its_connection() {
     let limits = Limits { message_bytes: 1024 * 1024, ..Limits::default() };
     let served = serve_with(Arc::new(MemoryStore::new()), limits, Access::default(), "127.0.0.1:0");
     let (mut long, mut other) = (served.raw().await, served.raw().await);
     let answer =
         other.ask("state::set", json!({ "scope": "s", "key": "k", "value": "x".repeat(500_000) })).await;
     assert_eq!(answer["result"]["old_value"], Value::Null);
-    // It may be cut off while it still writes.
+    // The connection may be closed while it still writes.
     let _ = long.0.send(Message::text("x".repeat(2 * 1024 * 1024))).await;
     while let Some(Ok(_)) = long.0.next().await {}
     assert_eq!(other.ask("state::list_groups", json!({})).await["result"], json!({ "groups": ["s"] }));
 }
 
 #[tokio::test]
-async fn a_message_may_have_64_mebibytes_and_not_a_byte_more() {
+async fn message_limit_is_64_mebibytes() {
     let served = serve();
     let (mut long, mut other) = (served.raw().await, served.raw().await);
     let frame = r#"{"type":"ping","x":""}"#;
@@ -60,7 +60,7 @@ async fn a_message_may_have_64_mebibytes_and_not_a_byte_more() {
     assert_eq!(most.len(), 64 * 1024 * 1024);
     long.0.send(Message::text(most)).await.unwrap();
     assert_eq!(long.hear().await, json!({ "type": "pong" }));
-    // The head of a frame says how long it is: nothing else has to be sent.
+    // The frame header contains the length: nothing else has to be sent.
     let mut head = vec![0x81, 0xff];
     head.extend_from_slice(&(limit as u64 + 1).to_be_bytes());
     head.extend_from_slice(&[0; 4]);
@@ -71,7 +71,7 @@ async fn a_message_may_have_64_mebibytes_and_not_a_byte_more() {
 }
 
 #[tokio::test]
-async fn a_worker_that_says_too_much_is_read_later_and_others_do_not_wait() {
+async fn busy_worker_is_throttled_and_others_do_not_wait() {
     let limits = Limits { messages_per_second: 50, ..Limits::default() };
     let served = serve_with(Arc::new(MemoryStore::new()), limits, Access::default(), "127.0.0.1:0");
     let (mut loud, mut other) = (served.raw().await, served.raw().await);
@@ -84,12 +84,12 @@ async fn a_worker_that_says_too_much_is_read_later_and_others_do_not_wait() {
     for _ in 0..60 {
         assert_eq!(loud.hear().await, json!({ "type": "pong" }));
     }
-    // However slow the machine is, the last ones were not read in the first second.
+    // However slow the machine is, the last messages were not read in the first second.
     assert!(start.elapsed() >= Duration::from_secs(1));
 }
 
 #[tokio::test]
-async fn callers_of_a_worker_that_is_silent_or_dies_are_told() {
+async fn callers_get_errors_from_silent_and_lost_workers() {
     let limits = Limits { call_time: Duration::from_millis(200), ..Limits::default() };
     let served = serve_with(Arc::new(MemoryStore::new()), limits, Access::default(), "127.0.0.1:0");
     let (mut silent, mut caller) = (served.raw().await, served.raw().await);
@@ -107,7 +107,7 @@ async fn callers_of_a_worker_that_is_silent_or_dies_are_told() {
 }
 
 #[tokio::test]
-async fn a_token_and_the_origin_of_a_page_are_asked_for() {
+async fn token_and_page_origin_are_required() {
     let access = Access { token: Some("secret".to_owned()), ..Access::default() };
     let served = serve_with(Arc::new(MemoryStore::new()), Limits::default(), access, "127.0.0.1:0");
     let url = format!("ws://{}", served.address);
@@ -132,7 +132,7 @@ async fn a_token_and_the_origin_of_a_page_are_asked_for() {
 }
 
 #[tokio::test]
-async fn an_auth_function_says_what_a_connection_may_do() {
+async fn auth_function_determines_rights() {
     let rbac: Rbac = serde_json::from_value(json!({ "auth_function_id": "auth::check",
         "expose_functions": ["match(\"api::*\")"] }))
     .unwrap();
@@ -164,7 +164,7 @@ async fn an_auth_function_says_what_a_connection_may_do() {
 }
 
 #[tokio::test]
-async fn two_functions_that_call_each_other_end_with_an_error() {
+async fn functions_that_call_each_other_get_an_error() {
     let limits = Limits { calls: 50, ..Limits::default() };
     let served = serve_with(Arc::new(MemoryStore::new()), limits, Access::default(), "127.0.0.1:0");
     let (one, other) = (served.client("one").await, served.client("other").await);

@@ -1,4 +1,4 @@
-//! What this process runs for the hub: handlers, hosts of triggers, the log, and registration hooks.
+//! Callbacks of this process: handlers, trigger hosts, the log, and registration hooks.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -26,17 +26,17 @@ async fn panicking_handler_is_answered_with_an_error() {
     }
 }
 
-/// A host that calls the hub, and keeps what it was told.
+/// A host that calls the hub, and records its own calls.
 #[derive(Default)]
 struct Curious {
     hub: OnceLock<Hub>,
-    told: Mutex<Vec<String>>,
+    notes: Mutex<Vec<String>>,
 }
 
 impl Curious {
     fn note(&self, text: &str) {
         let count = self.hub.get().map(|hub| hub.functions().len());
-        self.told.lock().unwrap().push(format!("{text} {count:?}"));
+        self.notes.lock().unwrap().push(format!("{text} {count:?}"));
     }
 }
 
@@ -62,13 +62,13 @@ async fn callbacks_may_call_the_hub() {
     let (id, description) = ("t".to_owned(), "d".to_owned());
     hub.register_trigger_type(LocalTriggerType { id, description, host: Some(host) }).unwrap();
     let register = json!({ "trigger_type": "t", "function_id": "f" });
-    let kept = hub.call("engine::register_trigger", &register, PATIENCE).await.unwrap();
+    let registered = hub.call("engine::register_trigger", &register, PATIENCE).await.unwrap();
     hub.call("engine::log::info", &json!({ "message": "hello" }), PATIENCE).await.unwrap();
-    hub.call("engine::unregister_trigger", &kept, PATIENCE).await.unwrap();
-    let id = kept["id"].as_str().unwrap();
+    hub.call("engine::unregister_trigger", &registered, PATIENCE).await.unwrap();
+    let id = registered["id"].as_str().unwrap();
     let expected =
         [format!("+{id} f Some(0)"), "the hub: info: hello Some(0)".into(), format!("-{id} Some(0)")];
-    assert_eq!(*curious.told.lock().unwrap(), expected);
+    assert_eq!(*curious.notes.lock().unwrap(), expected);
 }
 
 #[tokio::test]
@@ -79,15 +79,15 @@ async fn subscription_is_in_place_before_the_next_call() {
     let (id, description) = ("t".to_owned(), "d".to_owned());
     let kind = LocalTriggerType { id, description, host: Some(host.clone()) };
     hub.register_trigger_type(kind).unwrap();
-    let told = move |_| {
-        let told = host.told.lock().unwrap().clone();
-        async move { Ok(json!(told)) }
+    let notes = move |_| {
+        let notes = host.notes.lock().unwrap().clone();
+        async move { Ok(json!(notes)) }
     };
-    hub.register(LocalFunction::new("told", told)).unwrap();
+    hub.register(LocalFunction::new("notes", notes)).unwrap();
     let mut raw = served.raw().await;
     raw.say(json!({ "type": "registertrigger", "id": "x", "trigger_type": "t", "function_id": "f", "config": {} }))
         .await;
-    assert_eq!(raw.ask("told", json!({})).await["result"], json!(["+x f None"]));
+    assert_eq!(raw.ask("notes", json!({})).await["result"], json!(["+x f None"]));
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn messages_wait_for_a_registration_hook() {
             json!({ "type": "invokefunction", "invocation_id": uuid::Uuid::new_v4(), "function_id": id });
         guest.say(call).await;
     }
-    // What answers something does not wait.
+    // Answers do not wait.
     guest.say(json!({ "type": "ping" })).await;
     assert_eq!(guest.hear().await, json!({ "type": "pong" }));
     open.send_replace(true);

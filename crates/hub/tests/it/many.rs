@@ -1,4 +1,4 @@
-//! Many workers at once, and workers that come back.
+//! Many concurrent workers, and workers that reconnect.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::{PATIENCE, serve, serve_with};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_workers_connect_at_once_and_call_each_other() {
+async fn two_hundred_workers_connect_and_call_each_other() {
     let served = serve();
     let mut workers = tokio::task::JoinSet::new();
     for number in 0..200 {
@@ -20,7 +20,7 @@ async fn two_hundred_workers_connect_at_once_and_call_each_other() {
             let client = meerkat_hub::Client::connect(options).await.unwrap();
             let answer = move |_| async move { Ok(json!(number)) };
             client.register_function(LocalFunction::new(format!("number::{number}"), answer));
-            // Its own answer says that the hub knows the function.
+            // The answer proves that the hub knows the function.
             let own = client.call(&format!("number::{number}"), &Value::Null, PATIENCE).await;
             assert_eq!(own, Ok(json!(number)));
             (number, client)
@@ -37,12 +37,12 @@ async fn two_hundred_workers_connect_at_once_and_call_each_other() {
 }
 
 #[tokio::test]
-async fn a_worker_comes_back_to_a_hub_on_the_same_address_and_hears_each_event_once() {
+async fn reconnected_worker_receives_each_event_once() {
     let store = Arc::new(MemoryStore::new());
     let first = serve_with(store.clone(), Limits::default(), Access::default(), "127.0.0.1:0");
-    let heard = Arc::new(AtomicUsize::new(0));
+    let event_count = Arc::new(AtomicUsize::new(0));
     let client = first.client("subscriber").await;
-    let counter = Arc::clone(&heard);
+    let counter = Arc::clone(&event_count);
     client.register_function(LocalFunction::new("on::change", move |_| {
         counter.fetch_add(1, Ordering::SeqCst);
         async { Ok(Value::Null) }
@@ -59,12 +59,12 @@ async fn a_worker_comes_back_to_a_hub_on_the_same_address_and_hears_each_event_o
         while hub.call("on::change", &json!({}), PATIENCE).await.is_err() {
             tokio::task::yield_now().await;
         }
-        // The trigger follows the function on the same connection; an answer says that both were taken.
+        // The trigger follows the function on the same connection; an answer proves that both were registered.
         client.call("engine::health::check", &json!({}), PATIENCE).await.unwrap();
-        let before = heard.load(Ordering::SeqCst);
+        let before = event_count.load(Ordering::SeqCst);
         hub.fire("t", &json!({ "round": round }));
         hub.call("on::change", &json!({}), PATIENCE).await.unwrap();
-        assert_eq!(heard.load(Ordering::SeqCst), before + 2);
+        assert_eq!(event_count.load(Ordering::SeqCst), before + 2);
         let ended = served.as_ref().unwrap_or(&first);
         ended.over.cancel();
         while !ended.task.is_finished() {

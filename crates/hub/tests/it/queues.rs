@@ -1,4 +1,4 @@
-//! Queues: what has a receipt is stored, runs in order, and is neither lost nor doubled.
+//! Queues: an acknowledged call is stored, runs in order, and is neither lost nor duplicated.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ fn served(store: Arc<dyn Store>, limits: Limits) -> Served {
     serve_with(store, limits, Access::default(), "127.0.0.1:0")
 }
 
-/// Registers a function that reports what it is called with.
+/// Registers a function that reports its input.
 fn recorded(hub: &Hub, id: &str) -> mpsc::UnboundedReceiver<Value> {
     let (sender, receiver) = mpsc::unbounded_channel();
     let record = move |call: meerkat_hub::Invocation| {
@@ -38,7 +38,7 @@ async fn enqueue(raw: &mut Raw, function: &str, data: Value) -> Value {
     raw.hear().await
 }
 
-/// Waits until the queues have no call left.
+/// Waits until the queues are empty.
 async fn drained(hub: &Hub) {
     let stored = json!({ "scope": "iii::queue" });
     while hub.call("state::list", &stored, PATIENCE).await.unwrap() != json!([]) {
@@ -73,7 +73,7 @@ async fn calls_of_a_queue_run_in_order() {
 }
 
 #[tokio::test]
-async fn full_queue_rejects_and_keeps_what_it_took() {
+async fn full_queue_rejects_and_keeps_accepted_calls() {
     let limits = Limits { queued_calls: 2, ..Limits::default() };
     let served = served(Arc::new(MemoryStore::new()), limits);
     let mut raw = served.raw().await;
@@ -92,7 +92,7 @@ async fn full_queue_rejects_and_keeps_what_it_took() {
 }
 
 #[tokio::test]
-async fn restart_neither_loses_nor_doubles_calls() {
+async fn restart_neither_loses_nor_duplicates_calls() {
     let store = Arc::new(MemoryStore::new());
     let first = served(store.clone(), Limits::default());
     let mut raw = first.raw().await;
@@ -102,7 +102,7 @@ async fn restart_neither_loses_nor_doubles_calls() {
     first.over.cancel();
     drop((raw, first));
 
-    // A hub that serves nobody leaves the calls alone.
+    // A hub without a server does not touch the calls.
     let idle = Hub::new(HubOptions::new(store.clone()));
     let mut untouched = recorded(&idle, "f");
     let second = served(store, Limits::default());
@@ -135,7 +135,7 @@ async fn missing_function_does_not_block_its_queue() {
 }
 
 #[tokio::test]
-async fn guest_gets_no_call_queued_before_a_restart() {
+async fn guest_receives_no_call_queued_before_a_restart() {
     let store = Arc::new(MemoryStore::new());
     let first = served(store.clone(), Limits::default());
     let mut trusted = first.raw().await;
@@ -147,7 +147,7 @@ async fn guest_gets_no_call_queued_before_a_restart() {
     let mut guest = second.raw().await;
     guest.say(json!({ "type": "registerfunction", "id": "later" })).await;
     assert_eq!(guest.hear().await["type"], "registrationrejected");
-    // The call is still there for the worker that it is meant for.
+    // The call is still queued for the right worker.
     let mut calls = recorded(&second.hub, "later");
     assert_eq!(calls.recv().await, Some(json!(1)));
 }

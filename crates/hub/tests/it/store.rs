@@ -8,7 +8,7 @@ use meerkat_store::{
     SessionQuery, SessionRow, StateChanges, StateQuery, StateRow, Store, Transaction,
 };
 
-/// A store in memory that refuses to commit while it is broken.
+/// An in-memory store that rejects commits while it is broken.
 #[derive(Default)]
 pub(crate) struct Breakable {
     inner: MemoryStore,

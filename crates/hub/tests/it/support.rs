@@ -1,4 +1,4 @@
-//! A hub on a free port, and a worker that says what a test wants it to say.
+//! A hub on a free port, and a worker that sends arbitrary messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl Raw {
         self.0.send(Message::text(message.to_string())).await.unwrap();
     }
 
-    /// The next message that is text.
+    /// Returns the next text message.
     pub(crate) async fn hear(&mut self) -> Value {
         loop {
             let message = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("a message in time");
@@ -72,7 +72,7 @@ impl Raw {
         }
     }
 
-    /// Asks and gives the answer, whatever else is heard.
+    /// Calls a function and returns its answer, ignoring other messages.
     pub(crate) async fn ask(&mut self, function: &str, data: Value) -> Value {
         let id = uuid::Uuid::new_v4().to_string();
         self.say(
@@ -80,9 +80,9 @@ impl Raw {
         )
         .await;
         loop {
-            let heard = self.hear().await;
-            if heard["invocation_id"] == id && heard["type"] == "invocationresult" {
-                return heard;
+            let message = self.hear().await;
+            if message["invocation_id"] == id && message["type"] == "invocationresult" {
+                return message;
             }
         }
     }

@@ -1,6 +1,6 @@
-//! Tools that answer with this or that kind of content.
+//! Tools that return various kinds of content.
 
-#![expect(deprecated, reason = "the suite asks for log messages")]
+#![expect(deprecated, reason = "the suite requests log messages")]
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-/// A PNG of one dot.
+/// PNG with a single pixel.
 pub(crate) const PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
-/// A WAV without a sound.
+/// WAV without samples.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
 
 pub(crate) fn text(words: impl Into<String>) -> CallToolResult {

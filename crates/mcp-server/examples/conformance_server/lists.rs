@@ -1,4 +1,4 @@
-//! The tools, resources and prompts that the suite asks for by name.
+//! Tools, resources, and prompts that the suite requests by name.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::content::PNG;
 use crate::rounds;
 
-/// The names of tools, and the properties of what they take.
+/// Names of tools and the properties of their arguments.
 const TOOLS: [(&str, &[(&str, &str)]); 37] = [
     ("test_simple_text", &[]),
     ("test_image_content", &[]),
@@ -77,7 +77,7 @@ fn tool(name: &'static str, properties: &[(&str, &str)]) -> Tool {
     Tool::new(name, description, Arc::new(object(schema)))
 }
 
-/// A schema with everything that must reach the client as it is.
+/// Returns a schema whose every keyword must reach the client unchanged.
 fn rich_schema() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -140,7 +140,7 @@ pub(crate) fn read(uri: &str) -> Result<ReadResourceResponse, ErrorData> {
         ("test://static-binary", _) => ResourceContents::blob(PNG, uri).with_mime_type("image/png"),
         ("test://watched-resource", _) => ResourceContents::text("Watched.", uri),
         _ => {
-            let message = format!("there is no resource `{uri}`");
+            let message = format!("unknown resource `{uri}`");
             return Err(ErrorData::resource_not_found(message, Some(json!({ "uri": uri }))));
         }
     };
@@ -172,7 +172,7 @@ pub(crate) fn prompt(
 ) -> Result<GetPromptResponse, ErrorData> {
     let argument = |name: &str| {
         let found = get.arguments.as_ref().and_then(|arguments| arguments.get(name)).and_then(Value::as_str);
-        found.ok_or_else(|| ErrorData::invalid_params(format!("the argument `{name}` is missing"), None))
+        found.ok_or_else(|| ErrorData::invalid_params(format!("missing argument `{name}`"), None))
     };
     let messages = match get.name.as_str() {
         "test_simple_prompt" => vec![PromptMessage::new_text(Role::User, "This is a simple prompt.")],

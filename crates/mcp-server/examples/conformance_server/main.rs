@@ -1,6 +1,6 @@
-//! The server that the MCP conformance suite is run against: its fixtures, on the same layer as the product.
+//! Server for the MCP conformance suite: the suite's fixtures on the same protocol code as the product.
 //!
-//! Usage: `conformance_server [ADDRESS]`; prints the URL on stderr and serves until it is stopped.
+//! Usage: `conformance_server [ADDRESS]`. Prints the URL on stderr and serves until it is stopped.
 
 mod content;
 mod lists;
@@ -25,7 +25,7 @@ use rmcp::model::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// Everything the suite asks for by name.
+/// Everything the suite requests by name.
 struct Fixtures {
     tools: Vec<Tool>,
     prompts: Vec<Prompt>,
@@ -96,7 +96,7 @@ impl Tools for Fixtures {
 
 fn changed(request: &Request, notice: &Notice) -> CallToolResponse {
     request.notices().publish(notice);
-    content::text("told").into()
+    content::text("notified").into()
 }
 
 impl Resources for Fixtures {
@@ -143,7 +143,7 @@ async fn main() -> ExitCode {
     match run(&address).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&format!("error: {error}"));
+            print_line(&format!("error: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -156,7 +156,7 @@ async fn run(address: &str) -> Result<(), Box<dyn std::error::Error>> {
         Fixtures { tools: lists::tools(), prompts: lists::prompts(), templates: lists::templates() };
     let layer = Layer::new(fixtures, Notices::default());
     let access = Access::new(address, None)?;
-    say(&format!("listening on http://{address}/mcp"));
+    print_line(&format!("listening on http://{address}/mcp"));
     let closing = CancellationToken::new();
     let serving = serve(layer, listener, access, Limits::default(), closing.clone(), async {});
     tokio::pin!(serving);
@@ -168,7 +168,7 @@ async fn run(address: &str) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-#[expect(clippy::print_stderr, reason = "this is how whoever starts it learns the port")]
-fn say(line: &str) {
+#[expect(clippy::print_stderr, reason = "the caller reads the port from stderr")]
+fn print_line(line: &str) {
     eprintln!("{line}");
 }

@@ -1,4 +1,4 @@
-//! Tools that ask a client of an older revision something while they run.
+//! Tools that send requests to a client of an older revision while they run.
 
 use meerkat_mcp_server::layer::Request;
 use rmcp::ErrorData;

@@ -1,4 +1,4 @@
-//! Requests that take several rounds: the server answers with questions, the client asks again with answers.
+//! Multi-round requests: the server returns questions, and the client repeats the request with answers.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::content::text;
 use crate::questions::{elicitation, sampling};
 
-/// What a tool asks, in rounds; and whether it carries state from one to the next.
+/// Questions of a tool, by round, and whether it carries state between rounds.
 struct Script {
     rounds: Vec<Vec<(&'static str, Value)>>,
     state: bool,
@@ -47,7 +47,7 @@ enum Step {
     Done(BTreeMap<String, Value>),
 }
 
-/// Takes the answers of the round before and asks the next questions.
+/// Accepts the answers of the previous round and asks the next questions.
 fn play(
     script: &Script,
     state: Option<&str>,
@@ -74,7 +74,7 @@ fn play(
     Ok(Step::Ask(InputRequiredResult::new(Some(questions), state)))
 }
 
-/// Says whether an answer is one to this question: a form that lacks what it needs is asked for again.
+/// Returns `true` if an answer matches the question; an incomplete form is requested again.
 fn fits(question: &Value, answer: &Value) -> bool {
     if question["method"] != "elicitation/create" {
         return answer.is_object();
@@ -82,9 +82,9 @@ fn fits(question: &Value, answer: &Value) -> bool {
     let Ok(form) = serde_json::from_value::<ElicitResult>(answer.clone()) else { return false };
     let content = form.content.unwrap_or_default();
     let required = question["params"]["requestedSchema"]["required"].as_array();
-    let given =
+    let is_present =
         |name: &Value| content.get(name.as_str().unwrap_or_default()).is_some_and(|value| !value.is_null());
-    answer["action"] != "accept" || required.is_none_or(|names| names.iter().all(given))
+    answer["action"] != "accept" || required.is_none_or(|names| names.iter().all(is_present))
 }
 
 pub(crate) fn input(question: Value) -> Result<InputRequest, ErrorData> {
@@ -97,7 +97,7 @@ pub(crate) fn ask(message: &str, field: &str) -> Value {
 
 fn script(name: &str, request: &Request) -> Script {
     let roots = || json!({ "method": "roots/list", "params": {} });
-    let confirm = || elicitation("Go on?", json!({ "ok": { "type": "boolean" } }), &["ok"]);
+    let confirm = || elicitation("Continue?", json!({ "ok": { "type": "boolean" } }), &["ok"]);
     let once = |questions: Vec<(&'static str, Value)>| vec![questions];
     let (rounds, state) = match name {
         "test_input_required_result_sampling" => {
@@ -123,7 +123,7 @@ fn script(name: &str, request: &Request) -> Script {
     Script { rounds, state }
 }
 
-/// Asks only what the client can answer.
+/// Returns only questions that the client can answer.
 fn possible(request: &Request) -> Vec<(&'static str, Value)> {
     let client = request.client();
     let mut questions = Vec::new();

@@ -1,4 +1,4 @@
-//! Tools that answer with a task where the client can deal with one.
+//! Tools that return a task if the client supports tasks.
 
 use std::time::Duration;
 
@@ -29,26 +29,26 @@ pub(crate) async fn call(
                 tokio::time::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default()).await;
                 return Ok(text(format!("computed {label} for {seconds} s")).into());
             }
-            started(request, move |work| compute(work, seconds, label))
+            start_task(request, move |work| compute(work, seconds, label))
         }
-        "failing_job" => started(request, |_| async {
+        "failing_job" => start_task(request, |_| async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             Ok(CallToolResult::error(vec![ContentBlock::text("the job failed")]))
         }),
-        "protocol_error_job" => started(request, |_| async {
+        "protocol_error_job" => start_task(request, |_| async {
             Err(TaskEnd::Failed(ErrorData::internal_error("the job broke", None)))
         }),
         "confirm_delete" => {
             let file = word("filename");
-            started(request, |work| confirm(work, file))
+            start_task(request, |work| confirm(work, file))
         }
-        "multi_input" => started(request, both),
-        _ => asked_first(&call, request),
+        "multi_input" => start_task(request, both),
+        _ => ask_first(&call, request),
     }
 }
 
-/// Starts work that is a task or nothing.
-fn started<F>(request: &Request, work: impl FnOnce(TaskWork) -> F) -> Result<CallToolResponse, ErrorData>
+/// Starts work as a task, or fails if the client does not support tasks.
+fn start_task<F>(request: &Request, work: impl FnOnce(TaskWork) -> F) -> Result<CallToolResponse, ErrorData>
 where
     F: Future<Output = Result<CallToolResult, TaskEnd>> + Send + 'static,
 {
@@ -82,12 +82,12 @@ async fn both(work: TaskWork) -> Result<CallToolResult, TaskEnd> {
     Ok(text(format!("{first} and {second}")))
 }
 
-/// Asks before it becomes a task.
-fn asked_first(call: &CallToolRequestParams, request: &Request) -> Result<CallToolResponse, ErrorData> {
+/// Asks a question before starting a task.
+fn ask_first(call: &CallToolRequestParams, request: &Request) -> Result<CallToolResponse, ErrorData> {
     let answer = call.input_responses.as_ref().and_then(|answers| answers.get("user_name"));
     let Some(name) = answer.and_then(|answer| answer["content"]["name"].as_str()).map(str::to_owned) else {
         let question = input(ask("What is your name?", "name"))?;
         return Ok(InputRequiredResult::new(Some([("user_name".to_owned(), question)].into()), None).into());
     };
-    started(request, |_| async move { Ok(text(format!("Hello, {name}!"))) })
+    start_task(request, |_| async move { Ok(text(format!("Hello, {name}!"))) })
 }

@@ -28,7 +28,7 @@ pub(super) struct Bodies {
 pub(super) enum BodyError {
     #[error("the body is longer than {0} bytes")]
     TooLong(usize),
-    #[error("the body broke off before its end; send it again")]
+    #[error("the body is incomplete; send it again")]
     Broken,
     #[error("the body took too long to arrive")]
     TooSlow,
@@ -37,7 +37,7 @@ pub(super) enum BodyError {
 }
 
 impl Bodies {
-    /// Takes bodies of up to `longest` bytes, and up to about `together` bytes of unfinished ones.
+    /// Accepts bodies of up to `longest` bytes, and up to about `together` bytes of unfinished ones.
     pub(super) fn new(longest: usize, together: usize) -> Self {
         Self { longest, capacity: Semaphore::new(together.min(Semaphore::MAX_PERMITS)) }
     }
@@ -99,7 +99,7 @@ mod tests {
         (sender, Body::from_stream(Chunks(chunks)))
     }
 
-    fn whole(length: usize) -> Body {
+    fn complete(length: usize) -> Body {
         Body::from(vec![b'x'; length])
     }
 
@@ -111,10 +111,10 @@ mod tests {
         tokio::pin!(first);
         assert!(std::future::poll_fn(|context| Poll::Ready(first.as_mut().poll(context))).await.is_pending());
         assert_eq!(
-            bodies.read(whole(10_001 + UNCOUNTED)).await.map(|read| read.len()),
+            bodies.read(complete(10_001 + UNCOUNTED)).await.map(|read| read.len()),
             Err(BodyError::TooMany)
         );
-        let small = bodies.read(whole(10_000 + UNCOUNTED)).await;
+        let small = bodies.read(complete(10_000 + UNCOUNTED)).await;
         assert_eq!(small.map(|read| read.len()), Ok(10_000 + UNCOUNTED));
         drop(sender);
         assert_eq!(first.await.map(|read| read.len()), Ok(40_000 + UNCOUNTED));
@@ -124,7 +124,10 @@ mod tests {
     #[tokio::test]
     async fn small_bodies_are_read_at_the_bound() {
         let bodies = Bodies::new(100_000, 0);
-        assert_eq!(bodies.read(whole(UNCOUNTED + 1)).await.map(|read| read.len()), Err(BodyError::TooMany));
-        assert_eq!(bodies.read(whole(UNCOUNTED)).await.map(|read| read.len()), Ok(UNCOUNTED));
+        assert_eq!(
+            bodies.read(complete(UNCOUNTED + 1)).await.map(|read| read.len()),
+            Err(BodyError::TooMany)
+        );
+        assert_eq!(bodies.read(complete(UNCOUNTED)).await.map(|read| read.len()), Ok(UNCOUNTED));
     }
 }

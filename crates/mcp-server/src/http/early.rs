@@ -1,8 +1,8 @@
-//! An answer that takes long begins at once.
+//! Early start of slow responses.
 //!
-//! The SDK sends nothing before the first message of a request, and what stands between client and server
-//! gives up on a connection that is silent. So a slow request gets its head and signs of life meanwhile. The
-//! status is then fixed: whatever comes is sent as an event.
+//! The SDK sends nothing before the first message of a request, and proxies between client and server time out on a
+//! silent connection. So a slow request gets its response headers and keep-alive comments first. The status is fixed
+//! from then on: any result is sent as an event.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,17 +15,17 @@ use tokio::time::{Instant, Interval};
 
 use super::{EARLY, KEEP_ALIVE};
 
-/// An answer that is still to come.
-type Coming = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+/// Response that is not available yet.
+type PendingResponse = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
-/// Waits a moment for the answer, and begins without it if it takes longer.
-pub(super) async fn answer(mut coming: Coming) -> Response<Body> {
-    if let Ok(response) = tokio::time::timeout(EARLY, &mut coming).await {
+/// Waits briefly for the response, and starts one without it if it takes longer.
+pub(super) async fn answer(mut pending: PendingResponse) -> Response<Body> {
+    if let Ok(response) = tokio::time::timeout(EARLY, &mut pending).await {
         return response;
     }
     let mut alive = tokio::time::interval_at(Instant::now(), KEEP_ALIVE);
     alive.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut response = Response::new(Body::new(Early::Waiting { coming, alive }));
+    let mut response = Response::new(Body::new(Early::Waiting { pending, alive }));
     *response.status_mut() = StatusCode::OK;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -34,15 +34,15 @@ pub(super) async fn answer(mut coming: Coming) -> Response<Body> {
     response
 }
 
-/// A body whose content is still to come.
+/// Body whose content is not available yet.
 enum Early {
     Waiting {
-        coming: Coming,
+        pending: PendingResponse,
         alive: Interval,
     },
-    /// The answer is a stream of events already.
+    /// The response is already an event stream.
     Events(Body),
-    /// The answer is one document, which becomes one event.
+    /// The response is a single document, which becomes one event.
     Document {
         body: Body,
         read: Vec<u8>,
@@ -51,7 +51,7 @@ enum Early {
 }
 
 impl Early {
-    /// Goes on with the answer that has come.
+    /// Continues with the response that is now available.
     fn from_answer(response: Response<Body>) -> Self {
         let events = response.headers().get(header::CONTENT_TYPE);
         let events = events.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
@@ -70,8 +70,8 @@ impl HttpBody for Early {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         loop {
             match &mut *self {
-                Self::Waiting { coming, alive } => {
-                    if let Poll::Ready(response) = coming.as_mut().poll(context) {
+                Self::Waiting { pending, alive } => {
+                    if let Poll::Ready(response) = pending.as_mut().poll(context) {
                         *self = Self::from_answer(response);
                     } else if alive.poll_tick(context).is_ready() {
                         return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b":\n\n")))));
@@ -81,7 +81,7 @@ impl HttpBody for Early {
                 }
                 Self::Events(body) => {
                     let polled = std::task::ready!(Pin::new(body).poll_frame(context));
-                    // A body that breaks off ends.
+                    // A broken body ends the stream.
                     return Poll::Ready(polled.and_then(Result::ok).map(Ok));
                 }
                 Self::Document { body, read } => {

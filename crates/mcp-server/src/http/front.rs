@@ -1,4 +1,4 @@
-//! What every request meets first: the routes, the guard, the limits, and errors that say what is wrong.
+//! Entry point of every request: routes, access checks, limits, and readable errors.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use super::sessions::{Batch, Sessions};
 use super::{cors, early};
 use crate::layer::{Connection, Service, batch};
 
-/// The longest error of the SDK that is passed on.
+/// Maximum length of an SDK error that is forwarded.
 const MAX_REASON: usize = 4096;
 
-/// Stands in front of the SDK.
+/// HTTP frontend of the SDK.
 pub(super) struct Front<S> {
     pub(super) mcp: StreamableHttpService<Connection<S>, Sessions>,
     pub(super) sessions: Arc<Sessions>,
@@ -31,7 +31,7 @@ pub(super) struct Front<S> {
     pub(super) title: &'static str,
 }
 
-/// What there is to see of a message before it is decoded.
+/// Fields of a message that are read before it is decoded.
 #[derive(Deserialize)]
 struct Envelope {
     #[serde(default)]
@@ -43,17 +43,17 @@ impl<S: Service> Front<S> {
     pub(super) fn router(self) -> Router {
         let front = Arc::new(self);
         Router::new()
-            .route("/", any(greet::<S>))
+            .route("/", any(index::<S>))
             .route("/mcp", any(serve::<S>))
-            .fallback(unknown)
+            .fallback(not_found)
             .layer(axum::middleware::from_fn_with_state(Arc::clone(&front), admit::<S>))
             .with_state(front)
     }
 
-    /// Takes the message in, as far as it can be one; a list of messages has no envelope.
+    /// Reads a message and its envelope; a batch has no envelope.
     async fn message(&self, body: Body) -> Result<(Bytes, Option<Envelope>), Box<Response<Body>>> {
-        let refuse = |status, code, reason: &str| Box::new(error(status, &Value::Null, code, reason));
-        let bytes = self.bodies.read(body).await.map_err(|problem| Box::new(unread(&problem)))?;
+        let reject = |status, code, reason: &str| Box::new(error(status, &Value::Null, code, reason));
+        let bytes = self.bodies.read(body).await.map_err(|problem| Box::new(body_error(&problem)))?;
         let envelope = match is_list(&bytes) {
             true => serde_json::from_slice::<IgnoredAny>(&bytes).map(|_| None),
             false => serde_json::from_slice::<Envelope>(&bytes).map(Some),
@@ -61,42 +61,42 @@ impl<S: Service> Front<S> {
         match envelope {
             Ok(envelope) => Ok((bytes, envelope)),
             Err(problem) if problem.is_data() => {
-                Err(refuse(StatusCode::BAD_REQUEST, -32600, "not a JSON-RPC 2.0 request or notification"))
+                Err(reject(StatusCode::BAD_REQUEST, -32600, "not a JSON-RPC 2.0 request or notification"))
             }
-            Err(problem) => Err(refuse(StatusCode::BAD_REQUEST, -32700, &format!("not JSON: {problem}"))),
+            Err(problem) => Err(reject(StatusCode::BAD_REQUEST, -32700, &format!("not JSON: {problem}"))),
         }
     }
 
-    /// Says what is wrong with a stream that a client wants to go on with.
-    fn refuse_resume(&self, headers: &HeaderMap) -> Option<Response<Body>> {
+    /// Returns an error response if the stream that a client wants to resume is unknown.
+    fn check_resume(&self, headers: &HeaderMap) -> Option<Response<Body>> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let (session, last) = (text("mcp-session-id")?, text("last-event-id")?);
         if self.sessions.can_resume(session, last) {
             return None;
         }
         let reason = format!(
-            "the stream of event `{last}` is not kept, or not any more; make its request again, or open a stream \
-             without Last-Event-ID"
+            "the stream of event `{last}` is unknown or has expired; repeat its request, or open a stream without \
+             Last-Event-ID"
         );
         Some(error(StatusCode::BAD_REQUEST, &Value::Null, -32600, &reason))
     }
 
-    /// Passes a request on to the SDK.
+    /// Forwards a request to the SDK.
     async fn handle(&self, request: Request, id: &Value) -> Response<Body> {
-        explained(self.mcp.handle(request).await.map(Body::new), id).await
+        with_json_error(self.mcp.handle(request).await.map(Body::new), id).await
     }
 
-    /// Serves messages that came together. The SDK is given the first request and carries the others along.
+    /// Handles a batch. The SDK gets its first request, which carries the other messages with it.
     async fn handle_batch(&self, request: Request, bytes: &Bytes) -> Response<Body> {
-        let refuse = |status, reason: &str| error(status, &Value::Null, -32600, reason);
+        let reject = |status, reason: &str| error(status, &Value::Null, -32600, reason);
         let session = request.headers().get("mcp-session-id").and_then(|value| value.to_str().ok());
         let version = session.map(|session| self.sessions.version(session));
         if version == Some(None) {
-            return refuse(StatusCode::NOT_FOUND, "Not Found: Session not found");
+            return reject(StatusCode::NOT_FOUND, "Not Found: Session not found");
         }
         let messages = match batch::read(bytes, version.flatten().as_ref()) {
             Ok(messages) => messages,
-            Err(problem) => return refuse(StatusCode::BAD_REQUEST, &problem.to_string()),
+            Err(problem) => return reject(StatusCode::BAD_REQUEST, &problem.to_string()),
         };
         let (mut parts, _) = request.into_parts();
         let body =
@@ -122,16 +122,16 @@ fn is_list(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().first() == Some(&b'[')
 }
 
-/// Lets in who may come in, and tells pages of other origins that they may read the answer.
+/// Checks access, and lets pages of allowed origins read the response.
 async fn admit<S: Service>(
     State(front): State<Arc<Front<S>>>,
     request: Request,
     next: axum::middleware::Next,
 ) -> Response<Body> {
     let (uri, headers) = (request.uri(), request.headers());
-    if let Err(refusal) = front.access.check_source(uri, headers) {
-        tracing::debug!("a request was refused for where it comes from");
-        return refused(refusal);
+    if let Err(rejection) = front.access.check_source(uri, headers) {
+        tracing::debug!("a request was rejected because of its source");
+        return rejection_response(rejection);
     }
     if let Some(answer) = cors::preflight(request.method(), headers) {
         return answer;
@@ -141,23 +141,23 @@ async fn admit<S: Service>(
     let path = uri.path().to_owned();
     let mut response = match token {
         Ok(()) => next.run(request).await,
-        Err(refusal) => refused(refusal),
+        Err(rejection) => rejection_response(rejection),
     };
     tracing::debug!(path, status = response.status().as_u16(), "a request was answered");
     cors::allow(&mut response, origin);
     response
 }
 
-/// Serves the protocol.
+/// Handles a protocol request.
 async fn serve<S: Service>(State(front): State<Arc<Front<S>>>, request: Request) -> Response<Body> {
     if request.method() != Method::POST {
-        if let Some(refusal) = front.refuse_resume(request.headers()) {
-            return refusal;
+        if let Some(rejection) = front.check_resume(request.headers()) {
+            return rejection;
         }
-        let ends = request.method() == Method::DELETE;
+        let is_delete = request.method() == Method::DELETE;
         let mut answer = front.handle(request, &Value::Null).await;
-        if ends && answer.status() == StatusCode::ACCEPTED {
-            // The session is gone already, and some clients take anything else for a failure.
+        if is_delete && answer.status() == StatusCode::ACCEPTED {
+            // The session is already closed, and some clients treat any other status as a failure.
             *answer.status_mut() = StatusCode::NO_CONTENT;
         }
         return answer;
@@ -165,13 +165,13 @@ async fn serve<S: Service>(State(front): State<Arc<Front<S>>>, request: Request)
     let (parts, body) = request.into_parts();
     let (bytes, envelope) = match front.message(body).await {
         Ok(message) => message,
-        Err(refusal) => return *refusal,
+        Err(rejection) => return *rejection,
     };
     let Some(envelope) = envelope else {
         return front.handle_batch(Request::from_parts(parts, Body::empty()), &bytes).await;
     };
     if envelope.method.as_deref() == Some("initialize") && !front.sessions.make_room() {
-        let reason = "too many sessions, and all of them in use; try later";
+        let reason = "too many sessions, all in use; try again later";
         let mut full = error(StatusCode::SERVICE_UNAVAILABLE, &envelope.id, -32000, reason);
         full.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("30"));
         return full;
@@ -182,16 +182,16 @@ async fn serve<S: Service>(State(front): State<Arc<Front<S>>>, request: Request)
     if is_slow { early::answer(answer).await } else { answer.await }
 }
 
-/// Says whether nothing may come for long, and whether the answer needs no head of its own: in a session the SDK
-/// answers at once, and its status and headers count.
+/// Returns `true` if the response may take long and may be started early. In a session, the SDK responds immediately,
+/// and its status and headers matter.
 fn may_be_slow(headers: &HeaderMap, method: Option<&str>) -> bool {
     let version = headers.get("mcp-protocol-version").map(HeaderValue::as_bytes);
     version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str().as_bytes())
         && matches!(method, Some("tools/call" | "prompts/get" | "resources/read"))
 }
 
-/// Says to a person what this is. It asks for no token, and so it does not name the version.
-async fn greet<S: Service>(State(front): State<Arc<Front<S>>>) -> Response<Body> {
+/// Serves a short description for humans. It needs no token, so it does not reveal the version.
+async fn index<S: Service>(State(front): State<Arc<Front<S>>>) -> Response<Body> {
     let text = format!("{}\n\nThis is an MCP server. Point your MCP client at /mcp.\n", front.title);
     let mut response = Response::new(Body::from(text));
     response
@@ -200,12 +200,12 @@ async fn greet<S: Service>(State(front): State<Arc<Front<S>>>) -> Response<Body>
     response
 }
 
-async fn unknown() -> Response<Body> {
-    error(StatusCode::NOT_FOUND, &Value::Null, -32601, "there is nothing here; MCP is at /mcp")
+async fn not_found() -> Response<Body> {
+    error(StatusCode::NOT_FOUND, &Value::Null, -32601, "not found; the MCP endpoint is /mcp")
 }
 
-/// Makes an error of the SDK, which is bare text, one that a client can read.
-async fn explained(response: Response<Body>, id: &Value) -> Response<Body> {
+/// Converts a plain-text error of the SDK to a JSON-RPC error.
+async fn with_json_error(response: Response<Body>, id: &Value) -> Response<Body> {
     let json = response.headers().get(header::CONTENT_TYPE);
     let json = json.is_some_and(|value| value.as_bytes().starts_with(b"application/json"));
     let mut status = response.status();
@@ -215,34 +215,34 @@ async fn explained(response: Response<Body>, id: &Value) -> Response<Body> {
     let (parts, body) = response.into_parts();
     let reason = to_bytes(body, MAX_REASON).await.unwrap_or_default();
     let mut reason = String::from_utf8_lossy(&reason).into_owned();
-    // The SDK says so of every body that is JSON and no message.
+    // The SDK's error for every body that is JSON but not a message.
     if reason.starts_with("fail to deserialize request body") {
         status = StatusCode::BAD_REQUEST;
         reason = "not a JSON-RPC 2.0 request or notification".to_owned();
     }
     let code = if status.is_server_error() { -32603 } else { -32600 };
-    let mut explained = error(status, id, code, &reason);
+    let mut converted = error(status, id, code, &reason);
     for name in [header::ALLOW, header::RETRY_AFTER] {
         if let Some(value) = parts.headers.get(&name) {
-            explained.headers_mut().insert(name, value.clone());
+            converted.headers_mut().insert(name, value.clone());
         }
     }
-    explained
+    converted
 }
 
-fn refused(refusal: Refusal) -> Response<Body> {
-    let (status, reason) = match refusal {
+fn rejection_response(rejection: Refusal) -> Response<Body> {
+    let (status, reason) = match rejection {
         Refusal::AbsoluteUri => {
-            (StatusCode::BAD_REQUEST, "send the path alone, such as /mcp, and the host in Host")
+            (StatusCode::BAD_REQUEST, "send only the path, such as /mcp, and the host in the Host header")
         }
         Refusal::RepeatedHost => (StatusCode::BAD_REQUEST, "send one Host header"),
-        Refusal::Host => (StatusCode::FORBIDDEN, "this Host is not served here"),
-        Refusal::Origin => (StatusCode::FORBIDDEN, "pages of this Origin may not come in"),
-        Refusal::NoToken => (StatusCode::UNAUTHORIZED, "a bearer token is needed"),
-        Refusal::WrongToken => (StatusCode::UNAUTHORIZED, "this is not the bearer token"),
+        Refusal::Host => (StatusCode::FORBIDDEN, "this Host is not allowed"),
+        Refusal::Origin => (StatusCode::FORBIDDEN, "this Origin is not allowed"),
+        Refusal::NoToken => (StatusCode::UNAUTHORIZED, "a bearer token is required"),
+        Refusal::WrongToken => (StatusCode::UNAUTHORIZED, "invalid bearer token"),
     };
     let mut response = error(status, &Value::Null, -32600, reason);
-    let challenge = match refusal {
+    let challenge = match rejection {
         Refusal::AbsoluteUri | Refusal::RepeatedHost | Refusal::Host | Refusal::Origin => return response,
         Refusal::NoToken => "Bearer realm=\"meerkat\"",
         Refusal::WrongToken => "Bearer realm=\"meerkat\", error=\"invalid_token\"",
@@ -251,8 +251,8 @@ fn refused(refusal: Refusal) -> Response<Body> {
     response
 }
 
-/// Answers a request whose body was not read to its end.
-fn unread(problem: &BodyError) -> Response<Body> {
+/// Returns the error response for a body that could not be read.
+fn body_error(problem: &BodyError) -> Response<Body> {
     let status = match problem {
         BodyError::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
         BodyError::Broken => StatusCode::BAD_REQUEST,

@@ -1,7 +1,7 @@
-//! Who may come in: the right `Host` and `Origin`, and the right token.
+//! Access checks: `Host`, `Origin`, and token.
 //!
-//! A page in a browser can reach a server on this machine, by name or by a name that is made to point here. It
-//! cannot choose its `Origin`, nor send a `Host` that is not its own; so both are checked on every request.
+//! A web page can reach a server on this machine by its name, or by another name that resolves to it. It can choose
+//! neither its `Origin` nor a `Host` other than its own, so both are checked on every request.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,39 +11,39 @@ use sha2::{Digest as _, Sha256};
 
 use super::is_local;
 
-/// A secret that clients must show. It is kept as a digest: it can be compared, and not be read.
+/// Secret that clients must send. Stored as a digest, which can be compared but not read.
 #[derive(Clone)]
 pub struct Token([u8; 32]);
 
-/// Who may come in.
+/// Access rules.
 #[derive(Clone)]
 pub struct Access {
     token: Option<Token>,
-    /// Whether the server listens to this machine only.
+    /// Whether only this machine can reach the server.
     local: bool,
     hosts: Vec<String>,
     origins: Vec<String>,
 }
 
-/// The server would be open to strangers.
+/// Access rules would be unsafe or invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
-    /// Others can reach the address, and nothing keeps them out.
+    /// Other machines can reach the address, and no token is set.
     #[error(
         "`{0}` can be reached from other machines and needs a token; listen on 127.0.0.1, or omit `--no-token`"
     )]
     TokenNeeded(SocketAddr),
-    /// There is nothing in it to compare.
+    /// The token is empty.
     #[error("the token is empty")]
     EmptyToken,
 }
 
-/// Why a request is refused.
+/// Reason for rejecting a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// The request line carries a scheme or a host.
     AbsoluteUri,
-    /// There are several `Host` headers; a proxy may have checked another one than this server does.
+    /// There are several `Host` headers; a proxy may have checked a different one than this server.
     RepeatedHost,
     Host,
     Origin,
@@ -52,27 +52,27 @@ pub(super) enum Refusal {
 }
 
 impl Token {
-    /// Takes a secret; white space around it does not count.
+    /// Creates a token from a secret; surrounding whitespace is ignored.
     ///
     /// # Errors
-    /// Fails when nothing is left.
+    /// Returns an error if the secret is empty.
     pub fn new(secret: &str) -> Result<Self, AccessError> {
         let secret = secret.trim();
         if secret.is_empty() { Err(AccessError::EmptyToken) } else { Ok(Self(Sha256::digest(secret).into())) }
     }
 
-    /// Compares in a time that does not tell how much was right.
-    fn fits(&self, shown: &str) -> bool {
-        let shown: [u8; 32] = Sha256::digest(shown.trim()).into();
-        self.0.iter().zip(shown).fold(0, |differences, (ours, theirs)| differences | (ours ^ theirs)) == 0
+    /// Compares in constant time.
+    fn matches(&self, secret: &str) -> bool {
+        let digest: [u8; 32] = Sha256::digest(secret.trim()).into();
+        self.0.iter().zip(digest).fold(0, |differences, (ours, theirs)| differences | (ours ^ theirs)) == 0
     }
 }
 
 impl Access {
-    /// Lets in who can reach `address` and, if there is one, shows the token.
+    /// Allows clients that can reach `address` and, if a token is set, send it.
     ///
     /// # Errors
-    /// An address that other machines can reach needs a token.
+    /// Returns an error if other machines can reach the address and no token is set.
     pub fn new(address: SocketAddr, token: Option<Token>) -> Result<Self, AccessError> {
         let local = is_local(&address);
         if !local && token.is_none() {
@@ -81,21 +81,21 @@ impl Access {
         Ok(Self { token, local, hosts: Vec::new(), origins: Vec::new() })
     }
 
-    /// Accepts these values of `Host` too, with or without a port. Beyond this machine, they are the only ones.
+    /// Also accepts these values of `Host`, with or without a port. On a non-loopback address, any others are rejected.
     #[must_use]
     pub fn with_hosts(mut self, hosts: Vec<String>) -> Self {
         self.hosts = hosts;
         self
     }
 
-    /// Accepts pages of these origins too, such as `https://app.example.com`.
+    /// Also accepts pages of these origins, such as `https://app.example.com`.
     #[must_use]
     pub fn with_origins(mut self, origins: Vec<String>) -> Self {
         self.origins = origins;
         self
     }
 
-    /// Checks where a request comes from.
+    /// Checks the source of a request.
     pub(super) fn check_source(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         if uri.scheme().is_some() || uri.authority().is_some() {
             return Err(Refusal::AbsoluteUri);
@@ -115,10 +115,10 @@ impl Access {
     /// Checks the token.
     pub(super) fn check_token(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let Some(token) = &self.token else { return Ok(()) };
-        let shown = headers.get(header::AUTHORIZATION).ok_or(Refusal::NoToken)?;
-        let shown = shown.to_str().map_err(|_| Refusal::WrongToken)?;
-        let (scheme, secret) = shown.split_once(' ').ok_or(Refusal::WrongToken)?;
-        if scheme.eq_ignore_ascii_case("bearer") && token.fits(secret) {
+        let value = headers.get(header::AUTHORIZATION).ok_or(Refusal::NoToken)?;
+        let value = value.to_str().map_err(|_| Refusal::WrongToken)?;
+        let (scheme, secret) = value.split_once(' ').ok_or(Refusal::WrongToken)?;
+        if scheme.eq_ignore_ascii_case("bearer") && token.matches(secret) {
             Ok(())
         } else {
             Err(Refusal::WrongToken)
@@ -132,18 +132,18 @@ impl Access {
         let listed = self.hosts.iter().any(|allowed| {
             allowed.eq_ignore_ascii_case(authority.as_str()) || allowed.eq_ignore_ascii_case(authority.host())
         });
-        // Where a token is needed anyway, a name that points here proves nothing.
+        // A token is required anyway, so checking the name would add nothing.
         listed || is_this_machine(authority.host()) || (!self.local && self.hosts.is_empty())
     }
 
     fn allows_origin(&self, headers: &HeaderMap) -> bool {
-        let mut shown = headers.get_all(header::ORIGIN).iter().peekable();
-        if shown.peek().is_none() {
+        let mut origins = headers.get_all(header::ORIGIN).iter().peekable();
+        if origins.peek().is_none() {
             return true;
         }
-        // Every user of this machine can serve pages from it, so only the server's own origin is known.
+        // Every user of this machine can serve pages from it, so only the server's own origin is trusted.
         let own = host(headers).map(|host| format!("http://{host}"));
-        shown.all(|origin| {
+        origins.all(|origin| {
             let Ok(origin) = origin.to_str() else { return false };
             self.origins.iter().chain(&own).any(|allowed| allowed.eq_ignore_ascii_case(origin))
         })
@@ -185,9 +185,9 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_others_can_reach_needs_a_token() {
-        let refused = AccessError::TokenNeeded(OPEN.parse().unwrap());
-        assert_eq!(access(OPEN, None).err(), Some(refused));
+    fn non_loopback_address_needs_a_token() {
+        let expected = AccessError::TokenNeeded(OPEN.parse().unwrap());
+        assert_eq!(access(OPEN, None).err(), Some(expected));
         assert!(access(OPEN, Some("s3cret")).is_ok());
         assert!(access(LOCAL, None).is_ok());
         assert!(access("[::1]:0", None).is_ok());
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_this_machine_are_its_hosts() {
+    fn only_local_host_names_are_accepted() {
         let access = access(LOCAL, None).unwrap();
         for host in ["127.0.0.1:8000", "localhost", "LOCALHOST:1", "[::1]:8000", "127.8.8.8"] {
             assert_eq!(source(&access, host, None), Ok(()), "{host}");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn only_own_and_allowed_origins_may_call() {
+    fn only_own_and_allowed_origins_are_accepted() {
         let access = access(LOCAL, None).unwrap();
         for (host, origin) in [
             (LOCAL, "http://127.0.0.1:8000"),
@@ -248,13 +248,13 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_compared_whole() {
+    fn token_must_match_exactly() {
         let access = access(OPEN, Some("s3cret\n")).unwrap();
-        let shown = |value: &str| access.check_token(&headers(&[(header::AUTHORIZATION, value)]));
-        assert_eq!(shown("Bearer s3cret"), Ok(()));
-        assert_eq!(shown("bearer s3cret"), Ok(()));
+        let check = |value: &str| access.check_token(&headers(&[(header::AUTHORIZATION, value)]));
+        assert_eq!(check("Bearer s3cret"), Ok(()));
+        assert_eq!(check("bearer s3cret"), Ok(()));
         for wrong in ["Bearer s3cre", "Bearer s3crets", "Basic s3cret", "s3cret", "Bearer "] {
-            assert_eq!(shown(wrong), Err(Refusal::WrongToken), "{wrong}");
+            assert_eq!(check(wrong), Err(Refusal::WrongToken), "{wrong}");
         }
         assert_eq!(access.check_token(&HeaderMap::new()), Err(Refusal::NoToken));
     }

@@ -1,4 +1,4 @@
-//! Serving HTTP as a program does: listen, say where, and go on until a signal.
+//! HTTP server of a process: listens, announces its address, and serves until a signal.
 
 use std::error::Error as _;
 use std::net::SocketAddr;
@@ -11,57 +11,57 @@ use super::{Access, AccessError, ClientToken, Limits, Token};
 use crate::server::Server;
 use crate::signals::terminated;
 
-/// Where to listen, and who may come in.
+/// Address to listen on, and access options.
 #[derive(Debug, Clone)]
 pub struct Listen {
-    /// The address, such as `127.0.0.1:8000`; port 0 takes a free one.
+    /// Address, such as `127.0.0.1:8000`; port 0 picks a free port.
     pub address: String,
-    /// The bearer token that clients must show.
+    /// Bearer token that clients must send.
     pub token: ClientToken,
-    /// Values of `Host` that are accepted too.
+    /// Additional values of `Host` to accept.
     pub hosts: Vec<String>,
-    /// Origins of pages that are accepted too.
+    /// Additional browser origins to accept.
     pub origins: Vec<String>,
 }
 
-/// Why nothing is served.
+/// Reason why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The address cannot be taken.
+    /// The address cannot be bound.
     #[error("cannot listen on `{address}`: {source}; choose another address, or port 0 for a free one")]
     Bind {
-        /// The address as it was given.
+        /// Address from the options.
         address: String,
-        /// What the system says.
+        /// System error.
         source: std::io::Error,
     },
-    /// The file with the token cannot be read.
+    /// The token file cannot be read.
     #[error("cannot read the token in `{}`: {source}", path.display())]
     TokenFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// System error.
         source: std::io::Error,
     },
     /// The realm's token cannot be read or created.
     #[error("{}", with_cause(.0))]
     RealmToken(#[from] meerkat::token::TokenError),
-    /// Strangers could come in.
+    /// The server would be open to other machines.
     #[error(transparent)]
     Access(#[from] AccessError),
 }
 
-/// Writes an error and its cause on one line.
+/// Formats an error and its cause on one line.
 fn with_cause(error: &meerkat::token::TokenError) -> String {
     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
     format!("{error}{cause}")
 }
 
 impl Server {
-    /// Serves clients over HTTP until the process is asked to end; `announce` is told where.
+    /// Serves clients over HTTP until the process receives a shutdown signal. Calls `announce` with the bound address.
     ///
     /// # Errors
-    /// Fails when the address cannot be taken, or when strangers could come in.
+    /// Returns an error if the address cannot be bound, or if the server would be open to other machines.
     pub async fn listen(&self, listen: Listen, announce: impl FnOnce(SocketAddr)) -> Result<(), ListenError> {
         super::raise_file_limit();
         let token = listen.token.secret().map(Token::new).transpose()?;

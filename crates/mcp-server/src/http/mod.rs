@@ -1,7 +1,7 @@
 //! MCP over streamable HTTP, for any number of clients.
 //!
-//! The SDK speaks the protocol; what stands in front of it is ours: who may come in, how much is taken, and how
-//! it ends. Each connection, session, body and stream is bounded, so that no client can keep the others out.
+//! The SDK implements the protocol; this module adds access control, limits, and shutdown in front of it. Connections,
+//! sessions, bodies, and streams are all bounded, so that no client can lock out the others.
 
 mod bodies;
 mod cors;
@@ -35,21 +35,21 @@ pub use listen::{Listen, ListenError};
 use sessions::Sessions;
 pub use token::{ClientToken, TokenOptions};
 
-/// How much is taken.
+/// Resource limits of the server.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// The longest body of a request, in bytes.
+    /// Maximum length of a request body in bytes.
     pub body: usize,
-    /// Bytes that all unfinished bodies may hold together; a request over it is rejected. The first 8 KiB of each do
-    /// not count.
+    /// Maximum number of bytes in all unfinished bodies together; requests over it are rejected. The first 8 KiB of
+    /// each body do not count.
     pub bodies: usize,
-    /// How many connections are open at once. Where the system allows fewer files, it is fewer.
+    /// Maximum number of open connections; lower if the system allows fewer open files.
     pub connections: usize,
-    /// How many sessions there are at once. A new one takes the place of one that is idle.
+    /// Maximum number of sessions. At the limit, a new session evicts an idle one.
     pub sessions: usize,
-    /// How long a session may be without a request and without a stream.
+    /// Time after which a session without requests or streams expires.
     pub idle: Duration,
-    /// How long a client may take to send the head of a request, the first one and each that follows.
+    /// Time allowed for a client to send the headers of each request.
     pub head: Duration,
 }
 
@@ -66,17 +66,17 @@ impl Default for Limits {
     }
 }
 
-/// How long a slow call is silent before the client gets its first bytes.
+/// Delay after which the response to a slow call is started before its result is available.
 const EARLY: Duration = Duration::from_millis(500);
-/// How often a silent stream says that it lives.
+/// Interval of keep-alive comments on an idle stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How long open connections may take to end.
-const FAREWELL: Duration = Duration::from_millis(700);
-/// Files that are not connections: the store, the log, and what the system needs.
+/// Time allowed for open connections to close on shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(700);
+/// Number of files reserved for other purposes: the store, the log, and the system.
 const OTHER_FILES: u64 = 128;
 
-/// Serves a layer until `closing` is cancelled; then waits for `last_work`, which should end what still runs, and
-/// for the answers to be sent.
+/// Serves the protocol until `closing` is cancelled. Then waits for `last_work`, which should stop active runs, and for
+/// the responses to be sent.
 pub async fn serve<S: Service>(
     layer: Layer<S>,
     listener: TcpListener,
@@ -87,12 +87,12 @@ pub async fn serve<S: Service>(
 ) {
     let ended = CancellationToken::new();
     let sessions = Sessions::new(limits.sessions, limits.idle);
-    let reaper =
+    let expiry =
         tokio::spawn(ended.clone().run_until_cancelled_owned(sessions::expire(Arc::clone(&sessions))));
     let config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
         .with_sse_keep_alive(Some(KEEP_ALIVE))
-        // The first event of a stream, which says how to come back, depends on the session.
+        // The first event of a stream, with its retry hint, depends on the session.
         .with_sse_retry(None)
         .with_max_request_body_bytes(limits.body)
         .with_cancellation_token(ended.clone());
@@ -100,36 +100,36 @@ pub async fn serve<S: Service>(
     let mcp = StreamableHttpService::new(move || Ok(layer.connect()), Arc::clone(&sessions), config);
     let bodies = Bodies::new(limits.body, limits.bodies);
     let router = Front { mcp, sessions, access, bodies, title }.router();
-    let room = connections(limits.connections);
-    let open = Arc::new(Semaphore::new(room));
+    let capacity = connections(limits.connections);
+    let open = Arc::new(Semaphore::new(capacity));
     accept(&listener, &router, &open, limits.head, &closing).await;
     drop(listener);
     last_work.await;
-    // What was just answered is still on its way; streams that never end are ended then.
-    let all = u32::try_from(room).unwrap_or(u32::MAX);
-    if tokio::time::timeout(FAREWELL / 2, open.acquire_many(all)).await.is_err() {
+    // The last responses may still be in transit; after that, streams that never end are closed.
+    let all = u32::try_from(capacity).unwrap_or(u32::MAX);
+    if tokio::time::timeout(SHUTDOWN_TIMEOUT / 2, open.acquire_many(all)).await.is_err() {
         ended.cancel();
-        let _ = tokio::time::timeout(FAREWELL / 2, open.acquire_many(all)).await;
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT / 2, open.acquire_many(all)).await;
     }
     ended.cancel();
-    let _ = reaper.await;
+    let _ = expiry.await;
 }
 
-/// Takes as many files as the system lets this process have: a connection is one.
+/// Raises the limit of open files to the system's maximum: each connection uses one.
 pub(crate) fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {
-        // Where the system refuses it, there is room for fewer connections.
+        // If the system denies it, fewer connections are possible.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }
 
-/// Says how many connections there is room for.
+/// Returns the number of connections that the open-file limit allows, up to `wanted`.
 fn connections(wanted: usize) -> usize {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-    let room = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX);
-    wanted.min(room.max(1)).min(Semaphore::MAX_PERMITS)
+    let capacity = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX);
+    wanted.min(capacity.max(1)).min(Semaphore::MAX_PERMITS)
 }
 
 async fn accept(
@@ -141,11 +141,11 @@ async fn accept(
 ) {
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
         let Ok((stream, _)) = accepted else {
-            // Out of files or of memory; what is open will end.
+            // Out of files or memory; open connections will close.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        // An answer is small and must not wait for the next one to fill a packet.
+        // Responses are small and must not wait for a full packet.
         let _ = stream.set_nodelay(true);
         match Arc::clone(open).try_acquire_owned() {
             Ok(permit) => {
@@ -155,13 +155,13 @@ async fn accept(
                     drop(permit);
                 });
             }
-            Err(_) => refuse(stream),
+            Err(_) => reject(stream),
         }
     }
 }
 
-/// Tells a client for which there is no room.
-fn refuse(mut stream: TcpStream) {
+/// Rejects a connection over the limit.
+fn reject(mut stream: TcpStream) {
     const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\nconnection: close\r\n\
         content-type: application/json\r\ncontent-length: 95\r\n\r\n\
         {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32000,\"message\":\"too many connections; try later\"}}";
@@ -179,14 +179,14 @@ async fn connection(stream: TcpStream, router: axum::Router, head: Duration, clo
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     tokio::pin!(connection);
     tokio::select! {
-        // A connection that breaks is the client's affair.
+        // A broken connection is not an error of the server.
         _ = &mut connection => return,
         () = closing.cancelled() => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;
 }
 
-/// Says whether only this machine can reach the address.
+/// Returns `true` if only this machine can reach the address.
 #[must_use]
 pub fn is_local(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()

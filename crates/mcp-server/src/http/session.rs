@@ -1,6 +1,6 @@
-//! One session: its messages on their way in, and its streams on their way out.
+//! Session of a client: incoming messages and outgoing streams.
 //!
-//! What belongs to a request goes on the stream of that request; everything else on the session's own.
+//! Messages that belong to a request are sent on the stream of that request, all others on the session's own stream.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,47 +21,47 @@ use super::replay::{Replay, StreamId};
 use super::watched::Watched;
 use crate::layer::{InFlight, batch};
 
-/// How many messages of a client wait to be handled: at least as many as may come together.
-const WAITING: usize = batch::MOST;
-/// How long a client should wait before it comes back to a stream that broke off.
+/// Maximum number of queued messages of a client: at least one full batch.
+const QUEUE_SIZE: usize = batch::MOST;
+/// Time a client should wait before it reconnects to a broken stream.
 pub(super) const RETRY: Duration = Duration::from_secs(3);
 
-/// One session.
+/// Session of a client.
 pub(super) struct Session {
     pub(super) id: SessionId,
-    /// The stream of what belongs to no request.
+    /// The session's own stream, for messages that belong to no request.
     pub(super) common: StreamId,
-    /// The revision that was agreed on.
+    /// Negotiated revision.
     pub(super) version: OnceLock<ProtocolVersion>,
     pub(super) closed: CancellationToken,
     pub(super) replay: Replay,
     in_flight: InFlight,
     incoming: mpsc::Sender<ClientJsonRpcMessage>,
-    greeting: Mutex<Option<oneshot::Receiver<ServerJsonRpcMessage>>>,
-    /// The streams of the requests that are in flight.
+    handshake_response: Mutex<Option<oneshot::Receiver<ServerJsonRpcMessage>>>,
+    /// Streams of the requests in flight.
     routes: Mutex<HashMap<RequestId, StreamId>>,
-    /// How many streams are open.
+    /// Number of open streams.
     pub(super) streams: AtomicUsize,
-    /// Those of them that are the session's own, by their age. The youngest gets the messages.
+    /// Open connections to the session's own stream, by age. The newest one gets the messages.
     pub(super) places: Mutex<BTreeSet<u64>>,
     pub(super) next_place: AtomicU64,
-    /// The number of the next message for it.
+    /// Number of the next event to deliver on the session's own stream.
     pub(super) delivered: AtomicU64,
     last_seen: Mutex<Instant>,
 }
 
-/// The session is gone, or what was asked for is.
+/// The session or stream no longer exists.
 #[derive(Debug, thiserror::Error)]
-#[error("the session or the stream is gone")]
+#[error("the session or stream no longer exists")]
 pub(crate) struct Gone;
 
 impl Session {
-    /// Makes a session, and what its handler reads from and writes to.
+    /// Creates a session and the transport of its handler.
     pub(super) fn new(id: SessionId, replay: Replay) -> (Arc<Self>, Wire) {
-        let (incoming, outgoing) = mpsc::channel(WAITING);
-        let (greet, greeting) = oneshot::channel();
+        let (incoming, outgoing) = mpsc::channel(QUEUE_SIZE);
+        let (handshake, handshake_response) = oneshot::channel();
         let session = Arc::new(Self {
-            // This answer never comes: the stream ends with the session.
+            // The expected answer never arrives: the stream ends with the session.
             common: replay.open(&id, 1),
             id,
             version: OnceLock::new(),
@@ -69,7 +69,7 @@ impl Session {
             replay,
             in_flight: InFlight::default(),
             incoming,
-            greeting: Mutex::new(Some(greeting)),
+            handshake_response: Mutex::new(Some(handshake_response)),
             routes: Mutex::default(),
             streams: AtomicUsize::new(0),
             places: Mutex::default(),
@@ -77,21 +77,21 @@ impl Session {
             delivered: AtomicU64::new(1),
             last_seen: Mutex::new(Instant::now()),
         });
-        (Arc::clone(&session), Wire { session, incoming: outgoing, greet: Some(greet) })
+        (Arc::clone(&session), Wire { session, incoming: outgoing, handshake: Some(handshake) })
     }
 
-    /// Passes the handshake on and waits for its answer.
+    /// Forwards the handshake and waits for the response.
     pub(super) async fn initialize(
         &self,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Gone> {
-        let greeting = lock(&self.greeting).take().ok_or(Gone)?;
+        let handshake_response = lock(&self.handshake_response).take().ok_or(Gone)?;
         self.incoming.send(message).await.map_err(|_| Gone)?;
-        greeting.await.map_err(|_| Gone)
+        handshake_response.await.map_err(|_| Gone)
     }
 
-    /// Takes what came in one body and has requests in it; the answers come on one stream. A client that goes away
-    /// while there is no room for them leaves nothing behind.
+    /// Accepts the messages of one body with requests, and returns the stream of the responses. A client that
+    /// disconnects while the queue is full leaves no state behind.
     pub(super) async fn take(self: Arc<Self>, messages: Vec<ClientJsonRpcMessage>) -> Result<Watched, Gone> {
         let session = Arc::clone(&self);
         let mut room = session.incoming.reserve_many(messages.len()).await.map_err(|_| Gone)?;
@@ -114,12 +114,12 @@ impl Session {
         Ok(Watched::new(self, stream, 1))
     }
 
-    /// Takes note of a message, and says whether the handler gets it; what is refused is answered on the stream.
+    /// Records a message. Returns `true` if the handler should get it; a rejected request is answered on the stream.
     fn admits(&self, message: &ClientJsonRpcMessage, stream: StreamId) -> bool {
         match message {
             JsonRpcMessage::Request(request) => {
-                if let Err((id, refusal)) = self.in_flight.received(message) {
-                    self.replay.answer(stream, ServerJsonRpcMessage::error(refusal, Some(id)));
+                if let Err((id, rejection)) = self.in_flight.received(message) {
+                    self.replay.answer(stream, ServerJsonRpcMessage::error(rejection, Some(id)));
                     return false;
                 }
                 lock(&self.routes).insert(request.id.clone(), stream);
@@ -136,7 +136,7 @@ impl Session {
         true
     }
 
-    /// Takes a message that has no answer.
+    /// Accepts a message without a response.
     pub(super) async fn accept(&self, message: ClientJsonRpcMessage) -> Result<(), Gone> {
         let room = self.incoming.reserve().await.map_err(|_| Gone)?;
         if self.admits(&message, self.common) {
@@ -145,7 +145,7 @@ impl Session {
         Ok(())
     }
 
-    /// Notes that a request will not be answered.
+    /// Removes a request that will not be answered.
     fn withdraw(&self, id: &RequestId) {
         self.in_flight.remove(id);
         if let Some(stream) = lock(&self.routes).remove(id) {
@@ -153,7 +153,7 @@ impl Session {
         }
     }
 
-    /// Says whether streams begin with an event that says how to come back; clients of older revisions choke on it.
+    /// Returns `true` if streams start with an event for resuming them, which clients of older revisions cannot handle.
     pub(super) fn primes(&self) -> bool {
         self.version.get().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2025_11_25.as_str())
     }
@@ -162,21 +162,21 @@ impl Session {
         *lock(&self.last_seen) = Instant::now();
     }
 
-    /// Says whether a request is in flight or a stream is open.
+    /// Returns `true` if a request is in flight or a stream is open.
     pub(super) fn is_busy(&self) -> bool {
         !self.in_flight.is_empty() || self.streams.load(Ordering::Relaxed) > 0
     }
 
-    /// Says since when it is idle.
+    /// Returns how long the session has been idle.
     pub(super) fn idle_for(&self) -> Duration {
         if self.is_busy() {
-            // It is counted from the end of what goes on.
+            // Idle time starts when the last request or stream ends.
             self.touch();
         }
         lock(&self.last_seen).elapsed()
     }
 
-    /// Says on which stream a message goes; what is about a request that is done with goes nowhere.
+    /// Returns the stream of a message, or `None` if its request is no longer in flight.
     fn route(&self, item: &ServerJsonRpcMessage) -> Option<StreamId> {
         let stream_of = |id: &RequestId| lock(&self.routes).get(id).copied();
         let origin = |extensions: &dyn GetExtensions| {
@@ -198,30 +198,30 @@ impl Session {
     }
 }
 
-/// What the handler of a session reads from and writes to.
+/// Transport of a session's handler.
 pub(crate) struct Wire {
     session: Arc<Session>,
     incoming: mpsc::Receiver<ClientJsonRpcMessage>,
-    /// Takes the answer to the handshake, which has no stream yet.
-    greet: Option<oneshot::Sender<ServerJsonRpcMessage>>,
+    /// Receiver of the handshake response, which has no stream yet.
+    handshake: Option<oneshot::Sender<ServerJsonRpcMessage>>,
 }
 
 impl Wire {
-    /// Sends what need not wait; returns the rest with its stream.
+    /// Sends a message that need not wait, or returns it with its stream.
     fn send_now(&mut self, item: ServerJsonRpcMessage) -> Option<(StreamId, ServerJsonRpcMessage)> {
         self.session.touch();
         let is_answer = matches!(item, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
-        if let Some(greet) = self.greet.take_if(|_| is_answer) {
+        if let Some(handshake) = self.handshake.take_if(|_| is_answer) {
             if let JsonRpcMessage::Response(response) = &item
                 && let ServerResult::InitializeResult(result) = &response.result
             {
                 let _ = self.session.version.set(result.protocol_version.clone());
             }
-            // Whoever shook hands may be gone again.
-            let _ = greet.send(item);
+            // The client may have disconnected during the handshake.
+            let _ = handshake.send(item);
             return None;
         }
-        // Before the client can read the answer: it may use the id again at once.
+        // This must happen before the client can read the response: it may reuse the id immediately.
         self.session.in_flight.sent(&item);
         let stream = self.session.route(&item)?;
         if is_answer && stream != self.session.common {
@@ -245,10 +245,10 @@ impl Transport<RoleServer> for Wire {
         &mut self,
         item: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Gone>> + Send + 'static {
-        let waiting = self.send_now(item);
+        let queued = self.send_now(item);
         let replay = self.session.replay.clone();
         async move {
-            if let Some((stream, item)) = waiting {
+            if let Some((stream, item)) = queued {
                 replay.tell(stream, ServerSseMessage::from_message(item)).await;
             }
             Ok(())
@@ -272,7 +272,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::super::replay::{Bounds, Replay};
-    use super::{ClientJsonRpcMessage, Gone, Session, WAITING, Wire};
+    use super::{ClientJsonRpcMessage, Gone, QUEUE_SIZE, Session, Wire};
     use std::sync::Arc;
     use std::task::{Context, Waker};
 
@@ -288,13 +288,13 @@ mod tests {
         message(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)
     }
 
-    /// Says whether the streams are kept that would be those of the session itself and of its first request.
+    /// Returns whether the session's own stream and the stream of its first request exist.
     fn streams(session: &Session) -> [bool; 2] {
         [1, 2].map(|stream| session.replay.find(&session.id, &format!("{stream}~0")).is_some())
     }
 
     #[tokio::test]
-    async fn a_request_that_cannot_be_passed_on_leaves_nothing_behind() {
+    async fn undeliverable_request_leaves_no_state() {
         let (session, wire) = session();
         drop(wire);
         assert!(matches!(Arc::clone(&session).take(vec![ping()]).await, Err(Gone)));
@@ -302,10 +302,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_goes_away_before_its_request_is_taken_leaves_nothing_behind() {
+    async fn dropped_request_leaves_no_state() {
         let (session, _wire) = session();
         let notice = message(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-        for _ in 0..WAITING {
+        for _ in 0..QUEUE_SIZE {
             session.accept(notice.clone()).await.unwrap();
         }
         let mut taking = Box::pin(Arc::clone(&session).take(vec![ping()]));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_session_that_ended_meanwhile_takes_nothing() {
+    async fn closed_session_rejects_requests() {
         let (session, _wire) = session();
         session.closed.cancel();
         assert!(matches!(Arc::clone(&session).take(vec![ping()]).await, Err(Gone)));

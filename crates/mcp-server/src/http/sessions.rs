@@ -1,8 +1,8 @@
-//! The sessions of clients that shook hands: how many there are, when they end, and where each message goes.
+//! Sessions of clients that completed the handshake: their number, their expiry, and the routing of messages.
 //!
-//! A session lives while a request is in flight or a stream is open, and for a while after: a client that waits
-//! for a long run is not idle, and one that is gone without a word does not stay for ever. When there are too
-//! many, the one that was idle for the longest gives way to a new one.
+//! A session lives while a request is in flight or a stream is open, and for some time after that: a client that waits
+//! for a long run is not idle, and one that disconnects silently expires. At the limit, a new session evicts the one
+//! that has been idle the longest.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,31 +19,31 @@ use super::replay::{Bounds, Replay};
 use super::session::{Gone, Session, Wire};
 use super::watched::Watched;
 
-/// How often is looked for what has expired.
-const ROUND: Duration = Duration::from_secs(30);
+/// Interval between checks for expired sessions and events.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The sessions of one server.
+/// Sessions of one server.
 pub(crate) struct Sessions {
     replay: Replay,
     known: Mutex<HashMap<SessionId, Arc<Session>>>,
-    most: usize,
+    max_sessions: usize,
     idle: Duration,
 }
 
-/// The messages that came together with the one that the SDK is given.
+/// All messages of the batch whose first request is passed to the SDK.
 #[derive(Clone)]
 pub(super) struct Batch(pub(super) Arc<Vec<ClientJsonRpcMessage>>);
 
 impl Sessions {
-    pub(super) fn new(most: usize, idle: Duration) -> Arc<Self> {
-        Arc::new(Self { replay: Replay::new(Bounds::default()), known: Mutex::default(), most, idle })
+    pub(super) fn new(max_sessions: usize, idle: Duration) -> Arc<Self> {
+        Arc::new(Self { replay: Replay::new(Bounds::default()), known: Mutex::default(), max_sessions, idle })
     }
 
-    /// Says whether there is room for another session; if need be, one that is idle is ended.
+    /// Makes room for another session, evicting an idle one if needed. Returns `false` if all are busy.
     pub(super) fn make_room(&self) -> bool {
         let longest = {
             let known = self.known();
-            if known.len() < self.most {
+            if known.len() < self.max_sessions {
                 return true;
             }
             let idle = known.values().filter(|session| !session.is_busy());
@@ -52,13 +52,13 @@ impl Sessions {
         longest.map(|id| self.end(&id)).is_some()
     }
 
-    /// Says whether a stream can be gone on with.
+    /// Returns `true` if a stream can be resumed, or if the session is unknown.
     pub(super) fn can_resume(&self, id: &str, last: &str) -> bool {
-        // Whether there is such a session is another question.
+        // An unknown session is reported separately.
         self.known().get(id).is_none_or(|session| self.replay.find(&session.id, last).is_some())
     }
 
-    /// Returns the revision that was agreed on in a session.
+    /// Returns the negotiated revision of a session.
     pub(super) fn version(&self, id: &str) -> Option<ProtocolVersion> {
         self.known().get(id)?.version.get().cloned()
     }
@@ -81,11 +81,11 @@ impl Sessions {
     }
 }
 
-/// Ends sessions that nobody uses, and forgets what was kept for long enough, for ever.
+/// Closes idle sessions and removes expired events, forever.
 pub(super) async fn expire(sessions: Arc<Sessions>) {
-    let mut rounds = tokio::time::interval(ROUND.min(sessions.idle));
+    let mut ticks = tokio::time::interval(EXPIRY_INTERVAL.min(sessions.idle));
     loop {
-        rounds.tick().await;
+        ticks.tick().await;
         let expired: Vec<_> = {
             let known = sessions.known();
             let idle = known.values().filter(|session| session.idle_for() >= sessions.idle);
@@ -96,8 +96,8 @@ pub(super) async fn expire(sessions: Arc<Sessions>) {
     }
 }
 
-/// Returns everything that came in one body.
-fn together(message: ClientJsonRpcMessage) -> Vec<ClientJsonRpcMessage> {
+/// Returns all messages of the body that a message arrived in.
+fn batch_messages(message: ClientJsonRpcMessage) -> Vec<ClientJsonRpcMessage> {
     let parts = match &message {
         JsonRpcMessage::Request(request) => request.request.extensions().get::<Parts>(),
         _ => None,
@@ -141,7 +141,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Gone> {
-        self.session(id)?.take(together(message)).await
+        self.session(id)?.take(batch_messages(message)).await
     }
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Gone> {

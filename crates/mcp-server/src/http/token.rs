@@ -1,4 +1,4 @@
-//! The token that clients of a server must show: where it comes from, and how the user passes it on.
+//! Token that clients must send: its sources, and the line that connects a client with it.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,27 +9,27 @@ use meerkat::token;
 
 use super::ListenError;
 
-/// The token that clients must show.
+/// Token that clients must send.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ClientToken {
-    /// A token that the user chose.
+    /// Token chosen by the user.
     Given(String),
-    /// The realm's own token, which the server prints for the user.
+    /// Realm's own token, which the server prints for the user.
     Realm(String),
     /// No token: every user of this machine is a client.
     None,
 }
 
-/// Where the token of a server comes from.
+/// Sources of a server's token.
 #[derive(Debug, Clone, Default)]
 pub struct TokenOptions {
-    /// Ask for no token.
+    /// Whether no token is required.
     pub no_token: bool,
-    /// A file with the token.
+    /// File with the token.
     pub file: Option<PathBuf>,
-    /// The token itself, if there is no file. The realm's own token counts as not chosen.
+    /// Token itself, used if there is no file. The realm's own token counts as not chosen.
     pub value: Option<String>,
-    /// The directory of the realm whose token is used otherwise; a realm without one gets a token for this process.
+    /// Directory of the realm whose token is used otherwise; without it, a token is generated for this process.
     pub realm_dir: Option<PathBuf>,
 }
 
@@ -56,7 +56,7 @@ impl TokenOptions {
 }
 
 impl ClientToken {
-    /// Returns the secret itself, without white space around it.
+    /// Returns the secret without surrounding whitespace.
     #[must_use]
     pub fn secret(&self) -> Option<&str> {
         match self {
@@ -65,7 +65,7 @@ impl ClientToken {
         }
     }
 
-    /// Returns what clients of the server may do.
+    /// Returns the config access of the server's clients.
     #[must_use]
     pub fn access(&self) -> ConfigAccess {
         match self {
@@ -74,7 +74,7 @@ impl ClientToken {
         }
     }
 
-    /// Returns the line for the user that connects a client, if the token is the realm's own. It has the token in it.
+    /// Returns the line for connecting a client, if the token is the realm's own. It contains the token.
     #[must_use]
     pub fn connect_line(&self, address: SocketAddr) -> Option<String> {
         let Self::Realm(secret) = self else { return None };
@@ -102,7 +102,7 @@ mod tests {
     use meerkat_testkit::Scratch;
 
     #[test]
-    fn chosen_token_comes_before_the_realms() {
+    fn chosen_token_takes_precedence() {
         let directory = Scratch::new();
         let file = directory.join("chosen");
         std::fs::write(&file, "from a file\n").unwrap();
@@ -148,12 +148,12 @@ mod tests {
             "connect a client: claude mcp add --transport http meerkat http://127.0.0.1:8080/mcp --header \
              \"Authorization: Bearer abc\""
         );
-        let given = ClientToken::Given("abc".to_owned());
-        assert_eq!((given.connect_line(address), ClientToken::None.connect_line(address)), (None, None));
+        let chosen = ClientToken::Given("abc".to_owned());
+        assert_eq!((chosen.connect_line(address), ClientToken::None.connect_line(address)), (None, None));
         assert_eq!(
-            (given.access(), ClientToken::None.access()),
+            (chosen.access(), ClientToken::None.access()),
             (ConfigAccess::Client, ConfigAccess::Anonymous)
         );
-        assert_eq!(format!("{realm:?} {given:?}"), "Realm(***) Given(***)");
+        assert_eq!(format!("{realm:?} {chosen:?}"), "Realm(***) Given(***)");
     }
 }

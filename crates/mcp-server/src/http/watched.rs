@@ -1,4 +1,4 @@
-//! A stream of a session on its way to a client.
+//! Connection of a client to a stream of its session.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,40 +11,40 @@ use rmcp::transport::streamable_http_server::session::ServerSseMessage;
 use super::replay::{Following, StreamId, event_id};
 use super::session::{RETRY, Session, lock};
 
-/// A stream to a client.
+/// Stream to a client.
 pub(super) struct Watched {
     session: Arc<Session>,
     following: Following,
-    /// What is sent before anything else.
+    /// Event that is sent before all others.
     first: Option<ServerSseMessage>,
-    /// Which of the session's own streams it is; none for the stream of a request.
-    place: Option<u64>,
-    /// Whether another one has its place.
+    /// Position among the connections to the session's own stream, or `None` for the stream of a request.
+    position: Option<u64>,
+    /// Whether a newer connection gets the messages instead.
     is_silent: bool,
 }
 
 impl Watched {
-    /// The stream of a request.
+    /// Creates the stream of a request.
     pub(super) fn new(session: Arc<Session>, stream: StreamId, from: u64) -> Self {
         session.streams.fetch_add(1, Ordering::Relaxed);
         let following = session.replay.follow(stream, from);
-        Self { session, following, first: None, place: None, is_silent: false }
+        Self { session, following, first: None, position: None, is_silent: false }
     }
 
-    /// What a session says apart from requests, from a number on or as far as it was not delivered yet. A second
-    /// stream takes the place of the first, which stays open and silent: clients fight over streams that are
-    /// closed on them.
+    /// Creates a connection to the session's own stream, starting at an event number or at the first undelivered event.
+    /// A second connection replaces the first one, which stays open but silent: if it were closed, clients would
+    /// reconnect and compete for the stream.
     pub(super) fn common(session: &Arc<Session>, from: Option<u64>) -> Self {
         let next = || session.delivered.load(Ordering::Relaxed).max(session.replay.first(session.common));
-        let mut watched = Self::new(Arc::clone(session), session.common, from.unwrap_or_else(next));
-        let place = session.next_place.fetch_add(1, Ordering::Relaxed);
-        lock(&session.places).insert(place);
-        watched.place = Some(place);
+        let mut connection = Self::new(Arc::clone(session), session.common, from.unwrap_or_else(next));
+        let position = session.next_place.fetch_add(1, Ordering::Relaxed);
+        lock(&session.places).insert(position);
+        connection.position = Some(position);
         if from.is_none() && session.primes() {
-            let id = event_id(session.common, watched.following.position() - 1);
-            watched.first = Some(ServerSseMessage::priming(id, RETRY));
+            let id = event_id(session.common, connection.following.position() - 1);
+            connection.first = Some(ServerSseMessage::priming(id, RETRY));
         }
-        watched
+        connection
     }
 }
 
@@ -55,7 +55,7 @@ impl Stream for Watched {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(first));
         }
-        if self.place.is_some() && self.place != lock(&self.session.places).last().copied() {
+        if self.position.is_some() && self.position != lock(&self.session.places).last().copied() {
             self.is_silent = true;
             return self.following.poll_gone(context).map(|()| None);
         }
@@ -64,7 +64,7 @@ impl Stream for Watched {
             self.following.skip_to(delivered);
         }
         let event = std::task::ready!(Pin::new(&mut self.following).poll_next(context));
-        if self.place.is_some() {
+        if self.position.is_some() {
             self.session.delivered.fetch_max(self.following.position(), Ordering::Relaxed);
         }
         Poll::Ready(event)
@@ -74,9 +74,9 @@ impl Stream for Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         self.session.streams.fetch_sub(1, Ordering::Relaxed);
-        if let Some(place) = self.place {
-            lock(&self.session.places).remove(&place);
-            // The one before it takes its place again.
+        if let Some(position) = self.position {
+            lock(&self.session.places).remove(&position);
+            // The previous connection gets the messages again.
             self.session.replay.wake(self.following.stream);
         }
         self.session.touch();

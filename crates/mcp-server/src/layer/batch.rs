@@ -1,27 +1,27 @@
-//! Messages that come together, as one revision of the protocol allows it.
+//! Batches of messages, which only one protocol revision supports.
 
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, ProtocolVersion};
 use serde_json::value::RawValue;
 
-/// How many messages may come together.
+/// Maximum number of messages in a batch.
 pub(crate) const MOST: usize = 128;
 
-/// Why none of the messages is taken.
+/// Reason for rejecting a batch.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BatchError {
-    #[error("batches are for sessions of revision 2025-03-26; send one message at a time")]
+    #[error("batches need protocol revision 2025-03-26; send one message at a time")]
     Revision,
     #[error("the batch is empty")]
     Empty,
-    #[error("the batch has {0} messages, and may have {MOST}; send several")]
+    #[error("the batch has {0} messages; send at most {MOST}")]
     TooLong(usize),
-    #[error("item {0} of the batch is not a JSON-RPC 2.0 request or notification; none was taken")]
+    #[error("item {0} of the batch is not a JSON-RPC 2.0 request or notification; the batch was rejected")]
     NoMessage(usize),
     #[error("initialize cannot be in a batch; send it alone")]
     Initialize,
 }
 
-/// Reads a batch, all or nothing, from a client that speaks this revision.
+/// Parses a batch, all or nothing, from a client of the given revision.
 pub(crate) fn read(
     bytes: &[u8],
     version: Option<&ProtocolVersion>,
@@ -57,7 +57,7 @@ mod tests {
     const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
     #[test]
-    fn a_batch_is_taken_whole_or_not_at_all() {
+    fn batch_is_accepted_or_rejected_atomically() {
         let version = ProtocolVersion::V_2025_03_26;
         let count = |text: &str| read(text.as_bytes(), Some(&version)).map(|messages| messages.len());
         let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"a","version":"0"}}}"#;
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn other_revisions_have_no_batches() {
+    fn other_revisions_reject_batches() {
         let batch = format!("[{PING}]");
         for version in [None, Some(&ProtocolVersion::V_2025_06_18), Some(&ProtocolVersion::V_2024_11_05)] {
             assert_eq!(read(batch.as_bytes(), version).err(), Some(BatchError::Revision));

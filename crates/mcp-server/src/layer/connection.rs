@@ -1,4 +1,4 @@
-//! One client: the protocol on one side, the service on the other.
+//! Handler of one client: connects the protocol to the service.
 
 #![expect(deprecated, reason = "clients of older revisions subscribe, and set a level for log messages")]
 
@@ -25,15 +25,15 @@ use super::request::{AsSeal, Era, Level, Surroundings, era};
 use super::state::Seal;
 use super::{Request, Service, Shared, subscriptions};
 
-/// How long a list that changes only with a notice may be kept, in milliseconds.
-const FRESH: u64 = 60_000;
-/// How long what the server is may be kept.
-const LASTING: u64 = 3_600_000;
+/// Milliseconds for which a list may be cached if changes to it are notified.
+const LIST_TTL_MS: u64 = 60_000;
+/// Milliseconds for which the server's description may be cached.
+const SERVER_INFO_TTL_MS: u64 = 3_600_000;
 
-/// Methods of older revisions only.
+/// Methods that exist only in older revisions.
 const LEGACY_METHODS: [&str; 5] =
     ["initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"];
-/// Other methods whose parameters are checked before they come here.
+/// Other methods whose parameters are checked before the handler sees them.
 const METHODS: [&str; 13] = [
     "completion/complete",
     "prompts/get",
@@ -50,12 +50,12 @@ const METHODS: [&str; 13] = [
     "tools/list",
 ];
 
-/// Serves one client. When it is dropped, the client is told nothing more.
+/// Handler of one client. Dropping it ends the client's notifications.
 pub struct Connection<S> {
     layer: Arc<Shared<S>>,
     level: Arc<Level>,
-    /// The place among those who are told what changes, of a client that shook hands.
-    told: Mutex<Option<(Arc<Membership>, DropGuard)>>,
+    /// Change subscription of a client that completed the handshake.
+    subscription: Mutex<Option<(Arc<Membership>, DropGuard)>>,
 }
 
 impl<S: Service> AsSeal for Shared<S> {
@@ -66,48 +66,49 @@ impl<S: Service> AsSeal for Shared<S> {
 
 impl<S: Service> Connection<S> {
     pub(super) fn new(layer: Arc<Shared<S>>) -> Self {
-        Self { layer, level: Arc::new(Level::new()), told: Mutex::new(None) }
+        Self { layer, level: Arc::new(Level::new()), subscription: Mutex::new(None) }
     }
 
     fn request(&self, context: RequestContext<RoleServer>, binding: Vec<u8>) -> Request {
-        let around = Surroundings {
+        let services = Surroundings {
             notices: self.layer.notices.clone(),
             tasks: self.layer.tasks.clone(),
             seal: Arc::clone(&self.layer) as Arc<dyn AsSeal>,
             level: Arc::clone(&self.level),
         };
-        Request::new(context, around, binding)
+        Request::new(context, services, binding)
     }
 
-    /// Returns the client's place among those who are told what changes.
+    /// Returns the client's change subscription.
     fn membership(&self, peer: &Peer<RoleServer>) -> Arc<Membership> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((membership, _)) = told.as_ref() {
+        let mut subscription = self.subscription.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((membership, _)) = subscription.as_ref() {
             return Arc::clone(membership);
         }
         let membership = Arc::new(self.layer.notices.join(Wanted::lists()));
-        let gone = CancellationToken::new();
+        let disconnected = CancellationToken::new();
         tokio::spawn(
-            gone.clone()
+            disconnected
+                .clone()
                 .run_until_cancelled_owned(subscriptions::pass_on(Arc::clone(&membership), peer.clone())),
         );
-        *told = Some((Arc::clone(&membership), gone.drop_guard()));
+        *subscription = Some((Arc::clone(&membership), disconnected.drop_guard()));
         membership
     }
 }
 
-/// What a sealed state is bound to.
+/// Returns the data that a sealed state is bound to.
 fn binding(method: &str, name: &str, arguments: Option<&JsonObject>) -> Vec<u8> {
     serde_json::to_vec(&(method, name, arguments)).unwrap_or_default()
 }
 
-/// Sets the hints for caches on a list; clients of older revisions know none.
-macro_rules! listed {
-    ($result:ident, $items:expr, $next:expr, $context:expr, $fresh:expr) => {{
+/// Builds a list result with cache hints, which older revisions do not have.
+macro_rules! list_result {
+    ($result:ident, $items:expr, $next:expr, $context:expr, $ttl_ms:expr) => {{
         let mut result = $result::with_all_items($items);
         result.next_cursor = $next.as_deref().map(cursor);
         if era($context.protocol_version().as_ref()) == Era::Modern {
-            result = result.with_ttl_ms($fresh).with_cache_scope(CacheScope::Private);
+            result = result.with_ttl_ms($ttl_ms).with_cache_scope(CacheScope::Private);
         }
         Ok(result)
     }};
@@ -142,7 +143,7 @@ impl<S: Service> ServerHandler for Connection<S> {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         let answer = self.negotiate_initialize(&request)?;
-        // What was agreed on counts from here, not what the client asked for.
+        // From here on, the negotiated version applies, not the requested one.
         request.protocol_version = answer.protocol_version.clone();
         context.peer.set_peer_info(request);
         Ok(answer)
@@ -155,7 +156,7 @@ impl<S: Service> ServerHandler for Connection<S> {
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
         let versions = self.supported_protocol_versions().into_owned();
         Ok(DiscoverResult::from_server_info(versions, self.get_info())
-            .with_ttl_ms(LASTING)
+            .with_ttl_ms(SERVER_INFO_TTL_MS)
             .with_cache_scope(CacheScope::Private))
     }
 
@@ -166,7 +167,7 @@ impl<S: Service> ServerHandler for Connection<S> {
     ) -> Result<ListToolsResult, ErrorData> {
         self.layer.service.refresh().await;
         let found = page(&self.layer.service.tools(), start(request)?.as_deref(), |tool| &tool.name)?;
-        listed!(ListToolsResult, found.items, found.next, context, FRESH)
+        list_result!(ListToolsResult, found.items, found.next, context, LIST_TTL_MS)
     }
 
     async fn call_tool(
@@ -180,8 +181,8 @@ impl<S: Service> ServerHandler for Connection<S> {
             return Err(ErrorData::invalid_params(message, None));
         }
         let bound = binding("tools/call", &request.name, request.arguments.as_ref());
-        let asked = self.request(context, bound);
-        Box::pin(self.layer.service.call(request, asked)).await
+        let service_request = self.request(context, bound);
+        Box::pin(self.layer.service.call(request, service_request)).await
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -195,7 +196,7 @@ impl<S: Service> ServerHandler for Connection<S> {
     ) -> Result<ListResourcesResult, ErrorData> {
         self.layer.service.refresh().await;
         let found = self.layer.service.resources(start(request)?).await?;
-        listed!(ListResourcesResult, found.items, found.next, context, 0)
+        list_result!(ListResourcesResult, found.items, found.next, context, 0)
     }
 
     async fn list_resource_templates(
@@ -205,7 +206,7 @@ impl<S: Service> ServerHandler for Connection<S> {
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let templates = self.layer.service.templates();
         let found = page(&templates, start(request)?.as_deref(), |template| &template.uri_template)?;
-        listed!(ListResourceTemplatesResult, found.items, found.next, context, FRESH)
+        list_result!(ListResourceTemplatesResult, found.items, found.next, context, LIST_TTL_MS)
     }
 
     async fn read_resource(
@@ -213,8 +214,8 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let asked = self.request(context, binding("resources/read", &request.uri, None));
-        Box::pin(self.layer.service.read(request, asked)).await
+        let service_request = self.request(context, binding("resources/read", &request.uri, None));
+        Box::pin(self.layer.service.read(request, service_request)).await
     }
 
     async fn list_prompts(
@@ -224,7 +225,7 @@ impl<S: Service> ServerHandler for Connection<S> {
     ) -> Result<ListPromptsResult, ErrorData> {
         self.layer.service.refresh().await;
         let found = page(&self.layer.service.prompts(), start(request)?.as_deref(), |prompt| &prompt.name)?;
-        listed!(ListPromptsResult, found.items, found.next, context, FRESH)
+        list_result!(ListPromptsResult, found.items, found.next, context, LIST_TTL_MS)
     }
 
     async fn get_prompt(
@@ -234,12 +235,12 @@ impl<S: Service> ServerHandler for Connection<S> {
     ) -> Result<GetPromptResponse, ErrorData> {
         self.layer.service.refresh().await;
         if !self.layer.service.prompts().iter().any(|prompt| prompt.name == request.name) {
-            let message = format!("unknown prompt `{}`; prompts/list has the names", request.name);
+            let message = format!("unknown prompt `{}`; see prompts/list", request.name);
             return Err(ErrorData::invalid_params(message, None));
         }
         let bound = binding("prompts/get", &request.name, request.arguments.as_ref());
-        let asked = self.request(context, bound);
-        Box::pin(self.layer.service.prompt(request, asked)).await
+        let service_request = self.request(context, bound);
+        Box::pin(self.layer.service.prompt(request, service_request)).await
     }
 
     async fn complete(
@@ -327,7 +328,7 @@ impl<S: Service> ServerHandler for Connection<S> {
         if known { Ok(()) } else { Err(unknown_task(id)) }
     }
 
-    /// A request of a known method comes here when its parameters do not fit.
+    /// Also receives requests of known methods with invalid parameters.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -341,11 +342,11 @@ impl<S: Service> ServerHandler for Connection<S> {
         let legacy = era == Era::Legacy;
         Err(match request.method.as_str() {
             "tools/call" => ErrorData::invalid_params(
-                "tools/call needs params with a `name` and, if any, an object of `arguments`",
+                "tools/call needs params with a `name` and, optionally, an `arguments` object",
                 None,
             ),
             known if METHODS.contains(&known) || (legacy && LEGACY_METHODS.contains(&known)) => {
-                ErrorData::invalid_params(format!("the params of {known} do not fit"), None)
+                ErrorData::invalid_params(format!("invalid params for {known}"), None)
             }
             unknown => unknown_method(unknown),
         })
@@ -357,6 +358,6 @@ fn unknown_method(method: &str) -> ErrorData {
 }
 
 fn unknown_task(id: &str) -> ErrorData {
-    let message: Cow<'static, str> = format!("unknown task `{id}`; it may have ended long ago").into();
+    let message: Cow<'static, str> = format!("unknown task `{id}`; it may have expired").into();
     ErrorData::invalid_params(message, None)
 }

@@ -1,5 +1,5 @@
-//! The requests of one client that are not answered yet. An id that is in flight is not taken again: the
-//! client could not tell the answers apart.
+//! Unanswered requests of one client. An id that is in flight cannot be reused: the client could not match the
+//! responses.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,10 @@ use rmcp::model::{ClientNotification, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use tokio::sync::Notify;
 
-/// How many requests of one client may be unanswered.
-const MOST: usize = 1024;
+/// Maximum number of unanswered requests per client.
+const MAX_IN_FLIGHT: usize = 1024;
 
-/// Knows which requests are in flight.
+/// Set of requests in flight.
 #[derive(Clone, Default)]
 pub(crate) struct InFlight {
     ids: Arc<Mutex<HashSet<RequestId>>>,
@@ -19,18 +19,18 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// Takes note of what the client sent.
+    /// Records a message from the client.
     ///
     /// # Errors
-    /// Refuses a request whose id is in flight, and one too many.
+    /// Returns an error if the request's id is already in flight or too many requests are.
     pub(crate) fn received(
         &self,
         message: &RxJsonRpcMessage<RoleServer>,
     ) -> Result<(), (RequestId, ErrorData)> {
         match message {
             JsonRpcMessage::Request(request) => {
-                let taken = self.take(request.id.clone());
-                taken.map_err(|reason| (request.id.clone(), ErrorData::invalid_request(reason, None)))
+                let result = self.take(request.id.clone());
+                result.map_err(|reason| (request.id.clone(), ErrorData::invalid_request(reason, None)))
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
@@ -44,7 +44,7 @@ impl InFlight {
         }
     }
 
-    /// Takes note of what is sent to the client.
+    /// Records a message sent to the client.
     pub(crate) fn sent(&self, message: &TxJsonRpcMessage<RoleServer>) {
         match message {
             JsonRpcMessage::Response(response) => self.remove(&response.id),
@@ -57,7 +57,7 @@ impl InFlight {
         }
     }
 
-    /// Says whether every request is answered.
+    /// Returns `true` if every request is answered.
     pub(crate) fn is_empty(&self) -> bool {
         self.ids().is_empty()
     }
@@ -78,14 +78,14 @@ impl InFlight {
         if ids.contains(&id) {
             return Err("a request with this id is in flight");
         }
-        if ids.len() >= MOST {
-            return Err("too many requests are unanswered; wait for answers, or cancel some");
+        if ids.len() >= MAX_IN_FLIGHT {
+            return Err("too many requests in flight; wait for responses, or cancel some");
         }
         ids.insert(id);
         Ok(())
     }
 
-    /// Notes that a request will not be answered.
+    /// Removes a request that will not be answered.
     pub(crate) fn remove(&self, id: &RequestId) {
         self.ids().remove(id);
         self.changed.notify_waiters();

@@ -1,9 +1,8 @@
-//! The server side of MCP, apart from what is served.
+//! Server side of MCP, independent of the content served.
 //!
-//! A [`Service`] says what there is: tools, resources, prompts. The [`Layer`] makes an MCP server of it and owns
-//! everything the protocol asks for besides: both eras on one connection, paging, cache hints, subscriptions in
-//! both dialects, log levels, progress, tasks and sealed request state. The product and the server that the
-//! conformance suite is run against stand on the same layer.
+//! A [`Service`] provides tools, resources, and prompts. The [`Layer`] turns it into an MCP server and handles the
+//! rest of the protocol: both eras on one connection, pagination, cache hints, subscriptions in both dialects, log
+//! levels, progress, tasks, and sealed request state. The product and the conformance suite's server share it.
 
 pub(crate) mod batch;
 mod connection;
@@ -30,7 +29,7 @@ use std::sync::Arc;
 
 use state::Seal;
 
-/// Makes an MCP server of a service. Every client gets a [`Connection`] of its own.
+/// An MCP server built from a service. Every client gets its own [`Connection`].
 pub struct Layer<S>(Arc<Shared<S>>);
 
 pub(crate) struct Shared<S> {
@@ -47,18 +46,18 @@ impl<S> Clone for Layer<S> {
 }
 
 impl<S: Service> Layer<S> {
-    /// Makes a layer; changes that the service tells to `notices` reach every client that wants them.
+    /// Creates a server; changes that the service publishes to `notices` reach every interested client.
     pub fn new(service: S, notices: Notices) -> Self {
         Self(Arc::new(Shared { service, notices, tasks: Tasks::default(), seal: Seal::new() }))
     }
 
-    /// Returns what is served.
+    /// Returns the service.
     #[must_use]
     pub fn service(&self) -> &S {
         &self.0.service
     }
 
-    /// Makes the handler of one client: one process on stdio, one session or one stateless request on HTTP.
+    /// Creates the handler of one client: a process on stdio, or a session or stateless request over HTTP.
     #[must_use]
     pub fn connect(&self) -> Connection<S> {
         Connection::new(Arc::clone(&self.0))

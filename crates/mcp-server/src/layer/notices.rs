@@ -1,30 +1,30 @@
-//! What changed, told to every client that wants to know.
+//! Change notifications for every interested client.
 //!
-//! A notice says only that something changed, so notices of a kind that wait for a slow client are one. That
-//! bounds what waits, and nobody waits for a client that does not read.
+//! A notification only signals that something changed, so pending notifications of the same kind are merged. That
+//! bounds the queue, and a client that does not read blocks no one else.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// How many resources one client may watch.
+/// Maximum number of resources that one client may watch.
 pub(super) const MAX_WATCHED: usize = 1024;
 
-/// Something changed.
+/// Kind of change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Notice {
-    /// There are other tools.
+    /// The list of tools changed.
     Tools,
-    /// There are other prompts.
+    /// The list of prompts changed.
     Prompts,
-    /// There are other resources.
+    /// The list of resources changed.
     Resources,
-    /// The resource with this URI reads differently.
+    /// The content of the resource with this URI changed.
     Updated(String),
 }
 
-/// Passes notices on to the clients of one process.
+/// Forwards change notifications to the clients of one process.
 #[derive(Clone, Default)]
 pub struct Notices(Arc<Mutex<Members>>);
 
@@ -34,7 +34,7 @@ struct Members {
     mailboxes: HashMap<u64, Arc<Mailbox>>,
 }
 
-/// What one client wants to know.
+/// Changes that one client is interested in.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wanted {
     pub(super) kinds: BTreeSet<Notice>,
@@ -48,7 +48,7 @@ struct Mailbox {
     bell: Notify,
 }
 
-/// One client's place among the members, until it is dropped.
+/// Subscription of one client, until it is dropped.
 pub(super) struct Membership {
     id: u64,
     mailbox: Arc<Mailbox>,
@@ -56,7 +56,7 @@ pub(super) struct Membership {
 }
 
 impl Notices {
-    /// Tells every client that wants to know it.
+    /// Notifies every interested client.
     pub fn publish(&self, notice: &Notice) {
         let mailboxes: Vec<_> = lock(&self.0).mailboxes.values().cloned().collect();
         for mailbox in mailboxes {
@@ -67,7 +67,7 @@ impl Notices {
         }
     }
 
-    /// Tells every client of those resources that it watches and that this holds for.
+    /// Notifies every client of the resources it watches for which `is_changed` returns `true`.
     pub fn publish_updates(&self, is_changed: impl Fn(&str) -> bool) {
         let mailboxes: Vec<_> = lock(&self.0).mailboxes.values().cloned().collect();
         for mailbox in mailboxes {
@@ -92,7 +92,7 @@ impl Notices {
 }
 
 impl Wanted {
-    /// Everything but single resources.
+    /// Returns an interest in all lists, but in no single resource.
     pub(super) fn lists() -> Self {
         let kinds = BTreeSet::from([Notice::Tools, Notice::Prompts, Notice::Resources]);
         Self { kinds, uris: HashSet::new() }
@@ -107,7 +107,7 @@ impl Wanted {
 }
 
 impl Membership {
-    /// Waits for the next notice.
+    /// Waits for the next change.
     pub(super) async fn next(&self) -> Notice {
         loop {
             if let Some(notice) = lock(&self.mailbox.waiting).pop_first() {
@@ -117,7 +117,7 @@ impl Membership {
         }
     }
 
-    /// Wants to know of a resource; returns false when it is one too many.
+    /// Watches a resource. Returns `false` if the limit is reached.
     pub(super) fn watch(&self, uri: String) -> bool {
         let mut wanted = lock(&self.mailbox.wanted);
         if wanted.uris.len() >= MAX_WATCHED && !wanted.uris.contains(&uri) {
@@ -148,7 +148,7 @@ mod tests {
     use super::{Notice, Notices, Wanted};
 
     #[tokio::test]
-    async fn a_notice_reaches_those_who_want_it_and_only_once() {
+    async fn repeated_changes_reach_subscribers_once() {
         let notices = Notices::default();
         let lists = notices.join(Wanted::lists());
         let one = notices.join(Wanted::default());
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn resources_that_belong_together_are_told_together() {
+    async fn related_resources_are_reported_together() {
         let notices = Notices::default();
         let one = notices.join(Wanted::default());
         for uri in ["a:1", "a:1?page=2", "b:1"] {
@@ -175,13 +175,13 @@ mod tests {
         for _ in 0..2 {
             notices.publish_updates(|uri| uri.starts_with("a:1"));
         }
-        let told = [one.next().await, one.next().await];
-        assert_eq!(told, ["a:1", "a:1?page=2"].map(|uri| Notice::Updated(uri.to_owned())));
+        let changes = [one.next().await, one.next().await];
+        assert_eq!(changes, ["a:1", "a:1?page=2"].map(|uri| Notice::Updated(uri.to_owned())));
         assert!(super::lock(&one.mailbox.waiting).is_empty());
     }
 
     #[test]
-    fn who_left_is_told_nothing() {
+    fn dropped_subscription_is_removed() {
         let notices = Notices::default();
         drop(notices.join(Wanted::lists()));
         assert!(super::lock(&notices.0).mailboxes.is_empty());

@@ -1,4 +1,4 @@
-//! Progress of a request, for a client that asked for it with a token.
+//! Progress of a request, for clients that sent a progress token.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -9,28 +9,28 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 
-/// How long two notices are apart at least.
-const MOST_OFTEN: Duration = Duration::from_millis(200);
-/// After how long the last word is said again, so that a client that counts the silence waits on.
-const AT_LEAST: Duration = Duration::from_secs(5);
+/// Minimum interval between two notifications.
+const MIN_INTERVAL: Duration = Duration::from_millis(200);
+/// Interval at which the last message is repeated, so that clients with an idle timeout keep waiting.
+const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Tells progress, if the client wants it. What does not grow is not told.
+/// Reports progress, if the client asked for it. Values that do not increase are not sent.
 #[derive(Debug)]
 pub struct Progress {
     client: Option<(ProgressToken, Peer<RoleServer>, OriginatingRequestId)>,
     last: f64,
 }
 
-/// Tells what is being done, in words: at most so often, and now and then again when nothing is new.
+/// Reports the current activity in words: rate-limited, and repeated from time to time if nothing changes.
 pub struct Ticker {
-    words: watch::Sender<Words>,
+    messages: watch::Sender<Message>,
     forwarder: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Clone, Default)]
-struct Words {
+struct Message {
     text: String,
-    are_last: bool,
+    is_last: bool,
 }
 
 impl Progress {
@@ -42,7 +42,7 @@ impl Progress {
         Self { client: token.map(|token| (token, peer, origin)), last: f64::NEG_INFINITY }
     }
 
-    /// Tells how far the work is.
+    /// Reports the progress of the work.
     pub async fn report(&mut self, progress: f64, total: Option<f64>, message: Option<String>) {
         let Some((token, peer, origin)) = self.client.as_ref().filter(|_| progress > self.last) else {
             return;
@@ -53,28 +53,28 @@ impl Progress {
         notice.message = message;
         let mut notice = ProgressNotification::new(notice);
         notice.extensions.insert(origin.clone());
-        // A client that is gone needs no progress.
+        // A disconnected client needs no progress.
         let _ = peer.send_notification(notice.into()).await;
     }
 
-    /// Makes a ticker, if the client wants to know.
+    /// Creates a ticker, if the client asked for progress.
     #[must_use]
     pub fn ticker(self) -> Option<Ticker> {
         self.client.as_ref()?;
-        let (words, heard) = watch::channel(Words::default());
-        Some(Ticker { words, forwarder: Mutex::new(Some(tokio::spawn(tick(self, heard)))) })
+        let (messages, updates) = watch::channel(Message::default());
+        Some(Ticker { messages, forwarder: Mutex::new(Some(tokio::spawn(tick(self, updates)))) })
     }
 }
 
 impl Ticker {
-    /// Says what is being done now.
+    /// Sets the current activity.
     pub fn say(&self, text: String) {
-        self.words.send_modify(|words| words.text = text);
+        self.messages.send_modify(|message| message.text = text);
     }
 
-    /// Waits until the last words are sent, whoever else may still hold the ticker.
+    /// Waits until the last message is sent, even if other references to the ticker remain.
     pub async fn finish(&self) {
-        self.words.send_modify(|words| words.are_last = true);
+        self.messages.send_modify(|message| message.is_last = true);
         let forwarder = self.forwarder.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(forwarder) = forwarder {
             let _ = forwarder.await;
@@ -82,41 +82,41 @@ impl Ticker {
     }
 }
 
-async fn tick(mut progress: Progress, mut heard: watch::Receiver<Words>) {
+async fn tick(mut progress: Progress, mut updates: watch::Receiver<Message>) {
     let mut count = 0.0;
-    let mut told = String::new();
+    let mut sent = String::new();
     loop {
-        if let Ok(Err(_)) = tokio::time::timeout(AT_LEAST, heard.changed()).await {
+        if let Ok(Err(_)) = tokio::time::timeout(REPEAT_INTERVAL, updates.changed()).await {
             return;
         }
-        let Words { text, are_last } = heard.borrow_and_update().clone();
-        if are_last && text == told {
+        let Message { text, is_last } = updates.borrow_and_update().clone();
+        if is_last && text == sent {
             return;
         }
         count += 1.0;
-        let pause = tokio::time::sleep_until(Instant::now() + MOST_OFTEN);
+        let pause = tokio::time::sleep_until(Instant::now() + MIN_INTERVAL);
         progress.report(count, None, (!text.is_empty()).then(|| text.clone())).await;
-        if are_last {
+        if is_last {
             return;
         }
-        told = text;
-        if said_during(pause, &mut heard).await {
-            heard.mark_changed();
+        sent = text;
+        if updated_during(pause, &mut updates).await {
+            updates.mark_changed();
         }
     }
 }
 
-/// Says whether something was said during the pause, which ends early when the work does.
-async fn said_during(pause: Sleep, heard: &mut watch::Receiver<Words>) -> bool {
+/// Waits for the pause, or for the work to finish. Returns `true` if there is a new message to send.
+async fn updated_during(pause: Sleep, updates: &mut watch::Receiver<Message>) -> bool {
     tokio::pin!(pause);
-    let mut said = false;
+    let mut is_updated = false;
     loop {
         tokio::select! {
-            () = &mut pause => return said,
-            changed = heard.changed() => match changed {
-                Ok(()) if heard.borrow().are_last => return true,
-                Ok(()) => said = true,
-                Err(_) => return said,
+            () = &mut pause => return is_updated,
+            changed = updates.changed() => match changed {
+                Ok(()) if updates.borrow().is_last => return true,
+                Ok(()) => is_updated = true,
+                Err(_) => return is_updated,
             },
         }
     }

@@ -1,6 +1,9 @@
-//! One request as the service sees it: who asks, what the client can do, and how to reach it meanwhile.
+//! Request as the service sees it: the client, its capabilities, and how to reach it during the request.
 
-#![expect(deprecated, reason = "clients of older revisions ask for log messages and are asked for samples")]
+#![expect(
+    deprecated,
+    reason = "clients of older revisions request log messages and receive sampling requests"
+)]
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,16 +22,16 @@ use tokio_util::sync::CancellationToken;
 use super::state::Seal;
 use super::{Notices, Progress, Tasks};
 
-/// The two kinds of revisions of the protocol.
+/// Protocol era: revisions with the same communication model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
     /// Up to 2025-11-25: a handshake, sessions, and requests in both directions.
     Legacy,
-    /// From 2026-07-28: every request stands for itself.
+    /// From 2026-07-28: every request is self-contained.
     Modern,
 }
 
-/// What the layer knows besides the request.
+/// Services available to a request.
 #[derive(Clone)]
 pub(super) struct Surroundings {
     pub(super) notices: Notices,
@@ -37,84 +40,84 @@ pub(super) struct Surroundings {
     pub(super) level: Arc<Level>,
 }
 
-/// The seal of the layer, whatever it serves.
+/// Access to the seal, independent of the service.
 pub(super) trait AsSeal: Send + Sync {
     fn seal(&self) -> &Seal;
 }
 
-/// The least level of log messages that a legacy client wants.
+/// Minimum level of log messages for a legacy client.
 pub(super) struct Level(Mutex<LoggingLevel>);
 
-/// One request.
+/// Request of a client.
 #[derive(Clone)]
 pub struct Request {
     context: RequestContext<RoleServer>,
-    around: Surroundings,
-    /// What a sealed state is bound to: the request without what its rounds add.
+    services: Surroundings,
+    /// Data that a sealed state is bound to: the request without what later rounds add.
     binding: Vec<u8>,
 }
 
 impl Request {
-    pub(super) fn new(context: RequestContext<RoleServer>, around: Surroundings, binding: Vec<u8>) -> Self {
-        Self { context, around, binding }
+    pub(super) fn new(context: RequestContext<RoleServer>, services: Surroundings, binding: Vec<u8>) -> Self {
+        Self { context, services, binding }
     }
 
-    /// Says where the client stands in a trace, if it does.
+    /// Returns the client's trace context, if any.
     #[must_use]
     pub fn trace(&self) -> Option<Arc<TraceContext>> {
         let meta = &self.context.meta;
         TraceContext::parse(meta.get_traceparent()?, meta.get_tracestate()).map(Arc::new)
     }
 
-    /// Is cancelled when the client wants no answer any more.
+    /// Returns the token that is cancelled when the client cancels the request.
     #[must_use]
     pub fn cancelled(&self) -> &CancellationToken {
         &self.context.ct
     }
 
-    /// Says which kind of revision the client speaks.
+    /// Returns the protocol era of the client.
     #[must_use]
     pub fn era(&self) -> Era {
         era(self.context.protocol_version().as_ref())
     }
 
-    /// Returns what the client can do.
+    /// Returns the client's capabilities.
     #[must_use]
     pub fn client(&self) -> ClientCapabilities {
         self.context.client_capabilities().unwrap_or_default()
     }
 
-    /// Reaches the client.
+    /// Returns the connection to the client.
     #[must_use]
     pub fn peer(&self) -> &Peer<RoleServer> {
         &self.context.peer
     }
 
-    /// Tells progress, if the client asked for it.
+    /// Returns a progress reporter, which does nothing unless the client asked for progress.
     #[must_use]
     pub fn progress(&self) -> Progress {
         Progress::new(self.context.meta.get_progress_token(), self.context.peer.clone(), self.origin())
     }
 
-    /// Marks what belongs to this request, so that it goes the way of its answer.
+    /// Returns the marker that routes messages of this request to the same stream as its response.
     fn origin(&self) -> OriginatingRequestId {
         OriginatingRequestId(self.context.id.clone())
     }
 
-    /// Says whether the client wants log messages of this level. A modern client says so with each request.
+    /// Returns `true` if the client wants log messages of this level. Modern clients set the level in each request.
     #[must_use]
     pub fn wants_log(&self, level: LoggingLevel) -> bool {
-        let least = match self.era() {
-            Era::Legacy => Some(self.around.level.get()),
+        let minimum = match self.era() {
+            Era::Legacy => Some(self.services.level.get()),
             Era::Modern => self.context.meta.log_level(),
         };
-        least.is_some_and(|least| severity(level) >= severity(least))
+        minimum.is_some_and(|minimum| severity(level) >= severity(minimum))
     }
 
     /// Sends a log message, if the client wants it.
     pub async fn log(&self, level: LoggingLevel, data: Value) {
         if self.wants_log(level) {
-            // A client that is gone needs no log.
+            // A disconnected client needs no log.
             let mut notice =
                 LoggingMessageNotification::new(LoggingMessageNotificationParam::new(level, data));
             notice.extensions.insert(self.origin());
@@ -122,10 +125,10 @@ impl Request {
         }
     }
 
-    /// Asks a legacy client something and waits for its answer.
+    /// Sends a request to a legacy client and waits for its response.
     ///
     /// # Errors
-    /// Fails when the client refuses, is gone, or is a modern one, which is asked through the result instead.
+    /// Returns an error if the client rejects the request, has disconnected, or is modern: results ask modern clients.
     pub async fn ask(&self, request: ServerRequest) -> Result<ClientResult, ErrorData> {
         let answer = self.context.peer.send_request(request).await;
         answer.map_err(|error| ErrorData::internal_error(format!("the client did not answer: {error}"), None))
@@ -134,31 +137,31 @@ impl Request {
     /// Seals state for the client to carry to the next round of this request.
     ///
     /// # Errors
-    /// Fails when the state cannot be written as JSON.
+    /// Returns an error if the state cannot be serialized as JSON.
     pub fn seal<T: Serialize>(&self, state: &T) -> Result<String, ErrorData> {
-        self.around.seal.seal().close(state, &self.binding)
+        self.services.seal.seal().close(state, &self.binding)
     }
 
-    /// Opens the state of the round before.
+    /// Opens the state of the previous round.
     ///
     /// # Errors
-    /// Fails when it is not what this server sealed for this request.
+    /// Returns an error unless this server sealed the state for this request.
     pub fn open<T: DeserializeOwned>(&self, sealed: &str) -> Result<T, ErrorData> {
-        self.around.seal.seal().open(sealed, &self.binding)
+        self.services.seal.seal().open(sealed, &self.binding)
     }
 
-    /// Returns where tasks are kept, if the client can deal with one as an answer. In older revisions a result has
-    /// no type, and clients that declare the extension take a task for a broken result.
+    /// Returns the task store, if the client accepts a task as a response. In older revisions, results have no type,
+    /// and even clients that declare the extension treat a task as a malformed result.
     #[must_use]
     pub fn tasks(&self) -> Option<&Tasks> {
-        let can = self.era() == Era::Modern && self.client().supports_tasks();
-        can.then_some(&self.around.tasks)
+        let is_supported = self.era() == Era::Modern && self.client().supports_tasks();
+        is_supported.then_some(&self.services.tasks)
     }
 
-    /// Tells other clients what changed.
+    /// Returns the notifier for other clients.
     #[must_use]
     pub fn notices(&self) -> &Notices {
-        &self.around.notices
+        &self.services.notices
     }
 }
 
@@ -176,7 +179,7 @@ impl Level {
     }
 }
 
-/// Says which kind of revision this is; before any is agreed on, the older one.
+/// Returns the era of a revision; `Legacy` before one is negotiated.
 pub(super) fn era(version: Option<&ProtocolVersion>) -> Era {
     if version.is_some_and(|version| !version.has_initialize()) { Era::Modern } else { Era::Legacy }
 }

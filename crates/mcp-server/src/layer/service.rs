@@ -1,4 +1,4 @@
-//! What a server serves.
+//! Traits for the content of a server.
 
 use std::borrow::Cow;
 
@@ -13,58 +13,58 @@ use serde_json::Value;
 
 use super::{Era, Page, Request};
 
-/// Who the server is.
+/// Name, version, and instructions of a server.
 #[derive(Debug, Clone)]
 pub struct About {
-    /// Its name for programs.
+    /// Machine-readable name.
     pub name: &'static str,
-    /// Its name for people.
+    /// Human-readable name.
     pub title: &'static str,
-    /// Its version.
+    /// Version.
     pub version: &'static str,
-    /// How a model should use it, in a few sentences.
+    /// Instructions for models, in a few sentences.
     pub instructions: &'static str,
 }
 
-/// Everything a server serves.
+/// Everything that a server provides.
 pub trait Service: Tools + Resources + Prompts + Extensions {
-    /// Says who the server is.
+    /// Returns the name, version, and instructions of the server.
     fn about(&self) -> About;
 
-    /// Brings the lists up to date; a request that reads one waits for it.
+    /// Refreshes the lists; requests for a list wait for it.
     fn refresh(&self) -> impl Future<Output = ()> + Send {
         async {}
     }
 }
 
-/// The tools of a server.
+/// Tools of a server.
 pub trait Tools: Send + Sync + 'static {
-    /// Lists the tools, always in the same order.
+    /// Returns the tools, always in the same order.
     fn tools(&self) -> Cow<'_, [Tool]>;
 
-    /// Calls a tool that is in the list. A tool that fails, also for its arguments, is a result with `isError`.
+    /// Calls a listed tool. A failing tool, including one with invalid arguments, is a result with `isError`.
     ///
     /// # Errors
-    /// Only what is wrong with the request itself, not with the tool.
+    /// Returns an error only if the request itself is invalid, not if the tool fails.
     fn call(
         &self,
         call: CallToolRequestParams,
         request: Request,
     ) -> impl Future<Output = Result<CallToolResponse, ErrorData>> + Send;
 
-    /// Says what became of a task that this process does not know, if the service can tell.
+    /// Returns the state of a task unknown to this process, if the service can restore it.
     fn forgotten_task(&self, id: &str) -> impl Future<Output = Option<DetailedTask>> + Send;
 
-    /// Stops the work of a task that this process does not know; says whether there is such a task.
+    /// Cancels a task unknown to this process. Returns `true` if the task exists.
     fn stop_forgotten_task(&self, id: &str) -> impl Future<Output = bool> + Send;
 }
 
-/// What a server does beyond the methods of the protocol.
+/// Protocol extensions of a server.
 pub trait Extensions: Send + Sync + 'static {
-    /// Names the extensions, with their settings.
+    /// Returns the extensions and their settings.
     fn extensions(&self) -> ExtensionCapabilities;
 
-    /// Answers a method of an extension; `None` if it is of none.
+    /// Handles a method of an extension. Returns `None` if no extension has it.
     fn extended(
         &self,
         method: &str,
@@ -73,24 +73,24 @@ pub trait Extensions: Send + Sync + 'static {
     ) -> impl Future<Output = Option<Result<Value, ErrorData>>> + Send;
 }
 
-/// The resources of a server.
+/// Resources of a server.
 pub trait Resources: Send + Sync + 'static {
-    /// Lists one page of resources, from the start or after what the page before gave as `next`.
+    /// Returns one page of resources: the first one, or the one after the previous page's `next`.
     ///
     /// # Errors
-    /// Fails when `after` is none of ours, or when the list cannot be read.
+    /// Returns an error if `after` is unknown or the list cannot be read.
     fn resources(
         &self,
         after: Option<String>,
     ) -> impl Future<Output = Result<Page<Resource>, ErrorData>> + Send;
 
-    /// Lists the templates, always in the same order.
+    /// Returns the templates, always in the same order.
     fn templates(&self) -> Cow<'_, [ResourceTemplate]>;
 
     /// Reads a resource.
     ///
     /// # Errors
-    /// `RESOURCE_NOT_FOUND` with the `uri` as data when there is none of that name.
+    /// Returns `RESOURCE_NOT_FOUND` with the `uri` as data if the resource does not exist.
     fn read(
         &self,
         read: ReadResourceRequestParams,
@@ -98,25 +98,25 @@ pub trait Resources: Send + Sync + 'static {
     ) -> impl Future<Output = Result<ReadResourceResponse, ErrorData>> + Send;
 }
 
-/// The prompts of a server, and the completion of arguments.
+/// Prompts of a server, and completion of arguments.
 pub trait Prompts: Send + Sync + 'static {
-    /// Lists the prompts, always in the same order.
+    /// Returns the prompts, always in the same order.
     fn prompts(&self) -> Cow<'_, [Prompt]>;
 
-    /// Makes the messages of a prompt that is in the list.
+    /// Renders the messages of a listed prompt.
     ///
     /// # Errors
-    /// Says which argument is missing or wrong.
+    /// Returns an error if an argument is missing or invalid.
     fn prompt(
         &self,
         get: GetPromptRequestParams,
         request: Request,
     ) -> impl Future<Output = Result<GetPromptResponse, ErrorData>> + Send;
 
-    /// Lists what an argument may be, the best first.
+    /// Returns possible values of an argument, best match first.
     ///
     /// # Errors
-    /// Says what is unknown.
+    /// Returns an error if the reference is unknown.
     fn complete(
         &self,
         complete: CompleteRequestParams,

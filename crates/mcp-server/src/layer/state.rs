@@ -1,5 +1,5 @@
-//! State that a client carries for us between two requests. It comes back as anything the client likes, so it
-//! is sealed: what does not open was not made here, is too old, or belongs to another request.
+//! State that a client carries between two requests. The client could return anything, so the state is sealed: if it
+//! does not open, it was not created here, has expired, or belongs to another request.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-/// How long a client has to answer; what is asked may have a shorter time of its own.
+/// Time a client has to respond; a question may expire earlier.
 const TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// Seals and opens with a key of this process.
+/// Seals and opens state with a per-process key.
 pub(super) struct Seal(RequestStateCodec);
 
 impl Seal {
@@ -25,12 +25,15 @@ impl Seal {
         let options = SealOptions::new().associated_data(binding).ttl(TTL);
         self.0
             .seal_json_with(state, &options)
-            .map_err(|error| ErrorData::internal_error(format!("the state cannot be sealed: {error}"), None))
+            .map_err(|error| ErrorData::internal_error(format!("cannot seal the state: {error}"), None))
     }
 
     pub(super) fn open<T: DeserializeOwned>(&self, sealed: &str, binding: &[u8]) -> Result<T, ErrorData> {
         self.0.open_json_with(sealed, binding).map_err(|_| {
-            ErrorData::invalid_params("the requestState is not one this server gave for this request", None)
+            ErrorData::invalid_params(
+                "invalid requestState: not issued by this server for this request",
+                None,
+            )
         })
     }
 }
@@ -40,7 +43,7 @@ mod tests {
     use super::Seal;
 
     #[test]
-    fn a_seal_opens_for_the_same_request_only() {
+    fn seal_opens_only_for_the_same_request() {
         let seal = Seal::new();
         let closed = seal.close(&7, b"tools/call a").unwrap();
         assert_eq!(seal.open::<i32>(&closed, b"tools/call a").unwrap(), 7);

@@ -1,5 +1,5 @@
-//! How clients are told what changes: those of older revisions on their session, modern ones on a stream of
-//! their own.
+//! Delivery of change notifications: to clients of older revisions on their session, to modern ones on a separate
+//! stream.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use rmcp::service::{Peer, RoleServer, ServiceError, SubscriptionContext};
 use super::notices::{MAX_WATCHED, Membership, Wanted};
 use super::{Notice, Notices};
 
-/// Tells a client of an older revision what changes, until it is gone.
+/// Forwards changes to a client of an older revision until it disconnects.
 pub(super) async fn pass_on(membership: Arc<Membership>, peer: Peer<RoleServer>) {
     loop {
-        let told = match membership.next().await {
+        let sent = match membership.next().await {
             Notice::Tools => peer.notify_tool_list_changed().await,
             Notice::Prompts => peer.notify_prompt_list_changed().await,
             Notice::Resources => peer.notify_resource_list_changed().await,
@@ -21,18 +21,18 @@ pub(super) async fn pass_on(membership: Arc<Membership>, peer: Peer<RoleServer>)
                 peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await
             }
         };
-        if matches!(told, Err(ServiceError::TransportClosed)) {
+        if matches!(sent, Err(ServiceError::TransportClosed)) {
             return;
         }
     }
 }
 
-/// Says what a client may listen to: what it asks for, or nothing at all.
+/// Returns the filter granted to a client: the one it requests, or an empty one if it requests too much.
 pub(super) fn accepted(requested: &SubscriptionFilter) -> SubscriptionFilter {
     if is_too_much(requested) { SubscriptionFilter::default() } else { requested.clone() }
 }
 
-/// Tells a modern client what changes, until it wants to know no more.
+/// Forwards changes to a modern client until it cancels the subscription.
 pub(super) async fn listen(notices: &Notices, context: &SubscriptionContext) -> Result<(), ErrorData> {
     if is_too_much(context.requested()) {
         return Err(too_many());
@@ -44,21 +44,21 @@ pub(super) async fn listen(notices: &Notices, context: &SubscriptionContext) -> 
             () = context.cancelled() => return Ok(()),
         };
         let sink = context.sink();
-        let told = match notice {
+        let sent = match notice {
             Notice::Tools => sink.notify_tool_list_changed().await,
             Notice::Prompts => sink.notify_prompt_list_changed().await,
             Notice::Resources => sink.notify_resource_list_changed().await,
             Notice::Updated(uri) => sink.notify_resource_updated(uri).await,
         };
-        if told.is_err() {
+        if sent.is_err() {
             return Ok(());
         }
     }
 }
 
-/// Refuses a subscription that would not be kept.
+/// Returns the error for a subscription over the limit.
 pub(super) fn too_many() -> ErrorData {
-    let message = format!("a client may watch {MAX_WATCHED} resources; unsubscribe from some first");
+    let message = format!("a client may watch at most {MAX_WATCHED} resources; unsubscribe from some first");
     ErrorData::invalid_params(message, None)
 }
 
@@ -72,7 +72,7 @@ fn wanted(filter: &SubscriptionFilter) -> Wanted {
         (Notice::Prompts, filter.prompts_list_changed),
         (Notice::Resources, filter.resources_list_changed),
     ];
-    let kinds = kinds.into_iter().filter(|(_, asked)| *asked == Some(true)).map(|(kind, _)| kind);
+    let kinds = kinds.into_iter().filter(|(_, requested)| *requested == Some(true)).map(|(kind, _)| kind);
     let uris = filter.resource_subscriptions.iter().flatten().cloned();
     Wanted { kinds: kinds.collect(), uris: uris.collect() }
 }

@@ -1,6 +1,6 @@
-//! Calls that outlive their request: the client gets a task at once and asks for its result later.
+//! Calls that outlive their request: the client gets a task immediately and polls for its result.
 //!
-//! The service names its tasks, so that it can say what became of one that this process does not know.
+//! The service chooses the task ids, so that it can restore the state of a task unknown to this process.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,27 +15,27 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-/// How long the result of a task is kept.
-const KEPT: Duration = Duration::from_secs(24 * 3600);
-/// How many tasks are kept at most; beyond that, the oldest finished ones go.
-const MOST: usize = 10_000;
-/// How often a client should ask.
+/// Time for which the result of a task is retained.
+const RETENTION: Duration = Duration::from_secs(24 * 3600);
+/// Maximum number of retained tasks; beyond it, the oldest finished ones are removed.
+const MAX_TASKS: usize = 10_000;
+/// Suggested polling interval for clients.
 const POLL_MS: u64 = 500;
 
-/// The tasks of one process.
+/// Tasks of one process.
 #[derive(Clone, Default)]
 pub struct Tasks(Arc<Mutex<HashMap<String, Entry>>>);
 
-/// How a task ended without a result.
+/// Reason why a task ended without a result.
 #[derive(Debug)]
 pub enum TaskEnd {
-    /// It stopped because the client wanted it to.
+    /// The client cancelled the task.
     Cancelled,
-    /// The request itself failed.
+    /// The request failed.
     Failed(ErrorData),
 }
 
-/// A task from the inside: what its work may do.
+/// Handle for the work of a task.
 #[derive(Clone)]
 pub struct TaskWork {
     id: String,
@@ -46,20 +46,20 @@ pub struct TaskWork {
 struct Entry {
     task: Task,
     cancelled: CancellationToken,
-    /// What the work waits for.
-    asked: BTreeMap<String, (InputRequest, oneshot::Sender<Value>)>,
+    /// Requests for input that the work is waiting for.
+    questions: BTreeMap<String, (InputRequest, oneshot::Sender<Value>)>,
     used_keys: HashSet<String>,
     end: Option<(TaskPayload, Instant)>,
 }
 
 impl Tasks {
-    /// Starts work under an id that nobody can guess and that no other task has. It can be asked for from now on.
+    /// Starts work under an id, which must be unguessable and unique. The task is available immediately.
     pub fn start<F>(&self, id: String, work: impl FnOnce(TaskWork) -> F) -> Task
     where
         F: Future<Output = Result<CallToolResult, TaskEnd>> + Send + 'static,
     {
         let now = Timestamp::now().to_string();
-        let ttl = u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX);
+        let ttl = u64::try_from(RETENTION.as_millis()).unwrap_or(u64::MAX);
         let task = Task::new(id.clone(), TaskStatus::Working, now.clone(), now)
             .with_ttl_ms(ttl)
             .with_poll_interval_ms(POLL_MS);
@@ -67,7 +67,7 @@ impl Tasks {
         let entry = Entry {
             task: task.clone(),
             cancelled: cancelled.clone(),
-            asked: BTreeMap::new(),
+            questions: BTreeMap::new(),
             used_keys: HashSet::new(),
             end: None,
         };
@@ -78,29 +78,29 @@ impl Tasks {
         let running = work(TaskWork { id: id.clone(), tasks: self.clone(), cancelled });
         let tasks = self.clone();
         tokio::spawn(async move {
-            // A panic of the work must not leave the task working for ever.
+            // A panic in the work must not leave the task in `working` forever.
             let ended = tokio::spawn(running).await.unwrap_or_else(|error| {
-                Err(TaskEnd::Failed(ErrorData::internal_error(format!("the work broke off: {error}"), None)))
+                Err(TaskEnd::Failed(ErrorData::internal_error(format!("the task crashed: {error}"), None)))
             });
             tasks.end(&id, ended);
         });
         task
     }
 
-    /// Says how a task is, if this process knows it.
+    /// Returns the state of a task, if this process knows it.
     pub(super) fn get(&self, id: &str) -> Option<DetailedTask> {
         let mut entries = self.entries();
         sweep(&mut entries);
         entries.get(id).map(Entry::detailed)
     }
 
-    /// Passes answers on to the work that waits for them; what it does not wait for is ignored.
+    /// Forwards answers to the work waiting for them; unexpected answers are ignored.
     pub(super) fn update(&self, id: &str, answers: impl IntoIterator<Item = (String, Value)>) -> bool {
         let mut entries = self.entries();
         let Some(entry) = entries.get_mut(id) else { return false };
         for (key, answer) in answers {
-            if let Some((_, waiting)) = entry.asked.remove(&key) {
-                // Work that waits no more has moved on.
+            if let Some((_, waiting)) = entry.questions.remove(&key) {
+                // The work may no longer be waiting for this answer.
                 let _ = waiting.send(answer);
             }
         }
@@ -108,12 +108,12 @@ impl Tasks {
         true
     }
 
-    /// Asks the work to stop.
+    /// Requests that the work stop.
     pub(super) fn cancel(&self, id: &str) -> bool {
         let mut entries = self.entries();
         let Some(entry) = entries.get_mut(id) else { return false };
         entry.cancelled.cancel();
-        entry.asked.clear();
+        entry.questions.clear();
         entry.touch();
         true
     }
@@ -125,7 +125,7 @@ impl Tasks {
             Err(TaskEnd::Failed(error)) => TaskPayload::Failed { error: object(serde_json::to_value(error)) },
         };
         if let Some(entry) = self.entries().get_mut(id) {
-            entry.asked.clear();
+            entry.questions.clear();
             entry.task.status_message = None;
             entry.end = Some((payload, Instant::now()));
             entry.touch();
@@ -138,51 +138,51 @@ impl Tasks {
 }
 
 impl TaskWork {
-    /// Is cancelled when the client wants the task to stop.
+    /// Returns the token that is cancelled when the client cancels the task.
     #[must_use]
     pub fn cancelled(&self) -> &CancellationToken {
         &self.cancelled
     }
 
-    /// Says what the task is doing, in a few words.
-    pub fn say(&self, words: String) {
+    /// Sets the status message of the task.
+    pub fn say(&self, message: String) {
         if let Some(entry) = self.tasks.entries().get_mut(&self.id).filter(|entry| entry.end.is_none()) {
-            entry.task.status_message = Some(words);
+            entry.task.status_message = Some(message);
             entry.touch();
         }
     }
 
-    /// Asks the client something under a key of its own and waits for the answer.
+    /// Asks the client for input under a unique key and waits for the answer.
     ///
     /// # Errors
-    /// Fails when the task is cancelled, or when the key was used before.
+    /// Returns an error if the task is cancelled or the key was used before.
     pub async fn ask(&self, key: &str, request: InputRequest) -> Result<Value, TaskEnd> {
         let (waiting, answer) = oneshot::channel();
         if let Some(entry) = self.tasks.entries().get_mut(&self.id) {
             if !entry.used_keys.insert(key.to_owned()) {
-                let message = format!("the key `{key}` was used before in this task");
+                let message = format!("the key `{key}` was already used in this task");
                 return Err(TaskEnd::Failed(ErrorData::internal_error(message, None)));
             }
-            entry.asked.insert(key.to_owned(), (request, waiting));
+            entry.questions.insert(key.to_owned(), (request, waiting));
             entry.touch();
         }
-        // Whoever waits no longer asks no longer.
-        let _asked = Asking { tasks: &self.tasks, id: &self.id, key };
+        // Withdraws the question if this future is dropped.
+        let _question = Question { tasks: &self.tasks, id: &self.id, key };
         answer.await.map_err(|_| TaskEnd::Cancelled)
     }
 }
 
-/// A question of a task, which is taken back when nobody waits for its answer.
-struct Asking<'a> {
+/// A question of a task, which is withdrawn on drop.
+struct Question<'a> {
     tasks: &'a Tasks,
     id: &'a str,
     key: &'a str,
 }
 
-impl Drop for Asking<'_> {
+impl Drop for Question<'_> {
     fn drop(&mut self) {
         if let Some(entry) = self.tasks.entries().get_mut(self.id)
-            && entry.asked.remove(self.key).is_some()
+            && entry.questions.remove(self.key).is_some()
         {
             entry.touch();
         }
@@ -193,10 +193,11 @@ impl Entry {
     fn detailed(&self) -> DetailedTask {
         let payload = match &self.end {
             Some((payload, _)) => payload.clone(),
-            None if self.asked.is_empty() => TaskPayload::Working,
+            None if self.questions.is_empty() => TaskPayload::Working,
             None => {
-                let asked = self.asked.iter().map(|(key, (request, _))| (key.clone(), request.clone()));
-                TaskPayload::InputRequired { input_requests: asked.collect::<InputRequests>() }
+                let requests =
+                    self.questions.iter().map(|(key, (request, _))| (key.clone(), request.clone()));
+                TaskPayload::InputRequired { input_requests: requests.collect::<InputRequests>() }
             }
         };
         DetailedTask::new(self.task.clone(), payload)
@@ -207,10 +208,10 @@ impl Entry {
     }
 }
 
-/// Forgets what ended long ago, and more of what ended when there is too much.
+/// Removes expired tasks and, if there are too many, the oldest finished ones.
 fn sweep(entries: &mut HashMap<String, Entry>) {
-    entries.retain(|_, entry| entry.end.as_ref().is_none_or(|(_, at)| at.elapsed() < KEPT));
-    while entries.len() >= MOST {
+    entries.retain(|_, entry| entry.end.as_ref().is_none_or(|(_, at)| at.elapsed() < RETENTION));
+    while entries.len() >= MAX_TASKS {
         let ended = entries.iter().filter_map(|(id, entry)| entry.end.as_ref().map(|(_, at)| (*at, id)));
         let Some(oldest) = ended.min_by_key(|(at, _)| *at).map(|(_, id)| id.clone()) else { return };
         entries.remove(&oldest);

@@ -1,8 +1,8 @@
-//! Calls that wait for the user's approval: how the user is asked through the client, and how the run goes on.
+//! Calls awaiting approval: asking the user through the client, and resuming the run.
 //!
-//! A run that needs an approval has ended, and all of it is stored. A client that can ask its user is made to, and the
-//! answer goes to the session as any client could give it, with `meerkat_resume`. Whoever cannot be asked gets the
-//! reply as it is. So nothing waits longer than the call itself may wait, and nothing is lost with the process.
+//! A run that needs an approval has ended and is fully stored. If the client can ask its user, it is asked to, and the
+//! answer is sent to the session with `meerkat_resume`, as any client could do. Other clients get the reply unchanged.
+//! So nothing waits longer than the call itself, and nothing is lost with the process.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use serde_json::{Map, Value, json};
 use super::call::Outcome;
 use crate::layer::{Request, TaskWork};
 
-/// What of a request holds for its run only, so that the run needs it again to go on.
-const OF_THE_RUN: [&str; 8] = [
+/// Arguments that apply only to one run and must be passed again when it resumes.
+const PER_RUN: [&str; 8] = [
     "stream",
     "verbose",
     "output_schema",
@@ -31,18 +31,18 @@ const OF_THE_RUN: [&str; 8] = [
     "turn_tool_overlay",
 ];
 
-/// The longest arguments that a user is shown.
-const SHOWN: usize = 2000;
+/// Maximum length of the arguments shown to the user.
+const MAX_ARGUMENTS: usize = 2000;
 
-/// Who asks the user.
+/// Channel through which the user is asked.
 pub(super) enum Asker<'a> {
-    /// A client that takes questions while its request is served.
+    /// Client that accepts questions while its request is in progress.
     Client(&'a Request),
-    /// A client that looks after a task.
+    /// Client that polls a task.
     Task(&'a TaskWork),
 }
 
-/// A run that waits for approvals and for nothing else.
+/// Run that waits only for approvals.
 pub(super) struct Waiting {
     session: Value,
     calls: Vec<Asked>,
@@ -54,25 +54,26 @@ struct Asked {
     expires_at: Option<Timestamp>,
 }
 
-/// What a modern client carries to its next round.
+/// State that a modern client carries to its next round.
 #[derive(Debug, Serialize, Deserialize)]
 struct Round {
     session: Value,
     calls: Vec<(String, Value)>,
 }
 
-/// Returns true if the client can ask its user for approvals, and its user may give them.
+/// Returns `true` if the client can ask its user for approvals, and the user may give them.
 pub(super) fn can_ask(runtime: &Runtime, client: &ClientCapabilities) -> bool {
     runtime.config_access() != ConfigAccess::Anonymous && shows_forms(client)
 }
 
-/// Says whether a client can show its user a form.
+/// Returns `true` if the client can show its user a form.
 fn shows_forms(client: &ClientCapabilities) -> bool {
     client.elicitation.as_ref().is_some_and(|can| can.form.is_some() || can.url.is_none())
 }
 
 impl Waiting {
-    /// Reads the reply of a run. Where the client has results to bring too, it does all at once.
+    /// Parses the reply of a run. Returns `None` if tool results are pending too: the client then sends everything
+    /// together.
     pub(super) fn of(outcome: &Outcome) -> Option<Self> {
         let reply = outcome.as_ref().ok()?;
         let is_only = reply.get("pending_tool_calls").and_then(Value::as_array).is_none_or(Vec::is_empty);
@@ -80,21 +81,21 @@ impl Waiting {
             return None;
         }
         let session = reply.get("session_id")?.clone();
-        let asked = |approval| Asked::read(approval, session.as_str()?);
-        let calls = reply.get("pending_approvals")?.as_array()?.iter().filter_map(asked).collect();
+        let call = |approval| Asked::read(approval, session.as_str()?);
+        let calls = reply.get("pending_approvals")?.as_array()?.iter().filter_map(call).collect();
         Some(Self { session, calls })
     }
 
-    /// Asks the user about every call; `None` if the user cannot be asked.
+    /// Asks the user about every call. Returns `None` if the user cannot be asked.
     async fn ask(&self, asker: &Asker<'_>) -> Option<Vec<Value>> {
         let mut approvals = Vec::new();
         for call in &self.calls {
-            approvals.push(decided((&call.id, &json!(call.expires_at)), &call.ask(asker).await?));
+            approvals.push(decision((&call.id, &json!(call.expires_at)), &call.ask(asker).await?));
         }
         Some(approvals)
     }
 
-    /// Asks a modern client by answering its request with the questions.
+    /// Returns the questions for a modern client as the result of its request.
     pub(super) fn round(&self, request: &Request) -> Result<InputRequiredResult, ErrorData> {
         let mut questions = BTreeMap::new();
         for (index, call) in self.calls.iter().enumerate() {
@@ -110,22 +111,22 @@ impl Waiting {
 impl Asked {
     fn read(approval: &Value, session: &str) -> Option<Self> {
         let (tool, arguments) = (approval.get("tool_name")?.as_str()?, approval.get("args")?);
-        let mut shown = serde_json::to_string_pretty(arguments).unwrap_or_default();
-        if shown.len() > SHOWN {
-            shown.truncate(shown.floor_char_boundary(SHOWN));
-            shown.push('…');
+        let mut text = serde_json::to_string_pretty(arguments).unwrap_or_default();
+        if text.len() > MAX_ARGUMENTS {
+            text.truncate(text.floor_char_boundary(MAX_ARGUMENTS));
+            text.push('…');
         }
         let expires_at = approval.get("expires_at").and_then(Value::as_str);
         Some(Self {
             id: approval.get("tool_use_id")?.as_str()?.to_owned(),
             question: question(&format!(
-                "The agent of session {session} wants to call `{tool}` with:\n{shown}\n\nMay it?"
+                "The agent of session {session} wants to call `{tool}` with:\n{text}\n\nAllow it?"
             )),
             expires_at: expires_at.and_then(|text| text.parse().ok()),
         })
     }
 
-    /// Asks until the call counts as denied.
+    /// Asks the user about the call, until it expires.
     async fn ask(&self, asker: &Asker<'_>) -> Option<Value> {
         let left =
             self.expires_at.and_then(|end| Duration::try_from(end.duration_since(Timestamp::now())).ok());
@@ -140,17 +141,17 @@ impl Asked {
                 }
                 Asker::Task(work) => {
                     let question: InputRequest = read(self.question.clone()).ok()?;
-                    // An id may come again in a later step, and a key may not.
+                    // A call id may be repeated in a later step, but a key must be unique.
                     let key = format!("{} {}", self.id, self.expires_at.unwrap_or_default());
                     work.ask(&key, question).await.ok()
                 }
             }
         });
-        answer.await.unwrap_or_else(|_| Some(json!({ "content": { "reason": "nobody answered in time" } })))
+        answer.await.unwrap_or_else(|_| Some(json!({ "content": { "reason": "approval timed out" } })))
     }
 }
 
-/// Runs an operation to its end, through all that the user has to approve on the way.
+/// Runs an operation to completion, asking the user for every approval on the way.
 pub(super) async fn through_approvals(
     asker: Option<&Asker<'_>>,
     (runtime, control): (&Runtime, &RunControl),
@@ -160,13 +161,13 @@ pub(super) async fn through_approvals(
     while let (Some(asker), Some(waiting)) = (asker, Waiting::of(&outcome)) {
         let Some(approvals) = waiting.ask(asker).await else { break };
         let call = Call { runtime: runtime.clone(), control: control.clone() };
-        let again = going_on(arguments, waiting.session, approvals);
-        outcome = resume()?.call(call, again).await;
+        let next = going_on(arguments, waiting.session, approvals);
+        outcome = resume()?.call(call, next).await;
     }
     outcome
 }
 
-/// Makes the request by which a run goes on, from what a modern client brings to its next round.
+/// Builds the arguments that resume a run from the state and answers of a modern client's next round.
 pub(super) fn next_round(
     request: &Request,
     (sealed, answers): (&str, Option<&InputResponses>),
@@ -176,25 +177,26 @@ pub(super) fn next_round(
     let nothing = Value::Null;
     let answer = |index: usize| answers.and_then(|answers| answers.get(&key(index))).unwrap_or(&nothing);
     let approvals = calls.iter().enumerate();
-    let approvals = approvals.map(|(index, (id, end))| decided((id, end), answer(index))).collect();
+    let approvals = approvals.map(|(index, (id, end))| decision((id, end), answer(index))).collect();
     Ok(going_on(arguments, session, approvals))
 }
 
-/// The operation by which a run goes on.
+/// Returns the operation that resumes a run.
 pub(super) fn resume() -> Result<&'static Operation, Error> {
-    find("meerkat_resume").ok_or_else(|| Error::Internal("there is no `meerkat_resume`".to_owned()))
+    find("meerkat_resume").ok_or_else(|| Error::Internal("no operation `meerkat_resume`".to_owned()))
 }
 
 fn going_on(arguments: &Value, session: Value, approvals: Vec<Value>) -> Value {
-    let kept = OF_THE_RUN.iter().filter_map(|key| Some(((*key).to_owned(), arguments.get(key)?.clone())));
-    let mut again: Map<_, _> = kept.collect();
-    again.insert("session_id".to_owned(), session);
-    again.insert("approvals".to_owned(), Value::Array(approvals));
-    Value::Object(again)
+    let run_arguments =
+        PER_RUN.iter().filter_map(|key| Some(((*key).to_owned(), arguments.get(key)?.clone())));
+    let mut resumed: Map<_, _> = run_arguments.collect();
+    resumed.insert("session_id".to_owned(), session);
+    resumed.insert("approvals".to_owned(), Value::Array(approvals));
+    Value::Object(resumed)
 }
 
-/// Takes nothing but a clear yes for one.
-fn decided((id, expires_at): (&str, &Value), answer: &Value) -> Value {
+/// Returns the decision for a call. Anything but an explicit yes is a denial.
+fn decision((id, expires_at): (&str, &Value), answer: &Value) -> Value {
     let approve = answer["action"] == "accept" && answer["content"]["approve"] == true;
     let reason = answer["content"]["reason"].as_str();
     json!({ "tool_use_id": id, "approve": approve, "expires_at": expires_at, "reason": reason })
@@ -213,8 +215,8 @@ fn question(message: &str) -> Value {
             "requestedSchema": {
                 "type": "object",
                 "properties": {
-                    "approve": { "type": "boolean", "title": "Run it", "description": "Whether the call may be made." },
-                    "reason": { "type": "string", "title": "Why not", "description": "What the agent is told if not." },
+                    "approve": { "type": "boolean", "title": "Run it", "description": "Whether to allow the call." },
+                    "reason": { "type": "string", "title": "Why not", "description": "Reason for the agent if you decline." },
                 },
                 "required": ["approve"],
             },

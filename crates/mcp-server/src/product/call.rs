@@ -1,4 +1,4 @@
-//! An operation as the call of a tool: watched and stopped.
+//! Operation as a tool call, with progress reports and cancellation.
 
 use meerkat::ops::{Call, Impact, Operation};
 use meerkat::{Error, EventEnvelope, RunControl, Runtime};
@@ -42,7 +42,7 @@ impl Product {
         }
     }
 
-    /// Calls an operation and waits for its end.
+    /// Calls an operation and waits for its result.
     async fn directly(
         &self,
         operation: &'static Operation,
@@ -50,9 +50,9 @@ impl Product {
         arguments: Value,
         request: Request,
     ) -> Result<CallToolResponse, ErrorData> {
-        let telling = (operation.impact == Impact::Runs)
+        let reporter = (operation.impact == Impact::Runs)
             .then(|| Telling::new(operation, &arguments, &request, &self.log));
-        let events = telling.as_ref().and_then(Telling::sink);
+        let events = reporter.as_ref().and_then(Telling::sink);
         let control =
             RunControl { cancel: request.cancelled().clone(), events, run_id: None, trace: request.trace() };
         let call = Call { runtime: runtime.clone(), control: control.clone() };
@@ -61,8 +61,8 @@ impl Product {
         let asker = (can_ask && request.era() == Era::Legacy).then_some(Asker::Client(&request));
         let outcome = through_approvals(asker.as_ref(), (&runtime, &control), &arguments, outcome).await;
         drop(control);
-        if let Some(telling) = telling {
-            telling.finish().await;
+        if let Some(reporter) = reporter {
+            reporter.finish().await;
         }
         self.told(operation, &outcome);
         match Waiting::of(&outcome) {
@@ -71,7 +71,7 @@ impl Product {
         }
     }
 
-    /// Tells those who watch a session that it reads differently, and everybody that there is one less.
+    /// Notifies the watchers of a session of the change, and all clients if the session was archived.
     pub(super) fn told(&self, operation: &Operation, outcome: &Outcome) {
         let archives = operation.name == "meerkat_archive" && outcome.is_ok();
         if operation.impact != Impact::Runs && !archives {

@@ -1,7 +1,7 @@
-//! The runtime behind a server, opened when it is first needed.
+//! Runtime behind a server, opened on first use.
 //!
-//! Nothing is opened before the first call: a client gets its first answer at once, and a realm that cannot
-//! be opened is an error of that call, while the server goes on. The next call tries again.
+//! Nothing is opened before the first call: clients get their first response immediately, and failing to open the realm
+//! is an error of that call only. The next call tries again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::sync::OnceCell;
 type Open = dyn Fn() -> Result<Runtime, Error> + Send + Sync;
 type Fresh = dyn Fn() -> bool + Send + Sync;
 
-/// Opens a runtime once and keeps it.
+/// Runtime that is opened once, on first use.
 #[derive(Clone)]
 pub struct Host {
     open: Arc<Open>,
@@ -21,12 +21,12 @@ pub struct Host {
 }
 
 impl Host {
-    /// Makes a host that opens its runtime with `open`, which may block.
+    /// Creates a host that opens its runtime with `open`, which may block.
     pub fn new(open: impl Fn() -> Result<Runtime, Error> + Send + Sync + 'static) -> Self {
         Self { open: Arc::new(open), fresh: Arc::new(|| false), runtime: Arc::default() }
     }
 
-    /// Makes a host on a realm, which is made when it is first needed. `warn` takes what is odd about it.
+    /// Creates a host for a realm, which is created on first use. `warn` receives the realm's warnings.
     pub fn on_realm(
         options: RealmOptions,
         runtime: impl Fn() -> RuntimeOptions + Send + Sync + 'static,
@@ -38,27 +38,27 @@ impl Host {
             realm.warnings().iter().for_each(|warning| warn(&warning.to_string()));
             Ok(Runtime::new(realm, runtime()))
         };
-        // A realm that is there and cannot be read is told when it is opened.
+        // An existing realm that cannot be read is reported when it is opened.
         let is_missing =
             move || Manifest::read(&root, &id).is_err_and(|error| error.kind() == ErrorKind::InvalidParams);
         Self::new(open).with_fresh(is_missing)
     }
 
-    /// Sets how to tell that there is no realm yet: nothing is made just because somebody looks.
+    /// Sets the check for a realm that does not exist yet, because a read must not create it.
     fn with_fresh(mut self, fresh: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.fresh = Arc::new(fresh);
         self
     }
 
-    /// Says whether nothing was ever stored, and nothing is opened.
+    /// Returns `true` if the realm does not exist yet and no runtime is open.
     pub(crate) fn is_fresh(&self) -> bool {
         !self.runtime.initialized() && (self.fresh)()
     }
 
-    /// Returns the runtime, opening it if need be.
+    /// Returns the runtime, opening it if necessary.
     ///
     /// # Errors
-    /// Says why it cannot be opened.
+    /// Returns an error if the runtime cannot be opened.
     pub async fn runtime(&self) -> Result<&Runtime, Error> {
         let open = Arc::clone(&self.open);
         let opened = async {
@@ -68,10 +68,10 @@ impl Host {
         self.runtime.get_or_try_init(|| opened).await
     }
 
-    /// Interrupts every run and waits until all have committed their end, or until the time is up.
-    pub async fn shutdown(&self, patience: Duration) {
+    /// Interrupts every run and waits until all have committed their final state, or until the timeout.
+    pub async fn shutdown(&self, timeout: Duration) {
         if let Some(runtime) = self.runtime.get() {
-            runtime.shutdown(patience).await;
+            runtime.shutdown(timeout).await;
         }
     }
 }

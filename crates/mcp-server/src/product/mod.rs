@@ -1,4 +1,4 @@
-//! The operations of one realm as an MCP service: tools for what can be done, resources for what is there.
+//! Operations of one realm as an MCP service: tools for actions, resources for data.
 
 mod approvals;
 mod call;
@@ -31,42 +31,42 @@ use crate::skills::SkillViews;
 pub use host::Host;
 pub use tools::{UnknownTool, handle_tools_call, handle_tools_call_with, tools_list};
 
-/// What a client is told about this server.
+/// Instructions sent to clients.
 const INSTRUCTIONS: &str = "Durable agent sessions. meerkat_run starts one and returns a session_id; meerkat_resume \
-continues it, also after a restart; meerkat_sessions lists them. Each session is a resource, meerkat://session/{id}.";
+continues it, even after a restart; meerkat_sessions lists them. Each session is a resource, meerkat://session/{id}.";
 
-/// After so many sessions, those that were seen are forgotten: a notice too many does no harm.
-const SEEN_AT_MOST: usize = 100_000;
+/// Number of sessions after which the set of known sessions is cleared; a redundant notification does no harm.
+const MAX_SEEN: usize = 100_000;
 
-/// Takes lines for the server's log.
+/// Receiver of the server's log lines.
 pub(crate) type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Serves the operations of one realm.
+/// MCP service for the operations of one realm.
 pub struct Product {
     host: Host,
     log: Log,
     notices: Notices,
     skills: Option<SkillViews>,
-    telling: OnceLock<()>,
+    forwarding: OnceLock<()>,
     registry: OnceCell<registry::RegistryViews>,
 }
 
 impl Product {
-    /// Makes the service; `log` takes what `verbose` runs tell, `notices` what changes.
+    /// Creates the service; `log` receives the events of `verbose` runs, `notices` the changes.
     pub(crate) fn new(host: Host, log: Log, notices: Notices, skills: Option<SkillViews>) -> Self {
-        Self { host, log, notices, skills, telling: OnceLock::new(), registry: OnceCell::new() }
+        Self { host, log, notices, skills, forwarding: OnceLock::new(), registry: OnceCell::new() }
     }
 
     pub(crate) fn host(&self) -> &Host {
         &self.host
     }
 
-    /// Returns the runtime, opening it if need be.
+    /// Returns the runtime, opening it if necessary.
     async fn runtime(&self) -> Result<Runtime, Error> {
         let runtime = self.host.runtime().await?.clone();
-        self.telling.get_or_init(|| {
+        self.forwarding.get_or_init(|| {
             tokio::spawn(tell(runtime.watch(), self.notices.clone()));
-            // The config has its say from here on.
+            // From here on, the realm's config applies to skills.
             let skills = runtime.clone();
             tokio::spawn(async move { skills.settle_skills().await });
         });
@@ -74,22 +74,22 @@ impl Product {
     }
 }
 
-/// What an event is to those who look at sessions.
+/// Effect of an event on the session resources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum News {
-    /// Nothing.
+    /// No effect.
     None,
-    /// A session appeared, or one that was there is running again.
+    /// A session was created, or an existing one is running again.
     Begun(SessionId),
-    /// A session reads differently.
+    /// The content of a session changed.
     Changed(String),
-    /// Events were missed, so that any session may have appeared or changed.
+    /// Events were missed, so any session may have been created or changed.
     Anything,
-    /// There will be no more.
+    /// There are no more events.
     End,
 }
 
-/// Says what an event means, or that some were missed.
+/// Classifies an event, or the failure to receive one.
 fn news(event: Result<&EventEnvelope, RecvError>) -> News {
     match event.map(|event| (event, &event.payload)) {
         Ok((_, AgentEvent::RunStarted { session_id, .. })) => News::Begun(*session_id),
@@ -107,7 +107,7 @@ fn news(event: Result<&EventEnvelope, RecvError>) -> News {
     }
 }
 
-/// Tells clients of sessions that appear and of runs that end, as the runtime's events say it.
+/// Notifies clients of new sessions and finished runs, based on the runtime's events.
 async fn tell(mut events: broadcast::Receiver<Arc<EventEnvelope>>, notices: Notices) {
     let mut seen = HashSet::new();
     loop {
@@ -115,7 +115,7 @@ async fn tell(mut events: broadcast::Receiver<Arc<EventEnvelope>>, notices: Noti
         match news(event.as_deref().map_err(Clone::clone)) {
             News::None => {}
             News::Begun(session) => {
-                if seen.len() >= SEEN_AT_MOST {
+                if seen.len() >= MAX_SEEN {
                     seen.clear();
                 }
                 if seen.insert(session) {
@@ -185,8 +185,8 @@ impl Prompts for Product {
     }
 
     async fn prompt(&self, get: GetPromptRequestParams, _: Request) -> Result<GetPromptResponse, ErrorData> {
-        if let Some(written) = self.registered_prompt(&get).await {
-            return Ok(written?.into());
+        if let Some(rendered) = self.registered_prompt(&get).await {
+            return Ok(rendered?.into());
         }
         if let Some(skills) = &self.skills {
             return Ok(skills.prompt(get).await?.into());
@@ -207,8 +207,8 @@ impl Prompts for Product {
                 Err(ErrorData::invalid_params(format!("unknown prompt `{}`", prompt.name), None))
             }
             Reference::Resource(template) => {
-                let (name, begun) = (&complete.argument.name, &complete.argument.value);
-                if let Some(known) = self.complete_registered(&template.uri, name, begun).await {
+                let (name, prefix) = (&complete.argument.name, &complete.argument.value);
+                if let Some(known) = self.complete_registered(&template.uri, name, prefix).await {
                     return Ok(known);
                 }
                 self.session_ids(&template.uri, &complete.argument.name, &complete.argument.value).await
@@ -225,9 +225,9 @@ mod tests {
     use tokio::sync::broadcast::error::RecvError;
 
     #[test]
-    fn whoever_misses_events_takes_everything_for_changed() {
+    fn lagging_receiver_marks_everything_changed() {
         let session = "01936f8a-7b2c-7000-8000-000000000001";
-        let of = |payload: serde_json::Value| {
+        let update_for = |payload: serde_json::Value| {
             let event = json!({
                 "event_id": session, "source": { "type": "session", "session_id": session },
                 "source_id": format!("session:{session}"), "seq": 1, "timestamp_ms": 0, "payload": payload,
@@ -236,10 +236,10 @@ mod tests {
         };
         let failed =
             json!({ "type": "run_failed", "session_id": session, "error_class": "llm", "error": "no" });
-        assert_eq!(of(failed), News::Changed(session.to_owned()));
+        assert_eq!(update_for(failed), News::Changed(session.to_owned()));
         let started = json!({ "type": "run_started", "session_id": session, "prompt": "hi" });
-        assert_eq!(of(started), News::Begun(session.parse().unwrap()));
-        assert_eq!(of(json!({ "type": "text_delta", "delta": "x" })), News::None);
+        assert_eq!(update_for(started), News::Begun(session.parse().unwrap()));
+        assert_eq!(update_for(json!({ "type": "text_delta", "delta": "x" })), News::None);
         assert_eq!(
             (news(Err(RecvError::Lagged(1))), news(Err(RecvError::Closed))),
             (News::Anything, News::End)

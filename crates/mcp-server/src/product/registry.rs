@@ -1,4 +1,4 @@
-//! What programs registered, as resources and prompts beside the others.
+//! Skills and prompts registered by workers, as additional resources and prompts.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
@@ -22,46 +22,46 @@ use crate::skills::SkillViews;
 
 const SCHEME: &str = "iii://";
 const MARKDOWN: &str = "text/markdown";
-const OF_SKILL: &str = "iii://{skill_id}";
-const OF_SECTION: &str = "iii://{skill_id}/{function_id}";
-/// Stands before the number of a registered skill in a cursor.
-const CURSOR: &str = "registry:";
-/// How many registered skills a page has.
-const PAGE: usize = 250;
-/// What the name of a prompt gets that a skill has too.
+const SKILL_TEMPLATE: &str = "iii://{skill_id}";
+const SECTION_TEMPLATE: &str = "iii://{skill_id}/{function_id}";
+/// Prefix of the numbers of registered skills in cursors.
+const CURSOR_PREFIX: &str = "registry:";
+/// Number of registered skills per page.
+const PAGE_SIZE: usize = 250;
+/// Suffix for the name of a prompt that clashes with a skill.
 const SUFFIX: &str = "-registry";
-/// How often it is looked whether there is a realm yet.
-const AGAIN: Duration = Duration::from_secs(1);
-/// How long a list waits for what is registered.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Interval between checks whether the realm exists.
+const REALM_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Time that a list waits for the registry.
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(2);
 
 static TEMPLATES: LazyLock<Vec<ResourceTemplate>> = LazyLock::new(|| {
     vec![
-        ResourceTemplate::new(OF_SKILL, "Skill")
+        ResourceTemplate::new(SKILL_TEMPLATE, "Skill")
             .with_description("Markdown body of a registered skill")
             .with_mime_type(MARKDOWN),
-        ResourceTemplate::new(OF_SECTION, "Skill section")
+        ResourceTemplate::new(SECTION_TEMPLATE, "Skill section")
             .with_description("Markdown returned by triggering function_id with empty input")
             .with_mime_type(MARKDOWN),
     ]
 });
 
-/// Lists how what is registered is addressed.
+/// Returns the URI templates of the registry.
 pub(super) fn templates() -> &'static [ResourceTemplate] {
     &TEMPLATES
 }
 
-/// Says whether a URI is of what is registered.
+/// Returns `true` if a URI belongs to the registry.
 pub(super) fn owns(uri: &str) -> bool {
     uri.starts_with(SCHEME)
 }
 
-/// What is registered, followed from the first look on.
+/// Views of the registry, kept current after the first read.
 pub(super) struct RegistryViews {
     runtime: Runtime,
     registry: RealmRegistry,
     latest: watch::Receiver<Arc<Contents>>,
-    /// The contents whose skills the catalog has.
+    /// Contents whose skills are in the catalog.
     in_catalog: Mutex<Arc<Contents>>,
     _following: DropGuard,
 }
@@ -77,18 +77,18 @@ impl RegistryViews {
         registry.contents().await?;
         let latest = registry.follow();
         let ending = CancellationToken::new();
-        let telling = Telling { runtime: runtime.clone(), skills, notices, log, told: HashSet::new() };
-        let telling = telling.run(latest.clone());
-        tokio::spawn(ending.clone().run_until_cancelled_owned(telling));
+        let notifier = Telling { runtime: runtime.clone(), skills, notices, log, warned: HashSet::new() };
+        let notifier = notifier.run(latest.clone());
+        tokio::spawn(ending.clone().run_until_cancelled_owned(notifier));
         let (runtime, in_catalog) = (runtime.clone(), Mutex::default());
         Ok(Self { runtime, registry, latest, in_catalog, _following: ending.drop_guard() })
     }
 
-    /// Reads what is registered now, so that a list has everything that was registered before the request.
+    /// Refreshes the contents, so that a list includes everything registered before the request.
     async fn refresh(&self) {
-        // A request that comes in between waits until the catalog is up to date as well.
+        // Concurrent requests wait until the catalog is up to date as well.
         let mut in_catalog = self.in_catalog.lock().await;
-        // What cannot be read now is listed as it was.
+        // If the registry cannot be read, the previous contents are listed.
         let Ok(contents) = self.registry.contents().await else { return };
         if *in_catalog != contents && self.runtime.settle_skills().await.is_ok() {
             *in_catalog = contents;
@@ -99,11 +99,11 @@ impl RegistryViews {
         Arc::clone(&self.latest.borrow())
     }
 
-    /// Lists resources from the `first`th on, the index before all.
+    /// Returns a page of resources starting at number `first`; the index comes first.
     fn page(&self, first: usize) -> Option<(Vec<Resource>, Option<usize>)> {
         let contents = self.contents();
         let skills = &contents.skills.0;
-        // An index of nothing would only be in the way.
+        // An empty index would be useless.
         let count = if skills.is_empty() { 0 } else { skills.len() + 1 };
         if first > count {
             return None;
@@ -115,13 +115,13 @@ impl RegistryViews {
             Resource::new(format!("{SCHEME}{}", skill.id), skill.title.clone()).with_mime_type(MARKDOWN)
         };
         let all = [index].into_iter().chain(skills.iter().map(resource)).take(count);
-        let next = Some(first.saturating_add(PAGE)).filter(|next| *next < count);
-        Some((all.skip(first).take(PAGE).collect(), next))
+        let next = Some(first.saturating_add(PAGE_SIZE)).filter(|next| *next < count);
+        Some((all.skip(first).take(PAGE_SIZE).collect(), next))
     }
 }
 
-/// Lists prompts with the names they are served by: the name of a skill is that of the skill's prompt.
-fn named(contents: &Contents, skills: Option<&SkillViews>) -> Vec<(String, StoredPrompt)> {
+/// Returns the prompts with the names they are served under: the prompt of a skill keeps the skill's name.
+fn served_prompts(contents: &Contents, skills: Option<&SkillViews>) -> Vec<(String, StoredPrompt)> {
     let names = |prompt: Prompt| prompt.name;
     let own: HashSet<String> =
         skills.map(SkillViews::prompts).unwrap_or_default().into_iter().map(names).collect();
@@ -138,10 +138,10 @@ fn named(contents: &Contents, skills: Option<&SkillViews>) -> Vec<(String, Store
 
 fn prompt((name, stored): (String, StoredPrompt)) -> Prompt {
     let argument = |argument: meerkat::registered::PromptArgument| {
-        let listed = PromptArgument::new(argument.name).with_required(argument.required);
+        let converted = PromptArgument::new(argument.name).with_required(argument.required);
         match argument.description {
-            Some(description) => listed.with_description(description),
-            None => listed,
+            Some(description) => converted.with_description(description),
+            None => converted,
         }
     };
     let arguments: Vec<_> = stored.arguments.into_iter().map(argument).collect();
@@ -149,7 +149,7 @@ fn prompt((name, stored): (String, StoredPrompt)) -> Prompt {
 }
 
 impl Product {
-    /// Returns what is registered; `None` while there is no realm, or if it is switched off.
+    /// Returns the registry views, or `None` if the realm does not exist yet or the registry is disabled.
     pub(super) async fn registered(&self) -> Option<&RegistryViews> {
         if self.host.is_fresh() {
             return None;
@@ -159,44 +159,44 @@ impl Product {
             let (notices, log) = (self.notices.clone(), Arc::clone(&self.log));
             RegistryViews::new(&runtime, self.skills.clone(), notices, log).await
         };
-        // Whoever needs the realm is told why it cannot be opened.
+        // Operations that need the realm report why it cannot be opened.
         self.registry.get_or_try_init(|| views).await.ok()
     }
 
-    /// Brings every view of what is registered up to date, unless that takes too long.
+    /// Refreshes every view of the registry, up to a timeout.
     pub(super) async fn refresh_registered(&self) {
         let refresh = async {
             if let Some(views) = self.registered().await {
                 views.refresh().await;
             }
         };
-        let _ = tokio::time::timeout(PATIENCE, refresh).await;
+        let _ = tokio::time::timeout(REFRESH_TIMEOUT, refresh).await;
     }
 
-    /// Opens a realm that is there, or as soon as it is there, so that what is registered in it is told.
+    /// Opens the realm once it exists, so that clients are notified of its registry.
     pub(crate) async fn look_ahead(&self) {
         while self.host.is_fresh() {
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(REALM_POLL_INTERVAL).await;
         }
         let known = self.registry.initialized();
         if let Some(views) = self.registered().await.filter(|_| !known) {
             let contents = views.contents();
-            // A client that was faster has seen lists without what is registered.
+            // Clients may already have read lists without the registry.
             publish(&Contents::default(), &contents, &self.notices);
         }
     }
 
-    /// Lists the prompts of the registry.
+    /// Returns the prompts of the registry.
     pub(super) fn registered_prompts(&self) -> Vec<Prompt> {
         self.named_prompts().into_iter().map(prompt).collect()
     }
 
     fn named_prompts(&self) -> Vec<(String, StoredPrompt)> {
         let contents = self.registry.get().map(RegistryViews::contents);
-        contents.map(|contents| named(&contents, self.skills.as_ref())).unwrap_or_default()
+        contents.map(|contents| served_prompts(&contents, self.skills.as_ref())).unwrap_or_default()
     }
 
-    /// Has a prompt written, if it is one of the registry.
+    /// Renders a prompt, if it belongs to the registry.
     pub(super) async fn registered_prompt(
         &self,
         get: &GetPromptRequestParams,
@@ -208,37 +208,36 @@ impl Product {
             Ok((description, messages)) => match serde_json::from_value::<Vec<PromptMessage>>(messages) {
                 Ok(messages) => Ok(GetPromptResult::new(messages).with_description(description)),
                 Err(error) => {
-                    let place =
-                        format!("`{}` gave messages that are none of MCP: {error}", stored.function_id);
-                    Err(ErrorData::internal_error(place, None))
+                    let message = format!("`{}` returned invalid MCP messages: {error}", stored.function_id);
+                    Err(ErrorData::internal_error(message, None))
                 }
             },
-            Err(error) => Err(not_written(error)),
+            Err(error) => Err(render_error(error)),
         })
     }
 
-    /// Lists one page of what is registered, the first one or that after the cursor. Returns `None` for the cursor of
-    /// another list.
+    /// Returns one page of registered skills: the first one, or the one after the cursor. Returns `None` for the cursor
+    /// of another list.
     pub(super) async fn registered_page(
         &self,
         after: Option<&str>,
     ) -> Option<Result<Page<Resource>, ErrorData>> {
-        let first = match after.map(|after| after.strip_prefix(CURSOR)) {
+        let first = match after.map(|after| after.strip_prefix(CURSOR_PREFIX)) {
             None => Some(0),
             Some(number) => number?.parse().ok(),
         };
         let views = self.registered().await?;
         let page = first.and_then(|first| views.page(first));
         Some(page.ok_or_else(super::resources::unknown_cursor).map(|(items, next)| {
-            let next = next.map(|next| format!("{CURSOR}{next}"));
+            let next = next.map(|next| format!("{CURSOR_PREFIX}{next}"));
             Page { items, next }
         }))
     }
 
-    /// Reads what is registered under an address.
+    /// Reads a resource of the registry.
     pub(super) async fn read_registered(&self, uri: String) -> Result<ReadResourceResult, ErrorData> {
         let Some(views) = self.registered().await else { return Err(super::resources::not_found(&uri)) };
-        // It is asked for again, because the config may have changed.
+        // The registry is requested again because the config may have changed.
         let registry = match views.runtime.registry().await {
             Ok(registry) => registry,
             Err(Error::Disabled { .. }) => return Err(super::resources::not_found(&uri)),
@@ -257,20 +256,20 @@ impl Product {
         Ok(ReadResourceResult::new(vec![contents]))
     }
 
-    /// Completes a part of an address of what is registered; `None` if something else is asked.
+    /// Completes a part of a registry URI. Returns `None` for other templates.
     pub(super) async fn complete_registered(
         &self,
         template: &str,
         argument: &str,
-        begun: &str,
+        prefix: &str,
     ) -> Option<Vec<String>> {
-        if template != OF_SKILL && template != OF_SECTION {
+        if template != SKILL_TEMPLATE && template != SECTION_TEMPLATE {
             return None;
         }
         let Some(views) = self.registered().await else { return Some(Vec::new()) };
         let mut known: Vec<String> = match argument {
             "skill_id" => views.contents().skills.0.iter().map(|skill| skill.id.clone()).collect(),
-            "function_id" if template == OF_SECTION => {
+            "function_id" if template == SECTION_TEMPLATE => {
                 let functions = match views.runtime.registry().await {
                     Ok(registry) => registry.functions().await.unwrap_or_default(),
                     Err(_) => Vec::new(),
@@ -280,33 +279,33 @@ impl Product {
             }
             _ => Vec::new(),
         };
-        known.retain(|value| value.starts_with(begun));
+        known.retain(|value| value.starts_with(prefix));
         Some(known)
     }
 
-    /// Says whether a prompt is one of the registry; what its arguments may be, only its handler knows.
+    /// Returns `true` if a prompt belongs to the registry. Only its handler knows the possible arguments.
     pub(super) fn is_registered_prompt(&self, name: &str) -> bool {
         self.named_prompts().iter().any(|(known, _)| known == name)
     }
 }
 
-fn not_written(error: meerkat::registered::Error) -> ErrorData {
-    use meerkat::registered::Error as Fault;
+fn render_error(error: meerkat::registered::Error) -> ErrorData {
+    use meerkat::registered::Error as RegistryError;
     match error {
-        Fault::PromptNotFound(_) | Fault::Invalid(_) | Fault::Input(_) => {
+        RegistryError::PromptNotFound(_) | RegistryError::Invalid(_) | RegistryError::Input(_) => {
             ErrorData::invalid_params(error.to_string(), None)
         }
         other => super::resources::failed(&other.into()),
     }
 }
 
-/// Tells clients of what changes.
+/// Notifies clients of changes in the registry.
 struct Telling {
     runtime: Runtime,
     skills: Option<SkillViews>,
     notices: Notices,
     log: Log,
-    told: HashSet<String>,
+    warned: HashSet<String>,
 }
 
 impl Telling {
@@ -317,26 +316,26 @@ impl Telling {
         loop {
             tokio::select! {
                 changed = latest.changed() => if changed.is_err() { return },
-                // Another skill may have the name of a prompt.
+                // A new skill may clash with a prompt.
                 () = next_snapshot(skills.as_mut()) => {}
             }
             let contents = Arc::clone(&latest.borrow_and_update());
             publish(&known, &contents, &self.notices);
             self.warn(&contents);
             if known.skills != contents.skills {
-                // They are skills of the catalog too, which tells of them itself.
+                // They are also in the catalog, which publishes its own changes.
                 let _ = self.runtime.settle_skills().await;
             }
             known = contents;
         }
     }
 
-    /// Says which prompts have another name than they were registered by, each once.
+    /// Logs each prompt that is served under another name than its registered one, once.
     fn warn(&mut self, contents: &Contents) {
-        for (name, stored) in named(contents, self.skills.as_ref()) {
-            if name != stored.name && self.told.insert(stored.name.clone()) {
+        for (name, stored) in served_prompts(contents, self.skills.as_ref()) {
+            if name != stored.name && self.warned.insert(stored.name.clone()) {
                 let line = format!(
-                    "warning: the registered prompt `{}` is served as `{name}`, because a skill has its name",
+                    "warning: the registered prompt `{}` is served as `{name}`, because a skill has the same name",
                     stored.name
                 );
                 (self.log)(&line);
@@ -345,7 +344,7 @@ impl Telling {
     }
 }
 
-/// Waits until the skills change; for ever if there are none to follow.
+/// Waits until the skills change; never completes if there are no skills to follow.
 async fn next_snapshot(skills: Option<&mut watch::Receiver<Arc<Snapshot>>>) {
     if let Some(skills) = skills
         && skills.changed().await.is_ok()
@@ -355,7 +354,7 @@ async fn next_snapshot(skills: Option<&mut watch::Receiver<Arc<Snapshot>>>) {
     std::future::pending().await
 }
 
-/// Tells clients what of the lists they have read is no longer so.
+/// Notifies clients of the differences between two versions of the contents.
 fn publish(old: &Contents, new: &Contents, notices: &Notices) {
     if old.prompts != new.prompts {
         notices.publish(&Notice::Prompts);

@@ -18,11 +18,11 @@ use crate::skills::{SkillViews, templates};
 
 const SCHEME: &str = "meerkat://session/";
 const JSON: &str = "application/json";
-/// How many sessions a page of the list has.
-const PAGE: u64 = 50;
-/// How many messages come with a session, and with a page of its history that names no limit.
+/// Number of sessions per page of the list.
+const PAGE_SIZE: u64 = 50;
+/// Number of messages in a session document, and the default page size of a history.
 const MESSAGES: u64 = 50;
-/// How many sessions are looked through to complete an id.
+/// Maximum number of sessions searched to complete an id.
 const CANDIDATES: u64 = 1000;
 
 static TEMPLATES: LazyLock<Vec<ResourceTemplate>> = LazyLock::new(|| {
@@ -33,19 +33,19 @@ static TEMPLATES: LazyLock<Vec<ResourceTemplate>> = LazyLock::new(|| {
             .with_mime_type(JSON),
         ResourceTemplate::new(format!("{SCHEME}{{id}}/history{{?offset,limit}}"), "history")
             .with_title("A page of a session's history")
-            .with_description("Committed messages of a session, the oldest first, from `offset` on.")
+            .with_description("Committed messages of a session, oldest first, starting at `offset`.")
             .with_mime_type(JSON),
     ]
 });
 
-/// What a URI names.
+/// Resource named by a URI.
 #[derive(Debug, PartialEq, Eq)]
 enum Named {
     Session(String),
     History { session: String, offset: u64, limit: u64 },
 }
 
-/// Tells those who watch a session, or any page of its history, that it reads differently.
+/// Notifies the watchers of a session, or of any page of its history, of a change.
 pub(super) fn publish_update(notices: &Notices, session: &str) {
     notices.publish_updates(|uri| {
         parse(uri).is_some_and(|named| match named {
@@ -54,14 +54,14 @@ pub(super) fn publish_update(notices: &Notices, session: &str) {
     });
 }
 
-/// Tells those who watch any session that it may read differently.
+/// Notifies the watchers of all sessions of a possible change.
 pub(super) fn publish_all(notices: &Notices) {
     notices.publish_updates(|uri| uri.starts_with(SCHEME));
 }
 
 impl Resources for Product {
     async fn resources(&self, after: Option<String>) -> Result<Page<Resource>, ErrorData> {
-        // Skills come first, then what is registered; the page that has the last of them goes on with sessions.
+        // Skills come first, then registered skills; the last page of those continues with sessions.
         let mut items = Vec::new();
         let after = match self.skill_page(after.as_deref()).await.transpose()? {
             Some(page) if page.next.is_some() => return Ok(page),
@@ -85,10 +85,10 @@ impl Resources for Product {
         if self.host.is_fresh() {
             return Ok(Page { items, next: None });
         }
-        let mut entries = self.sessions(offset, PAGE + 1).await.map_err(|error| failed(&error))?;
-        let more = entries.len() as u64 > PAGE;
-        entries.truncate(usize::try_from(PAGE).unwrap_or(usize::MAX));
-        let next = more.then(|| (offset + PAGE).to_string());
+        let mut entries = self.sessions(offset, PAGE_SIZE + 1).await.map_err(|error| failed(&error))?;
+        let more = entries.len() as u64 > PAGE_SIZE;
+        entries.truncate(usize::try_from(PAGE_SIZE).unwrap_or(usize::MAX));
+        let next = more.then(|| (offset + PAGE_SIZE).to_string());
         items.extend(entries.iter().flatten().map(resource));
         Ok(Page { items, next })
     }
@@ -155,7 +155,7 @@ impl Product {
         found.call(call, arguments).await
     }
 
-    /// Completes the id in one of our templates.
+    /// Completes the session id in a template.
     pub(super) async fn session_ids(
         &self,
         template: &str,
@@ -217,11 +217,11 @@ pub(super) fn unknown_cursor() -> ErrorData {
 }
 
 pub(super) fn not_found(uri: &str) -> ErrorData {
-    ErrorData::resource_not_found(format!("there is no resource `{uri}`"), Some(json!({ "uri": uri })))
+    ErrorData::resource_not_found(format!("unknown resource `{uri}`"), Some(json!({ "uri": uri })))
 }
 
-/// Makes the error of a request that failed. Only the numbers of JSON-RPC itself are used: MCP has other meanings for
-/// some of those that our kinds have elsewhere.
+/// Builds the error of a failed request. Only the codes of JSON-RPC itself are used, because MCP assigns other meanings
+/// to some of the codes that error kinds have elsewhere.
 pub(super) fn failed(error: &Error) -> ErrorData {
     let body = serde_json::to_value(error.body()).unwrap_or_default();
     match error.kind() {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn uris_name_sessions_and_pages() {
+    fn uris_identify_sessions_and_pages() {
         assert_eq!(parse("meerkat://session/x"), Some(Named::Session("x".to_owned())));
         assert_eq!(parse("meerkat://session/x/history"), history(0, MESSAGES));
         assert_eq!(parse("meerkat://session/x/history?offset=7"), history(7, MESSAGES));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn other_uris_name_nothing() {
+    fn other_uris_are_not_parsed() {
         for uri in [
             "meerkat://sessions/x",
             "file:///etc/passwd",

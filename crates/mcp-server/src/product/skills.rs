@@ -1,4 +1,4 @@
-//! Skills beside the operations: one more tool, more resources, prompts, and an extension.
+//! Skills next to the operations: an additional tool, resources, prompts, and an extension.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,11 @@ use super::{Product, tools};
 use crate::layer::{Era, Extensions, Page};
 use crate::skills::SkillViews;
 
-/// Stands before the number of a skill in a cursor; a number alone is that of a session.
+/// Prefix of skill numbers in cursors; a bare number refers to a session.
 const SKILL: &str = "skill:";
 
 impl Product {
-    /// Lists the operations, and the `skill` tool if there are skills.
+    /// Returns the operations, and the `skill` tool if there are skills.
     pub(super) fn with_skill_tool(&self) -> Cow<'_, [Tool]> {
         match self.skills.as_ref().and_then(SkillViews::tool) {
             None => Cow::Borrowed(tools::tools()),
@@ -22,8 +22,8 @@ impl Product {
         }
     }
 
-    /// Lists one page of skills, the first ones or those after the cursor. Returns `None` for the cursor of another
-    /// list, and a page without a `next` when there are no more.
+    /// Returns one page of skills: the first one, or the one after the cursor. Returns `None` for the cursor of another
+    /// list; the last page has no `next`.
     pub(super) async fn skill_page(&self, after: Option<&str>) -> Option<Result<Page<Resource>, ErrorData>> {
         let skills = self.skills.as_ref()?;
         let first = match after.map(|after| after.strip_prefix(SKILL)) {

@@ -1,7 +1,7 @@
-//! A run's events on their way to the client.
+//! Delivery of a run's events to the client.
 //!
-//! A client that does not read loses events, never the run: what does not fit is counted and told as one
-//! `stream_truncated` when there is room again, or at the end.
+//! A client that does not read loses events, but never affects the run: dropped events are counted and reported as one
+//! `stream_truncated` once the queue has room again, or at the end.
 
 #![expect(deprecated, reason = "clients of older revisions receive events as log messages")]
 
@@ -15,17 +15,17 @@ use tokio::task::JoinHandle;
 
 use crate::layer::Request;
 
-/// How many events wait for a slow client.
-const WAITING: usize = 1024;
+/// Maximum number of queued events for a slow client.
+const QUEUE_SIZE: usize = 1024;
 
-/// Sends events as log messages, in order and apart from the run.
+/// Sender of events as log messages, in order and independent of the run.
 pub(crate) struct EventStream {
     sender: mpsc::Sender<EventEnvelope>,
     lost: Arc<Mutex<Option<Lost>>>,
     forwarder: JoinHandle<()>,
 }
 
-/// Events that there was no room for.
+/// Events that were dropped because the queue was full.
 struct Lost {
     count: u64,
     last: EventEnvelope,
@@ -39,9 +39,9 @@ impl EventStream {
         })
     }
 
-    /// Sends events one after the other.
+    /// Creates a stream that passes events to `send`, one at a time.
     fn to<F: Future<Output = ()> + Send>(send: impl Fn(EventEnvelope) -> F + Send + 'static) -> Self {
-        let (sender, mut receiver) = mpsc::channel::<EventEnvelope>(WAITING);
+        let (sender, mut receiver) = mpsc::channel::<EventEnvelope>(QUEUE_SIZE);
         let lost: Arc<Mutex<Option<Lost>>> = Arc::default();
         let rest = Arc::clone(&lost);
         let forwarder = tokio::spawn(async move {
@@ -61,7 +61,7 @@ impl EventStream {
         Arc::new(move |event| pass_on(&sender, &mut lock(&lost), event))
     }
 
-    /// Waits until all events are sent, and what was lost is told; every sink must be gone by then.
+    /// Waits until all events are sent and drops are reported; all sinks must be dropped before.
     pub(crate) async fn finish(self) {
         drop(self.sender);
         let _ = self.forwarder.await;
@@ -117,7 +117,7 @@ mod tests {
         serde_json::from_value(envelope).unwrap()
     }
 
-    /// The number of an event, and what it says.
+    /// Returns the number of an event, and its reason if it reports drops.
     fn line(event: &EventEnvelope) -> String {
         match &event.payload {
             AgentEvent::StreamTruncated { reason } => format!("{} {reason}", event.seq),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_did_not_read_is_told_what_was_lost_at_the_end_too() {
+    async fn drops_are_reported_at_the_end() {
         let (room, seen) = (Arc::new(Semaphore::new(0)), Arc::new(Mutex::new(Vec::new())));
         let (own_room, own_seen) = (Arc::clone(&room), Arc::clone(&seen));
         let stream = EventStream::to(move |event| {
@@ -137,14 +137,14 @@ mod tests {
             }
         });
         let sink = stream.sink();
-        let last = WAITING as u64 + 5;
+        let last = QUEUE_SIZE as u64 + 5;
         (1..=last).for_each(|seq| sink(event(seq)));
         drop(sink);
-        room.add_permits(2 * WAITING);
+        room.add_permits(2 * QUEUE_SIZE);
         stream.finish().await;
         let seen = lock(&seen);
-        let kept = (1..=WAITING as u64).map(|seq| seq.to_string());
-        let told = format!("{last} 5 events were lost because the client did not read");
-        assert_eq!(*seen, kept.chain([told]).collect::<Vec<_>>());
+        let delivered = (1..=QUEUE_SIZE as u64).map(|seq| seq.to_string());
+        let truncated = format!("{last} 5 events were lost because the client did not read");
+        assert_eq!(*seen, delivered.chain([truncated]).collect::<Vec<_>>());
     }
 }

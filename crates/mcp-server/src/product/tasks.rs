@@ -1,7 +1,7 @@
-//! Runs as tasks: the client is answered at once, and asks later what came of it.
+//! Runs as tasks: the client gets a response immediately and polls for the result.
 //!
-//! A task is named after its session and its run. What became of the latest run of a session is stored, so that a
-//! task can be asked for, and stopped, after a restart too.
+//! A task is named after its session and its run. The outcome of a session's latest run is stored, so its task can be
+//! queried and cancelled even after a restart.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,22 +30,22 @@ use super::telling::{asked, write_log};
 use super::tools::{failure, result};
 use crate::layer::{Notices, Request, TaskEnd, TaskWork, Tasks};
 
-/// Tells the first event of a run, which names its session.
+/// Sender of a run's first event, which names its session.
 type First = Mutex<Option<oneshot::Sender<EventEnvelope>>>;
 
-/// A run on behalf of its task.
+/// Active run of a task.
 struct Running {
     session: String,
     run: JoinHandle<Outcome>,
-    said: watch::Receiver<String>,
+    status: watch::Receiver<String>,
     stop: CancellationToken,
     notices: Notices,
-    /// What the run goes on with when the user has approved its calls, if the user can be asked.
+    /// Data for resuming the run after its calls are approved, if the user can be asked.
     asks: Option<(Runtime, RunControl, Value)>,
 }
 
 impl Product {
-    /// Starts a run and answers with a task as soon as its session is stored. What fails before is the answer.
+    /// Starts a run and returns a task as soon as its session is stored. An earlier failure is returned directly.
     pub(super) async fn as_task(
         &self,
         tasks: &Tasks,
@@ -56,15 +56,15 @@ impl Product {
     ) -> CallToolResponse {
         let (stop, run_id) = (CancellationToken::new(), RunId::from_uuid(Uuid::now_v7()));
         let (first, mut started) = oneshot::channel();
-        let (words, said) = watch::channel(String::new());
+        let (status_sender, status) = watch::channel(String::new());
         let log = asked(&arguments, "verbose").then(|| Arc::clone(&self.log));
         let first: First = Mutex::new(Some(first));
         let sink: EventSink = Arc::new(move |event: EventEnvelope| {
             if let Some(log) = &log {
                 write_log(log, &event);
             }
-            if let Some(now) = progress(&event.payload) {
-                words.send_replace(now);
+            if let Some(message) = progress(&event.payload) {
+                status_sender.send_replace(message);
             }
             if let Some(first) = first.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 let _ = first.send(event);
@@ -85,7 +85,7 @@ impl Product {
                     let session = session_of(&event).to_owned();
                     let id = format!("{session}.{run_id}");
                     let notices = self.notices.clone();
-                    let running = Running { session, run, said, stop, notices, asks };
+                    let running = Running { session, run, status, stop, notices, asks };
                     return CreateTaskResult::new(tasks.start(id, |work| running.follow(work))).into();
                 }
                 outcome = &mut run => {
@@ -98,7 +98,7 @@ impl Product {
         }
     }
 
-    /// Says what became of a task that this process does not know.
+    /// Returns the state of a task unknown to this process.
     pub(super) async fn task_of_session(&self, id: &str) -> Option<DetailedTask> {
         let (view, run) = self.run_of_task(id).await?;
         let task =
@@ -109,23 +109,23 @@ impl Product {
             Some(RunEnd::Cancelled) => TaskPayload::Cancelled,
             Some(RunEnd::Failed { .. }) => TaskPayload::Completed { result: object(&failed(&view, run)) },
             Some(RunEnd::Completed | RunEnd::Pending) => {
-                TaskPayload::Completed { result: object(&self.answered(&view, run).await?) }
+                TaskPayload::Completed { result: object(&self.stored_reply(&view, run).await?) }
             }
         };
         Some(DetailedTask::new(task, payload))
     }
 
-    /// Stops the run of a task that this process does not know; false when nobody knows it.
+    /// Stops the run of a task unknown to this process. Returns `false` if the task does not exist.
     pub(super) async fn stop_task_of_session(&self, id: &str) -> bool {
         let Some((view, run)) = self.run_of_task(id).await else { return false };
         if let (None, Ok(runtime)) = (run.end, self.runtime().await) {
-            // It may have ended by now; that is as good.
+            // The run may have ended by now, which is fine.
             let _ = runtime.sessions().interrupt(view.id).await;
         }
         true
     }
 
-    /// Finds the session and the run of a task; only the latest run of a session is known.
+    /// Returns the session and run of a task, if it is the session's latest run.
     async fn run_of_task(&self, id: &str) -> Option<(SessionView, LastRun)> {
         let (session, run) = id.split_once('.')?;
         let (session_id, run_id): (SessionId, RunId) = (session.parse().ok()?, run.parse().ok()?);
@@ -137,8 +137,8 @@ impl Product {
         Some((view, last))
     }
 
-    /// The reply of a run as far as it is stored.
-    async fn answered(&self, view: &SessionView, run: LastRun) -> Option<CallToolResult> {
+    /// Rebuilds the reply of a run from the stored session.
+    async fn stored_reply(&self, view: &SessionView, run: LastRun) -> Option<CallToolResult> {
         let read = self.ask("meerkat_read", json!({ "session_id": view.id })).await.ok()?;
         let (state, text) = (&read["state"], &read["state"]["last_assistant_text"]);
         let mut reply = json!({ "content": [], "session_id": view.id, "session_ref": read["session_ref"] });
@@ -156,7 +156,7 @@ impl Product {
             }
         } else {
             reply["content"] = json!([{ "type": "text", "text": text.as_str().unwrap_or_default() }]);
-            reply["warnings"] = json!(["this is read from the session: the process that ran it is gone"]);
+            reply["warnings"] = json!(["read from the session, because the process that ran it has exited"]);
             reply["usage"] = read["billing"]["usage"].clone();
             if let Some(blob) = state.get("last_assistant_blob_id") {
                 reply["blob_id"] = blob.clone();
@@ -167,12 +167,12 @@ impl Product {
     }
 }
 
-/// The result of a run whose failure is stored and whose words are not.
+/// Returns the result of a failed run, whose error message is not stored.
 fn failed(view: &SessionView, run: LastRun) -> CallToolResult {
     let Some(RunEnd::Failed { class, cause }) = run.end else { return CallToolResult::error(Vec::new()) };
     failure(&ErrorBody {
         code: ErrorKind::AgentError.code().to_owned(),
-        message: "the run failed; what it said of that went with the process that ran it".to_owned(),
+        message: "the run failed; its error message was lost with the process that ran it".to_owned(),
         data: Some(json!({
             "session_id": view.id,
             "resumable": !view.is_archived,
@@ -182,10 +182,10 @@ fn failed(view: &SessionView, run: LastRun) -> CallToolResult {
     })
 }
 
-/// The error of a run that never came to its end.
+/// Returns the error of a run that never finished.
 fn cut_off(view: &SessionView) -> ErrorData {
-    let message = "the process that ran it ended before the run did; what was committed is kept, and meerkat_resume \
-        goes on with the session";
+    let message = "the process exited before the run finished; completed steps are stored, and meerkat_resume \
+        continues the session";
     let data = json!({ "session_id": view.id, "resumable": !view.is_archived });
     ErrorData::internal_error(message, Some(data))
 }
@@ -198,10 +198,10 @@ fn object(value: &impl serde::Serialize) -> JsonObject {
 }
 
 impl Running {
-    /// Waits for the end of the run, through all that the user has to approve on the way.
+    /// Waits for the run to finish, asking the user for every approval on the way.
     async fn follow(self, work: TaskWork) -> Result<CallToolResult, TaskEnd> {
-        let Self { session, run, mut said, stop, notices, asks } = self;
-        let mut whole = Box::pin(async {
+        let Self { session, run, mut status, stop, notices, asks } = self;
+        let mut full_run = Box::pin(async {
             let outcome = joined(run.await);
             publish_update(&notices, &session);
             let Some((runtime, control, arguments)) = &asks else { return outcome };
@@ -212,8 +212,8 @@ impl Running {
         });
         let outcome = loop {
             tokio::select! {
-                outcome = &mut whole => break outcome,
-                Ok(()) = said.changed() => work.say(said.borrow_and_update().clone()),
+                outcome = &mut full_run => break outcome,
+                Ok(()) = status.changed() => work.say(status.borrow_and_update().clone()),
                 () = work.cancelled().cancelled(), if !stop.is_cancelled() => stop.cancel(),
             }
         };

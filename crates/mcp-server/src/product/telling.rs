@@ -1,4 +1,4 @@
-//! What is told of a run while it goes on: events, progress, the log.
+//! Reports about an active run: events, progress, and the log.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::stream::EventStream;
 use super::tools::takes;
 use crate::layer::{Request, Ticker};
 
-/// Says whether a switch is on in the arguments.
+/// Returns `true` if a flag is set in the arguments.
 pub(super) fn asked(arguments: &Value, key: &str) -> bool {
     arguments.get(key) == Some(&Value::Bool(true))
 }
@@ -22,7 +22,7 @@ pub(super) fn write_log(log: &Log, event: &EventEnvelope) {
     log(&format!("{} #{} {payload}", event.source_id, event.seq));
 }
 
-/// Tells what the caller asked for.
+/// Reporter of a run, for what the caller requested.
 pub(super) struct Telling {
     stream: Option<EventStream>,
     ticker: Option<Arc<Ticker>>,
@@ -30,17 +30,17 @@ pub(super) struct Telling {
 }
 
 impl Telling {
-    /// Whoever asks for what the operation does not offer is not told.
+    /// Creates a reporter. Flags that the operation does not accept are ignored.
     pub(super) fn new(operation: &Operation, arguments: &Value, request: &Request, log: &Log) -> Self {
-        let asked = |key: &str| asked(arguments, key) && takes(operation.name, key);
+        let is_requested = |key: &str| asked(arguments, key) && takes(operation.name, key);
         Self {
-            stream: asked("stream").then(|| EventStream::start(request.clone())),
+            stream: is_requested("stream").then(|| EventStream::start(request.clone())),
             ticker: request.progress().ticker().map(Arc::new),
-            log: asked("verbose").then(|| Arc::clone(log)),
+            log: is_requested("verbose").then(|| Arc::clone(log)),
         }
     }
 
-    /// Makes what the run's events go to, if anybody wants them.
+    /// Returns the sink for the run's events, or `None` if the caller requested no reports.
     pub(super) fn sink(&self) -> Option<EventSink> {
         let (stream, ticker, log) =
             (self.stream.as_ref().map(EventStream::sink), self.ticker.clone(), self.log.clone());
@@ -52,9 +52,9 @@ impl Telling {
                 write_log(log, &event);
             }
             if let Some(ticker) = &ticker
-                && let Some(words) = progress(&event.payload)
+                && let Some(message) = progress(&event.payload)
             {
-                ticker.say(words);
+                ticker.say(message);
             }
             if let Some(stream) = &stream {
                 stream(event);
@@ -62,7 +62,7 @@ impl Telling {
         }))
     }
 
-    /// Waits until all is told; every sink must be gone by then.
+    /// Waits until everything is sent; all sinks must be dropped before.
     pub(super) async fn finish(self) {
         if let Some(stream) = self.stream {
             stream.finish().await;

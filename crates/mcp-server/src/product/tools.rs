@@ -1,4 +1,4 @@
-//! The operations as MCP tools.
+//! Operations as MCP tools.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,22 +10,22 @@ use serde_json::Value;
 
 static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| TABLE.iter().map(tool).collect());
 
-/// No tool has that name.
+/// The tool does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown tool `{0}`")]
 pub struct UnknownTool(pub String);
 
-/// Lists the tools, as `tools/list` gives them.
+/// Returns the tools, as in a `tools/list` result.
 #[must_use]
 pub fn tools_list() -> Vec<Value> {
     tools().iter().map(|tool| serde_json::to_value(tool).unwrap_or_default()).collect()
 }
 
-/// Calls a tool and returns its result, as `tools/call` gives it. A tool that fails is a result too, with
+/// Calls a tool and returns its result, as for `tools/call`. A failing tool also returns a result, with
 /// `isError: true`.
 ///
 /// # Errors
-/// Only when there is no such tool.
+/// Returns an error if the tool does not exist.
 pub async fn handle_tools_call(
     runtime: &Runtime,
     name: &str,
@@ -34,10 +34,10 @@ pub async fn handle_tools_call(
     handle_tools_call_with(runtime, name, arguments, RunControl::default()).await
 }
 
-/// Calls a tool like [`handle_tools_call`], watching its run and able to stop it.
+/// Calls a tool like [`handle_tools_call`], with control over its run.
 ///
 /// # Errors
-/// Only when there is no such tool.
+/// Returns an error if the tool does not exist.
 pub async fn handle_tools_call_with(
     runtime: &Runtime,
     name: &str,
@@ -50,12 +50,12 @@ pub async fn handle_tools_call_with(
     Ok(serde_json::to_value(result).unwrap_or_default())
 }
 
-/// Lists the tools.
+/// Returns the tools.
 pub(crate) fn tools() -> &'static [Tool] {
     &TOOLS
 }
 
-/// Makes the result of a call.
+/// Builds the result of a call.
 pub(crate) fn result(outcome: Result<Value, Error>) -> CallToolResult {
     match outcome {
         Ok(payload) => {
@@ -67,13 +67,13 @@ pub(crate) fn result(outcome: Result<Value, Error>) -> CallToolResult {
     }
 }
 
-/// Makes the result of a call that failed.
+/// Builds the result of a failed call.
 pub(crate) fn failure(body: &ErrorBody) -> CallToolResult {
     let body = serde_json::to_value(body).unwrap_or_default();
     CallToolResult::error(vec![ContentBlock::text(body.to_string())])
 }
 
-/// Says whether a tool takes an argument of this name.
+/// Returns `true` if the tool accepts an argument of this name.
 pub(crate) fn takes(name: &str, argument: &str) -> bool {
     let properties = |tool: &Tool| tool.input_schema.get("properties")?.get(argument).cloned();
     TOOLS.iter().find(|tool| tool.name == name).and_then(properties).is_some()

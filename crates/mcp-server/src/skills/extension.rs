@@ -1,4 +1,4 @@
-//! The skills extension: every skill with its head and its files, each file with its digest.
+//! Skills extension: every skill with its frontmatter and files, and each file with its digest.
 
 use meerkat::skill::view;
 use rmcp::ErrorData;
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::{SkillViews, blocking, unknown_cursor};
 use crate::layer::Era;
 
-/// The extension's name.
+/// Name of the extension.
 const EXTENSION: &str = "io.modelcontextprotocol/skills";
-/// How many skills one page has: each is read with all of its files.
-const SKILLS: usize = 50;
-/// How many entries of a directory one page has.
-const ENTRIES: usize = 500;
-/// How long an answer may be kept, in milliseconds: files change without a word of the server's.
-const FRESH: u64 = 0;
+/// Number of skills per page: each is read with all of its files.
+const SKILLS_PAGE_SIZE: usize = 50;
+/// Number of directory entries per page.
+const ENTRIES_PAGE_SIZE: usize = 500;
+/// Milliseconds for which a result may be cached: files change without notice.
+const TTL_MS: u64 = 0;
 
 #[derive(Default, Deserialize)]
 struct Paged {
@@ -37,7 +37,7 @@ impl SkillViews {
         ExtensionCapabilities::from([(EXTENSION.to_owned(), settings)])
     }
 
-    /// Answers a method of the extension; `None` if it is another one.
+    /// Handles a method of the extension. Returns `None` for other methods.
     pub(crate) async fn extended(
         &self,
         method: &str,
@@ -50,7 +50,7 @@ impl SkillViews {
             "resources/directory/read" => self.directory(params).await,
             _ => return None,
         };
-        Some(answer.map(|answer| dated(answer, era)))
+        Some(answer.map(|answer| with_cache_hints(answer, era)))
     }
 
     async fn list(&self, params: Option<Value>) -> Result<Value, ErrorData> {
@@ -59,9 +59,9 @@ impl SkillViews {
         if start > snapshot.active().count() {
             return Err(unknown_cursor());
         }
-        let page = blocking(move || Ok(view::manifests(&snapshot, start, SKILLS))).await;
+        let page = blocking(move || Ok(view::manifests(&snapshot, start, SKILLS_PAGE_SIZE))).await;
         let (skills, next) = page.map_err(|error| invalid(&error))?;
-        Ok(paged(json!({ "skills": skills }), next))
+        Ok(with_next_cursor(json!({ "skills": skills }), next))
     }
 
     async fn get(&self, params: Option<Value>) -> Result<Value, ErrorData> {
@@ -80,9 +80,9 @@ impl SkillViews {
             return Err(unknown_cursor());
         }
         let mut entries = entries.split_off(start);
-        let next = (entries.len() > ENTRIES).then_some(start + ENTRIES);
-        entries.truncate(ENTRIES);
-        Ok(paged(json!({ "resources": entries }), next))
+        let next = (entries.len() > ENTRIES_PAGE_SIZE).then_some(start + ENTRIES_PAGE_SIZE);
+        entries.truncate(ENTRIES_PAGE_SIZE);
+        Ok(with_next_cursor(json!({ "resources": entries }), next))
     }
 }
 
@@ -92,18 +92,18 @@ fn start(cursor: Option<&str>) -> Result<usize, ErrorData> {
         .map_or(Ok(0), |cursor| cursor.parse().map_err(|_| unknown_cursor()))
 }
 
-fn paged(mut answer: Value, next: Option<usize>) -> Value {
+fn with_next_cursor(mut answer: Value, next: Option<usize>) -> Value {
     if let Some(next) = next {
         answer["nextCursor"] = json!(next.to_string());
     }
     answer
 }
 
-/// Results of newer revisions say that they are whole and how long they may be kept.
-fn dated(mut answer: Value, era: Era) -> Value {
+/// Adds the result type and cache hints that newer revisions have.
+fn with_cache_hints(mut answer: Value, era: Era) -> Value {
     if era == Era::Modern {
         answer["resultType"] = json!("complete");
-        answer["ttlMs"] = json!(FRESH);
+        answer["ttlMs"] = json!(TTL_MS);
         answer["cacheScope"] = json!("private");
     }
     answer
@@ -111,7 +111,7 @@ fn dated(mut answer: Value, era: Era) -> Value {
 
 fn decode<T: serde::de::DeserializeOwned>(params: Value) -> Result<T, ErrorData> {
     serde_json::from_value(params)
-        .map_err(|error| ErrorData::invalid_params(format!("the params do not fit: {error}"), None))
+        .map_err(|error| ErrorData::invalid_params(format!("invalid params: {error}"), None))
 }
 
 fn invalid(error: &meerkat::skill::Error) -> ErrorData {

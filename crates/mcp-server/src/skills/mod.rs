@@ -1,6 +1,6 @@
-//! Skills as MCP serves them: the `skill` tool, resources, prompts, and the skills extension.
+//! Skills over MCP: the `skill` tool, resources, prompts, and the skills extension.
 //!
-//! All of it is read from one catalog, whose changes reach every client that wants to know of them.
+//! All of them are views of one catalog, whose changes are published to every interested client.
 
 mod extension;
 mod serve;
@@ -26,36 +26,36 @@ pub use serve::serve_skills;
 use crate::layer::{Notice, Notices};
 use crate::product::Log;
 
-/// What a prompt takes.
+/// Argument of a prompt.
 const ARGUMENTS: &str = "arguments";
-/// How many skills a page of resources has: more than most people have, as many clients read one page only.
-const PAGE: usize = 250;
-/// Where a resource's digest is told.
+/// Number of skills per page of resources: more than most users have, because many clients read only one page.
+const PAGE_SIZE: usize = 250;
+/// Metadata key of a resource's digest.
 const DIGEST: &str = "rkat/digest";
-/// Where it is told that a resource came with a directory that the user has not trusted.
+/// Metadata key that marks a resource from a directory the user has not trusted.
 const TRUSTED: &str = "rkat/trusted";
 
 static TEMPLATES: LazyLock<Vec<ResourceTemplate>> = LazyLock::new(|| {
     vec![
         ResourceTemplate::new(TEMPLATE, "skill-file")
             .with_title("A file of a skill")
-            .with_description("A skill's SKILL.md, or a file beside it."),
+            .with_description("A skill's SKILL.md or another of its files."),
     ]
 });
 
-/// The address of a skill's file.
+/// URI template of a skill's file.
 const TEMPLATE: &str = "skill://{name}/{+path}";
 
 fn unknown_cursor() -> ErrorData {
     ErrorData::invalid_params("the cursor is unknown; start again without one", None)
 }
 
-/// Lists how the resources of skills are addressed.
+/// Returns the URI templates of skill resources.
 pub(crate) fn templates() -> &'static [ResourceTemplate] {
     &TEMPLATES
 }
 
-/// Serves the skills of a catalog. Cloning it is cheap.
+/// MCP views of a skill catalog. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct SkillViews {
     catalogue: Catalogue,
@@ -64,7 +64,7 @@ pub(crate) struct SkillViews {
     log: Log,
 }
 
-/// The lists of one snapshot.
+/// Lists rendered from one snapshot.
 #[derive(Default)]
 struct Rendered {
     generation: u64,
@@ -73,14 +73,14 @@ struct Rendered {
 }
 
 impl SkillViews {
-    /// Makes the views. `notices` tells clients of every change, `log` takes what is wrong with skills.
+    /// Creates the views. Changes are published to `notices`; `log` receives problems with skills.
     pub(crate) fn new(catalogue: Catalogue, notices: Notices, log: Log) -> Self {
-        let of_files = notices.clone();
-        catalogue.on_file(move |skill, file| of_files.publish(&Notice::Updated(view::uri(skill, file))));
-        let told = Arc::clone(&log);
+        let file_notices = notices.clone();
+        catalogue.on_file(move |skill, file| file_notices.publish(&Notice::Updated(view::uri(skill, file))));
+        let problem_log = Arc::clone(&log);
         catalogue.on_change(move |old, new| {
-            log_problems(old, new, &told);
-            // Nobody has seen anything before the first look.
+            log_problems(old, new, &problem_log);
+            // No client has seen anything before the first scan.
             if old.generation() > 0 {
                 publish_changes(old, new, &notices);
             }
@@ -88,24 +88,23 @@ impl SkillViews {
         Self { catalogue, rendered: Arc::default(), watch: Arc::default(), log }
     }
 
-    /// Returns the skills. From the first time on their changes are followed: before that no client has seen any, and a
-    /// server that is only being started need not scan. A thread that may block does the first scan.
+    /// Returns the current skills. The first call starts watching for changes: before it, no client has seen any
+    /// skills, and a server that is only started need not scan. The first scan runs on a blocking thread.
     pub(crate) async fn snapshot(&self) -> Arc<Snapshot> {
         self.watch.get_or_init(|| {
             let watch = self.catalogue.watch(WatchOptions::default());
-            let failed =
-                |error| (self.log)(&format!("warning: changes of skills cannot be followed: {error}"));
+            let failed = |error| (self.log)(&format!("warning: cannot watch skills for changes: {error}"));
             watch.map_err(failed).ok()
         });
         self.catalogue.load().await
     }
 
-    /// Follows the snapshots, without a scan.
+    /// Subscribes to snapshots, without a scan.
     pub(crate) fn follow(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.catalogue.subscribe()
     }
 
-    /// Returns the lists of the latest snapshot, which are empty before the first scan.
+    /// Returns the lists of the latest snapshot; they are empty before the first scan.
     fn rendered(&self) -> Arc<Rendered> {
         let snapshot = self.catalogue.latest();
         let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +114,7 @@ impl SkillViews {
         Arc::clone(&rendered)
     }
 
-    /// Returns the `skill` tool; there is none while there are no skills.
+    /// Returns the `skill` tool, or `None` if there are no skills.
     pub(crate) fn tool(&self) -> Option<Tool> {
         self.rendered().tool.clone()
     }
@@ -128,28 +127,28 @@ impl SkillViews {
     pub(crate) async fn call(&self, arguments: Option<JsonObject>) -> CallToolResult {
         let arguments = arguments.unwrap_or_default();
         let answer = match name_of(&arguments) {
-            Err(why) => return refused(&why),
+            Err(reason) => return invalid_params(&reason),
             Ok(name) => {
                 let (snapshot, name) = (self.snapshot().await, name.to_owned());
                 blocking(move || Ok(view::skill_tool_answer(&snapshot, &name))).await
             }
         };
         match answer {
-            Ok(answer) if answer.is_error() => refused(answer.text()),
+            Ok(answer) if answer.is_error() => invalid_params(answer.text()),
             Ok(answer) => CallToolResult::success(vec![ContentBlock::text(answer.text())]),
-            Err(error) => refused(&error.to_string()),
+            Err(error) => invalid_params(&error.to_string()),
         }
     }
 
-    /// Lists skills as resources, from the `first`th on, and says where the next page begins; `None` if no page begins
-    /// there.
+    /// Returns a page of skills as resources, starting at number `first`, and the start of the next page. Returns
+    /// `None` if `first` is beyond the end.
     pub(crate) async fn page(&self, first: usize) -> Option<(Vec<Resource>, Option<usize>)> {
         let snapshot = self.snapshot().await;
         let count = snapshot.active().count();
         if first > count {
             return None;
         }
-        let next = Some(first.saturating_add(PAGE)).filter(|next| *next < count);
+        let next = Some(first.saturating_add(PAGE_SIZE)).filter(|next| *next < count);
         let resource = |skill: &Arc<meerkat::skill::Skill>| {
             let mut meta = JsonObject::new();
             meta.insert(DIGEST.to_owned(), json!(skill.digest));
@@ -163,18 +162,18 @@ impl SkillViews {
                 .with_size(skill.size)
                 .with_meta(MetaObject(meta))
         };
-        Some((snapshot.active().skip(first).take(PAGE).map(resource).collect(), next))
+        Some((snapshot.active().skip(first).take(PAGE_SIZE).map(resource).collect(), next))
     }
 
-    /// Says whether a URI is one of ours.
+    /// Returns `true` if a URI belongs to a skill.
     pub(crate) fn owns(uri: &str) -> bool {
         uri.starts_with("skill://")
     }
 
-    /// Reads a skill, or a file beside it.
+    /// Reads a file of a skill.
     pub(crate) async fn read(&self, uri: String) -> Result<ReadResourceResult, ErrorData> {
-        let (snapshot, wanted) = (self.snapshot().await, uri.clone());
-        let read = blocking(move || view::read_resource(&snapshot, &wanted)).await;
+        let (snapshot, requested) = (self.snapshot().await, uri.clone());
+        let read = blocking(move || view::read_resource(&snapshot, &requested)).await;
         let contents = match read.map_err(|error| not_found(&uri, &error))? {
             ResourceText::Text { mime_type, text } => {
                 ResourceContents::text(text, uri).with_mime_type(mime_type)
@@ -186,10 +185,10 @@ impl SkillViews {
         Ok(ReadResourceResult::new(vec![contents]))
     }
 
-    /// Writes the prompt of a slash command.
+    /// Renders the prompt of a slash command.
     pub(crate) async fn prompt(&self, get: GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
-        let given = get.arguments.as_ref().and_then(|given| given.get(ARGUMENTS));
-        let given = match given {
+        let argument = get.arguments.as_ref().and_then(|arguments| arguments.get(ARGUMENTS));
+        let argument = match argument {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) => text.clone(),
             Some(_) => {
@@ -197,22 +196,22 @@ impl SkillViews {
             }
         };
         let snapshot = self.snapshot().await;
-        let text = blocking(move || view::prompt(&snapshot, &get.name, &given)).await;
+        let text = blocking(move || view::prompt(&snapshot, &get.name, &argument)).await;
         let text = text.map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
         Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]))
     }
 
-    /// Completes the name of a skill in the address of one; `None` if something else is asked.
+    /// Completes a skill name in the URI template. Returns `None` for other references.
     pub(crate) async fn complete(&self, complete: &CompleteRequestParams) -> Option<Vec<String>> {
         match &complete.r#ref {
             Reference::Resource(template) if template.uri == TEMPLATE => {
-                let begun = complete.argument.value.to_lowercase();
+                let prefix = complete.argument.value.to_lowercase();
                 let asks_name = complete.argument.name == "name";
                 let snapshot = self.snapshot().await;
                 let names = snapshot.active().map(|skill| skill.name.clone());
-                Some(names.filter(|name| asks_name && name.to_lowercase().starts_with(&begun)).collect())
+                Some(names.filter(|name| asks_name && name.to_lowercase().starts_with(&prefix)).collect())
             }
-            // What is written after a slash command is the user's own.
+            // The arguments of a slash command are free text.
             Reference::Prompt(prompt) => {
                 self.snapshot().await;
                 self.prompts().iter().any(|known| known.name == prompt.name).then(Vec::new)
@@ -250,7 +249,7 @@ fn prompt(view: view::PromptView) -> Prompt {
     Prompt::new(view.name, Some(view.description), Some(vec![argument])).with_title(view.title)
 }
 
-/// The name of a skill in the tool's arguments; `command` is another word for it.
+/// Returns the skill name in the tool's arguments; `command` is an alias of `name`.
 fn name_of(arguments: &JsonObject) -> Result<&str, String> {
     if let Some(other) = arguments.keys().find(|key| !matches!(key.as_str(), "name" | "command")) {
         return Err(format!("unknown argument `{other}`; give the skill's `name`"));
@@ -262,8 +261,8 @@ fn name_of(arguments: &JsonObject) -> Result<&str, String> {
     }
 }
 
-fn refused(why: &str) -> CallToolResult {
-    let body = json!({ "code": ErrorKind::InvalidParams.code(), "message": why });
+fn invalid_params(reason: &str) -> CallToolResult {
+    let body = json!({ "code": ErrorKind::InvalidParams.code(), "message": reason });
     CallToolResult::error(vec![ContentBlock::text(body.to_string())])
 }
 
@@ -271,7 +270,7 @@ fn not_found(uri: &str, error: &Error) -> ErrorData {
     ErrorData::resource_not_found(error.to_string(), Some(json!({ "uri": uri })))
 }
 
-/// Reads files on a thread that may wait.
+/// Runs file operations on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
@@ -284,7 +283,7 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Tells clients what of the lists they have read is no longer so.
+/// Notifies clients of the differences between two snapshots.
 fn publish_changes(old: &Snapshot, new: &Snapshot, notices: &Notices) {
     let (before, after) = (render(old), render(new));
     if before.tool != after.tool {
@@ -306,10 +305,10 @@ fn publish_changes(old: &Snapshot, new: &Snapshot, notices: &Notices) {
     }
 }
 
-/// Says which skills had to be left out, each once.
+/// Logs each new problem with a skill, except for withheld skills.
 fn log_problems(old: &Snapshot, new: &Snapshot, log: &Log) {
-    let told = new.problems().iter().filter(|problem| problem.effect != Effect::Withheld);
-    for problem in told.filter(|problem| !old.problems().contains(problem)) {
+    let reported = new.problems().iter().filter(|problem| problem.effect != Effect::Withheld);
+    for problem in reported.filter(|problem| !old.problems().contains(problem)) {
         log(&format!("warning: {problem}"));
     }
 }

@@ -1,4 +1,4 @@
-//! A server of skills and nothing else: small, and with no realm behind it.
+//! Skills-only MCP server: small, and without a realm.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::layer::{
 use crate::server::over_stdio;
 use crate::stdio::Stdio;
 
-/// What a client is told about the server.
+/// Instructions sent to clients.
 const INSTRUCTIONS: &str = "Skills: instructions for particular tasks. The tool `skill` lists them and loads one by name; \
 each is also a resource, skill://NAME/SKILL.md, and a prompt.";
 
-/// Serves the skills of a catalog.
+/// MCP service for the skills of a catalog.
 struct SkillServer {
     views: SkillViews,
 }
 
-/// Serves the skills of a catalog to one client, until it closes its side, and follows their changes. From the call
-/// on, `log` takes what is wrong with skills; the client is served while the future is driven.
+/// Serves the skills of a catalog to one client until it closes its side, and publishes their changes. `log` receives
+/// problems with skills from this call on; the client is served while the returned future is polled.
 pub fn serve_skills(
     catalogue: Catalogue,
     stdio: Stdio,

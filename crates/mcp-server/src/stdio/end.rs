@@ -1,7 +1,7 @@
-//! The end of the client's side: seen when all of its lines are read, or before, when it hangs up.
+//! End of the client's side: detected when all of its lines are read, or earlier, when it hangs up.
 //!
-//! While a client does not read its answers, its lines are not read either. That it has hung up must be seen
-//! nevertheless, so a thread looks for nothing else.
+//! While a client does not read its responses, its lines are not read either. A hangup must be detected even then, so
+//! a dedicated thread watches for it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,17 +10,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lifetime::FAREWELL;
 
-/// Knows whether the client's side has ended.
+/// State of the client's side of the connection.
 #[derive(Clone, Default)]
 pub(crate) struct End {
     closed: CancellationToken,
     hung_up: CancellationToken,
-    /// Until when what it sent is still answered.
+    /// Time until which its requests are still answered.
     deadline: Arc<OnceLock<Instant>>,
 }
 
 impl End {
-    /// Notes that there will be no more lines.
+    /// Records that there are no more lines.
     pub(super) fn close(&self) {
         self.deadline();
         self.closed.cancel();
@@ -30,18 +30,18 @@ impl End {
         self.closed.is_cancelled()
     }
 
-    /// Notes that the client has hung up; some of its lines may not be read yet.
+    /// Records that the client has hung up; some of its lines may still be unread.
     fn hang_up(&self) {
         self.deadline();
         self.hung_up.cancel();
     }
 
-    /// Returns until when requests are still answered; the first call sets it.
+    /// Returns the time until which requests are still answered; the first call sets it.
     pub(crate) fn deadline(&self) -> Instant {
         *self.deadline.get_or_init(|| Instant::now() + FAREWELL)
     }
 
-    /// Waits until nothing more is read.
+    /// Waits until no more input is read.
     pub(crate) async fn over(&self) {
         tokio::select! {
             () = self.closed.cancelled() => {}
@@ -49,13 +49,13 @@ impl End {
         }
     }
 
-    /// Waits until the client has hung up and left us no time for the rest of its lines.
+    /// Waits until the client has hung up and the time for its remaining lines is over.
     pub(super) async fn abandoned(&self) {
         self.hung_up.cancelled().await;
         tokio::time::sleep_until(self.deadline()).await;
     }
 
-    /// Looks from now on whether the other end of stdin hangs up.
+    /// Starts watching for a hangup of the other end of stdin.
     #[cfg(unix)]
     pub(super) fn watch_stdin(&self) {
         use rustix::event::{PollFd, PollFlags, poll};
@@ -73,7 +73,7 @@ impl End {
                     return end.hang_up();
                 }
                 if !watched[0].revents().is_empty() {
-                    // It cannot be watched; its end is seen when it is read.
+                    // Stdin cannot be watched; its end is detected when it is read.
                     return;
                 }
             }

@@ -1,4 +1,4 @@
-//! The answers to batches: each batch is answered with one line, when its last answer is there.
+//! Responses to batches: each batch is answered with one line, once its last response is available.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rmcp::model::{JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use serde_json::Value;
 
-/// Gathers answers.
+/// Collects the responses to batches.
 #[derive(Clone, Default)]
 pub(super) struct Gather(Arc<Mutex<Vec<Batch>>>);
 
@@ -16,16 +16,16 @@ struct Batch {
     answers: Vec<Value>,
 }
 
-/// What became of a message to the client.
+/// Result of adding a message to the client.
 pub(super) enum Gathered {
-    /// It is a line, or the last of several that are.
+    /// A line to write: a single message, or a batch completed by it.
     Line(Vec<u8>),
-    /// It waits for others.
+    /// The message waits for the rest of its batch.
     Waiting,
 }
 
 impl Gather {
-    /// Begins a batch with the requests that were taken and the answers to those that were not.
+    /// Starts a batch with the accepted requests and the responses to the rejected ones.
     pub(super) fn begin(&self, requests: HashSet<RequestId>, answers: Vec<Value>) -> Option<Vec<u8>> {
         let batch = Batch { waiting: requests, answers };
         let line = batch.line();
@@ -35,7 +35,7 @@ impl Gather {
         line
     }
 
-    /// Makes a line of a message, unless it is part of a batch that is not complete.
+    /// Encodes a message as a line, unless it belongs to an incomplete batch.
     pub(super) fn send(&self, message: &ServerJsonRpcMessage) -> Gathered {
         let id = match message {
             JsonRpcMessage::Response(response) => Some(&response.id),
@@ -43,20 +43,20 @@ impl Gather {
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
         let answer = || serde_json::to_value(message).unwrap_or_default();
-        match id.and_then(|id| self.settle(id, answer)) {
+        match id.and_then(|id| self.complete(id, answer)) {
             None => Gathered::Line(serde_json::to_vec(message).unwrap_or_default()),
             Some(None) => Gathered::Waiting,
             Some(Some(line)) => Gathered::Line(line),
         }
     }
 
-    /// Waits no more for a request that was cancelled.
+    /// Stops waiting for a cancelled request.
     pub(super) fn cancel(&self, id: &RequestId) -> Option<Vec<u8>> {
-        self.settle(id, || Value::Null).flatten()
+        self.complete(id, || Value::Null).flatten()
     }
 
-    /// Notes the answer to a request that is part of a batch; an answer that is null is none.
-    fn settle(&self, id: &RequestId, answer: impl FnOnce() -> Value) -> Option<Option<Vec<u8>>> {
+    /// Records the response to a request of a batch; null means that there is none.
+    fn complete(&self, id: &RequestId, answer: impl FnOnce() -> Value) -> Option<Option<Vec<u8>>> {
         let mut batches = self.batches();
         let index = batches.iter().position(|batch| batch.waiting.contains(id))?;
         let batch = &mut batches[index];
@@ -74,7 +74,7 @@ impl Gather {
 }
 
 impl Batch {
-    /// The line of a batch that is complete and has answers.
+    /// Returns the line of a complete batch with responses.
     fn line(&self) -> Option<Vec<u8>> {
         let is_complete = self.waiting.is_empty() && !self.answers.is_empty();
         is_complete.then(|| serde_json::to_vec(&self.answers).unwrap_or_default())

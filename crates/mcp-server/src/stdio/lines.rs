@@ -1,19 +1,19 @@
-//! Lines, read and written by threads of their own: both may block for ever.
+//! Reading and writing of lines on dedicated threads: both may block forever.
 
 use std::io::{BufRead, Read as _, Write};
 
 use tokio::sync::mpsc;
 
-/// The longest line that is read.
+/// Maximum length of a line in bytes.
 pub(super) const MAX_LINE: usize = 32 * 1024 * 1024;
 
-/// What was read.
+/// Result of reading a line.
 pub(super) enum Line {
     Text(Vec<u8>),
     TooLong,
 }
 
-/// Reads lines until the end. A last line without its newline counts.
+/// Reads lines until the end, including a last line without a newline.
 pub(super) fn read(mut input: impl BufRead, lines: &mpsc::Sender<Line>) {
     loop {
         let mut text = Vec::new();
@@ -53,7 +53,7 @@ fn skip(input: &mut impl BufRead) -> std::io::Result<()> {
     }
 }
 
-/// Writes each line at once and whole.
+/// Writes and flushes each line.
 pub(super) fn write(mut output: impl Write, mut lines: mpsc::Receiver<Vec<u8>>) {
     while let Some(mut line) = lines.blocking_recv() {
         line.push(b'\n');

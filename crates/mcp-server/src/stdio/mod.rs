@@ -1,8 +1,7 @@
 //! MCP over stdin and stdout, one message per line.
 //!
-//! The SDK's own transport is silent about lines it cannot read; this one answers them, so that a client
-//! always learns what was wrong. While such an answer cannot be written, nothing more is read: a client that
-//! does not read is not listened to either, and what waits is bounded.
+//! The SDK's own transport ignores lines it cannot parse; this one answers them with an error. While such an answer
+//! cannot be written, no more input is read, so a client that does not read cannot make the queues grow.
 
 mod end;
 mod gather;
@@ -27,27 +26,27 @@ pub(crate) use end::End;
 use gather::{Gather, Gathered};
 use lines::{Line, MAX_LINE};
 
-/// How many messages wait at most, in each direction.
-const WAITING: usize = 64;
+/// Maximum number of queued messages in each direction.
+const QUEUE_SIZE: usize = 64;
 
 /// A transport over a pair of blocking streams.
 pub struct Stdio {
     lines: mpsc::Receiver<Line>,
     output: mpsc::Sender<Vec<u8>>,
-    /// Messages that came together and are still to be handled.
-    taken: VecDeque<ClientJsonRpcMessage>,
-    /// Answers of our own that are still to be written. Nothing is read meanwhile.
+    /// Messages that are accepted but not yet handled.
+    accepted: VecDeque<ClientJsonRpcMessage>,
+    /// Replies of the transport itself that are not yet written. No input is read in the meantime.
     replies: VecDeque<Vec<u8>>,
     in_flight: InFlight,
     gather: Gather,
-    /// The revision that was agreed on last.
+    /// Most recently negotiated revision.
     version: Arc<Mutex<Option<ProtocolVersion>>>,
     end: End,
     opened: bool,
     written: Option<oneshot::Receiver<()>>,
 }
 
-/// The other side cannot be written to any more.
+/// The client can no longer be written to.
 #[derive(Debug, thiserror::Error)]
 #[error("the client closed its side")]
 pub struct Closed;
@@ -55,8 +54,8 @@ pub struct Closed;
 impl Stdio {
     /// Starts reading and writing.
     pub fn new(input: impl Read + Send + 'static, output: impl Write + Send + 'static) -> Self {
-        let (line_sender, lines) = mpsc::channel(WAITING);
-        let (output_sender, output_lines) = mpsc::channel(WAITING);
+        let (line_sender, lines) = mpsc::channel(QUEUE_SIZE);
+        let (output_sender, output_lines) = mpsc::channel(QUEUE_SIZE);
         std::thread::spawn(move || lines::read(BufReader::new(input), &line_sender));
         let (done, written) = oneshot::channel();
         std::thread::spawn(move || {
@@ -66,7 +65,7 @@ impl Stdio {
         Self {
             lines,
             output: output_sender,
-            taken: VecDeque::new(),
+            accepted: VecDeque::new(),
             replies: VecDeque::new(),
             in_flight: InFlight::default(),
             gather: Gather::default(),
@@ -77,11 +76,11 @@ impl Stdio {
         }
     }
 
-    /// Takes the stdin and the stdout of this process. From here on, whatever else is printed goes to stderr:
-    /// a stray line would spoil the protocol.
+    /// Takes over stdin and stdout of this process. From here on, anything else printed to stdout goes to stderr,
+    /// because a stray line would corrupt the protocol.
     ///
     /// # Errors
-    /// Fails when they cannot be taken.
+    /// Returns an error if stdout cannot be redirected.
     pub fn of_process() -> std::io::Result<Self> {
         #[cfg(unix)]
         {
@@ -95,17 +94,17 @@ impl Stdio {
         Ok(Self::new(std::io::stdin(), std::io::stdout()))
     }
 
-    /// Knows whether the client has closed its side.
+    /// Returns the state of the client's side.
     pub(crate) fn end(&self) -> End {
         self.end.clone()
     }
 
-    /// Knows which requests are not answered yet.
+    /// Returns the set of unanswered requests.
     pub(crate) fn in_flight(&self) -> InFlight {
         self.in_flight.clone()
     }
 
-    /// Waits until everything is written, once the transport is gone.
+    /// Waits until all output is written after the transport is dropped.
     pub(crate) fn written(&mut self) -> impl Future<Output = ()> + use<> {
         let written = self.written.take();
         async move {
@@ -116,13 +115,13 @@ impl Stdio {
         }
     }
 
-    /// Reads a line. What is no message is answered and passed over.
+    /// Parses a line. An invalid message is answered with an error and skipped.
     fn decode(&mut self, line: Line) {
         let text = match line {
             Line::Text(text) => text,
             Line::TooLong => {
                 let message = format!("the line is longer than {MAX_LINE} bytes");
-                return self.refuse(&Value::Null, -32600, &message);
+                return self.reject(&Value::Null, -32600, &message);
             }
         };
         match text.trim_ascii_start().first() {
@@ -130,13 +129,13 @@ impl Stdio {
             Some(b'[') => self.decode_batch(&text),
             Some(_) => match serde_json::from_slice::<ClientJsonRpcMessage>(&text) {
                 Ok(message) => {
-                    if let Err(refusal) = self.admit(message) {
-                        self.replies.push_back(refusal.to_string().into_bytes());
+                    if let Err(rejection) = self.admit(message) {
+                        self.replies.push_back(rejection.to_string().into_bytes());
                     }
                 }
                 Err(_) => {
-                    let (id, code, reason) = fault(&text);
-                    self.refuse(&id, code, &reason);
+                    let (id, code, reason) = parse_error(&text);
+                    self.reject(&id, code, &reason);
                 }
             },
         }
@@ -144,14 +143,14 @@ impl Stdio {
 
     fn decode_batch(&mut self, text: &[u8]) {
         if let Err(problem) = serde_json::from_slice::<serde::de::IgnoredAny>(text) {
-            return self.refuse(&Value::Null, -32700, &format!("not JSON: {problem}"));
+            return self.reject(&Value::Null, -32700, &format!("not JSON: {problem}"));
         }
         let version = self.version.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let messages = match batch::read(text, version.as_ref()) {
             Ok(messages) => messages,
-            Err(problem) => return self.refuse(&Value::Null, -32600, &problem.to_string()),
+            Err(problem) => return self.reject(&Value::Null, -32600, &problem.to_string()),
         };
-        let (mut requests, mut refusals) = (HashSet::new(), Vec::new());
+        let (mut requests, mut rejections) = (HashSet::new(), Vec::new());
         for message in messages {
             let id = match &message {
                 JsonRpcMessage::Request(request) => Some(request.id.clone()),
@@ -159,17 +158,17 @@ impl Stdio {
             };
             match self.admit(message) {
                 Ok(()) => requests.extend(id),
-                Err(refusal) => refusals.push(refusal),
+                Err(rejection) => rejections.push(rejection),
             }
         }
-        self.replies.extend(self.gather.begin(requests, refusals));
+        self.replies.extend(self.gather.begin(requests, rejections));
     }
 
-    /// Takes a message, or says why it is refused.
+    /// Accepts a message, or returns the error response.
     fn admit(&mut self, message: ClientJsonRpcMessage) -> Result<(), Value> {
         self.in_flight
             .received(&message)
-            .map_err(|(id, refusal)| json!({ "jsonrpc": "2.0", "id": id, "error": refusal }))?;
+            .map_err(|(id, rejection)| json!({ "jsonrpc": "2.0", "id": id, "error": rejection }))?;
         match &message {
             JsonRpcMessage::Request(_) => self.opened = true,
             JsonRpcMessage::Notification(notification) => {
@@ -181,25 +180,25 @@ impl Stdio {
             }
             _ => {}
         }
-        // Before the first request there is nothing that anything else could be about.
+        // Before the first request, other messages have nothing to refer to.
         if self.opened {
-            self.taken.push_back(message);
+            self.accepted.push_back(message);
         }
         Ok(())
     }
 
-    fn refuse(&mut self, id: &Value, code: i32, message: &str) {
+    fn reject(&mut self, id: &Value, code: i32, message: &str) {
         let reply = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } });
         self.replies.push_back(reply.to_string().into_bytes());
     }
 
-    /// Writes the answers of our own. It may be cut short at any await: what is not written stays.
+    /// Writes the transport's own replies. Cancel-safe: unwritten replies stay queued.
     async fn reply(&mut self) {
         while !self.replies.is_empty() {
             tokio::select! {
-                room = self.output.reserve() => {
-                    if let (Some(reply), Ok(room)) = (self.replies.pop_front(), room) {
-                        room.send(reply);
+                permit = self.output.reserve() => {
+                    if let (Some(reply), Ok(permit)) = (self.replies.pop_front(), permit) {
+                        permit.send(reply);
                     }
                 }
                 () = self.end.abandoned() => return,
@@ -228,10 +227,10 @@ impl Transport<RoleServer> for Stdio {
                 in_flight.sent(&item);
                 return Ok(());
             };
-            let room = output.reserve().await;
-            // Before the client can read the answer: it may use the id again at once.
+            let permit = output.reserve().await;
+            // This must happen before the client can read the response: it may reuse the id immediately.
             in_flight.sent(&item);
-            room.map_err(|_| Closed)?.send(line);
+            permit.map_err(|_| Closed)?.send(line);
             Ok(())
         }
     }
@@ -239,11 +238,11 @@ impl Transport<RoleServer> for Stdio {
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             self.reply().await;
-            if let Some(message) = self.taken.pop_front() {
+            if let Some(message) = self.accepted.pop_front() {
                 return Some(message);
             }
             if self.end.is_closed() {
-                // The service ends with the input, and what is in flight should still be answered.
+                // The service ends with the input, but requests in flight should still be answered.
                 let ending = self.end.deadline() + LAST_COMMITS;
                 let _ = tokio::time::timeout_at(ending, self.in_flight.wait()).await;
                 return None;
@@ -264,8 +263,8 @@ impl Transport<RoleServer> for Stdio {
     }
 }
 
-/// Says what is wrong with a line that is no message.
-fn fault(text: &[u8]) -> (Value, i32, String) {
+/// Returns the id, code, and reason of the error for an invalid message.
+fn parse_error(text: &[u8]) -> (Value, i32, String) {
     match serde_json::from_slice::<Value>(text) {
         Err(error) => (Value::Null, -32700, format!("not JSON: {error}")),
         Ok(value) => {

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::support::{Place, eventually, hello, id_of};
 use crate::web::{Web, modern, payload};
 
-/// A run whose only call is of a tool, under a policy that asks for all.
-fn wished() -> Value {
+/// Arguments of a run with a single tool call, under a policy that requires approval for all calls.
+fn run_arguments() -> Value {
     json!({ "prompt": "call datetime {}", "enable_builtins": true, "approval_policy": "always" })
 }
 
-/// A server whose client can show its user a form.
-fn asking(place: &Place) -> McpClient {
-    let mut client = place.silent_server();
+/// Starts a server with a client that can show its user a form.
+fn form_client(env: &Place) -> McpClient {
+    let mut client = env.silent_server();
     let mut params = hello("2025-11-25");
     params["capabilities"] = json!({ "elicitation": {} });
     client.request("initialize", params);
@@ -22,7 +22,7 @@ fn asking(place: &Place) -> McpClient {
     client
 }
 
-/// Waits until the server asks something.
+/// Waits for a question from the server.
 fn question(client: &mut McpClient) -> Value {
     loop {
         let message = client.receive();
@@ -36,7 +36,7 @@ fn answer(client: &mut McpClient, question: &Value, answer: &Value) {
     client.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer }));
 }
 
-/// Waits for the reply to a call, past what the server asks.
+/// Waits for the reply to a call, skipping requests from the server.
 fn reply(client: &mut McpClient, id: u64) -> Value {
     loop {
         let message = client.receive();
@@ -46,10 +46,10 @@ fn reply(client: &mut McpClient, id: u64) -> Value {
     }
 }
 
-/// Changes the config, as the owner of the realm does.
-fn configure(place: &Place, patch: Value) {
+/// Changes the config as the owner of the realm.
+fn configure(env: &Place, patch: Value) {
     let realm = Realm::open(RealmOptions {
-        state_root: place.state(),
+        state_root: env.state(),
         realm: "test".parse().expect("a name"),
         origin: Origin::Explicit,
         workspace: None,
@@ -62,11 +62,11 @@ fn configure(place: &Place, patch: Value) {
     let runtime = Runtime::new(realm.expect("a realm"), RuntimeOptions::default());
     let Value::Object(patch) = patch else { panic!("{patch}") };
     let work = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    work.block_on(runtime.config().change(ConfigChange::Patch(patch), None)).expect("it is changed");
+    work.block_on(runtime.config().change(ConfigChange::Patch(patch), None)).expect("the config is changed");
 }
 
-/// What the agent was told of its call.
-fn told(client: &mut McpClient, session: &str) -> String {
+/// Returns the call's result as the agent sees it.
+fn call_result(client: &mut McpClient, session: &str) -> String {
     let history = client.expect_tool("meerkat_history", json!({ "session_id": session }));
     let messages = history["messages"].as_array().expect("messages");
     let results = messages.iter().find(|message| message["role"] == "tool_results").expect("results");
@@ -74,9 +74,9 @@ fn told(client: &mut McpClient, session: &str) -> String {
 }
 
 #[test]
-fn a_client_with_forms_asks_its_user_and_the_run_goes_on() {
-    let place = Place::new();
-    let mut client = asking(&place);
+fn form_client_asks_user_and_run_resumes() {
+    let env = Place::new();
+    let mut client = form_client(&env);
     let cases = [
         (json!({ "action": "accept", "content": { "approve": true } }), 1, "iso8601"),
         (json!({ "action": "accept", "content": { "approve": false, "reason": "not now" } }), 0, "not now"),
@@ -84,30 +84,30 @@ fn a_client_with_forms_asks_its_user_and_the_run_goes_on() {
         (json!({ "action": "decline" }), 0, "did not approve"),
         (json!({ "action": "cancel" }), 0, "did not approve"),
     ];
-    for (said, ran, words) in cases {
-        let call = client.begin_tool("meerkat_run", wished());
-        let asked = question(&mut client);
-        let message = asked["params"]["message"].as_str().expect("a message");
+    for (reaction, ran, words) in cases {
+        let call = client.begin_tool("meerkat_run", run_arguments());
+        let elicitation = question(&mut client);
+        let message = elicitation["params"]["message"].as_str().expect("a message");
         assert!(message.contains("`datetime`"), "{message}");
-        assert_eq!(asked["params"]["requestedSchema"]["required"], json!(["approve"]));
-        answer(&mut client, &asked, &said);
+        assert_eq!(elicitation["params"]["requestedSchema"]["required"], json!(["approve"]));
+        answer(&mut client, &elicitation, &reaction);
         let done = reply(&mut client, call);
-        assert_eq!((&done["tool_calls"], &done["turns"]), (&json!(ran), &json!(2)), "{said}: {done}");
-        assert!(told(&mut client, &id_of(&done)).contains(words), "{said}");
+        assert_eq!((&done["tool_calls"], &done["turns"]), (&json!(ran), &json!(2)), "{reaction}: {done}");
+        assert!(call_result(&mut client, &id_of(&done)).contains(words), "{reaction}");
     }
 }
 
 #[test]
-fn a_client_that_cannot_ask_gets_the_question_and_answers_after_a_restart() {
-    let place = Place::new();
-    let mut client = place.server();
-    let waiting = client.expect_tool("meerkat_run", wished());
+fn pending_approval_can_be_answered_after_restart() {
+    let env = Place::new();
+    let mut client = env.server();
+    let waiting = client.expect_tool("meerkat_run", run_arguments());
     assert_eq!((&waiting["status"], waiting.get("turns")), (&json!("pending_approval"), None));
     let call = &waiting["pending_approvals"][0];
     assert_eq!(call["tool_name"], "datetime");
     client.kill();
 
-    let mut client = place.server();
+    let mut client = env.server();
     let session = id_of(&waiting);
     let empty = client.tool("meerkat_resume", json!({ "session_id": session })).payload;
     assert_eq!(empty["code"], "INVALID_PARAMS");
@@ -118,34 +118,34 @@ fn a_client_that_cannot_ask_gets_the_question_and_answers_after_a_restart() {
 }
 
 #[test]
-fn a_client_that_refuses_the_question_gets_it_as_the_reply() {
-    let place = Place::new();
-    let mut client = asking(&place);
-    let call = client.begin_tool("meerkat_run", wished());
-    let asked = question(&mut client);
+fn rejected_question_is_returned_as_reply() {
+    let env = Place::new();
+    let mut client = form_client(&env);
+    let call = client.begin_tool("meerkat_run", run_arguments());
+    let elicitation = question(&mut client);
     let error = json!({ "code": -32601, "message": "no" });
-    client.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "error": error }));
+    client.send(&json!({ "jsonrpc": "2.0", "id": elicitation["id"], "error": error }));
     assert_eq!(reply(&mut client, call)["status"], "pending_approval");
 }
 
 #[test]
-fn a_user_who_never_answers_has_denied() {
-    let place = Place::new();
-    configure(&place, json!({ "approvals": { "timeout": "200ms" } }));
-    let mut client = asking(&place);
-    let call = client.begin_tool("meerkat_run", wished());
+fn unanswered_question_is_a_denial() {
+    let env = Place::new();
+    configure(&env, json!({ "approvals": { "timeout": "200ms" } }));
+    let mut client = form_client(&env);
+    let call = client.begin_tool("meerkat_run", run_arguments());
     question(&mut client);
     let done = reply(&mut client, call);
     assert_eq!((&done["tool_calls"], &done["turns"]), (&json!(0), &json!(2)), "{done}");
-    assert!(told(&mut client, &id_of(&done)).contains("nobody answered in time"));
+    assert!(call_result(&mut client, &id_of(&done)).contains("approval timed out"));
 }
 
 #[test]
-fn a_modern_client_is_asked_in_rounds() {
-    let place = Place::new();
-    let mut client = place.silent_server();
+fn modern_client_is_asked_in_rounds() {
+    let env = Place::new();
+    let mut client = env.silent_server();
     let mut ask = |extra: &Value| {
-        let mut params = json!({ "name": "meerkat_run", "arguments": wished() });
+        let mut params = json!({ "name": "meerkat_run", "arguments": run_arguments() });
         for (key, value) in extra.as_object().expect("an object") {
             params[key] = value.clone();
         }
@@ -163,15 +163,15 @@ fn a_modern_client_is_asked_in_rounds() {
     assert_eq!((&payload["tool_calls"], &payload["turns"]), (&json!(1), &json!(2)), "{done}");
 
     let again = ask(&json!({ "inputResponses": yes, "requestState": state }));
-    assert_eq!(again["result"]["isError"], true, "what is decided is decided: {again}");
+    assert_eq!(again["result"]["isError"], true, "a decision is final: {again}");
     let forged = ask(&json!({ "inputResponses": yes, "requestState": "forged" }));
     assert!(forged["error"].is_object(), "{forged}");
 }
 
 #[test]
-fn a_task_waits_for_what_its_client_asks_the_user() {
-    let place = Place::new();
-    let mut client = place.silent_server();
+fn task_waits_for_approval_from_client() {
+    let env = Place::new();
+    let mut client = env.silent_server();
     let mut ask = |method: &str, params: Value| {
         let capabilities =
             json!({ "elicitation": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } });
@@ -179,7 +179,7 @@ fn a_task_waits_for_what_its_client_asks_the_user() {
         assert!(reply["result"].is_object(), "{method}: {reply}");
         reply["result"].clone()
     };
-    let started = ask("tools/call", json!({ "name": "meerkat_run", "arguments": wished() }));
+    let started = ask("tools/call", json!({ "name": "meerkat_run", "arguments": run_arguments() }));
     let task = json!({ "taskId": started["taskId"] });
     let mut waiting = Value::Null;
     eventually("the task asks", || {
@@ -199,15 +199,15 @@ fn a_task_waits_for_what_its_client_asks_the_user() {
 
 #[test]
 fn client_without_a_token_is_not_asked() {
-    let place = Place::new();
-    configure(&place, json!({ "tools": { "builtins_enabled": true } }));
-    let web = Web::start_with(&place, &["--no-token"]);
-    let run = json!({ "name": "meerkat_run", "arguments": wished() });
+    let env = Place::new();
+    configure(&env, json!({ "tools": { "builtins_enabled": true } }));
+    let web = Web::start_with(&env, &["--no-token"]);
+    let run = json!({ "name": "meerkat_run", "arguments": run_arguments() });
     let waiting = payload(&web.modern("tools/call", run, json!({ "elicitation": {} })));
     assert_eq!(waiting["status"], "pending_approval", "{waiting}");
     let approve = json!({ "tool_use_id": waiting["pending_approvals"][0]["tool_use_id"], "approve": true });
     let resume = json!({ "session_id": id_of(&waiting), "prompt": "", "approvals": [approve] });
     let resume = json!({ "name": "meerkat_resume", "arguments": resume });
-    let refused = web.modern("tools/call", resume, json!({}))["result"].to_string();
-    assert!(refused.contains("approving a tool call needs a token"), "{refused}");
+    let denied = web.modern("tools/call", resume, json!({}))["result"].to_string();
+    assert!(denied.contains("approving a tool call needs a token"), "{denied}");
 }

@@ -1,4 +1,4 @@
-//! What nobody should send. Every case is answered with a reason, and the server goes on.
+//! Invalid input over stdio. Every case is answered with a reason, and the server continues.
 
 use base64::Engine as _;
 use meerkat_testkit::McpClient;
@@ -8,35 +8,35 @@ use crate::support::{
     Place, UNKNOWN_SESSION, assert_answers, id_of, long_run, new_session, said, talk, text_of,
 };
 
-/// Calls a tool that must fail with this code and a message that names these words.
-fn assert_refused(client: &mut McpClient, name: &str, arguments: &Value, code: &str, words: &[&str]) {
+/// Asserts that a tool call fails with this code and a message that contains these words.
+fn assert_rejected(client: &mut McpClient, name: &str, arguments: &Value, code: &str, words: &[&str]) {
     let reply = client.tool(name, arguments.clone());
-    let shown = arguments.to_string();
-    let shown = shown.get(..200).unwrap_or(&shown);
-    assert!(reply.is_error, "{name} {shown} was taken: {}", reply.payload);
-    assert_eq!(reply.payload["code"], code, "{name} {shown}: {}", reply.payload);
+    let excerpt = arguments.to_string();
+    let excerpt = excerpt.get(..200).unwrap_or(&excerpt);
+    assert!(reply.is_error, "{name} {excerpt} was accepted: {}", reply.payload);
+    assert_eq!(reply.payload["code"], code, "{name} {excerpt}: {}", reply.payload);
     let message = reply.payload["message"].as_str().unwrap_or_default();
     for word in words {
-        assert!(message.contains(word), "{name} {shown}: no `{word}` in {message:?}");
+        assert!(message.contains(word), "{name} {excerpt}: no `{word}` in {message:?}");
     }
 }
 
 #[test]
-fn an_unknown_session_is_not_found_by_any_tool() {
-    let place = Place::new();
-    let mut client = place.server();
+fn every_tool_reports_an_unknown_session() {
+    let env = Place::new();
+    let mut client = env.server();
     for tool in ["meerkat_resume", "meerkat_read", "meerkat_history", "meerkat_interrupt", "meerkat_archive"]
     {
         let arguments = json!({ "session_id": UNKNOWN_SESSION, "prompt": "say hi" });
-        assert_refused(&mut client, tool, &arguments, "SESSION_NOT_FOUND", &[UNKNOWN_SESSION]);
+        assert_rejected(&mut client, tool, &arguments, "SESSION_NOT_FOUND", &[UNKNOWN_SESSION]);
     }
     assert_answers(&mut client);
 }
 
 #[test]
-fn a_malformed_session_id_is_refused_by_every_tool() {
-    let place = Place::new();
-    let mut client = place.server();
+fn every_tool_rejects_malformed_session_ids() {
+    let env = Place::new();
+    let mut client = env.server();
     let session = new_session(&mut client, "say hi");
     let long = "0".repeat(10_000);
     let bad =
@@ -45,18 +45,18 @@ fn a_malformed_session_id_is_refused_by_every_tool() {
     {
         for id in bad {
             let arguments = json!({ "session_id": id, "prompt": "say hi" });
-            assert_refused(&mut client, tool, &arguments, "INVALID_PARAMS", &["session id"]);
+            assert_rejected(&mut client, tool, &arguments, "INVALID_PARAMS", &["session id"]);
         }
     }
     assert_answers(&mut client);
 }
 
 #[test]
-fn an_empty_prompt_is_refused_and_leaves_nothing() {
-    let place = Place::new();
-    let mut client = place.server();
+fn empty_prompt_is_rejected_without_side_effects() {
+    let env = Place::new();
+    let mut client = env.server();
     for prompt in ["", " ", "\n\t "] {
-        assert_refused(
+        assert_rejected(
             &mut client,
             "meerkat_run",
             &json!({ "prompt": prompt }),
@@ -71,15 +71,15 @@ fn an_empty_prompt_is_refused_and_leaves_nothing() {
         json!({ "session_id": session, "prompt": "" }),
         json!({ "session_id": session, "prompt": "  ", "tool_results": [] }),
     ] {
-        assert_refused(&mut client, "meerkat_resume", &arguments, "INVALID_PARAMS", &["`prompt`"]);
+        assert_rejected(&mut client, "meerkat_resume", &arguments, "INVALID_PARAMS", &["`prompt`"]);
     }
     assert_eq!(talk(&mut client, &session), said(&[("user", "say hi"), ("assistant", "hi")]));
 }
 
 #[test]
-fn results_that_fit_no_pending_call_are_refused_and_change_nothing() {
-    let place = Place::new();
-    let mut client = place.server();
+fn results_for_unknown_calls_are_rejected() {
+    let env = Place::new();
+    let mut client = env.server();
     let tool = json!({ "name": "f", "description": "d", "input_schema": { "type": "object" } });
     let prompt = "call f {\"n\": 1}\ncall f {\"n\": 2}\nthen\nsay done";
     let pending = client.expect_tool("meerkat_run", json!({ "prompt": prompt, "tools": [tool] }));
@@ -92,77 +92,77 @@ fn results_that_fit_no_pending_call_are_refused_and_change_nothing() {
         json!({ "session_id": session, "prompt": "", "tool_results": results })
     };
     for (ids, words) in [
-        (vec!["nobody"], vec!["`nobody`", one, two]),
-        (vec![one, "nobody", two], vec!["`nobody`"]),
+        (vec!["unknown"], vec!["`unknown`", one, two]),
+        (vec![one, "unknown", two], vec!["`unknown`"]),
         (vec![one, one, two], vec!["two results", one]),
         (vec![one], vec!["no result", two]),
         (vec![""], vec!["``"]),
     ] {
-        assert_refused(&mut client, "meerkat_resume", &results(&ids), "INVALID_PARAMS", &words);
+        assert_rejected(&mut client, "meerkat_resume", &results(&ids), "INVALID_PARAMS", &words);
     }
-    assert_eq!(talk(&mut client, &session), before, "a refused result changed the session");
+    assert_eq!(talk(&mut client, &session), before, "a rejected result changed the session");
     assert_eq!(text_of(&client.expect_tool("meerkat_resume", results(&[one, two]))), "done");
     let finished = ["none is pending"];
-    assert_refused(&mut client, "meerkat_resume", &results(&[one]), "INVALID_PARAMS", &finished);
+    assert_rejected(&mut client, "meerkat_resume", &results(&[one]), "INVALID_PARAMS", &finished);
     let mut with_prompt = results(&[one]);
     with_prompt["prompt"] = json!("say more");
-    assert_refused(&mut client, "meerkat_resume", &with_prompt, "INVALID_PARAMS", &finished);
+    assert_rejected(&mut client, "meerkat_resume", &with_prompt, "INVALID_PARAMS", &finished);
     assert_answers(&mut client);
 }
 
 #[test]
-fn tools_that_no_provider_would_take_are_refused() {
-    let place = Place::new();
-    let mut client = place.server();
+fn invalid_tool_names_are_rejected() {
+    let env = Place::new();
+    let mut client = env.server();
     let tool = |name: &str| json!({ "name": name, "description": "d", "input_schema": { "type": "object" } });
     let long = "x".repeat(65);
     for name in ["", "two words", "é", &long] {
         let arguments = json!({ "prompt": "say hi", "tools": [tool("good"), tool(name)] });
-        assert_refused(&mut client, "meerkat_run", &arguments, "INVALID_PARAMS", &["tools[1].name"]);
+        assert_rejected(&mut client, "meerkat_run", &arguments, "INVALID_PARAMS", &["tools[1].name"]);
     }
     let twice = json!({ "prompt": "say hi", "tools": [tool("good"), tool("good")] });
-    assert_refused(&mut client, "meerkat_run", &twice, "INVALID_PARAMS", &["tools[1].name", "good"]);
+    assert_rejected(&mut client, "meerkat_run", &twice, "INVALID_PARAMS", &["tools[1].name", "good"]);
 }
 
 #[test]
-fn an_output_schema_that_is_none_is_refused() {
-    let place = Place::new();
-    let mut client = place.server();
+fn invalid_output_schema_is_rejected() {
+    let env = Place::new();
+    let mut client = env.server();
     for schema in
         [json!({ "type": 3 }), json!({ "type": "objekt" }), json!({ "schema": 5, "format": "meerkat_v1" })]
     {
         let arguments = json!({ "prompt": "say hi", "output_schema": schema });
-        assert_refused(&mut client, "meerkat_run", &arguments, "INVALID_PARAMS", &["schema"]);
+        assert_rejected(&mut client, "meerkat_run", &arguments, "INVALID_PARAMS", &["schema"]);
     }
     assert_eq!(client.expect_tool("meerkat_sessions", json!({})), json!({ "sessions": [] }));
 }
 
 #[test]
-fn a_prompt_of_ten_megabytes_is_served() {
-    let place = Place::new();
-    let mut client = place.server();
+fn ten_megabyte_prompt_is_served() {
+    let env = Place::new();
+    let mut client = env.server();
     let prompt = format!("say ok\n{}", "0123456789abcde\n".repeat(10 * 1024 * 1024 / 16));
     let payload = client.expect_tool("meerkat_run", json!({ "prompt": prompt }));
     assert_eq!(text_of(&payload), "ok");
     let first = json!({ "session_id": id_of(&payload), "limit": 1 });
     let history = client.expect_tool("meerkat_history", first);
-    // It is too long for a reply, which says where the whole is.
-    let shown = history["messages"][0]["content"].as_str().expect("a prompt");
-    assert!(shown.starts_with("say ok\n") && shown.len() < 200_000, "{} bytes are shown", shown.len());
+    // The prompt is too long for a reply, which names the blob with the full text.
+    let truncated = history["messages"][0]["content"].as_str().expect("a prompt");
+    assert!(truncated.starts_with("say ok\n") && truncated.len() < 200_000, "{} bytes", truncated.len());
     let blob =
         client.expect_tool("meerkat_blob_get", json!({ "blob_id": history["messages"][0]["blob_id"] }));
-    let whole = base64::engine::general_purpose::STANDARD.decode(blob["data"].as_str().unwrap()).unwrap();
-    let whole: Value = serde_json::from_slice(&whole).unwrap();
-    assert!(whole["content"] == prompt, "the prompt was not kept as it was");
+    let full = base64::engine::general_purpose::STANDARD.decode(blob["data"].as_str().unwrap()).unwrap();
+    let full: Value = serde_json::from_slice(&full).unwrap();
+    assert!(full["content"] == prompt, "the stored prompt was changed");
     let resumed =
         client.expect_tool("meerkat_resume", json!({ "session_id": id_of(&payload), "prompt": "say more" }));
     assert_eq!(text_of(&resumed), "more");
 }
 
 #[test]
-fn a_line_over_the_limit_is_refused_and_the_next_one_is_read() {
-    let place = Place::new();
-    let mut client = place.server();
+fn oversized_line_is_rejected_and_next_one_read() {
+    let env = Place::new();
+    let mut client = env.server();
     let line = vec![b'x'; 33 * 1024 * 1024];
     client.send_raw(&line);
     client.send_raw(b"\n");
@@ -171,9 +171,9 @@ fn a_line_over_the_limit_is_refused_and_the_next_one_is_read() {
 }
 
 #[test]
-fn lines_that_are_no_messages_are_answered_with_a_reason() {
-    let place = Place::new();
-    let mut client = place.server();
+fn invalid_lines_are_answered_with_errors() {
+    let env = Place::new();
+    let mut client = env.server();
     let ping = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;
     let batch = format!("[{ping},{ping}]");
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
@@ -206,9 +206,9 @@ fn lines_that_are_no_messages_are_answered_with_a_reason() {
 }
 
 #[test]
-fn lines_that_are_no_messages_do_not_spoil_the_handshake() {
-    let place = Place::new();
-    let mut client = place.silent_server();
+fn invalid_lines_do_not_break_the_handshake() {
+    let env = Place::new();
+    let mut client = env.silent_server();
     client.send_raw(b"garbage\n[]\n");
     assert_error(&mut client, &Value::Null, -32700, "not JSON");
     assert_error(&mut client, &Value::Null, -32600, "batch");
@@ -220,9 +220,9 @@ fn lines_that_are_no_messages_do_not_spoil_the_handshake() {
 }
 
 #[test]
-fn an_id_that_is_in_flight_is_not_taken_again() {
-    let place = Place::new();
-    let mut client = place.server();
+fn in_flight_id_cannot_be_reused() {
+    let env = Place::new();
+    let mut client = env.server();
     let (request, session) = long_run(&mut client);
     client.send(&json!({ "jsonrpc": "2.0", "id": request, "method": "ping" }));
     assert_error(&mut client, &json!(request), -32600, "in flight");
@@ -236,14 +236,14 @@ fn an_id_that_is_in_flight_is_not_taken_again() {
     assert_eq!(
         client.receive(),
         json!({ "jsonrpc": "2.0", "id": request, "result": {} }),
-        "it is free again"
+        "the id can be reused"
     );
 }
 
 #[test]
-fn an_id_is_free_as_soon_as_its_answer_is_there() {
-    let place = Place::new();
-    let mut client = place.server();
+fn id_is_reusable_after_its_response() {
+    let env = Place::new();
+    let mut client = env.server();
     for _ in 0..500 {
         client.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }));
         assert_eq!(client.receive(), json!({ "jsonrpc": "2.0", "id": 1, "result": {} }));
@@ -252,15 +252,15 @@ fn an_id_is_free_as_soon_as_its_answer_is_there() {
 
 #[test]
 fn ids_may_be_strings() {
-    let place = Place::new();
-    let mut client = place.server();
+    let env = Place::new();
+    let mut client = env.server();
     for id in [json!("a"), json!(""), json!("01890000-0000"), json!(0)] {
         client.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "ping" }));
         assert_eq!(client.receive(), json!({ "jsonrpc": "2.0", "id": id, "result": {} }));
     }
 }
 
-/// Waits for a protocol error. A notification may come before it.
+/// Asserts that the next response is a protocol error, skipping notifications.
 fn assert_error(client: &mut McpClient, id: &Value, code: i64, reason: &str) {
     let mut reply = client.receive();
     while reply.get("method").is_some() {

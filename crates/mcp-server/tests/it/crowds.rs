@@ -1,4 +1,4 @@
-//! More clients than there is room for: those who are idle give way, and a new one is served.
+//! More clients than the limits allow: idle ones are evicted, and new ones are served.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -11,19 +11,19 @@ use crate::guarded::{Serving, assert_serves};
 use crate::support::{LONG, Place, eventually};
 use crate::web::{Web, call, legacy};
 
-/// As many idle clients as anybody should have to bear.
-const MANY: u64 = 10_000;
-/// What this process and the server need beside connections, and what other tests use at the same time.
+/// Number of idle connections that the server must handle.
+const CONNECTIONS: u64 = 10_000;
+/// Files that this process and the server need in addition to connections, and that concurrent tests use.
 const OTHER_FILES: u64 = 2_000;
 
 #[test]
-fn ten_thousand_idle_connections_keep_nobody_out() {
+fn idle_connections_do_not_lock_out_clients() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
-    let count = maximum.unwrap_or(u64::MAX).saturating_sub(OTHER_FILES).min(MANY);
-    let place = Place::new();
-    // The server starts with as few files as many systems give it, and must take more.
-    let server = place.command(&["--realm", "test", "--http", "127.0.0.1:0"]);
+    let count = maximum.unwrap_or(u64::MAX).saturating_sub(OTHER_FILES).min(CONNECTIONS);
+    let env = Place::new();
+    // The server starts with a low file limit, as on many systems, and must raise it.
+    let server = env.command(&["--realm", "test", "--http", "127.0.0.1:0"]);
     let arguments = server.get_args().map(|argument| format!("'{}'", argument.to_str().unwrap()));
     let script = format!(
         "ulimit -Sn 256; exec '{}' {}",
@@ -33,12 +33,12 @@ fn ten_thousand_idle_connections_keep_nobody_out() {
     let mut shell = Command::new("sh");
     shell.args(["-c", &script]).stdin(Stdio::null());
     shell.envs(server.get_envs().filter_map(|(key, value)| Some((key, value?))));
-    shell.stderr(std::fs::File::options().append(true).create(true).open(place.beside("stderr")).unwrap());
-    let web = Web::spawn(&place, &mut shell);
+    shell.stderr(std::fs::File::options().append(true).create(true).open(env.beside("stderr")).unwrap());
+    let web = Web::spawn(&env, &mut shell);
     let mut idle: Vec<_> = (0..count).map(|_| web.connect()).collect();
-    // Some have begun to say something.
+    // Some have started to send a request.
     for stream in idle.iter_mut().step_by(3) {
-        // One that is idle for too long is closed, which is right too.
+        // A connection that has been idle for too long is closed, which is also correct.
         let _ = stream.write_all(b"POST /mcp HTTP/1.1\r\nhost: ");
     }
     assert_serves(&web);
@@ -47,7 +47,7 @@ fn ten_thousand_idle_connections_keep_nobody_out() {
 }
 
 #[test]
-fn the_session_that_is_idle_for_the_longest_gives_way() {
+fn longest_idle_session_is_evicted() {
     let serving = Serving::start(Limits { sessions: 3, ..Limits::default() });
     let web = Web::at(serving.address);
     let (listening, first, second) = (web.session(), web.session(), web.session());
@@ -63,20 +63,20 @@ fn the_session_that_is_idle_for_the_longest_gives_way() {
 }
 
 #[test]
-fn a_session_too_many_is_told_so_when_all_are_in_use() {
+fn new_session_is_rejected_if_all_are_busy() {
     let serving = Serving::start(Limits { sessions: 2, ..Limits::default() });
     let web = Web::at(serving.address);
     let (listening, running) = (web.session(), web.session());
     let stream = web.listen(&listening, None);
     let run = web.open_post(&legacy(&running), &call(7, "meerkat_run", json!({ "prompt": LONG })));
-    let refused = web.initialize();
-    let reason = "too many sessions, and all of them in use; try later";
-    assert_eq!(refused.error(), (503, -32000, reason.to_owned()));
-    assert_eq!(refused.header("retry-after"), Some("30"));
-    // A run goes on without its stream, and keeps its session; a stream that is closed does not.
+    let rejected = web.initialize();
+    let reason = "too many sessions, all in use; try again later";
+    assert_eq!(rejected.error(), (503, -32000, reason.to_owned()));
+    assert_eq!(rejected.header("retry-after"), Some("30"));
+    // A run continues without its stream and keeps its session alive; a closed stream does not.
     drop(run);
     drop(stream);
-    eventually("there is room again", || web.initialize().status == 200);
+    eventually("a session can be created again", || web.initialize().status == 200);
     assert!(web.tool(&running, 8, "meerkat_sessions", json!({}))["sessions"].is_array());
     assert_eq!(web.post(&legacy(&listening), &call(1, "meerkat_sessions", json!({}))).status, 404);
 }

@@ -1,4 +1,4 @@
-//! Disks and files that fail: a coded error, nothing lost, and the server goes on.
+//! Failing disks and files: a coded error, no data loss, and a server that continues.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::{Place, assert_answers, new_session, said, talk, text_of};
 
-/// Calls every tool that needs the realm; each must fail with the store's code and name the path.
+/// Asserts that every tool that needs the realm fails with the store's error code and the path.
 fn assert_store_fails(client: &mut McpClient, path: &Path) {
     for (name, arguments) in [
         ("meerkat_run", json!({ "prompt": "say hi" })),
@@ -30,51 +30,51 @@ fn assert_store_fails(client: &mut McpClient, path: &Path) {
 }
 
 #[test]
-fn a_damaged_database_is_refused_unchanged_and_other_realms_are_fine() {
-    let place = Place::new();
-    let mut client = place.server();
+fn damaged_database_is_rejected_and_unchanged() {
+    let env = Place::new();
+    let mut client = env.server();
     new_session(&mut client, "say hi");
     assert!(client.close().success());
-    let database = place.state().join("test/sessions.sqlite3");
+    let database = env.state().join("test/sessions.sqlite3");
     checkpoint(&database);
-    let whole = fs::read(&database).unwrap();
-    let mut scrambled = whole.clone();
+    let intact = fs::read(&database).unwrap();
+    let mut scrambled = intact.clone();
     scrambled.iter_mut().skip(200).for_each(|byte| *byte ^= 0x5a);
-    for garbage in [b"this is no database, whatever its name says\n".repeat(300), scrambled] {
+    for garbage in [b"this is not a database, whatever its name says\n".repeat(300), scrambled] {
         fs::write(&database, &garbage).unwrap();
-        assert_store_fails(&mut place.server(), &database);
+        assert_store_fails(&mut env.server(), &database);
         assert!(fs::read(&database).unwrap() == garbage, "the damaged file was changed");
     }
     assert_eq!(
-        text_of(&place.server_on("other").expect_tool("meerkat_run", json!({ "prompt": "say fine" }))),
+        text_of(&env.server_on("other").expect_tool("meerkat_run", json!({ "prompt": "say fine" }))),
         "fine"
     );
-    // Restored, it serves again, also in a server that was there before.
-    let mut client = place.server();
+    // The restored database works again, even in a server started before.
+    let mut client = env.server();
     fs::write(&database, b"no database at all, and long enough to be read as one".repeat(50)).unwrap();
     assert_store_fails(&mut client, &database);
-    fs::write(&database, &whole).unwrap();
+    fs::write(&database, &intact).unwrap();
     let listed = client.expect_tool("meerkat_sessions", json!({}));
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1), "{listed}");
 }
 
 #[test]
 fn unreadable_session_is_missing_from_lists() {
-    let place = Place::new();
-    let mut client = place.server();
+    let env = Place::new();
+    let mut client = env.server();
     let bad = client.expect_tool("meerkat_run", json!({ "prompt": "say a", "system_prompt": "spoil-me" }));
     let good = new_session(&mut client, "say b");
     assert!(client.close().success());
-    let database = place.state().join("test/sessions.sqlite3");
+    let database = env.state().join("test/sessions.sqlite3");
     checkpoint(&database);
     let mut bytes = fs::read(&database).unwrap();
     let (from, to) = (b"\"spoil-me", b"\"spoil\0me");
-    let places: Vec<_> = (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
-    for at in places {
+    let offsets: Vec<_> = (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
+    for at in offsets {
         bytes[at..at + to.len()].copy_from_slice(to);
     }
     fs::write(&database, bytes).unwrap();
-    let mut client = place.server();
+    let mut client = env.server();
     for limit in [1, 10] {
         let listed = client.expect_tool("meerkat_sessions", json!({ "limit": limit }));
         let ids: Vec<_> = listed["sessions"].as_array().unwrap().iter().map(|s| &s["session_id"]).collect();
@@ -90,23 +90,23 @@ fn unreadable_session_is_missing_from_lists() {
 }
 
 #[test]
-fn a_damaged_manifest_is_refused_unchanged() {
-    let place = Place::new();
-    let mut client = place.server();
+fn damaged_manifest_is_rejected_and_unchanged() {
+    let env = Place::new();
+    let mut client = env.server();
     new_session(&mut client, "say hi");
     assert!(client.close().success());
-    let manifest = place.state().join("test/realm_manifest.json");
+    let manifest = env.state().join("test/realm_manifest.json");
     for garbage in ["", "{", "[]", "{\"backend\": \"paper\"}"] {
         fs::write(&manifest, garbage).unwrap();
-        assert_store_fails(&mut place.server(), &manifest);
+        assert_store_fails(&mut env.server(), &manifest);
         assert_eq!(fs::read_to_string(&manifest).unwrap(), garbage);
     }
 }
 
 #[test]
-fn a_state_root_that_cannot_be_is_an_error_of_the_call() {
-    let place = Place::new();
-    let file = place.beside("file");
+fn impossible_state_root_fails_the_call() {
+    let env = Place::new();
+    let file = env.beside("file");
     fs::write(&file, "x").unwrap();
     for root in [file.join("below"), PathBuf::from("/proc/no-such-place")] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rkat-mcp"));
@@ -119,27 +119,27 @@ fn a_state_root_that_cannot_be_is_an_error_of_the_call() {
 }
 
 #[test]
-fn a_realm_folder_that_is_a_file_is_an_error_of_the_call() {
-    let place = Place::new();
-    fs::create_dir(place.state()).unwrap();
-    fs::write(place.state().join("test"), "x").unwrap();
-    assert_store_fails(&mut place.server(), &place.state().join("test"));
-    assert_eq!(fs::read_to_string(place.state().join("test")).unwrap(), "x");
+fn file_at_realm_path_fails_the_call() {
+    let env = Place::new();
+    fs::create_dir(env.state()).unwrap();
+    fs::write(env.state().join("test"), "x").unwrap();
+    assert_store_fails(&mut env.server(), &env.state().join("test"));
+    assert_eq!(fs::read_to_string(env.state().join("test")).unwrap(), "x");
 }
 
 #[test]
-fn a_full_disk_fails_the_run_and_loses_nothing() {
-    let place = Place::new();
-    fs::create_dir(place.state()).unwrap();
-    let Some(disk) = SmallDisk::mount(&place.state()) else {
-        println!("skipped: a small disk cannot be mounted here (it takes root)");
+fn full_disk_fails_runs_without_data_loss() {
+    let env = Place::new();
+    fs::create_dir(env.state()).unwrap();
+    let Some(disk) = SmallDisk::mount(&env.state()) else {
+        println!("skipped: cannot mount a small disk (needs root)");
         return;
     };
-    let mut client = place.server();
+    let mut client = env.server();
     let session = new_session(&mut client, "say before");
     let filler = disk.fill();
-    let database = place.state().join("test/sessions.sqlite3");
-    // What is allocated already may still take a message or two.
+    let database = env.state().join("test/sessions.sqlite3");
+    // Pages already allocated may still hold a message or two.
     let big = format!("say big\n{}", "x".repeat(200_000));
     for arguments in [json!({ "prompt": big }), json!({ "prompt": big })] {
         let reply = client.tool("meerkat_run", arguments);
@@ -154,17 +154,17 @@ fn a_full_disk_fails_the_run_and_loses_nothing() {
     assert_eq!(client.expect_error("meerkat_resume", resume), "SESSION_STORE_ERROR");
     assert_answers(&mut client);
     let before = said(&[("user", "say before"), ("assistant", "before")]);
-    assert_eq!(talk(&mut client, &session), before, "what was committed is readable on a full disk");
+    assert_eq!(talk(&mut client, &session), before, "committed messages are readable on a full disk");
     let listed = client.expect_tool("meerkat_sessions", json!({}));
     assert_eq!(
         listed["sessions"].as_array().map(Vec::len),
         Some(1),
-        "a refused run left a session: {listed}"
+        "a rejected run left a session: {listed}"
     );
-    let mut late = place.server();
-    assert_eq!(talk(&mut late, &session), before, "a server that starts on a full disk reads what is stored");
+    let mut late = env.server();
+    assert_eq!(talk(&mut late, &session), before, "a server started on a full disk reads stored messages");
     assert_eq!(late.expect_error("meerkat_run", json!({ "prompt": "say hi" })), "SESSION_STORE_ERROR");
-    let other = place.server_on("other").tool("meerkat_run", json!({ "prompt": "say hi" }));
+    let other = env.server_on("other").tool("meerkat_run", json!({ "prompt": "say hi" }));
     assert_eq!(other.payload["code"], "SESSION_STORE_ERROR", "a new realm on a full disk: {}", other.payload);
     fs::remove_file(filler).unwrap();
     let resumed =
@@ -173,5 +173,5 @@ fn a_full_disk_fails_the_run_and_loses_nothing() {
     assert_eq!(text_of(&late.expect_tool("meerkat_run", json!({ "prompt": "say late" }))), "late");
     assert_eq!(text_of(&client.expect_tool("meerkat_run", json!({ "prompt": "say new" }))), "new");
     assert!(client.close().success());
-    assert_eq!(talk(&mut place.server(), &session)[..2], before);
+    assert_eq!(talk(&mut env.server(), &session)[..2], before);
 }

@@ -1,4 +1,4 @@
-//! The examples that the public pages show, sent over the wire as they stand there, and answered as shown there.
+//! Examples from the public pages, sent over the wire verbatim and answered as documented.
 
 use meerkat::{ConfigChange, Realm, RealmScope, Runtime, RuntimeOptions, Surroundings, Unnamed};
 use meerkat_testkit::{McpClient, Server};
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use crate::support::Place;
 
-/// The session of the examples; only the id differs from what is sent.
+/// Session id in the examples; only this id is replaced before sending.
 const EXAMPLE_ID: &str = "01936f8a-7b2c-7000-8000-000000000001";
 
 const RUN_MINIMAL: &str = r#"{
   "prompt": "Write a haiku about Rust"
 }"#;
 
-/// The full run of both pages, which differ in one line.
+/// Full run on both pages, which differ in one line.
 const RUN_FULL: &str = r#"{
   "prompt": "Analyze this code for bugs",
   "system_prompt": "You are a senior code reviewer.",
@@ -58,7 +58,7 @@ const RESUME_MINIMAL: &str = r#"{
   "prompt": "Continue with this"
 }"#;
 
-/// The resume with results of both pages, which differ in one line.
+/// Resume with results on both pages, which differ in one line.
 const RESUME_WITH_RESULTS: &str = r#"{
   "session_id": "01936f8a-7b2c-7000-8000-000000000001",
   "prompt": "",
@@ -82,17 +82,17 @@ const RESUME_WITH_RESULTS: &str = r#"{
   "hooks_override": null
 }"#;
 
-/// The line in which the pages differ: in a run, and in a resume.
+/// Line in which the pages differ: in a run, and in a resume.
 const PAGES: [[&str; 2]; 2] =
     [["\"keep_alive\": null", "\"keep_alive\": null"], ["\"host_mode\": false", "\"host_mode\": false"]];
 
-/// The result of a run that ended, as both pages show it, up to the fields that they do not show.
+/// Result of a completed run on both pages, up to the first undocumented field.
 const DONE: &str = r#"{"content":[{"type":"text","text":"Agent response here"}],"session_id":"01936f8a-...","turns":1,"tool_calls":0,"structured_output":null,"schema_warnings":null"#;
 
-/// The result of a run that waits, as both pages show it, up to the fields that they do not show.
+/// Result of a pending run on both pages, up to the first undocumented field.
 const PENDING: &str = r#"{"content":[{"type":"text","text":"Agent is waiting for tool results"}],"session_id":"01936f8a-...","status":"pending_tool_call","pending_tool_calls":[{"tool_name":"read_file","args":{"path":"/tmp/data.txt"}}]"#;
 
-/// An answer of Anthropic's with one block.
+/// Builds an Anthropic response with one block.
 fn answer(block: &Value, stop_reason: &str) -> (&'static str, String) {
     let usage = json!({ "input_tokens": 3, "output_tokens": 1 });
     let events = [
@@ -105,19 +105,19 @@ fn answer(block: &Value, stop_reason: &str) -> (&'static str, String) {
     ("200 OK", events.iter().map(|event| format!("data: {event}\n\n")).collect())
 }
 
-fn says(text: &str) -> (&'static str, String) {
+fn text_response(text: &str) -> (&'static str, String) {
     answer(&json!({ "type": "text", "text": text }), "end_turn")
 }
 
-/// A server with the key of the page, whose provider gives these answers.
-fn server(place: &Place, answers: impl IntoIterator<Item = (&'static str, String)>) -> (McpClient, Server) {
+/// Starts a server with the key from the page, whose provider returns these responses.
+fn server(env: &Place, answers: impl IntoIterator<Item = (&'static str, String)>) -> (McpClient, Server) {
     let provider = Server::new(answers);
     let address = provider.address().to_owned();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let scope = RealmScope {
             realm: Some("test".to_owned()),
-            state_root: Some(place.state()),
+            state_root: Some(env.state()),
             ..RealmScope::default()
         };
         let options = scope.options(Unnamed::Isolated, &Surroundings::default(), "it").expect("a realm");
@@ -128,12 +128,12 @@ fn server(place: &Place, answers: impl IntoIterator<Item = (&'static str, String
         };
         owner.config().change(ConfigChange::Patch(patch), None).await.expect("the owner may");
     });
-    let mut command = place.command(&["--realm", "test"]);
+    let mut command = env.command(&["--realm", "test"]);
     command.env("ANTHROPIC_API_KEY", "your-key");
     (McpClient::start(&mut command), provider)
 }
 
-/// Sends arguments as they are written, and returns the text of the one block that comes back.
+/// Sends arguments verbatim and returns the text of the single block in the result.
 fn send(client: &mut McpClient, id: u64, tool: &str, arguments: &str) -> String {
     let arguments = arguments.replace('\n', " ");
     let line = format!(
@@ -150,8 +150,8 @@ fn send(client: &mut McpClient, id: u64, tool: &str, arguments: &str) -> String 
     text
 }
 
-/// Returns the session that a result names, and the result about the session of the examples.
-fn about_example(text: &str) -> (String, String) {
+/// Returns the session id in a result, and the result with the id of the examples.
+fn with_example_id(text: &str) -> (String, String) {
     let payload: Value = serde_json::from_str(text).expect("JSON");
     let session = payload["session_id"].as_str().expect("a session").to_owned();
     let text = text.replace(&session, "01936f8a-...");
@@ -159,31 +159,33 @@ fn about_example(text: &str) -> (String, String) {
 }
 
 #[test]
-fn the_minimal_run_and_the_minimal_resume() {
-    let place = Place::new();
-    let (mut client, provider) = server(&place, [says("Agent response here"), says("Agent response here")]);
-    let (session, text) = about_example(&send(&mut client, 900, "meerkat_run", RUN_MINIMAL));
+fn minimal_run_and_resume_match_the_docs() {
+    let env = Place::new();
+    let (mut client, provider) =
+        server(&env, [text_response("Agent response here"), text_response("Agent response here")]);
+    let (session, text) = with_example_id(&send(&mut client, 900, "meerkat_run", RUN_MINIMAL));
     assert!(text.starts_with(DONE), "{text}");
     let resume = RESUME_MINIMAL.replace(EXAMPLE_ID, &session);
-    let (again, text) = about_example(&send(&mut client, 901, "meerkat_resume", &resume));
+    let (again, text) = with_example_id(&send(&mut client, 901, "meerkat_resume", &resume));
     assert!(text.starts_with(DONE) && again == session, "{text}");
-    let asked = &provider.seen()[1].body["messages"];
-    assert_eq!(asked[2]["content"][0]["text"], "Continue with this", "{asked}");
+    let messages = &provider.seen()[1].body["messages"];
+    assert_eq!(messages[2]["content"][0]["text"], "Continue with this", "{messages}");
 }
 
 #[test]
-fn the_full_run_of_either_page() {
+fn full_run_of_either_page_matches_the_docs() {
     for [run, _] in PAGES {
-        let place = Place::new();
+        let env = Place::new();
         let output = r#"{"bugs":["one"],"severity":"low"}"#;
-        let (mut client, provider) = server(&place, [says("Agent response here"), says(output)]);
+        let (mut client, provider) =
+            server(&env, [text_response("Agent response here"), text_response(output)]);
         let run = RUN_FULL.replace("KEEP_ALIVE", run);
-        let (_, text) = about_example(&send(&mut client, 900, "meerkat_run", &run));
-        let shown = DONE
+        let (_, text) = with_example_id(&send(&mut client, 900, "meerkat_run", &run));
+        let expected = DONE
             .replace("\"turns\":1", "\"turns\":2")
             .replace("\"structured_output\":null", &format!("\"structured_output\":{output}"));
-        let (shown, _) = shown.split_once(",\"schema_warnings\"").expect("the last field");
-        assert!(text.starts_with(shown), "{text}");
+        let (expected, _) = expected.split_once(",\"schema_warnings\"").expect("the last field");
+        assert!(text.starts_with(expected), "{text}");
         let body = &provider.seen()[0].body;
         assert_eq!(
             (&body["model"], &body["max_tokens"]),
@@ -196,28 +198,30 @@ fn the_full_run_of_either_page() {
 }
 
 #[test]
-fn a_pending_call_and_its_results_of_either_page() {
+fn pending_call_of_either_page_matches_the_docs() {
     for [run, resume] in PAGES {
-        let place = Place::new();
+        let env = Place::new();
         let input = json!({ "path": "/tmp/data.txt" });
         let call = json!({ "type": "tool_use", "id": "tc_abc123", "name": "read_file", "input": input });
-        let (mut client, _provider) =
-            server(&place, [answer(&call, "tool_use"), says("Agent response here"), says("{}")]);
+        let (mut client, _provider) = server(
+            &env,
+            [answer(&call, "tool_use"), text_response("Agent response here"), text_response("{}")],
+        );
         let run = RUN_FULL.replace("KEEP_ALIVE", run);
-        let (session, text) = about_example(&send(&mut client, 900, "meerkat_run", &run));
+        let (session, text) = with_example_id(&send(&mut client, 900, "meerkat_run", &run));
         let text = text.replace("\"tool_use_id\":\"tc_abc123\",", "");
         assert!(text.starts_with(PENDING), "{text}");
         let resume = RESUME_WITH_RESULTS.replace("KEEP_ALIVE", resume).replace(EXAMPLE_ID, &session);
-        let (again, text) = about_example(&send(&mut client, 901, "meerkat_resume", &resume));
+        let (again, text) = with_example_id(&send(&mut client, 901, "meerkat_resume", &resume));
         let done = DONE.replace("\"tool_calls\":0", "\"tool_calls\":1");
         assert!(text.starts_with(&done) && again == session, "{text}");
     }
 }
 
 #[test]
-fn the_config_examples_of_either_page() {
-    let place = Place::new();
-    let mut client = place.server();
+fn config_examples_of_either_page_match_the_docs() {
+    let env = Place::new();
+    let mut client = env.server();
     for turns in 1..=3 {
         let patch = json!({ "action": "patch", "patch": { "agent": { "max_turns": turns } } });
         client.expect_tool("meerkat_config", patch);
@@ -245,18 +249,18 @@ fn the_config_examples_of_either_page() {
 }
 
 #[test]
-fn the_catalogue_and_the_capabilities_are_asked_for_with_nothing() {
-    let place = Place::new();
-    let mut client = place.server();
+fn catalog_and_capabilities_need_no_arguments() {
+    let env = Place::new();
+    let mut client = env.server();
     let text = send(&mut client, 900, "meerkat_models_catalog", "{}");
     let head = r#"{"contract_version":"0.6.6","providers":[{"provider":"anthropic","default_model_id":"claude-opus-4-7","models":[{"id":"#;
     assert!(text.starts_with(head), "{text}");
     let entry = r#"{"id":"claude-opus-4-7","display_name":"Claude Opus 4.7","tier":"recommended","context_window":1000000,"max_output_tokens":128000,"profile":{"model_family":"claude-opus-4","supports_temperature":false,"supports_thinking":true,"supports_reasoning":false,"params_schema":{"#;
     assert!(text.contains(entry), "{text}");
     let text = send(&mut client, 901, "meerkat_capabilities", "{}");
-    let shown = r#"{"contract_version":{"major":0,"minor":6,"patch":6},"capabilities":[{"id":"sessions","description":"Session lifecycle management","status":"Available"},"#;
-    assert!(text.starts_with(shown), "{text}");
-    // Both pages show these; whether a build has them differs, how it says so does not.
+    let expected = r#"{"contract_version":{"major":0,"minor":6,"patch":6},"capabilities":[{"id":"sessions","description":"Session lifecycle management","status":"Available"},"#;
+    assert!(text.starts_with(expected), "{text}");
+    // Both pages show these. Whether a build has them varies; the format of the status does not.
     let disabled = r#""status":{"DisabledByPolicy":{"description":"Disabled by config"}}"#;
     let entry = format!(r#"{{"id":"builtins","description":"Built-in tools (task management)",{disabled}}}"#);
     assert!(text.contains(&entry), "{text}");

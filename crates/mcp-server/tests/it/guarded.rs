@@ -1,4 +1,5 @@
-//! Bad input over HTTP: each is refused with a reason, and everybody else is still served.
+//! Access control and invalid input over HTTP: each case is rejected with a reason, and other clients are still
+//! served.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,21 +17,21 @@ use crate::web::{Web, call, legacy, payload};
 const JSON: (&str, &str) = ("content-type", "application/json");
 const BOTH: (&str, &str) = ("accept", "application/json, text/event-stream");
 
-/// Fails unless the server still serves.
+/// Asserts that the server still responds.
 pub(crate) fn assert_serves(web: &Web) {
     let run = json!({ "name": "meerkat_run", "arguments": { "prompt": "say hello" } });
     assert_eq!(text_of(&payload(&web.modern("tools/call", run, json!({})))), "hello");
 }
 
 #[test]
-fn pages_and_names_from_elsewhere_are_refused() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn foreign_hosts_and_origins_are_rejected() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
     for (headers, reason) in [
-        ([("host", "evil.example.com")], "this Host is not served here"),
-        ([("origin", "http://evil.example.com")], "pages of this Origin may not come in"),
-        ([("origin", "null")], "pages of this Origin may not come in"),
+        ([("host", "evil.example.com")], "this Host is not allowed"),
+        ([("origin", "http://evil.example.com")], "this Origin is not allowed"),
+        ([("origin", "null")], "this Origin is not allowed"),
     ] {
         assert_eq!(web.post(&headers, &ping).error(), (403, -32600, reason.to_owned()));
         assert_eq!(web.send("GET", "/", &headers, b"").status, 403);
@@ -39,31 +40,31 @@ fn pages_and_names_from_elsewhere_are_refused() {
 }
 
 #[test]
-fn a_token_is_asked_for_when_there_is_one() {
-    let place = Place::new();
-    let file = place.beside("token");
+fn configured_token_is_required() {
+    let env = Place::new();
+    let file = env.beside("token");
     std::fs::write(&file, "s3cret\n").unwrap();
-    let web = Web::start_with(&place, &["--token-file", file.to_str().unwrap()]);
+    let web = Web::start_with(&env, &["--token-file", file.to_str().unwrap()]);
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
     let none = web.post(&[], &ping);
-    assert_eq!(none.error(), (401, -32600, "a bearer token is needed".to_owned()));
+    assert_eq!(none.error(), (401, -32600, "a bearer token is required".to_owned()));
     assert_eq!(none.header("www-authenticate"), Some("Bearer realm=\"meerkat\""));
     let wrong = web.post(&[("authorization", "Bearer wrong")], &ping);
-    assert_eq!(wrong.error(), (401, -32600, "this is not the bearer token".to_owned()));
+    assert_eq!(wrong.error(), (401, -32600, "invalid bearer token".to_owned()));
     assert_eq!(wrong.header("www-authenticate"), Some("Bearer realm=\"meerkat\", error=\"invalid_token\""));
     let right = web.post(&[("authorization", "Bearer s3cret")], &ping);
     assert_eq!(right.error(), (400, -32600, "Bad Request: Session ID is required".to_owned()));
-    assert!(!place.log().contains("s3cret"));
+    assert!(!env.log().contains("s3cret"));
 }
 
 #[test]
 fn realm_token_is_private_printed_once_and_reused() {
     use std::os::unix::fs::PermissionsExt as _;
-    let place = Place::new();
+    let env = Place::new();
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
     let mut tokens = Vec::new();
     for start in 1..=2 {
-        let web = Web::start(&place);
+        let web = Web::start(&env);
         let token = web.token().unwrap().to_owned();
         for wrong in ["", "Bearer ", "Bearer wrong"] {
             assert_eq!(web.post(&[("authorization", wrong)], &ping).status, 401, "{wrong:?}");
@@ -71,29 +72,29 @@ fn realm_token_is_private_printed_once_and_reused() {
         let session = web.session();
         let run = json!({ "prompt": format!("say {token}"), "verbose": true });
         web.tool(&session, 1, "meerkat_run", run);
-        eventually("the run is logged", || place.log().contains("run_completed"));
-        assert_eq!(place.log().matches(&token).count(), start, "{}", place.log());
+        eventually("the run is logged", || env.log().contains("run_completed"));
+        assert_eq!(env.log().matches(&token).count(), start, "{}", env.log());
         tokens.push(token);
     }
     assert_eq!(tokens[0], tokens[1]);
-    let file = place.state().join("test/token");
+    let file = env.state().join("test/token");
     assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), tokens[0]);
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]
 fn unnamed_realm_gets_a_token_without_a_file() {
-    let place = Place::new();
-    let web = Web::spawn(&place, &mut place.command(&["--http", "127.0.0.1:0"]));
+    let env = Place::new();
+    let web = Web::spawn(&env, &mut env.command(&["--http", "127.0.0.1:0"]));
     assert_eq!(web.post(&[("authorization", "")], &json!({})).status, 401);
-    assert!(!place.state().exists());
+    assert!(!env.state().exists());
     assert_serves(&web);
 }
 
 #[test]
-fn without_a_token_nothing_loosens_safety() {
-    let place = Place::new();
-    let web = Web::start_with(&place, &["--no-token"]);
+fn clients_without_token_cannot_reduce_safety() {
+    let env = Place::new();
+    let web = Web::start_with(&env, &["--no-token"]);
     assert_serves(&web);
     let call = |name: &str, arguments: serde_json::Value| {
         let params = json!({ "name": name, "arguments": arguments });
@@ -113,38 +114,37 @@ fn without_a_token_nothing_loosens_safety() {
         assert!(reply.contains(&format!("{what} needs a token")), "{reply}");
     }
     assert!(patch(json!({ "agent": { "max_tokens_per_turn": 8192 } })).contains("8192"));
-    assert!(!place.state().join("test/token").exists());
+    assert!(!env.state().join("test/token").exists());
 }
 
 #[test]
-fn a_server_that_others_can_reach_does_not_start_without_a_token() {
-    let place = Place::new();
-    let mut child =
-        place.command(&["--http", "0.0.0.0:0", "--no-token"]).stdin(Stdio::null()).spawn().unwrap();
+fn non_loopback_server_needs_a_token() {
+    let env = Place::new();
+    let mut child = env.command(&["--http", "0.0.0.0:0", "--no-token"]).stdin(Stdio::null()).spawn().unwrap();
     assert!(!child.wait().unwrap().success());
-    assert!(place.log().contains("can be reached from other machines and needs a token"), "{}", place.log());
+    assert!(env.log().contains("can be reached from other machines and needs a token"), "{}", env.log());
 }
 
 #[test]
-fn an_address_that_is_taken_is_named() {
-    let place = Place::new();
-    let web = Web::start(&place);
-    let mut child = place.command(&["--http", web.address()]).stdin(Stdio::null()).spawn().unwrap();
+fn address_in_use_is_reported() {
+    let env = Place::new();
+    let web = Web::start(&env);
+    let mut child = env.command(&["--http", web.address()]).stdin(Stdio::null()).spawn().unwrap();
     assert!(!child.wait().unwrap().success());
-    assert!(place.log().contains(&format!("cannot listen on `{}`", web.address())), "{}", place.log());
+    assert!(env.log().contains(&format!("cannot listen on `{}`", web.address())), "{}", env.log());
 }
 
 #[test]
-fn what_is_no_message_is_answered_with_a_reason() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn invalid_messages_are_answered_with_errors() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let post = |headers: &[(&str, &str)], body: &[u8]| web.send("POST", "/mcp", headers, body).error();
     let (status, code, reason) = post(&[JSON, BOTH], b"{ \"jsonrpc\": ");
     assert_eq!((status, code), (400, -32700));
     assert!(reason.starts_with("not JSON: "), "{reason}");
     let (status, code, reason) = post(&[JSON, BOTH], b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]");
     assert_eq!((status, code), (400, -32600));
-    assert!(reason.starts_with("batches are for sessions of revision 2025-03-26"), "{reason}");
+    assert!(reason.starts_with("batches need protocol revision 2025-03-26"), "{reason}");
     for body in ["7", "\"x\"", "{}", "{\"id\":1}", "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"ping\"}"] {
         let (status, code, reason) = post(&[JSON, BOTH], body.as_bytes());
         assert_eq!((status, code), (400, -32600), "{body}");
@@ -153,7 +153,7 @@ fn what_is_no_message_is_answered_with_a_reason() {
     let ping = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     assert_eq!(post(&[BOTH, ("content-type", "text/plain")], ping).0, 415);
     assert_eq!(post(&[JSON, ("accept", "text/html")], ping).0, 406);
-    assert_eq!(post(&[JSON, BOTH, ("mcp-session-id", "nobody")], ping).0, 404);
+    assert_eq!(post(&[JSON, BOTH, ("mcp-session-id", "unknown")], ping).0, 404);
     assert_eq!(web.send("PUT", "/mcp", &[], b"").error().0, 405);
     assert_eq!(web.send("GET", "/else", &[], b"").error().0, 404);
     assert_eq!(web.send("GET", "/mcp", &[("accept", "text/event-stream")], b"").error().0, 400);
@@ -161,9 +161,9 @@ fn what_is_no_message_is_answered_with_a_reason() {
 }
 
 #[test]
-fn a_body_over_the_limit_is_refused() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn oversized_body_is_rejected() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let big = vec![b' '; 16 * 1024 * 1024 + 1];
     let reply = web.send("POST", "/mcp", &[JSON, BOTH], &big);
     assert_eq!((reply.status, reply.error().1), (413, -32600));
@@ -171,9 +171,9 @@ fn a_body_over_the_limit_is_refused() {
 }
 
 #[test]
-fn a_body_that_breaks_off_is_not_called_too_long() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn incomplete_body_is_reported_as_incomplete() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let head = format!(
         "POST /mcp HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\nconnection: close\r\n",
         web.address(),
@@ -187,12 +187,12 @@ fn a_body_that_breaks_off_is_not_called_too_long() {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 400 "), "{rest:?}: {answer}");
-        assert!(answer.contains("the body broke off before its end"), "{rest:?}: {answer}");
+        assert!(answer.contains("the body is incomplete"), "{rest:?}: {answer}");
     }
     assert_serves(&web);
 }
 
-/// Sends raw bytes and returns the answer.
+/// Sends a raw request and returns the response.
 fn raw(web: &Web, request: &str) -> String {
     let mut stream = web.connect();
     stream.write_all(request.as_bytes()).unwrap();
@@ -203,12 +203,12 @@ fn raw(web: &Web, request: &str) -> String {
 
 #[test]
 fn absolute_uri_or_second_host_is_rejected() {
-    let place = Place::new();
-    let web = Web::start(&place);
+    let env = Place::new();
+    let web = Web::start(&env);
     let host = format!("host: {}\r\n", web.address());
     for (target, hosts, reason) in [
-        (format!("http://{}/", web.address()), host.clone(), "send the path alone"),
-        ("http://evil.example.com/".to_owned(), host.clone(), "send the path alone"),
+        (format!("http://{}/", web.address()), host.clone(), "send only the path"),
+        ("http://evil.example.com/".to_owned(), host.clone(), "send only the path"),
         ("/".to_owned(), format!("{host}{host}"), "send one Host header"),
         ("/".to_owned(), format!("{host}host: evil.example.com\r\n"), "send one Host header"),
     ] {
@@ -250,9 +250,9 @@ fn unfinished_bodies_are_bounded_together() {
 }
 
 #[test]
-fn a_prompt_of_ten_megabytes_is_served() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn ten_megabyte_prompt_is_served() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let prompt = format!("say ok\nthen\n{}", "x".repeat(10 * 1024 * 1024));
     let reply = web.modern(
         "tools/call",
@@ -263,9 +263,9 @@ fn a_prompt_of_ten_megabytes_is_served() {
 }
 
 #[test]
-fn unknown_methods_and_tools_have_their_own_errors() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn unknown_methods_and_tools_have_distinct_errors() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let unknown = web.open_modern("no/such", json!({}), json!({})).rest();
     assert_eq!(unknown.error(), (404, -32601, "unknown method `no/such`".to_owned()));
     let tool = web.modern("tools/call", json!({ "name": "nope", "arguments": {} }), json!({}));
@@ -276,39 +276,39 @@ fn unknown_methods_and_tools_have_their_own_errors() {
 }
 
 #[test]
-fn a_connection_too_many_is_told_so() {
+fn connection_over_the_limit_is_rejected() {
     let serving = Serving::start(Limits { connections: 2, ..Limits::default() });
-    let held: Vec<_> = (0..2).map(|_| answered(serving.address)).collect();
-    let mut refused = String::new();
+    let held: Vec<_> = (0..2).map(|_| open_connection(serving.address)).collect();
+    let mut response = String::new();
     let mut third = TcpStream::connect(serving.address).unwrap();
-    third.read_to_string(&mut refused).unwrap();
-    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
-    let (head, body) = refused.split_once("\r\n\r\n").unwrap();
-    assert!(head.contains(&format!("content-length: {}", body.len())), "{refused}");
+    third.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(&format!("content-length: {}", body.len())), "{response}");
     let body: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(body["error"]["message"], "too many connections; try later");
     drop(held);
-    assert_eq!(eventually_greeted(&Web::at(serving.address)), 200);
+    assert_eq!(status_once_available(&Web::at(serving.address)), 200);
 }
 
 #[test]
-fn a_session_that_nobody_uses_expires_and_one_that_is_listened_to_does_not() {
+fn idle_session_expires_unless_it_has_a_stream() {
     let idle = Duration::from_millis(200);
     let serving = Serving::start(Limits { idle, ..Limits::default() });
     let web = Web::at(serving.address);
-    let (quiet, heard) = (web.session(), web.session());
+    let (idle_session, open_session) = (web.session(), web.session());
     let _stream =
-        web.open("GET", "/mcp", &[("accept", "text/event-stream"), ("mcp-session-id", &heard)], b"");
-    // Asking for it with a request would be using it; whether a stream of it can be had is answered without.
+        web.open("GET", "/mcp", &[("accept", "text/event-stream"), ("mcp-session-id", &open_session)], b"");
+    // A request would keep the session alive; checking whether a stream can be resumed does not.
     let resume =
-        [("accept", "text/event-stream"), ("mcp-session-id", quiet.as_str()), ("last-event-id", "x")];
+        [("accept", "text/event-stream"), ("mcp-session-id", idle_session.as_str()), ("last-event-id", "x")];
     eventually("the session is gone", || web.send("GET", "/mcp", &resume, b"").status == 404);
-    let gone = web.post(&legacy(&quiet), &call(1, "meerkat_sessions", json!({})));
+    let gone = web.post(&legacy(&idle_session), &call(1, "meerkat_sessions", json!({})));
     assert_eq!(gone.error(), (404, -32600, "Not Found: Session not found".to_owned()));
-    assert!(web.tool(&heard, 1, "meerkat_sessions", json!({}))["sessions"].is_array());
+    assert!(web.tool(&open_session, 1, "meerkat_sessions", json!({}))["sessions"].is_array());
 }
 
-/// A server in this process, with limits of its own.
+/// Server in this process, with custom limits.
 pub(crate) struct Serving {
     runtime: tokio::runtime::Runtime,
     pub(crate) address: std::net::SocketAddr,
@@ -340,8 +340,8 @@ impl Drop for Serving {
     }
 }
 
-/// Asks until there is room for the question.
-fn eventually_greeted(web: &Web) -> u16 {
+/// Sends requests until one is not rejected for lack of capacity.
+fn status_once_available(web: &Web) -> u16 {
     let mut status = 0;
     eventually("the server greets", || {
         status = web.send("GET", "/", &[], b"").status;
@@ -350,8 +350,8 @@ fn eventually_greeted(web: &Web) -> u16 {
     status
 }
 
-/// A connection that was answered and is kept open.
-fn answered(address: std::net::SocketAddr) -> TcpStream {
+/// Opens a connection and leaves it open after its first response.
+fn open_connection(address: std::net::SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(format!("GET / HTTP/1.1\r\nhost: {address}\r\n\r\n").as_bytes()).unwrap();
     let mut first = [0; 12];
@@ -361,12 +361,12 @@ fn answered(address: std::net::SocketAddr) -> TcpStream {
 }
 
 #[test]
-fn clients_that_never_read_keep_nobody_waiting() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn clients_that_never_read_do_not_block_others() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let session = web.session();
     let standing = [("accept", "text/event-stream"), ("mcp-session-id", session.as_str())];
-    let deaf = web.open("GET", "/mcp", &standing, b"");
+    let unread_stream = web.open("GET", "/mcp", &standing, b"");
     let streamed = json!({ "prompt": format!("say {}", "x".repeat(100_000)), "stream": true });
     let unread: Vec<_> = (0..30)
         .map(|id| web.open_post(&legacy(&session), &call(id, "meerkat_run", streamed.clone())))
@@ -375,6 +375,6 @@ fn clients_that_never_read_keep_nobody_waiting() {
     assert_serves(&web);
     let other = web.session();
     assert!(web.tool(&other, 1, "meerkat_sessions", json!({}))["sessions"].is_array());
-    drop((deaf, unread, waiting));
+    drop((unread_stream, unread, waiting));
     assert_serves(&web);
 }

@@ -1,4 +1,4 @@
-//! Streamable HTTP: both eras at one address, streams that break off, and the end.
+//! Streamable HTTP: both eras at one URL, broken streams, and shutdown.
 
 use serde_json::{Value, json};
 
@@ -6,9 +6,9 @@ use crate::support::{LONG, Place, eventually, id_of, text_of};
 use crate::web::{MODERN, Web, call, legacy, modern, payload};
 
 #[test]
-fn a_person_is_told_what_this_is() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn root_page_describes_the_server() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let reply = web.send("GET", "/", &[], b"");
     assert_eq!((reply.status, reply.header("content-type")), (200, Some("text/plain; charset=utf-8")));
     assert!(reply.body.contains("/mcp"), "{reply:?}");
@@ -16,16 +16,16 @@ fn a_person_is_told_what_this_is() {
 
 #[test]
 fn root_page_does_not_name_the_version() {
-    let place = Place::new();
-    let web = Web::start(&place);
+    let env = Place::new();
+    let web = Web::start(&env);
     let reply = web.send("GET", "/", &[], b"");
     assert!(!format!("{reply:?}").contains(env!("CARGO_PKG_VERSION")), "{reply:?}");
 }
 
 #[test]
-fn a_handshake_gives_a_session_until_it_is_deleted() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn session_lasts_until_it_is_deleted() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let session = web.session();
     let first = web.tool(&session, 1, "meerkat_run", json!({ "prompt": "say hello" }));
     assert_eq!(text_of(&first), "hello");
@@ -37,9 +37,9 @@ fn a_handshake_gives_a_session_until_it_is_deleted() {
 }
 
 #[test]
-fn a_request_that_stands_for_itself_needs_no_session() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn self_contained_request_needs_no_session() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let run = json!({ "name": "meerkat_run", "arguments": { "prompt": "say hello" } });
     let reply = web.modern("tools/call", run, json!({}));
     assert_eq!(reply["result"]["resultType"], "complete");
@@ -52,22 +52,22 @@ fn a_request_that_stands_for_itself_needs_no_session() {
 }
 
 #[test]
-fn both_eras_and_both_transports_see_the_same_sessions() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn eras_and_transports_share_sessions() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let session = web.session();
     let id = id_of(&web.tool(&session, 1, "meerkat_run", json!({ "prompt": "say one" })));
     let resume = json!({ "name": "meerkat_resume", "arguments": { "session_id": id, "prompt": "say two" } });
     assert_eq!(text_of(&payload(&web.modern("tools/call", resume, json!({})))), "two");
-    let mut stdio = place.server();
+    let mut stdio = env.server();
     let read = stdio.expect_tool("meerkat_read", json!({ "session_id": id }));
     assert_eq!(read["state"]["message_count"], 4);
 }
 
 #[test]
-fn a_slow_request_gets_its_head_and_a_sign_of_life_at_once() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn slow_request_gets_headers_and_keep_alive_early() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let run = json!({ "name": "meerkat_run", "arguments": { "prompt": LONG } });
     let mut stream = web.open_modern("tools/call", run, json!({}));
     assert_eq!(stream.status, 200);
@@ -76,8 +76,8 @@ fn a_slow_request_gets_its_head_and_a_sign_of_life_at_once() {
 
 #[test]
 fn closing_a_modern_stream_stops_the_run() {
-    let place = Place::new();
-    let web = Web::start(&place);
+    let env = Place::new();
+    let web = Web::start(&env);
     let run = json!({ "name": "meerkat_run", "arguments": { "prompt": LONG } });
     let stream = web.open_modern("tools/call", run, json!({}));
     let session = running(&web);
@@ -86,13 +86,13 @@ fn closing_a_modern_stream_stops_the_run() {
 }
 
 #[test]
-fn closing_a_legacy_stream_does_not_and_the_answer_is_had_by_resuming_it() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn closed_legacy_stream_can_be_resumed() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let session = web.session();
     let mut stream =
         web.open_post(&legacy(&session), &call(7, "meerkat_run", json!({ "prompt": "wait 1500\nsay late" })));
-    // The first event says how to come back.
+    // The first event has the id for resuming.
     let first = stream.line().expect("a first event");
     let mut last = first.strip_prefix("id:").map(|id| id.trim().to_owned());
     while last.is_none() {
@@ -108,15 +108,15 @@ fn closing_a_legacy_stream_does_not_and_the_answer_is_had_by_resuming_it() {
     let (_, reply) = web.open("GET", "/mcp", &headers, b"").event().expect("the answer");
     assert_eq!(reply["id"], 7);
     assert_eq!(text_of(&payload(&reply)), "late");
-    // It can be had once more: the stream is kept for a while.
+    // The response can be replayed again, because the stream is retained for a while.
     let (_, again) = web.open("GET", "/mcp", &headers, b"").event().expect("the answer");
     assert_eq!(again, reply);
 }
 
 #[test]
-fn a_cancelled_request_stops_its_run_in_a_session() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn cancelled_request_stops_its_run() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let session = web.session();
     let _stream = web.open_post(&legacy(&session), &call(7, "meerkat_run", json!({ "prompt": LONG })));
     let running = running(&web);
@@ -127,14 +127,17 @@ fn a_cancelled_request_stops_its_run_in_a_session() {
 }
 
 #[test]
-fn an_id_that_is_in_flight_is_refused_in_the_same_session_only() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn in_flight_ids_are_tracked_per_session() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let (one, other) = (web.session(), web.session());
     let mut waiting = web.open_post(&legacy(&one), &call(7, "meerkat_run", json!({ "prompt": LONG })));
     let running = running(&web);
-    let twice = web.post(&legacy(&one), &call(7, "meerkat_sessions", json!({}))).message();
-    assert_eq!(twice["error"], json!({ "code": -32600, "message": "a request with this id is in flight" }));
+    let duplicate = web.post(&legacy(&one), &call(7, "meerkat_sessions", json!({}))).message();
+    assert_eq!(
+        duplicate["error"],
+        json!({ "code": -32600, "message": "a request with this id is in flight" })
+    );
     assert!(web.tool(&other, 7, "meerkat_sessions", json!({}))["sessions"].is_array());
     web.tool(&other, 8, "meerkat_interrupt", json!({ "session_id": running }));
     let (_, reply) = waiting.event().expect("the first request is answered");
@@ -142,9 +145,9 @@ fn an_id_that_is_in_flight_is_refused_in_the_same_session_only() {
 }
 
 #[test]
-fn progress_comes_on_the_stream_of_its_request() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn progress_is_sent_on_its_request_stream() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let session = web.session();
     let mut message = call(7, "meerkat_run", json!({ "prompt": "say hello" }));
     message["params"]["_meta"]["progressToken"] = "p".into();
@@ -167,9 +170,9 @@ fn progress_comes_on_the_stream_of_its_request() {
 }
 
 #[test]
-fn what_changes_is_told_to_every_client() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn changes_notify_every_client() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let (one, other) = (web.session(), web.session());
     let headers = |session: &'static str| [("accept", "text/event-stream"), ("mcp-session-id", session)];
     let mut streams: Vec<_> = [one.clone(), other]
@@ -183,7 +186,7 @@ fn what_changes_is_told_to_every_client() {
     let session = id_of(&web.tool(&one, 1, "meerkat_run", json!({ "prompt": "say hello" })));
     streams.push(listening);
     for stream in &mut streams {
-        let (_, event) = stream.event().expect("a notice");
+        let (_, event) = stream.event().expect("a notification");
         assert_eq!(event["method"], "notifications/resources/list_changed");
     }
     let watched = format!("meerkat://session/{session}");
@@ -191,7 +194,7 @@ fn what_changes_is_told_to_every_client() {
         json!({ "jsonrpc": "2.0", "id": 2, "method": "resources/subscribe", "params": { "uri": watched } });
     assert_eq!(web.post(&legacy(&one), &subscribe).message()["result"], json!({}));
     web.tool(&one, 3, "meerkat_resume", json!({ "session_id": session, "prompt": "say more" }));
-    let (_, event) = streams[0].event().expect("a notice");
+    let (_, event) = streams[0].event().expect("a notification");
     assert_eq!(
         (&event["method"], &event["params"]["uri"]),
         (&json!("notifications/resources/updated"), &json!(watched))
@@ -199,9 +202,9 @@ fn what_changes_is_told_to_every_client() {
 }
 
 #[test]
-fn a_signal_ends_runs_cleanly_and_answers_those_who_wait() {
-    let place = Place::new();
-    let mut web = Web::start(&place);
+fn signal_stops_runs_and_answers_waiting_requests() {
+    let env = Place::new();
+    let mut web = Web::start(&env);
     let session = web.session();
     let mut waiting = web.open_post(&legacy(&session), &call(7, "meerkat_run", json!({ "prompt": LONG })));
     let modern = web.open_modern(
@@ -217,7 +220,7 @@ fn a_signal_ends_runs_cleanly_and_answers_those_who_wait() {
     let (_, reply) = waiting.event().expect("the request is answered");
     assert_eq!(reply["result"]["isError"], true, "{reply}");
     assert!(modern.rest().message()["result"]["isError"] == true);
-    let mut stdio = place.server();
+    let mut stdio = env.server();
     for session in sessions {
         let resumed =
             stdio.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say back" }));
@@ -238,7 +241,7 @@ fn running(web: &Web) -> String {
         found = active(web).pop();
         found.is_some()
     });
-    found.expect("it was found")
+    found.expect("a running session")
 }
 
 fn until_idle(web: &Web, session: &str) {
@@ -248,9 +251,9 @@ fn until_idle(web: &Web, session: &str) {
 }
 
 #[test]
-fn tasks_are_given_to_clients_that_know_them() {
-    let place = Place::new();
-    let mut web = Web::start(&place);
+fn clients_that_support_tasks_get_tasks() {
+    let env = Place::new();
+    let mut web = Web::start(&env);
     let tasks = || json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
     let run = |prompt: &str| json!({ "name": "meerkat_run", "arguments": { "prompt": prompt } });
     let started = |web: &Web, prompt: &str| {
@@ -272,7 +275,7 @@ fn tasks_are_given_to_clients_that_know_them() {
     web.modern("tasks/cancel", json!({ "taskId": stopped }), tasks());
     eventually("the task is cancelled", || status(&web, &stopped)["status"] == "cancelled");
     assert!(web.stop().success());
-    let web = Web::start(&place);
+    let web = Web::start(&env);
     let after = status(&web, &done);
     assert_eq!(after["status"], "completed");
     assert_eq!(after["result"]["structuredContent"]["session_id"], session);
@@ -282,9 +285,9 @@ fn tasks_are_given_to_clients_that_know_them() {
 }
 
 #[test]
-fn a_client_of_an_older_revision_is_answered_directly_even_if_it_knows_tasks() {
-    let place = Place::new();
-    let mut client = place.silent_server();
+fn legacy_client_with_tasks_is_answered_directly() {
+    let env = Place::new();
+    let mut client = env.silent_server();
     let mut greeting = crate::support::hello("2025-11-25");
     greeting["capabilities"] = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
     client.request("initialize", greeting);
@@ -292,9 +295,9 @@ fn a_client_of_an_older_revision_is_answered_directly_even_if_it_knows_tasks() {
 }
 
 #[test]
-fn a_client_that_knows_no_tasks_is_answered_directly() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn client_without_tasks_is_answered_directly() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let run = json!({ "name": "meerkat_run", "arguments": { "prompt": "say hello" } });
     let reply = web.modern("tools/call", run, json!({ "elicitation": {} }));
     assert_eq!(text_of(&payload(&reply)), "hello");

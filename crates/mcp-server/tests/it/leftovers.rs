@@ -1,4 +1,4 @@
-//! However the server ends, nothing that an MCP server of its agents started is left.
+//! No process started by an agent's MCP server survives the server, however it exits.
 
 #![cfg(target_os = "linux")]
 
@@ -8,17 +8,17 @@ use meerkat_testkit::{Forks, McpClient};
 
 use crate::support::{Place, new_session};
 
-/// How often each ending is tried.
-const TIMES: usize = 20;
+/// Number of times each way of exiting is tested.
+const REPEATS: usize = 20;
 
-/// Ends a server whose agents have a server that started programs of its own.
-fn leaves_nothing(end: fn(McpClient)) {
-    for _ in 0..TIMES {
-        let place = Place::new();
-        let forks = Forks::new(&place.beside(""));
-        fs::create_dir_all(place.beside(".rkat")).unwrap();
-        fs::write(place.beside(".rkat/mcp.toml"), forks.toml("forks")).unwrap();
-        let mut client = place.server();
+/// Stops a server whose agents use an MCP server with child processes, and checks that none survives.
+fn assert_no_leftovers(end: fn(McpClient)) {
+    for _ in 0..REPEATS {
+        let env = Place::new();
+        let forks = Forks::new(&env.beside(""));
+        fs::create_dir_all(env.beside(".rkat")).unwrap();
+        fs::write(env.beside(".rkat/mcp.toml"), forks.toml("forks")).unwrap();
+        let mut client = env.server();
         new_session(&mut client, "say hi");
         forks.await_all();
         end(client);
@@ -27,11 +27,11 @@ fn leaves_nothing(end: fn(McpClient)) {
 }
 
 #[test]
-fn a_server_whose_input_is_closed_leaves_nothing() {
-    leaves_nothing(|client| assert!(client.close().success()));
+fn closed_server_leaves_no_processes() {
+    assert_no_leftovers(|client| assert!(client.close().success()));
 }
 
 #[test]
-fn a_killed_server_leaves_nothing() {
-    leaves_nothing(McpClient::kill);
+fn killed_server_leaves_no_processes() {
+    assert_no_leftovers(McpClient::kill);
 }

@@ -1,4 +1,4 @@
-//! How the process begins and ends.
+//! Startup and shutdown of the process.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, ExitStatus, Stdio};
@@ -11,37 +11,37 @@ use crate::support::{
     LONG, Place, UNKNOWN_SESSION, eventually, hello, long_run, new_session, said, talk, text_of,
 };
 
-/// How long a server may take to end: far less than its run would, and long enough for a busy machine.
-const PROMPTLY: Duration = Duration::from_secs(10);
-/// How long it may take when a run has to be stopped.
-const WITH_A_RUN: Duration = Duration::from_secs(15);
+/// Time allowed for a server to exit: far less than its run would take, but enough on a busy machine.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time allowed for a server to exit if a run must be stopped first.
+const EXIT_TIMEOUT_WITH_RUN: Duration = Duration::from_secs(15);
 
 #[test]
-fn the_first_line_on_stderr_names_realm_and_backend() {
-    let place = Place::new();
-    let mut client = McpClient::spawn(&mut place.command(&["--realm", "team-alpha"]));
+fn first_stderr_line_names_realm_and_backend() {
+    let env = Place::new();
+    let mut client = McpClient::spawn(&mut env.command(&["--realm", "team-alpha"]));
     client.close_input();
     assert!(client.wait().success());
-    let log = place.log();
+    let log = env.log();
     let first = log.lines().next().unwrap_or_default();
     assert!(first.contains("`team-alpha`") && first.contains("sqlite"), "the log is {log:?}");
     assert_eq!(log.lines().count(), 1, "the log is {log:?}");
 }
 
 #[test]
-fn nothing_is_made_on_disk_before_the_first_call() {
-    let place = Place::new();
-    let mut client = place.server();
+fn nothing_is_written_before_the_first_call() {
+    let env = Place::new();
+    let mut client = env.server();
     client.request("tools/list", json!({}));
-    assert!(!place.state().exists(), "the realm was made for a list of tools");
+    assert!(!env.state().exists(), "listing the tools created the realm");
     client.expect_tool("meerkat_sessions", json!({}));
-    assert!(place.state().join("test").is_dir());
+    assert!(env.state().join("test").is_dir());
 }
 
 #[test]
-fn the_server_ends_with_its_input() {
-    let place = Place::new();
-    let told: [fn(&mut McpClient); 3] = [
+fn server_exits_when_input_ends() {
+    let env = Place::new();
+    let openings: [fn(&mut McpClient); 3] = [
         |_| {},
         |client| drop(client.request("initialize", hello("2025-11-25"))),
         |client| {
@@ -50,20 +50,20 @@ fn the_server_ends_with_its_input() {
             client.expect_tool("meerkat_run", json!({ "prompt": "say hi" }));
         },
     ];
-    for (case, tell) in told.into_iter().enumerate() {
-        let mut client = place.silent_server();
-        tell(&mut client);
-        let (status, time) = ending(&mut client, McpClient::close_input);
+    for (case, open) in openings.into_iter().enumerate() {
+        let mut client = env.silent_server();
+        open(&mut client);
+        let (status, time) = stop(&mut client, McpClient::close_input);
         assert!(status.success(), "case {case}: {status}");
-        assert!(time < PROMPTLY, "case {case}: it took {time:?}");
+        assert!(time < EXIT_TIMEOUT, "case {case}: it took {time:?}");
     }
 }
 
 #[test]
-fn what_is_in_flight_is_answered_before_the_end() {
-    let place = Place::new();
-    let mut client = place.server();
-    // The store is open by then: on a busy machine, opening it takes a part of the time there is.
+fn in_flight_requests_are_answered_before_exit() {
+    let env = Place::new();
+    let mut client = env.server();
+    // Open the store first: on a busy machine, opening it takes a part of the allowed time.
     new_session(&mut client, "say early");
     let slow = client.begin_tool("meerkat_run", json!({ "prompt": "wait 300\nsay late" }));
     let pings: Vec<_> = (0..20).map(|_| client.begin("ping", json!({}))).collect();
@@ -79,9 +79,9 @@ fn what_is_in_flight_is_answered_before_the_end() {
 }
 
 #[test]
-fn requests_written_at_once_and_closed_are_all_answered() {
-    let place = Place::new();
-    let mut client = place.silent_server();
+fn piped_requests_are_all_answered() {
+    let env = Place::new();
+    let mut client = env.silent_server();
     let request = |id: u64, method: &str, params: Value| {
         format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
     };
@@ -102,9 +102,9 @@ fn requests_written_at_once_and_closed_are_all_answered() {
 }
 
 #[test]
-fn a_last_request_without_its_newline_is_answered() {
-    let place = Place::new();
-    let mut client = place.server();
+fn last_request_without_newline_is_answered() {
+    let env = Place::new();
+    let mut client = env.server();
     client.send_raw(br#"{"jsonrpc":"2.0","id":77,"method":"ping"}"#);
     client.close_input();
     assert_eq!(client.rest(), [json!({ "jsonrpc": "2.0", "id": 77, "result": {} })]);
@@ -112,9 +112,9 @@ fn a_last_request_without_its_newline_is_answered() {
 }
 
 #[test]
-fn half_a_line_at_the_end_is_no_reason_to_fail() {
-    let place = Place::new();
-    let mut client = place.server();
+fn incomplete_last_line_is_not_fatal() {
+    let env = Place::new();
+    let mut client = env.server();
     client.send_raw(br#"{"jsonrpc":"2.0","id":77,"meth"#);
     client.close_input();
     let replies = client.rest();
@@ -124,52 +124,52 @@ fn half_a_line_at_the_end_is_no_reason_to_fail() {
 }
 
 #[test]
-fn a_long_run_is_ended_soon_after_the_input_and_its_session_goes_on() {
-    let place = Place::new();
-    let mut client = place.server();
+fn run_interrupted_by_end_of_input_can_resume() {
+    let env = Place::new();
+    let mut client = env.server();
     let (_, session) = long_run(&mut client);
-    let (status, time) = ending(&mut client, McpClient::close_input);
+    let (status, time) = stop(&mut client, McpClient::close_input);
     assert!(status.success(), "{status}");
-    assert!(time < WITH_A_RUN, "it took {time:?}");
-    assert_resumes(&place, &session, &INTERRUPTED);
+    assert!(time < EXIT_TIMEOUT_WITH_RUN, "it took {time:?}");
+    assert_resumes(&env, &session, &INTERRUPTED);
 }
 
 #[test]
-fn a_signal_to_terminate_ends_the_server() {
-    let place = Place::new();
+fn termination_signal_stops_the_server() {
+    let env = Place::new();
     for signal in ["TERM", "INT", "HUP"] {
-        let mut client = place.server();
+        let mut client = env.server();
         client.expect_tool("meerkat_sessions", json!({}));
-        let (status, time) = ending(&mut client, |client| send_signal(signal, client));
+        let (status, time) = stop(&mut client, |client| send_signal(signal, client));
         assert!(status.success(), "{signal}: {status}");
-        assert!(time < PROMPTLY, "{signal}: it took {time:?}");
+        assert!(time < EXIT_TIMEOUT, "{signal}: it took {time:?}");
     }
 }
 
 #[test]
-fn a_signal_to_terminate_ends_a_long_run_and_its_session_goes_on() {
-    let place = Place::new();
-    let mut client = place.server();
+fn run_interrupted_by_signal_can_resume() {
+    let env = Place::new();
+    let mut client = env.server();
     let (_, session) = long_run(&mut client);
-    let (status, time) = ending(&mut client, |client| send_signal("TERM", client));
+    let (status, time) = stop(&mut client, |client| send_signal("TERM", client));
     assert!(status.success(), "{status}");
-    assert!(time < PROMPTLY, "it took {time:?}");
-    assert_resumes(&place, &session, &INTERRUPTED);
+    assert!(time < EXIT_TIMEOUT, "it took {time:?}");
+    assert_resumes(&env, &session, &INTERRUPTED);
 }
 
 #[test]
-fn the_session_of_a_killed_server_goes_on_at_once() {
-    let place = Place::new();
-    let mut client = place.server();
+fn session_of_killed_server_resumes_immediately() {
+    let env = Place::new();
+    let mut client = env.server();
     let (_, session) = long_run(&mut client);
     client.kill();
-    assert_resumes(&place, &session, &[("user", LONG)]);
+    assert_resumes(&env, &session, &[("user", LONG)]);
 }
 
 #[test]
-fn many_long_runs_are_ended_together_and_none_is_lost() {
-    let place = Place::new();
-    let mut client = place.server();
+fn many_active_runs_stop_without_data_loss() {
+    let env = Place::new();
+    let mut client = env.server();
     let prompts = 30;
     for _ in 0..prompts {
         client.begin_tool("meerkat_run", json!({ "prompt": LONG }));
@@ -180,25 +180,25 @@ fn many_long_runs_are_ended_together_and_none_is_lost() {
         sessions.into_iter().filter(|session| session["is_active"] == true).count()
     };
     eventually("all of them run", || active(&mut client) == prompts);
-    let (status, time) = ending(&mut client, McpClient::close_input);
+    let (status, time) = stop(&mut client, McpClient::close_input);
     assert!(status.success(), "{status}");
-    assert!(time < WITH_A_RUN, "it took {time:?}");
-    let mut client = place.server();
-    assert_eq!(active(&mut client), 0, "runs that nobody ended");
+    assert!(time < EXIT_TIMEOUT_WITH_RUN, "it took {time:?}");
+    let mut client = env.server();
+    assert_eq!(active(&mut client), 0, "runs still active");
     let listed = client.expect_tool("meerkat_sessions", json!({}));
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(prompts), "{listed}");
 }
 
 #[test]
-fn a_client_that_does_not_read_cannot_keep_the_server() {
-    let place = Place::new();
-    // More than the pipe and the queues hold waits to be written when the input ends.
+fn client_that_does_not_read_cannot_block_exit() {
+    let env = Place::new();
+    // When the input ends, more output is pending than the pipe and the queues can hold.
     let list = json!({ "jsonrpc": "2.0", "method": "tools/list" });
     let lists: String = (0..200).map(|id| format!("{}\n", with_id(&list, id))).collect();
     let nonsense = "nonsense\n".repeat(2000);
     let cases = [(Output::Unread, &lists), (Output::Closed, &lists), (Output::Unread, &nonsense)];
     for (output, lines) in cases {
-        let mut child = place
+        let mut child = env
             .command(&["--realm", "test"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -210,12 +210,12 @@ fn a_client_that_does_not_read_cannot_keep_the_server() {
         }
         let hello =
             with_id(&json!({ "jsonrpc": "2.0", "method": "initialize", "params": hello("2025-11-25") }), 900);
-        // A server that has ended already cannot be written to.
+        // Writing fails if the server has already exited.
         let _ = stdin.write_all(format!("{hello}\n{lines}").as_bytes());
         drop(stdin);
         let start = Instant::now();
         while child.try_wait().expect("it can be waited for").is_none() {
-            if start.elapsed() > WITH_A_RUN {
+            if start.elapsed() > EXIT_TIMEOUT_WITH_RUN {
                 child.kill().expect("it can be killed");
                 child.wait().expect("it ends");
                 panic!("{output:?}: the server did not end");
@@ -226,11 +226,11 @@ fn a_client_that_does_not_read_cannot_keep_the_server() {
 }
 
 #[test]
-fn a_server_ends_with_the_process_that_started_it() {
-    let place = Place::new();
-    let server = place.command(&["--realm", "test"]);
-    // The shell dies and leaves its end of the server's input to somebody who never closes it.
-    let fifo = place.beside("fifo");
+fn server_exits_with_its_parent() {
+    let env = Place::new();
+    let server = env.command(&["--realm", "test"]);
+    // The shell exits, but another process keeps the server's input open.
+    let fifo = env.beside("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let holder = std::thread::spawn({
         let fifo = fifo.clone();
@@ -251,25 +251,25 @@ fn a_server_ends_with_the_process_that_started_it() {
         .envs(server.get_envs().filter_map(|(key, value)| Some((key, value?))))
         .current_dir(server.get_current_dir().unwrap())
         .stdout(Stdio::piped())
-        .stderr(std::fs::File::options().append(true).create(true).open(place.beside("stderr")).unwrap())
+        .stderr(std::fs::File::options().append(true).create(true).open(env.beside("stderr")).unwrap())
         .spawn()
         .unwrap();
     let _input = holder.join().unwrap();
     let mut pid = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(shell.stdout.take().unwrap()), &mut pid)
         .unwrap();
-    eventually("the server has started", || place.log().contains("rkat-mcp"));
+    eventually("the server has started", || env.log().contains("rkat-mcp"));
     shell.kill().unwrap();
     shell.wait().unwrap();
     let process = std::path::PathBuf::from(format!("/proc/{}/stat", pid.trim()));
-    // A process that nobody waits for stays as a zombie, which does nothing any more.
+    // A process without a waiting parent stays as a zombie, which counts as exited.
     let ended = || !std::fs::read_to_string(&process).is_ok_and(|stat| !stat.contains(") Z "));
     eventually("the server has ended", ended);
 }
 
 #[test]
-fn arguments_that_make_no_sense_are_refused_at_the_start() {
-    let place = Place::new();
+fn invalid_arguments_are_rejected_at_startup() {
+    let env = Place::new();
     let cases: [(&[&str], &str); 5] = [
         (&["--realm", "a/../b"], "a/../b"),
         (&["--realm", UNKNOWN_SESSION], UNKNOWN_SESSION),
@@ -278,15 +278,15 @@ fn arguments_that_make_no_sense_are_refused_at_the_start() {
         (&["--no-such-flag"], "--no-such-flag"),
     ];
     for (arguments, named) in cases {
-        let output = place.command(arguments).stderr(Stdio::piped()).output().unwrap();
+        let output = env.command(arguments).stderr(Stdio::piped()).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success(), "{arguments:?} were taken");
+        assert!(!output.status.success(), "{arguments:?} were accepted");
         assert!(output.stdout.is_empty(), "{arguments:?}: stdout has {:?}", output.stdout);
         assert!(stderr.contains("error:") && stderr.contains(named), "{arguments:?}: {stderr}");
     }
 }
 
-/// What a bad client does with the server's output.
+/// Misuse of the server's output by a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Output {
     Unread,
@@ -299,8 +299,8 @@ fn with_id(request: &Value, id: u64) -> Value {
     request
 }
 
-/// Ends a server this way; says how and how fast it ended.
-fn ending(client: &mut McpClient, end: impl FnOnce(&mut McpClient)) -> (ExitStatus, Duration) {
+/// Stops a server with `end`. Returns its exit status and the time it took.
+fn stop(client: &mut McpClient, end: impl FnOnce(&mut McpClient)) -> (ExitStatus, Duration) {
     let start = Instant::now();
     end(client);
     (client.wait(), start.elapsed())
@@ -311,23 +311,23 @@ fn send_signal(signal: &str, client: &mut McpClient) {
     assert!(sent.expect("kill runs").success(), "{signal} could not be sent");
 }
 
-/// What a long run leaves when it is interrupted: its prompt, and an answer without text.
+/// Messages of an interrupted long run: its prompt, and a response without text.
 const INTERRUPTED: [(&str, &str); 2] = [("user", LONG), ("assistant", "")];
 
-/// Opens the realm again: the long run has left these messages, nothing runs, and the session goes on.
-fn assert_resumes(place: &Place, session: &str, left: &[(&str, &str)]) {
-    let mut client = place.server();
-    assert_eq!(talk(&mut client, session), said(left), "what the ended run left");
+/// Reopens the realm and asserts that the long run has left these messages and that its session can be resumed.
+fn assert_resumes(env: &Place, session: &str, left: &[(&str, &str)]) {
+    let mut client = env.server();
+    assert_eq!(talk(&mut client, session), said(left), "messages of the stopped run");
     let resumed =
         client.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say back" }));
     assert_eq!(text_of(&resumed), "back");
 }
 
 #[test]
-fn a_signal_right_after_the_first_line_ends_the_server_cleanly() {
-    let place = Place::new();
+fn signal_right_after_startup_exits_cleanly() {
+    let env = Place::new();
     for signal in ["TERM", "INT", "HUP"].repeat(4) {
-        let mut command = place.command(&["--realm", "test", "--http", "127.0.0.1:0"]);
+        let mut command = env.command(&["--realm", "test", "--http", "127.0.0.1:0"]);
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
         let mut log = BufReader::new(child.stderr.take().expect("a pipe"));

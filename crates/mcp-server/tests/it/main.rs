@@ -1,4 +1,4 @@
-//! The integration tests of `rkat-mcp`: one binary, one module per subject. Every test talks to a real process.
+//! Integration tests of `rkat-mcp`: one binary, one module per subject. Every test talks to a real process.
 
 #[cfg(test)]
 mod approvals;

@@ -1,4 +1,4 @@
-//! A client over stdio that asks more than it reads: what waits is bounded, and what matters gets through.
+//! Clients over stdio that send more than they read: queues are bounded, and important messages get through.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 
 use crate::support::{LONG, Place, eventually, hello, id_of};
 
-/// More than may be unanswered.
+/// Number of requests, more than may be in flight.
 const TOO_MANY: u64 = 1100;
 
 #[test]
-fn a_request_too_many_is_refused_and_a_cancellation_gets_through() {
-    let place = Place::new();
-    let mut client = place.server();
+fn request_limit_does_not_block_cancellation() {
+    let env = Place::new();
+    let mut client = env.server();
     let ids: Vec<_> =
         (0..TOO_MANY).map(|_| client.begin_tool("meerkat_run", json!({ "prompt": LONG }))).collect();
-    let refused: Vec<_> = ids[1024..].iter().map(|id| client.finish(*id)).collect();
-    for reply in &refused {
-        let reason = "too many requests are unanswered; wait for answers, or cancel some";
+    let rejected: Vec<_> = ids[1024..].iter().map(|id| client.finish(*id)).collect();
+    for reply in &rejected {
+        let reason = "too many requests in flight; wait for responses, or cancel some";
         assert_eq!(reply["error"], json!({ "code": -32600, "message": reason }));
     }
     for id in &ids[..1024] {
@@ -32,9 +32,9 @@ fn a_request_too_many_is_refused_and_a_cancellation_gets_through() {
 }
 
 #[test]
-fn a_client_that_writes_and_does_not_read_is_not_read_either_and_loses_nothing() {
-    let place = Place::new();
-    let mut child = place
+fn client_that_does_not_read_loses_nothing() {
+    let env = Place::new();
+    let mut child = env
         .command(&["--realm", "test"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -56,7 +56,7 @@ fn a_client_that_writes_and_does_not_read_is_not_read_either_and_loses_nothing()
         }
         stdin
     });
-    // Nothing is read before a part was written; the rest cannot be written before something is read.
+    // Read only after a part is written; the rest cannot be written before something is read.
     reading.recv().expect("a part is written");
     let answers = std::io::BufRead::lines(std::io::BufReader::new(stdout));
     let mut answers = answers.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
@@ -69,14 +69,14 @@ fn a_client_that_writes_and_does_not_read_is_not_read_either_and_loses_nothing()
 }
 
 #[test]
-fn sessions_of_runs_that_were_refused_are_not_made() {
-    let place = Place::new();
-    let mut client = place.server();
+fn rejected_runs_create_no_sessions() {
+    let env = Place::new();
+    let mut client = env.server();
     let run = client.expect_tool("meerkat_run", json!({ "prompt": "say hi" }));
-    let twice = client.begin_tool("meerkat_run", json!({ "prompt": LONG }));
+    let duplicate = client.begin_tool("meerkat_run", json!({ "prompt": LONG }));
     let again = json!({ "name": "meerkat_run", "arguments": { "prompt": "say twice" } });
-    client.send(&json!({ "jsonrpc": "2.0", "id": twice, "method": "tools/call", "params": again }));
-    assert_eq!(client.finish(twice)["error"]["code"], -32600);
+    client.send(&json!({ "jsonrpc": "2.0", "id": duplicate, "method": "tools/call", "params": again }));
+    assert_eq!(client.finish(duplicate)["error"]["code"], -32600);
     let running = crate::support::running_session(&mut client);
     let listed = client.expect_tool("meerkat_sessions", json!({}));
     let mut sessions: Vec<_> = listed["sessions"].as_array().expect("sessions").iter().map(id_of).collect();

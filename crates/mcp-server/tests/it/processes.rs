@@ -1,4 +1,4 @@
-//! Many servers on one realm: nothing is lost, and only two at one session are ever in each other's way.
+//! Many servers on one realm: no data is lost, and servers conflict only on the same session.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -11,35 +11,39 @@ use crate::support::{LONG, Place, eventually, id_of, long_run, new_session, said
 const SERVERS: usize = 16;
 const RUNS: usize = 20;
 
-/// What one server did.
+/// Results of one server.
 #[derive(Default)]
 struct Done {
-    /// Its own sessions, each with what was said in it.
+    /// Its own sessions, each with the expected answer.
     own: Vec<(String, String)>,
-    /// The prompts that the shared session took.
+    /// Prompts that the shared session accepted.
     shared: Vec<String>,
-    /// How often the shared session was busy.
+    /// Number of times the shared session was busy.
     busy: usize,
-    /// Every failure that should not be.
-    faults: Vec<Value>,
+    /// Unexpected failures.
+    failures: Vec<Value>,
 }
 
 #[test]
-fn sixteen_servers_lose_no_run_and_only_ever_find_the_shared_session_busy() {
-    let place = Place::new();
-    let shared = new_session(&mut place.server(), "say first");
+fn concurrent_servers_lose_no_runs() {
+    let env = Place::new();
+    let shared = new_session(&mut env.server(), "say first");
     let done: Vec<Done> = thread::scope(|scope| {
         let work = |server: usize| {
-            let (place, shared) = (&place, &shared);
-            scope.spawn(move || work(&mut place.server(), server, shared))
+            let (env, shared) = (&env, &shared);
+            scope.spawn(move || work(&mut env.server(), server, shared))
         };
         let threads: Vec<_> = (0..SERVERS).map(work).collect();
         threads.into_iter().map(|thread| thread.join().expect("no server fails")).collect()
     });
-    let faults: Vec<_> = done.iter().flat_map(|done| &done.faults).collect();
-    assert!(faults.is_empty(), "{} failures other than a busy shared session: {faults:#?}", faults.len());
+    let failures: Vec<_> = done.iter().flat_map(|done| &done.failures).collect();
+    assert!(
+        failures.is_empty(),
+        "{} failures other than a busy shared session: {failures:#?}",
+        failures.len()
+    );
 
-    let mut client = place.server();
+    let mut client = env.server();
     let listed = client.expect_tool("meerkat_sessions", json!({}));
     assert_eq!(
         listed["sessions"].as_array().map(Vec::len),
@@ -51,7 +55,7 @@ fn sixteen_servers_lose_no_run_and_only_ever_find_the_shared_session_busy() {
         assert_eq!(talk(&mut client, session), said(&[("user", &prompt), ("assistant", word)]), "{session}");
     }
     let lines = talk(&mut client, &shared);
-    let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut accepted: BTreeMap<&str, usize> = BTreeMap::new();
     for pair in lines.chunks(2) {
         let prompt = pair[0].1.as_str();
         let word = prompt.lines().last().and_then(|line| line.strip_prefix("say "));
@@ -60,15 +64,22 @@ fn sixteen_servers_lose_no_run_and_only_ever_find_the_shared_session_busy() {
             word.map(|word| ("assistant".to_owned(), word.to_owned())).as_ref(),
             "{pair:?}"
         );
-        *taken.entry(prompt).or_default() += 1;
+        *accepted.entry(prompt).or_default() += 1;
     }
     let succeeded: Vec<_> = done.iter().flat_map(|done| &done.shared).map(String::as_str).collect();
     let expected: BTreeMap<_, _> =
         succeeded.iter().copied().chain(["say first"]).map(|prompt| (prompt, 1)).collect();
-    assert_eq!(taken, expected, "the shared session has what was answered, each once, and nothing else");
+    assert_eq!(
+        accepted, expected,
+        "the shared session has every answered prompt exactly once, and nothing else"
+    );
     let busy: usize = done.iter().map(|done| done.busy).sum();
     assert_eq!(busy + succeeded.len(), SERVERS * RUNS);
-    assert!(busy > 0 && !succeeded.is_empty(), "no fight: {} taken, {busy} refused", succeeded.len());
+    assert!(
+        busy > 0 && !succeeded.is_empty(),
+        "no contention: {} accepted, {busy} rejected",
+        succeeded.len()
+    );
 }
 
 fn work(client: &mut McpClient, server: usize, shared: &str) -> Done {
@@ -77,7 +88,7 @@ fn work(client: &mut McpClient, server: usize, shared: &str) -> Done {
         let word = format!("{server}-{run}");
         let reply = client.tool("meerkat_run", json!({ "prompt": format!("say {word}") }));
         if reply.is_error || text_of(&reply.payload) != word {
-            done.faults.push(reply.payload);
+            done.failures.push(reply.payload);
         } else {
             done.own.push((id_of(&reply.payload), word.clone()));
         }
@@ -88,16 +99,16 @@ fn work(client: &mut McpClient, server: usize, shared: &str) -> Done {
         } else if reply.is_error && reply.payload["code"] == "SESSION_BUSY" {
             done.busy += 1;
         } else {
-            done.faults.push(reply.payload);
+            done.failures.push(reply.payload);
         }
     }
     done
 }
 
 #[test]
-fn a_session_that_another_server_runs_is_busy_and_readable() {
-    let place = Place::new();
-    let (mut one, mut two) = (place.server(), place.server());
+fn session_active_elsewhere_is_busy_and_readable() {
+    let env = Place::new();
+    let (mut one, mut two) = (env.server(), env.server());
     let (request, session) = long_run(&mut one);
     for client in [&mut two, &mut one] {
         let resume = json!({ "session_id": session, "prompt": "say mine" });
@@ -117,9 +128,9 @@ fn a_session_that_another_server_runs_is_busy_and_readable() {
 }
 
 #[test]
-fn a_server_interrupts_the_run_of_another() {
-    let place = Place::new();
-    let (mut one, mut two) = (place.server(), place.server());
+fn server_interrupts_run_of_another() {
+    let env = Place::new();
+    let (mut one, mut two) = (env.server(), env.server());
     let (request, session) = long_run(&mut one);
     let interrupted = two.expect_tool("meerkat_interrupt", json!({ "session_id": session }));
     assert_eq!(interrupted, json!({ "session_id": session, "interrupted": true }));
@@ -133,9 +144,9 @@ fn a_server_interrupts_the_run_of_another() {
 }
 
 #[test]
-fn a_server_archives_the_session_that_another_runs() {
-    let place = Place::new();
-    let (mut one, mut two) = (place.server(), place.server());
+fn server_archives_active_session_of_another() {
+    let env = Place::new();
+    let (mut one, mut two) = (env.server(), env.server());
     let (request, session) = long_run(&mut one);
     two.expect_tool("meerkat_archive", json!({ "session_id": session }));
     assert_eq!(one.finish_tool(request).payload["code"], "REQUEST_CANCELLED");
@@ -144,13 +155,13 @@ fn a_server_archives_the_session_that_another_runs() {
 }
 
 #[test]
-fn a_config_that_all_change_at_once_counts_every_change() {
-    let place = Place::new();
+fn concurrent_config_changes_are_all_counted() {
+    let env = Place::new();
     thread::scope(|scope| {
         for server in 0..8 {
-            let place = &place;
+            let env = &env;
             scope.spawn(move || {
-                let mut client = place.server();
+                let mut client = env.server();
                 for _ in 0..5 {
                     let key = format!("tool-{server}");
                     let patch = json!({ "tools": { "tool_timeouts": { key: "7s" } } });
@@ -159,7 +170,7 @@ fn a_config_that_all_change_at_once_counts_every_change() {
             });
         }
     });
-    let config = place.server().expect_tool("meerkat_config", json!({ "action": "get" }));
+    let config = env.server().expect_tool("meerkat_config", json!({ "action": "get" }));
     let timeouts = config["config"]["tools"]["tool_timeouts"].as_object().map(serde_json::Map::len);
     assert_eq!((&config["generation"], timeouts), (&json!(40), Some(8)), "{config}");
 }

@@ -1,4 +1,4 @@
-//! The protocol: handshake, lists, errors, order of replies, cancellation, events.
+//! MCP protocol: handshake, lists, errors, order of replies, cancellation, and events.
 
 use insta::assert_snapshot;
 use meerkat_testkit::McpClient;
@@ -10,11 +10,11 @@ use crate::support::{
 
 const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// What every client is told when there is a new session.
+/// Notification sent to every client for a new session.
 const NEW_SESSION: &str = "notifications/resources/list_changed";
 
-/// Waits for the next message that is not about a new session.
-fn next_but_news(client: &mut McpClient) -> Value {
+/// Waits for the next message, skipping notifications of new sessions.
+fn next_message(client: &mut McpClient) -> Value {
     loop {
         let message = client.receive();
         if message["method"] != NEW_SESSION {
@@ -24,10 +24,10 @@ fn next_but_news(client: &mut McpClient) -> Value {
 }
 
 #[test]
-fn every_version_we_support_is_echoed() {
-    let place = Place::new();
+fn supported_versions_are_echoed() {
+    let env = Place::new();
     for version in VERSIONS {
-        let mut client = place.silent_server();
+        let mut client = env.silent_server();
         let reply = client.request("initialize", hello(version));
         assert_eq!(reply["result"]["protocolVersion"], version, "{reply}");
         assert_eq!(reply["result"]["serverInfo"]["name"], "rkat-mcp", "{reply}");
@@ -39,22 +39,22 @@ fn every_version_we_support_is_echoed() {
 }
 
 #[test]
-fn a_version_we_do_not_know_is_answered_with_one_we_do() {
-    let place = Place::new();
+fn unknown_version_gets_a_supported_one() {
+    let env = Place::new();
     for version in ["2026-07-28", "2099-01-01", "1999-01-01", "newest", ""] {
-        let mut client = place.silent_server();
+        let mut client = env.silent_server();
         let reply = client.request("initialize", hello(version));
-        let offered = reply["result"]["protocolVersion"].as_str().unwrap_or_default();
-        assert!(VERSIONS.contains(&offered), "asked for {version:?}: {reply}");
+        let negotiated = reply["result"]["protocolVersion"].as_str().unwrap_or_default();
+        assert!(VERSIONS.contains(&negotiated), "asked for {version:?}: {reply}");
         client.notify("notifications/initialized", json!({}));
         assert_answers(&mut client);
     }
 }
 
 #[test]
-fn a_ping_is_answered_before_and_after_the_handshake() {
-    let place = Place::new();
-    let mut client = place.silent_server();
+fn ping_works_before_and_after_the_handshake() {
+    let env = Place::new();
+    let mut client = env.silent_server();
     assert_eq!(client.request("ping", json!({}))["result"], json!({}));
     assert!(client.request("initialize", hello("2025-11-25"))["result"].is_object());
     assert_eq!(client.request("ping", json!({}))["result"], json!({}));
@@ -63,14 +63,14 @@ fn a_ping_is_answered_before_and_after_the_handshake() {
 }
 
 #[test]
-fn a_client_may_discover_first_and_shake_hands_then() {
-    let place = Place::new();
+fn discovery_may_precede_the_handshake() {
+    let env = Place::new();
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": { "name": "it", "version": "0" },
     });
-    let mut client = place.silent_server();
+    let mut client = env.silent_server();
     let found = client.request("server/discover", json!({ "_meta": meta }));
     let versions = found["result"]["supportedVersions"].to_string();
     assert!(versions.contains("2025-11-25"), "server/discover: {found}");
@@ -82,13 +82,13 @@ fn a_client_may_discover_first_and_shake_hands_then() {
 }
 
 #[test]
-fn a_client_of_the_newest_revision_needs_no_handshake() {
-    let place = Place::new();
+fn newest_revision_needs_no_handshake() {
+    let env = Place::new();
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
     });
-    let mut client = place.silent_server();
+    let mut client = env.silent_server();
     let listed = client.request("tools/list", json!({ "_meta": meta }));
     assert!(listed["result"]["tools"].is_array(), "tools/list without a handshake: {listed}");
     assert_eq!(listed["result"]["resultType"], "complete", "{listed}");
@@ -99,9 +99,9 @@ fn a_client_of_the_newest_revision_needs_no_handshake() {
 }
 
 #[test]
-fn a_client_may_shake_hands_after_requests_that_stand_for_themselves() {
-    let place = Place::new();
-    let mut client = place.silent_server();
+fn self_contained_requests_may_precede_handshake() {
+    let env = Place::new();
+    let mut client = env.silent_server();
     let first = crate::web::modern("tools/list", json!({}), json!({}));
     assert_eq!(client.request("tools/list", first["params"].clone())["result"]["resultType"], "complete");
     let greeting = client.request("initialize", hello("2026-07-28"));
@@ -113,9 +113,9 @@ fn a_client_may_shake_hands_after_requests_that_stand_for_themselves() {
 }
 
 #[test]
-fn an_answer_to_nothing_is_no_reason_to_end() {
-    let place = Place::new();
-    let mut client = place.silent_server();
+fn unexpected_response_is_ignored() {
+    let env = Place::new();
+    let mut client = env.silent_server();
     client.send(&json!({ "jsonrpc": "2.0", "id": 9, "result": {} }));
     client.send(&json!({ "jsonrpc": "2.0", "id": 9, "error": { "code": 1, "message": "no" } }));
     assert!(client.request("initialize", hello("2025-11-25"))["result"].is_object());
@@ -124,10 +124,10 @@ fn an_answer_to_nothing_is_no_reason_to_end() {
 }
 
 #[test]
-fn a_client_of_an_old_revision_runs_and_resumes() {
+fn old_revisions_can_run_and_resume() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
-        let place = Place::new();
-        let mut client = place.silent_server();
+        let env = Place::new();
+        let mut client = env.silent_server();
         assert_eq!(client.request("initialize", hello(version))["result"]["protocolVersion"], version);
         client.notify("notifications/initialized", json!({}));
         let session = new_session(&mut client, "say one");
@@ -138,25 +138,25 @@ fn a_client_of_an_old_revision_runs_and_resumes() {
 }
 
 #[test]
-fn progress_is_told_in_words_to_who_asks_for_it() {
-    let place = Place::new();
-    let mut client = place.server();
+fn requested_progress_has_messages() {
+    let env = Place::new();
+    let mut client = env.server();
     let prompt = "wait 300\nsay a b";
     let params =
         json!({ "name": "meerkat_run", "arguments": { "prompt": prompt }, "_meta": { "progressToken": 5 } });
     client.request("tools/call", params);
-    let told: Vec<_> = client
+    let reports: Vec<_> = client
         .notifications()
         .iter()
         .filter(|notice| notice["method"] == "notifications/progress")
         .map(|notice| &notice["params"])
         .collect();
-    assert!(told.len() >= 2, "{told:?}");
+    assert!(reports.len() >= 2, "{reports:?}");
     assert!(
-        told.iter().all(|notice| notice["progressToken"] == 5 && notice["message"].is_string()),
-        "{told:?}"
+        reports.iter().all(|notice| notice["progressToken"] == 5 && notice["message"].is_string()),
+        "{reports:?}"
     );
-    let numbers: Vec<_> = told.iter().map(|notice| notice["progress"].as_f64().unwrap()).collect();
+    let numbers: Vec<_> = reports.iter().map(|notice| notice["progress"].as_f64().unwrap()).collect();
     assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
     let before = client.notifications().len();
     client.expect_tool("meerkat_run", json!({ "prompt": "say quiet" }));
@@ -165,9 +165,9 @@ fn progress_is_told_in_words_to_who_asks_for_it() {
 }
 
 #[test]
-fn a_client_says_how_much_of_the_log_it_wants() {
-    let place = Place::new();
-    let mut client = place.server();
+fn log_level_filters_messages() {
+    let env = Place::new();
+    let mut client = env.server();
     let streamed = || json!({ "prompt": "say hi", "stream": true });
     let logged = |client: &McpClient| {
         client.notifications().iter().filter(|notice| notice["method"] == "notifications/message").count()
@@ -182,9 +182,9 @@ fn a_client_says_how_much_of_the_log_it_wants() {
 }
 
 #[test]
-fn a_request_that_stands_for_itself_is_logged_only_if_it_says_so() {
-    let place = Place::new();
-    let mut client = place.silent_server();
+fn self_contained_request_sets_its_log_level() {
+    let env = Place::new();
+    let mut client = env.silent_server();
     let run = json!({ "name": "meerkat_run", "arguments": { "prompt": "say hi", "stream": true } });
     let mut request = crate::web::modern("tools/call", run, json!({}))["params"].clone();
     client.request("tools/call", request.clone());
@@ -196,9 +196,9 @@ fn a_request_that_stands_for_itself_is_logged_only_if_it_says_so() {
 }
 
 #[test]
-fn lists_say_how_long_they_may_be_kept_where_the_revision_has_it() {
-    let place = Place::new();
-    let mut client = place.silent_server();
+fn lists_have_cache_hints_if_supported() {
+    let env = Place::new();
+    let mut client = env.silent_server();
     for (method, fresh) in [
         ("tools/list", 60_000),
         ("prompts/list", 60_000),
@@ -217,9 +217,9 @@ fn lists_say_how_long_they_may_be_kept_where_the_revision_has_it() {
 }
 
 #[test]
-fn the_tools_are_these_in_this_order() {
-    let place = Place::new();
-    let tools = tools(&mut place.server());
+fn tools_are_listed_in_fixed_order() {
+    let env = Place::new();
+    let tools = tools(&mut env.server());
     let hints = |tool: &Value| {
         let annotations = &tool["annotations"];
         ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"]
@@ -254,33 +254,33 @@ fn the_tools_are_these_in_this_order() {
     meerkat_event_stream_open  Open an event stream      readOnly - idempotent -
     meerkat_event_stream_read  Read an event stream      readOnly - idempotent -
     meerkat_event_stream_close Close an event stream     - - idempotent -
-    meerkat_generate_image     Make an image            - - - openWorld
+    meerkat_generate_image     Generate an image         - - - openWorld
     skill                      Load Skill                readOnly - idempotent -
     ");
 }
 
 #[test]
-fn the_list_of_tools_never_changes() {
-    let place = Place::new();
-    let mut first = place.server();
+fn tool_list_never_changes() {
+    let env = Place::new();
+    let mut first = env.server();
     let listed = tools(&mut first);
     new_session(&mut first, "say hi");
     assert_eq!(tools(&mut first), listed, "after a run");
-    assert_eq!(tools(&mut place.server()), listed, "in another process");
+    assert_eq!(tools(&mut env.server()), listed, "in another process");
 }
 
 #[test]
-fn every_tool_has_schemas_that_every_client_takes() {
-    let place = Place::new();
-    for tool in tools(&mut place.server()) {
+fn tool_schemas_are_portable() {
+    let env = Place::new();
+    for tool in tools(&mut env.server()) {
         let name = text(&tool["name"]);
         let fits = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
-        assert!(name.len() <= 40 && name.bytes().all(fits), "{name}: a name some clients refuse");
+        assert!(name.len() <= 40 && name.bytes().all(fits), "{name}: a name some clients reject");
         assert!(text(&tool["description"]).len() > 40, "{name}: hardly a description");
         for kind in ["inputSchema", "outputSchema"] {
             let schema = &tool[kind];
             if (name, kind) == ("skill", "outputSchema") {
-                // Its answer is text to follow, and nothing else.
+                // Its result is only text for the model.
                 assert_eq!(*schema, Value::Null);
                 continue;
             }
@@ -298,9 +298,9 @@ fn every_tool_has_schemas_that_every_client_takes() {
 }
 
 #[test]
-fn every_reply_fits_the_output_schema_of_its_tool() {
-    let place = Place::new();
-    let mut client = place.server();
+fn replies_match_their_output_schemas() {
+    let env = Place::new();
+    let mut client = env.server();
     let tools = tools(&mut client);
     let tool = json!({ "name": "f", "description": "d", "input_schema": { "type": "object" } });
     let pending = client.expect_tool("meerkat_run", json!({ "prompt": "call f", "tools": [tool] }));
@@ -324,31 +324,31 @@ fn every_reply_fits_the_output_schema_of_its_tool() {
         ("meerkat_config", json!({ "action": "get" })),
         ("meerkat_capabilities", json!({})),
     ];
-    let mut faults = Vec::new();
+    let mut violations = Vec::new();
     for (name, arguments) in calls {
         let reply = client.tool(name, arguments.clone());
         assert!(!reply.is_error, "{name} {arguments}: {}", reply.payload);
         assert_eq!(reply.result["structuredContent"], reply.payload, "{name}: text and structured content");
         let tool = tools.iter().find(|tool| tool["name"] == name).expect("it is listed");
         let schema = jsonschema::validator_for(&tool["outputSchema"]).expect("a valid schema");
-        let fault =
+        let describe =
             |error: jsonschema::ValidationError<'_>| format!("{name}{}: {error}", error.instance_path());
-        faults.extend(schema.iter_errors(&reply.payload).map(fault));
+        violations.extend(schema.iter_errors(&reply.payload).map(describe));
     }
     assert!(client.finish_tool(waiting).is_error, "the interrupted run");
-    faults.sort();
-    faults.dedup();
-    assert!(faults.is_empty(), "{faults:#?}");
+    violations.sort();
+    violations.dedup();
+    assert!(violations.is_empty(), "{violations:#?}");
 }
 
 #[test]
-fn what_is_unknown_has_its_own_error() {
-    let place = Place::new();
-    let mut client = place.server();
+fn unknown_methods_and_tools_have_distinct_errors() {
+    let env = Place::new();
+    let mut client = env.server();
     let mut code = |method: &str, params: Value| {
         let reply = client.request(method, params);
         let message = text(&reply["error"]["message"]).to_owned();
-        assert!(!message.is_empty(), "{method} is answered without a reason: {reply}");
+        assert!(!message.is_empty(), "{method}: the error has no message: {reply}");
         (reply["error"]["code"].as_i64().unwrap_or_default(), message)
     };
     assert_eq!(code("meerkat/run", json!({})).0, -32601);
@@ -362,21 +362,21 @@ fn what_is_unknown_has_its_own_error() {
 }
 
 #[test]
-fn a_quick_read_is_answered_before_a_slow_run() {
-    let place = Place::new();
-    let mut client = place.server();
+fn quick_read_overtakes_slow_run() {
+    let env = Place::new();
+    let mut client = env.server();
     let session = new_session(&mut client, "say hi");
     let slow = client.begin_tool("meerkat_run", json!({ "prompt": "wait 1000\nsay slow" }));
     let quick = client.begin_tool("meerkat_read", json!({ "session_id": session }));
-    let first = next_but_news(&mut client);
-    assert_eq!(first["id"], quick, "the slow run held up the read: {first}");
+    let first = next_message(&mut client);
+    assert_eq!(first["id"], quick, "the slow run blocked the read: {first}");
     assert_eq!(text_of(&client.finish_tool(slow).payload), "slow");
 }
 
 #[test]
-fn a_cancelled_run_stops_and_its_session_goes_on() {
-    let place = Place::new();
-    let mut client = place.server();
+fn cancelled_run_can_be_resumed() {
+    let env = Place::new();
+    let mut client = env.server();
     let (request, session) = long_run(&mut client);
     client.notify("notifications/cancelled", json!({ "requestId": request, "reason": "test" }));
     until_idle(&mut client, &session);
@@ -386,31 +386,31 @@ fn a_cancelled_run_stops_and_its_session_goes_on() {
     let expected =
         said(&[("user", "wait 60000"), ("assistant", ""), ("user", "say back"), ("assistant", "back")]);
     assert_eq!(talk(&mut client, &session), expected);
-    // A cancelled request is not waited for at the end either.
+    // On exit, the server does not wait for a cancelled request either.
     assert!(client.close().success());
 }
 
 #[test]
-fn a_cancellation_of_nothing_is_ignored() {
-    let place = Place::new();
-    let mut client = place.server();
+fn cancellation_of_unknown_request_is_ignored() {
+    let env = Place::new();
+    let mut client = env.server();
     let ended = client.begin_tool("meerkat_run", json!({ "prompt": "say done" }));
     assert_eq!(text_of(&client.finish_tool(ended).payload), "done");
     for request in [json!(ended), json!(999), json!("none")] {
         client.notify("notifications/cancelled", json!({ "requestId": request }));
     }
-    client.notify("notifications/nobody_knows", json!({ "x": 1 }));
+    client.notify("notifications/unknown", json!({ "x": 1 }));
     assert_answers(&mut client);
 }
 
 #[test]
-fn a_streamed_run_sends_its_events_before_its_reply() {
-    let place = Place::new();
-    let mut client = place.server();
+fn streamed_events_precede_the_reply() {
+    let env = Place::new();
+    let mut client = env.server();
     let request = client.begin_tool("meerkat_run", json!({ "prompt": "say a b", "stream": true }));
     let mut events = Vec::new();
     let reply = loop {
-        let message = next_but_news(&mut client);
+        let message = next_message(&mut client);
         if message["id"] == request {
             break message;
         }
@@ -437,23 +437,23 @@ fn a_streamed_run_sends_its_events_before_its_reply() {
 }
 
 #[test]
-fn a_question_is_never_streamed() {
-    let place = Place::new();
-    let mut client = place.server();
+fn help_is_never_streamed() {
+    let env = Place::new();
+    let mut client = env.server();
     let arguments = json!({ "question": "How do I resume a session?", "stream": true, "verbose": true });
     let request = client.begin_tool("meerkat_help", arguments);
-    let reply = next_but_news(&mut client);
+    let reply = next_message(&mut client);
     assert_eq!(reply["id"], request, "something came before the reply: {reply}");
     assert!(text_of(&reply["result"]["structuredContent"]).contains("meerkat_resume"), "{reply}");
-    assert_eq!(place.log().lines().count(), 1, "{}", place.log());
+    assert_eq!(env.log().lines().count(), 1, "{}", env.log());
 }
 
 #[test]
-fn an_error_names_tools_and_no_commands() {
-    let place = Place::new();
-    let mut client = place.server();
-    let reply = client.tool("meerkat_run", json!({ "prompt": "hi", "model": "nobody-1" }));
-    let message = "no model `nobody-1` can be used: nobody is known to serve it; meerkat_models_catalog lists the models";
+fn errors_name_tools_instead_of_commands() {
+    let env = Place::new();
+    let mut client = env.server();
+    let reply = client.tool("meerkat_run", json!({ "prompt": "hi", "model": "no-such-model" }));
+    let message = "cannot use model `no-such-model`: unknown model; see meerkat_models_catalog";
     assert_eq!(
         (&reply.payload["code"], &reply.payload["message"]),
         (&json!("PROVIDER_ERROR"), &json!(message))
@@ -461,7 +461,7 @@ fn an_error_names_tools_and_no_commands() {
 }
 
 #[test]
-fn no_schema_names_a_format_that_validators_do_not_know() {
+fn schemas_use_only_known_formats() {
     fn formats<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
         match schema {
             Value::Array(items) => items.iter().for_each(|item| formats(item, found)),
@@ -472,8 +472,8 @@ fn no_schema_names_a_format_that_validators_do_not_know() {
             _ => {}
         }
     }
-    let place = Place::new();
-    let tools = tools(&mut place.server());
+    let env = Place::new();
+    let tools = tools(&mut env.server());
     let mut found = Vec::new();
     for tool in &tools {
         formats(&tool["inputSchema"], &mut found);
@@ -484,26 +484,26 @@ fn no_schema_names_a_format_that_validators_do_not_know() {
 }
 
 #[test]
-fn a_run_that_is_not_streamed_sends_no_events() {
-    let place = Place::new();
-    let mut client = place.server();
+fn unstreamed_run_sends_no_events() {
+    let env = Place::new();
+    let mut client = env.server();
     for arguments in
         [json!({ "prompt": "say hi" }), json!({ "prompt": "say hi", "stream": false, "verbose": true })]
     {
         let request = client.begin_tool("meerkat_run", arguments.clone());
-        let first = next_but_news(&mut client);
+        let first = next_message(&mut client);
         assert_eq!(first["id"], request, "{arguments}: something came before the reply: {first}");
     }
 }
 
 #[test]
-fn a_verbose_run_is_logged_on_stderr_and_a_quiet_one_is_not() {
-    let place = Place::new();
-    let mut client = place.server();
+fn only_verbose_runs_are_logged() {
+    let env = Place::new();
+    let mut client = env.server();
     let quiet = new_session(&mut client, "say quiet");
     let loud = id_of(&client.expect_tool("meerkat_run", json!({ "prompt": "say loud", "verbose": true })));
     assert!(client.close().success());
-    let log = place.log();
+    let log = env.log();
     assert!(!log.contains(&quiet), "a run that is not verbose is in the log: {log}");
     for kind in ["run_started", "text_complete", "run_completed"] {
         let line = log.lines().find(|line| line.contains(&loud) && line.contains(kind));
@@ -512,9 +512,9 @@ fn a_verbose_run_is_logged_on_stderr_and_a_quiet_one_is_not() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_holds_nobody_up() {
-    let place = Place::new();
-    let mut command = place.command(&["--realm", "loud"]);
+fn unread_log_does_not_block_requests() {
+    let env = Place::new();
+    let mut command = env.command(&["--realm", "loud"]);
     let mut client = McpClient::start(command.stderr(std::process::Stdio::piped()));
     let prompt = format!("say {}", "word ".repeat(40_000));
     let requests: Vec<_> = (0..3)

@@ -1,4 +1,5 @@
-//! What programs register over MCP: a hub in this process, a worker at it, and a client of a server in another process.
+//! Registered skills and prompts over MCP: a hub and a worker in this process, and a client of a server in another
+//! process.
 
 use std::fs;
 use std::time::Duration;
@@ -11,22 +12,22 @@ use tokio::runtime::Runtime as Tokio;
 
 use crate::support::{Place, eventually};
 
-const SOON: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The hub of the realm `test`, and a worker at it.
-struct Workshop {
+/// Hub of the realm `test`, and a worker connected to it.
+struct HubFixture {
     tokio: Tokio,
     runtime: Runtime,
     worker: Option<Client>,
-    _kept: (HostedHub, Box<dyn std::any::Any>),
+    _guards: (HostedHub, Box<dyn std::any::Any>),
 }
 
-impl Workshop {
-    fn new(place: &Place) -> Self {
+impl HubFixture {
+    fn new(env: &Place) -> Self {
         let tokio =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let options = RealmOptions {
-            state_root: place.state(),
+            state_root: env.state(),
             realm: "test".parse().unwrap(),
             origin: Origin::Explicit,
             workspace: None,
@@ -54,12 +55,12 @@ impl Workshop {
                 None => Ok(json!({ "messages": [{ "role": "robot" }] })),
             }
         }));
-        Self { tokio, runtime, worker: Some(worker), _kept: (hosted, Box::new(beacon)) }
+        Self { tokio, runtime, worker: Some(worker), _guards: (hosted, Box::new(beacon)) }
     }
 
     fn call(&self, function: &str, data: &Value) -> Value {
         let worker = self.worker.as_ref().unwrap();
-        self.tokio.block_on(worker.call(function, data, SOON)).unwrap()
+        self.tokio.block_on(worker.call(function, data, CALL_TIMEOUT)).unwrap()
     }
 
     /// Patches the key `registry` of the config, in this process.
@@ -71,17 +72,18 @@ impl Workshop {
 
 fn prompt(name: &str) -> Value {
     json!({
-        "name": name, "description": "Greet somebody.", "function_id": "demo::greet",
+        "name": name, "description": "Greet a person.", "function_id": "demo::greet",
         "arguments": [{ "name": "name", "description": "Who", "required": true }],
     })
 }
 
-/// Waits for a notification that comes after the first `seen`.
-fn hear(client: &mut McpClient, seen: usize, method: &str, uri: Option<&str>) {
-    let is_it = |told: &Value| told["method"] == method && uri.is_none_or(|uri| told["params"]["uri"] == uri);
+/// Waits for a notification after the first `seen` ones.
+fn wait_for_notification(client: &mut McpClient, seen: usize, method: &str, uri: Option<&str>) {
+    let matches =
+        |notice: &Value| notice["method"] == method && uri.is_none_or(|uri| notice["params"]["uri"] == uri);
     eventually(method, || {
         client.request("ping", json!({}));
-        client.notifications()[seen..].iter().any(is_it)
+        client.notifications()[seen..].iter().any(matches)
     });
 }
 
@@ -101,24 +103,24 @@ fn read(client: &mut McpClient, uri: &str) -> Value {
 }
 
 #[test]
-fn a_slash_command_and_a_skill_of_a_worker_appear_in_a_connected_client() {
-    let place = Place::new();
-    let mut client = place.server();
+fn worker_prompts_and_skills_reach_clients() {
+    let env = Place::new();
+    let mut client = env.server();
     assert_eq!(uris(&mut client), [""; 0]);
-    // The realm is made only now, by another process.
-    let workshop = Workshop::new(&place);
+    // Only now does another process create the realm.
+    let fixture = HubFixture::new(&env);
     let seen = client.notifications().len();
-    workshop.call("prompts::register", &prompt("greet"));
-    workshop.call("skills::register", &json!({ "id": "demo", "skill": "# Demo\n\nA demo.\n" }));
-    hear(&mut client, seen, "notifications/prompts/list_changed", None);
-    hear(&mut client, seen, "notifications/resources/list_changed", None);
+    fixture.call("prompts::register", &prompt("greet"));
+    fixture.call("skills::register", &json!({ "id": "demo", "skill": "# Demo\n\nA demo.\n" }));
+    wait_for_notification(&mut client, seen, "notifications/prompts/list_changed", None);
+    wait_for_notification(&mut client, seen, "notifications/resources/list_changed", None);
 
     assert!(names(&mut client).contains(&"greet".to_owned()));
     let get = json!({ "name": "greet", "arguments": { "name": "Ada" } });
     assert_eq!(
         client.request("prompts/get", get)["result"],
         json!({
-            "description": "Greet somebody.",
+            "description": "Greet a person.",
             "messages": [{ "role": "user", "content": { "type": "text", "text": "Greet Ada." } }],
         })
     );
@@ -136,20 +138,20 @@ fn a_slash_command_and_a_skill_of_a_worker_appear_in_a_connected_client() {
 
     client.request("resources/subscribe", json!({ "uri": "iii://demo" }));
     let seen = client.notifications().len();
-    workshop.call("skills::register", &json!({ "id": "demo", "skill": "# Demo\n\nOther.\n" }));
-    hear(&mut client, seen, "notifications/resources/updated", Some("iii://demo"));
+    fixture.call("skills::register", &json!({ "id": "demo", "skill": "# Demo\n\nOther.\n" }));
+    wait_for_notification(&mut client, seen, "notifications/resources/updated", Some("iii://demo"));
     let seen = client.notifications().len();
-    workshop.call("prompts::unregister", &json!({ "name": "greet" }));
-    hear(&mut client, seen, "notifications/prompts/list_changed", None);
+    fixture.call("prompts::unregister", &json!({ "name": "greet" }));
+    wait_for_notification(&mut client, seen, "notifications/prompts/list_changed", None);
     assert!(!names(&mut client).contains(&"greet".to_owned()));
 }
 
 #[test]
-fn what_is_not_there_is_refused_with_the_numbers_of_the_protocol() {
-    let place = Place::new();
-    let mut workshop = Workshop::new(&place);
-    workshop.call("prompts::register", &prompt("greet"));
-    let mut client = place.server();
+fn unknown_names_return_protocol_error_codes() {
+    let env = Place::new();
+    let mut fixture = HubFixture::new(&env);
+    fixture.call("prompts::register", &prompt("greet"));
+    let mut client = env.server();
     let mut code = |uri: &str| {
         let error = read(&mut client, uri)["error"].clone();
         (error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())
@@ -161,23 +163,24 @@ fn what_is_not_there_is_refused_with_the_numbers_of_the_protocol() {
     assert_eq!(code("iii://x/no::such").0, -32002);
     let mut get = |name: &str| client.request("prompts/get", json!({ "name": name }))["error"].clone();
     assert_eq!(get("none")["code"], -32602);
-    // What the handler answers without a name is no message.
+    // Without a name, the handler returns an invalid message.
     assert_eq!(get("greet")["code"], -32603);
-    drop(workshop.worker.take());
+    drop(fixture.worker.take());
     eventually("the worker is gone", || get("greet")["message"].as_str().unwrap().contains("not found"));
     let gone = get("greet");
     assert_eq!((&gone["code"], &gone["data"]["code"]), (&json!(-32602), &json!("INVALID_PARAMS")));
 }
 
-/// Checks every view for a skill and a prompt, which either all have or all lack.
-fn assert_views(client: &mut McpClient, name: &str, is_there: bool) {
+/// Asserts that every view, or none, has a skill and a prompt.
+fn assert_views(client: &mut McpClient, name: &str, is_present: bool) {
     let uri = format!("iii://{name}");
     let tool = client.request("tools/call", json!({ "name": "skill", "arguments": { "name": name } }));
     let get = client.request("prompts/get", json!({ "name": name, "arguments": { "name": "Ada" } }));
     let file = read(client, &format!("skill://{name}/SKILL.md"));
     let argument = json!({ "name": "skill_id", "value": name });
-    let asked = json!({ "ref": { "type": "ref/resource", "uri": "iii://{skill_id}" }, "argument": argument });
-    let completed = client.request("completion/complete", asked)["result"]["completion"]["values"].clone();
+    let request =
+        json!({ "ref": { "type": "ref/resource", "uri": "iii://{skill_id}" }, "argument": argument });
+    let completed = client.request("completion/complete", request)["result"]["completion"]["values"].clone();
     let views = [
         ("resources/list", uris(client).contains(&uri)),
         ("prompts/list", names(client).contains(&name.to_owned())),
@@ -187,87 +190,87 @@ fn assert_views(client: &mut McpClient, name: &str, is_there: bool) {
         ("skill file", file.get("result").is_some()),
         ("completion", completed != json!([])),
     ];
-    let expected = views.map(|(view, _)| (view, is_there));
+    let expected = views.map(|(view, _)| (view, is_present));
     assert_eq!(views, expected, "{name}");
 }
 
 #[test]
-fn every_view_has_a_registration_at_once() {
-    let place = Place::new();
-    let workshop = Workshop::new(&place);
-    let mut client = place.server();
+fn registration_appears_in_every_view_at_once() {
+    let env = Place::new();
+    let fixture = HubFixture::new(&env);
+    let mut client = env.server();
     assert_eq!(uris(&mut client), [""; 0]);
     for number in 0..10 {
         let name = format!("fresh-{number}");
-        workshop.call("skills::register", &json!({ "id": name, "skill": "# Fresh\n\nNew.\n" }));
-        workshop.call("prompts::register", &prompt(&name));
+        fixture.call("skills::register", &json!({ "id": name, "skill": "# Fresh\n\nNew.\n" }));
+        fixture.call("prompts::register", &prompt(&name));
         assert_views(&mut client, &name, true);
-        workshop.call("skills::unregister", &json!({ "id": name }));
-        workshop.call("prompts::unregister", &json!({ "name": name }));
+        fixture.call("skills::unregister", &json!({ "id": name }));
+        fixture.call("prompts::unregister", &json!({ "name": name }));
         assert_views(&mut client, &name, false);
     }
 }
 
 #[test]
-fn every_view_follows_a_config_change_elsewhere() {
-    let place = Place::new();
-    let workshop = Workshop::new(&place);
-    let mut client = place.server();
+fn every_view_follows_external_config_change() {
+    let env = Place::new();
+    let fixture = HubFixture::new(&env);
+    let mut client = env.server();
     let register = |name: &str| {
-        workshop.call("skills::register", &json!({ "id": name, "skill": "# Fresh\n\nNew.\n" }));
-        workshop.call("prompts::register", &prompt(name));
+        fixture.call("skills::register", &json!({ "id": name, "skill": "# Fresh\n\nNew.\n" }));
+        fixture.call("prompts::register", &prompt(name));
     };
     register("first");
     assert_views(&mut client, "first", true);
-    workshop.configure(&json!({ "scopes": { "skills": "x", "prompts": "y" } }));
+    fixture.configure(&json!({ "scopes": { "skills": "x", "prompts": "y" } }));
     register("second");
-    // The first request after the change reads what another process has put into the new scope.
+    // The first request after the change sees the new scope that another process has written.
     assert!(read(&mut client, "iii://second").get("result").is_some());
     assert_views(&mut client, "second", true);
     assert_views(&mut client, "first", false);
-    workshop.configure(&json!({ "enabled": false }));
+    fixture.configure(&json!({ "enabled": false }));
     assert!(read(&mut client, "iii://second").get("error").is_some());
     assert_views(&mut client, "second", false);
     assert_eq!(uris(&mut client), [""; 0]);
-    workshop.configure(&json!({ "enabled": true, "scopes": null }));
+    fixture.configure(&json!({ "enabled": true, "scopes": null }));
     assert_views(&mut client, "first", true);
     assert_views(&mut client, "second", false);
 }
 
 #[test]
-fn clients_hear_of_a_config_change_elsewhere() {
-    let place = Place::new();
-    let workshop = Workshop::new(&place);
-    workshop.call("skills::register", &json!({ "id": "demo", "skill": "# Demo" }));
-    workshop.call("prompts::register", &prompt("greet"));
-    let mut client = place.server();
+fn external_config_change_notifies_clients() {
+    let env = Place::new();
+    let fixture = HubFixture::new(&env);
+    fixture.call("skills::register", &json!({ "id": "demo", "skill": "# Demo" }));
+    fixture.call("prompts::register", &prompt("greet"));
+    let mut client = env.server();
     assert_eq!(uris(&mut client), ["iii://skills", "iii://demo"]);
     for enabled in [false, true] {
         let seen = client.notifications().len();
-        workshop.configure(&json!({ "enabled": enabled }));
-        hear(&mut client, seen, "notifications/prompts/list_changed", None);
-        hear(&mut client, seen, "notifications/resources/list_changed", None);
+        fixture.configure(&json!({ "enabled": enabled }));
+        wait_for_notification(&mut client, seen, "notifications/prompts/list_changed", None);
+        wait_for_notification(&mut client, seen, "notifications/resources/list_changed", None);
     }
 }
 
 #[test]
-fn ids_are_completed_and_a_clash_of_names_is_told() {
-    let place = Place::new();
-    let folder = place.beside("project/.agent/skills/deploy");
+fn ids_are_completed_and_name_clash_is_logged() {
+    let env = Place::new();
+    let folder = env.beside("project/.agent/skills/deploy");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("SKILL.md"), "---\nname: deploy\ndescription: Ship it.\n---\nShip.\n").unwrap();
-    let workshop = Workshop::new(&place);
+    let fixture = HubFixture::new(&env);
     for id in ["alpha", "alpine", "beta"] {
-        workshop.call("skills::register", &json!({ "id": id, "skill": "x" }));
+        fixture.call("skills::register", &json!({ "id": id, "skill": "x" }));
     }
     for name in ["deploy", "greet"] {
-        workshop.call("prompts::register", &prompt(name));
+        fixture.call("prompts::register", &prompt(name));
     }
-    let project = place.beside("project");
+    let project = env.beside("project");
     let arguments = ["--realm", "test", "--context-root", project.to_str().unwrap()];
-    let mut client = McpClient::start(&mut place.command(&arguments));
+    let mut client = McpClient::start(&mut env.command(&arguments));
     let listed = names(&mut client);
-    // Between them are the skills that came with the program.
+    // The built-in skills are in between.
     assert_eq!(
         (&*listed[0], &listed[listed.len() - 2..]),
         ("deploy", &["deploy-registry".to_owned(), "greet".to_owned()][..])
@@ -275,18 +278,18 @@ fn ids_are_completed_and_a_clash_of_names_is_told() {
     let got =
         client.request("prompts/get", json!({ "name": "deploy-registry", "arguments": { "name": "Ada" } }));
     assert_eq!(got["result"]["messages"][0]["content"]["text"], "Greet Ada.");
-    let line = "warning: the registered prompt `deploy` is served as `deploy-registry`, because a skill has its name";
-    eventually("the clash is told", || place.log().contains(line));
+    let line = "warning: the registered prompt `deploy` is served as `deploy-registry`, because a skill has the same name";
+    eventually("the clash is logged", || env.log().contains(line));
 
     let mut complete = |uri: &str, name: &str, value: &str| {
         let argument = json!({ "name": name, "value": value });
-        let asked = json!({ "ref": { "type": "ref/resource", "uri": uri }, "argument": argument });
-        client.request("completion/complete", asked)["result"]["completion"]["values"].clone()
+        let request = json!({ "ref": { "type": "ref/resource", "uri": uri }, "argument": argument });
+        client.request("completion/complete", request)["result"]["completion"]["values"].clone()
     };
     assert_eq!(complete("iii://{skill_id}", "skill_id", "alp"), json!(["alpha", "alpine"]));
     assert_eq!(complete("iii://{skill_id}/{function_id}", "skill_id", "b"), json!(["beta"]));
     assert_eq!(complete("iii://{skill_id}/{function_id}", "function_id", "demo::gu"), json!(["demo::guide"]));
     assert_eq!(complete("iii://{skill_id}/{function_id}", "function_id", "state"), json!([]));
-    let asked = json!({ "ref": { "type": "ref/prompt", "name": "greet" }, "argument": { "name": "name", "value": "" } });
-    assert_eq!(client.request("completion/complete", asked)["result"]["completion"]["values"], json!([]));
+    let request = json!({ "ref": { "type": "ref/prompt", "name": "greet" }, "argument": { "name": "name", "value": "" } });
+    assert_eq!(client.request("completion/complete", request)["result"]["completion"]["values"], json!([]));
 }

@@ -1,5 +1,5 @@
-//! Agents of the server use MCP servers: those of the user's file, of a trusted project, and those that a
-//! session is given.
+//! MCP servers used by agents: those in the user's config file, those of a trusted project, and those added to a
+//! session.
 
 use std::fs;
 
@@ -11,8 +11,8 @@ use crate::web::Web;
 
 const GREETING: &str = "hello from the server";
 
-/// Calls a tool until its server is there.
-fn greeted(client: &mut McpClient, session: &str, tool: &str) {
+/// Calls a tool until its server has connected.
+fn wait_for_greeting(client: &mut McpClient, session: &str, tool: &str) {
     let prompt = format!("call {tool} {{}}\nthen\nsay done");
     eventually("the server greets", || {
         client.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": prompt }));
@@ -21,47 +21,47 @@ fn greeted(client: &mut McpClient, session: &str, tool: &str) {
 }
 
 #[test]
-fn agents_have_the_tools_of_the_users_servers_and_share_their_processes() {
-    let place = Place::new();
-    let server = ShellServer::new(&place.beside(""));
-    fs::create_dir_all(place.beside(".rkat")).unwrap();
-    fs::write(place.beside(".rkat/mcp.toml"), server.toml("files")).unwrap();
-    let mut client = place.server();
+fn agents_share_the_users_mcp_servers() {
+    let env = Place::new();
+    let server = ShellServer::new(&env.beside(""));
+    fs::create_dir_all(env.beside(".rkat")).unwrap();
+    fs::write(env.beside(".rkat/mcp.toml"), server.toml("files")).unwrap();
+    let mut client = env.server();
     client.expect_tool("meerkat_sessions", json!({}));
-    assert_eq!(ShellServer::starts_in(&place.beside("")), 0, "nothing is started before it is needed");
+    assert_eq!(ShellServer::starts_in(&env.beside("")), 0, "nothing is started before it is needed");
     for prompt in ["say one", "say two", "say three"] {
         let session = new_session(&mut client, prompt);
-        greeted(&mut client, &session, "files__greet");
+        wait_for_greeting(&mut client, &session, "files__greet");
     }
-    assert_eq!(ShellServer::starts_in(&place.beside("")), 1);
+    assert_eq!(ShellServer::starts_in(&env.beside("")), 1);
     assert!(client.close().success());
 }
 
 #[test]
-fn a_project_that_is_not_trusted_starts_nothing_and_is_told_of() {
-    let place = Place::new();
-    let server = ShellServer::new(&place.beside(""));
-    let project = place.beside("project");
+fn untrusted_project_starts_no_servers() {
+    let env = Place::new();
+    let server = ShellServer::new(&env.beside(""));
+    let project = env.beside("project");
     fs::create_dir_all(project.join(".rkat")).unwrap();
     fs::write(project.join(".rkat/mcp.toml"), server.toml("files")).unwrap();
     let root = project.to_str().unwrap();
-    let mut client = McpClient::start(&mut place.command(&["--realm", "test", "--context-root", root]));
+    let mut client = McpClient::start(&mut env.command(&["--realm", "test", "--context-root", root]));
     new_session(&mut client, "say one");
-    let notice = format!("notice: {root}/.rkat/mcp.toml is not trusted, so its MCP servers are not started");
-    eventually("the log says so", || place.log().contains(&notice));
+    let notice = format!("notice: ignoring MCP servers in {root}/.rkat/mcp.toml: not trusted");
+    eventually("the log says so", || env.log().contains(&notice));
     assert_eq!(ShellServer::starts_in(&project), 0);
 }
 
 #[test]
-fn a_session_is_given_a_server_while_it_is_at_work() {
-    let place = Place::new();
-    let server = ShellServer::new(&place.beside(""));
-    let mut client = place.server();
+fn server_can_be_added_to_existing_session() {
+    let env = Place::new();
+    let server = ShellServer::new(&env.beside(""));
+    let mut client = env.server();
     let session = new_session(&mut client, "say one");
     let add = json!({ "session_id": session, "server_config": server.entry("own") });
     let added = client.expect_tool("meerkat_mcp_add", add);
     assert_eq!((&added["status"], &added["operation"]), (&json!("staged"), &json!("add")));
-    greeted(&mut client, &session, "own__greet");
+    wait_for_greeting(&mut client, &session, "own__greet");
     let reply =
         client.expect_error("meerkat_mcp_remove", json!({ "session_id": session, "server_name": "x" }));
     assert_eq!(reply, "INVALID_PARAMS");
@@ -73,21 +73,21 @@ fn a_session_is_given_a_server_while_it_is_at_work() {
 }
 
 #[test]
-fn over_http_only_who_shows_a_token_has_programs_started() {
-    let place = Place::new();
-    let server = ShellServer::new(&place.beside(""));
-    let web = Web::start_with(&place, &["--no-token"]);
+fn http_clients_need_a_token_to_start_servers() {
+    let env = Place::new();
+    let server = ShellServer::new(&env.beside(""));
+    let web = Web::start_with(&env, &["--no-token"]);
     let call = |name: &str, arguments: Value| {
         let params = json!({ "name": name, "arguments": arguments });
         web.modern("tools/call", params, json!({}))["result"].clone()
     };
     let session = id_of(&call("meerkat_run", json!({ "prompt": "say one" }))["structuredContent"]);
-    let refused =
+    let rejected =
         call("meerkat_mcp_add", json!({ "session_id": session, "server_config": server.entry("own") }));
-    assert_eq!(refused["isError"], true, "{refused}");
+    assert_eq!(rejected["isError"], true, "{rejected}");
     assert!(
-        refused.to_string().contains("starting the command of the MCP server `own` needs a token"),
-        "{refused}"
+        rejected.to_string().contains("starting the command of the MCP server `own` needs a token"),
+        "{rejected}"
     );
     let remote = json!({ "name": "own", "url": "http://127.0.0.1:1/mcp" });
     let staged = call("meerkat_mcp_add", json!({ "session_id": session, "server_config": remote }));

@@ -1,4 +1,4 @@
-//! Sessions: the examples of the MCP page, sent as they stand there, and what comes back.
+//! Sessions: the examples of the MCP page, sent verbatim, and their replies.
 
 use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
@@ -24,16 +24,16 @@ fn read_file() -> Value {
     })
 }
 
-/// Starts a session that waits for `read_file`; returns its payload.
+/// Starts a session that waits for a result of `read_file`. Returns its payload.
 fn pending_run(client: &mut McpClient) -> Value {
     let prompt = "call read_file {\"path\": \"/tmp/data.txt\"}\nthen\nsay thank you";
     client.expect_tool("meerkat_run", json!({ "prompt": prompt, "tools": [read_file()] }))
 }
 
 #[test]
-fn the_minimal_run_is_answered_in_the_documented_shape() {
-    let place = Place::new();
-    let reply = place.server().tool("meerkat_run", json!({ "prompt": "Write a haiku about Rust" }));
+fn minimal_run_has_the_documented_shape() {
+    let env = Place::new();
+    let reply = env.server().tool("meerkat_run", json!({ "prompt": "Write a haiku about Rust" }));
     assert!(!reply.is_error, "{}", reply.payload);
     let blocks = reply.result["content"].as_array().expect("content");
     assert_eq!((blocks.len(), &blocks[0]["type"]), (1, &json!("text")), "{}", reply.result);
@@ -49,9 +49,9 @@ fn the_minimal_run_is_answered_in_the_documented_shape() {
 }
 
 #[test]
-fn the_full_run_is_served() {
-    let place = Place::new();
-    let payload = place.server().expect_tool(
+fn full_run_is_served() {
+    let env = Place::new();
+    let payload = env.server().expect_tool(
         "meerkat_run",
         json!({
             "prompt": "Analyze this code for bugs",
@@ -88,21 +88,21 @@ fn the_full_run_is_served() {
 }
 
 #[test]
-fn a_structured_output_that_never_fits_leaves_the_text_and_the_reason() {
-    let place = Place::new();
+fn invalid_structured_output_keeps_text_and_error() {
+    let env = Place::new();
     let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] });
     let prompt = "say the text\njson {\"n\": \"many\"}";
     let arguments = json!({ "prompt": prompt, "output_schema": schema, "structured_output_retries": 1 });
-    let payload = place.server().expect_tool("meerkat_run", arguments);
+    let payload = env.server().expect_tool("meerkat_run", arguments);
     assert_eq!((text_of(&payload), &payload["structured_output"]), ("the text", &Value::Null), "{payload}");
     assert_eq!(payload["extraction_error"]["attempts"], 2, "{payload}");
     assert_eq!(payload["extraction_error"]["last_output"], "{\"n\": \"many\"}", "{payload}");
 }
 
 #[test]
-fn a_callback_tool_makes_the_run_wait_in_the_documented_shape() {
-    let place = Place::new();
-    let mut client = place.server();
+fn pending_call_has_the_documented_shape() {
+    let env = Place::new();
+    let mut client = env.server();
     let pending = pending_run(&mut client);
     assert_eq!(
         redacted(&pending).to_string(),
@@ -150,9 +150,9 @@ fn a_callback_tool_makes_the_run_wait_in_the_documented_shape() {
 }
 
 #[test]
-fn several_callback_calls_wait_together_and_are_answered_in_any_order() {
-    let place = Place::new();
-    let mut client = place.server();
+fn callback_results_may_arrive_in_any_order() {
+    let env = Place::new();
+    let mut client = env.server();
     let prompt = "call read_file {\"path\":\"a\"}\ncall read_file {\"path\":\"b\"}";
     let pending = client.expect_tool("meerkat_run", json!({ "prompt": prompt, "tools": [read_file()] }));
     let calls = pending["pending_tool_calls"].as_array().expect("calls");
@@ -167,9 +167,9 @@ fn several_callback_calls_wait_together_and_are_answered_in_any_order() {
 }
 
 #[test]
-fn a_prompt_instead_of_results_supersedes_the_pending_calls() {
-    let place = Place::new();
-    let mut client = place.server();
+fn prompt_supersedes_pending_calls() {
+    let env = Place::new();
+    let mut client = env.server();
     let session = id_of(&pending_run(&mut client));
     let resumed =
         client.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say never mind" }));
@@ -184,12 +184,12 @@ fn a_prompt_instead_of_results_supersedes_the_pending_calls() {
 }
 
 #[test]
-fn the_minimal_resume_continues_the_session_in_another_process() {
-    let place = Place::new();
-    let mut first = place.server();
+fn session_resumes_in_another_process() {
+    let env = Place::new();
+    let mut first = env.server();
     let session = new_session(&mut first, "say one");
     assert!(first.close().success());
-    let mut second = place.server();
+    let mut second = env.server();
     let arguments = json!({ "session_id": session, "prompt": "Continue with this" });
     let resumed = second.expect_tool("meerkat_resume", arguments);
     assert!(text_of(&resumed).contains("Continue with this"), "{resumed}");
@@ -202,20 +202,20 @@ fn the_minimal_resume_continues_the_session_in_another_process() {
 }
 
 #[test]
-fn pending_calls_outlive_a_restart() {
-    let place = Place::new();
-    let mut first = place.server();
+fn pending_calls_survive_a_restart() {
+    let env = Place::new();
+    let mut first = env.server();
     let pending = pending_run(&mut first);
     assert!(first.close().success());
     let results = json!([{ "tool_use_id": "call_1", "content": "x" }]);
     let arguments = json!({ "session_id": id_of(&pending), "prompt": "", "tool_results": results });
-    assert_eq!(text_of(&place.server().expect_tool("meerkat_resume", arguments)), "thank you");
+    assert_eq!(text_of(&env.server().expect_tool("meerkat_resume", arguments)), "thank you");
 }
 
 #[test]
-fn a_failed_first_run_names_its_session() {
-    let place = Place::new();
-    let mut client = place.server();
+fn failed_first_run_names_its_session() {
+    let env = Place::new();
+    let mut client = env.server();
     let reply = client.tool("meerkat_run", json!({ "prompt": "fail auth" }));
     assert_eq!((reply.is_error, &reply.payload["code"]), (true, &json!("AGENT_ERROR")), "{}", reply.payload);
     assert!(reply.result.get("structuredContent").is_none(), "{}", reply.result);
@@ -233,15 +233,15 @@ fn a_failed_first_run_names_its_session() {
 }
 
 #[test]
-fn the_history_is_read_in_pages() {
-    let place = Place::new();
-    let mut client = place.server();
+fn history_is_read_in_pages() {
+    let env = Place::new();
+    let mut client = env.server();
     let session = new_session(&mut client, "say 1");
     for number in 2..=3 {
         let arguments = json!({ "session_id": session, "prompt": format!("say {number}") });
         client.expect_tool("meerkat_resume", arguments);
     }
-    // offset, limit → offset in the reply, has_more, what the messages begin with.
+    // offset, limit → offset in the reply, has_more, text of each message.
     let pages = [
         (json!({}), 0, false, vec!["say 1", "1", "say 2", "2", "say 3", "3"]),
         (json!({ "offset": null, "limit": null }), 0, false, vec!["say 1", "1", "say 2", "2", "say 3", "3"]),
@@ -253,26 +253,26 @@ fn the_history_is_read_in_pages() {
         (json!({ "limit": 0 }), 0, true, vec![]),
         (json!({ "offset": u64::MAX, "limit": u64::MAX }), 6, false, vec![]),
     ];
-    for (mut asked, offset, has_more, expected) in pages {
-        let limit = asked.get("limit").filter(|limit| !limit.is_null()).cloned();
-        asked["session_id"] = json!(session);
-        let page = client.expect_tool("meerkat_history", asked.clone());
+    for (mut arguments, offset, has_more, expected) in pages {
+        let limit = arguments.get("limit").filter(|limit| !limit.is_null()).cloned();
+        arguments["session_id"] = json!(session);
+        let page = client.expect_tool("meerkat_history", arguments.clone());
         let messages = page["messages"].as_array().unwrap();
         let text = |message: &Value| {
             message["content"].as_str().or(message["blocks"][0]["data"]["text"].as_str()).map(str::to_owned)
         };
         let texts: Vec<_> = messages.iter().filter_map(text).collect();
-        assert_eq!(texts, expected, "{asked}");
-        assert_eq!(page["message_count"], 6, "{asked}");
-        assert_eq!((&page["offset"], &page["has_more"]), (&json!(offset), &json!(has_more)), "{asked}");
-        assert_eq!(page.get("limit").cloned(), limit, "{asked}");
+        assert_eq!(texts, expected, "{arguments}");
+        assert_eq!(page["message_count"], 6, "{arguments}");
+        assert_eq!((&page["offset"], &page["has_more"]), (&json!(offset), &json!(has_more)), "{arguments}");
+        assert_eq!(page.get("limit").cloned(), limit, "{arguments}");
     }
 }
 
 #[test]
-fn a_message_of_the_history_has_the_documented_shape() {
-    let place = Place::new();
-    let mut client = place.server();
+fn history_messages_have_the_documented_shape() {
+    let env = Place::new();
+    let mut client = env.server();
     let session = new_session(&mut client, "think hm\nsay hi");
     let history = client.expect_tool("meerkat_history", json!({ "session_id": session }));
     assert_eq!(
@@ -300,9 +300,9 @@ fn a_message_of_the_history_has_the_documented_shape() {
 }
 
 #[test]
-fn sessions_are_listed_by_label_and_in_pages_with_the_newest_first() {
-    let place = Place::new();
-    let mut client = place.server();
+fn sessions_are_filtered_and_paged_newest_first() {
+    let env = Place::new();
+    let mut client = env.server();
     let label = [("one", "x"), ("two", "x"), ("three", "y"), ("four", "x")];
     let ids: Vec<_> = label
         .iter()
@@ -328,13 +328,14 @@ fn sessions_are_listed_by_label_and_in_pages_with_the_newest_first() {
         (json!({ "offset": 9 }), vec![]),
         (json!({ "labels": { "team": "x" }, "offset": 1 }), vec![four]),
     ];
-    for (asked, expected) in cases {
-        assert_eq!(listed(&mut client, &asked), expected, "{asked}");
+    for (arguments, expected) in cases {
+        assert_eq!(list_sessions(&mut client, &arguments), expected, "{arguments}");
     }
-    let mut all = listed(&mut client, &json!({ "include_archived": true }));
+    let mut all = list_sessions(&mut client, &json!({ "include_archived": true }));
     all.sort_unstable();
     assert_eq!(all, ids, "with archived ones");
-    let mut team = listed(&mut client, &json!({ "include_archived": true, "labels": { "team": "x" } }));
+    let mut team =
+        list_sessions(&mut client, &json!({ "include_archived": true, "labels": { "team": "x" } }));
     team.sort_unstable();
     assert_eq!(team, [one, two, four], "archived ones of a team");
     let entry = client.expect_tool("meerkat_sessions", json!({ "limit": 1 }))["sessions"][0].clone();
@@ -356,9 +357,9 @@ fn sessions_are_listed_by_label_and_in_pages_with_the_newest_first() {
 }
 
 #[test]
-fn a_running_session_is_read_without_waiting() {
-    let place = Place::new();
-    let mut client = place.server();
+fn active_session_is_read_without_waiting() {
+    let env = Place::new();
+    let mut client = env.server();
     let (request, session) = long_run(&mut client);
     let state = client.expect_tool("meerkat_read", json!({ "session_id": session }))["state"].clone();
     assert_eq!(
@@ -375,7 +376,11 @@ fn a_running_session_is_read_without_waiting() {
             "archived": false,
         })
     );
-    assert_eq!(talk(&mut client, &session), said(&[("user", "wait 60000")]), "what is committed is there");
+    assert_eq!(
+        talk(&mut client, &session),
+        said(&[("user", "wait 60000")]),
+        "committed messages are available"
+    );
     client.expect_tool("meerkat_interrupt", json!({ "session_id": session }));
     assert!(client.finish_tool(request).is_error);
     let read = client.expect_tool("meerkat_read", json!({ "session_id": session }));
@@ -389,8 +394,8 @@ fn a_running_session_is_read_without_waiting() {
 #[test]
 fn interrupted_answer_is_in_the_history() {
     for cancels in [false, true] {
-        let place = Place::new();
-        let mut client = place.server();
+        let env = Place::new();
+        let mut client = env.server();
         let prompt = "say Once upon a\nwait 60000";
         let request = client.begin_tool("meerkat_run", json!({ "prompt": prompt }));
         let session = running_session(&mut client);
@@ -416,9 +421,9 @@ fn interrupted_answer_is_in_the_history() {
 }
 
 #[test]
-fn an_interrupt_stops_the_run_and_tells_both_sides() {
-    let place = Place::new();
-    let mut client = place.server();
+fn interrupt_stops_run_and_informs_both_callers() {
+    let env = Place::new();
+    let mut client = env.server();
     let (request, session) = long_run(&mut client);
     let interrupted = client.expect_tool("meerkat_interrupt", json!({ "session_id": session }));
     assert_eq!(interrupted, json!({ "session_id": session, "interrupted": true }));
@@ -442,16 +447,16 @@ fn an_interrupt_stops_the_run_and_tells_both_sides() {
 }
 
 #[test]
-fn an_archived_session_is_read_and_neither_listed_nor_resumed() {
-    let place = Place::new();
-    let mut client = place.server();
+fn archived_session_is_only_readable() {
+    let env = Place::new();
+    let mut client = env.server();
     let session = new_session(&mut client, "say hi");
     let archived = client.expect_tool("meerkat_archive", json!({ "session_id": session }));
     assert_eq!(archived, json!({ "session_id": session, "archived": true }));
     let state = client.expect_tool("meerkat_read", json!({ "session_id": session }))["state"].clone();
     assert_eq!((&state["archived"], &state["is_active"]), (&json!(true), &json!(false)), "{state}");
     assert_eq!(talk(&mut client, &session), said(&[("user", "say hi"), ("assistant", "hi")]));
-    assert!(listed(&mut client, &json!({})).is_empty());
+    assert!(list_sessions(&mut client, &json!({})).is_empty());
     for (tool, arguments) in [
         ("meerkat_resume", json!({ "session_id": session, "prompt": "say more" })),
         ("meerkat_archive", json!({ "session_id": session })),
@@ -461,9 +466,9 @@ fn an_archived_session_is_read_and_neither_listed_nor_resumed() {
 }
 
 #[test]
-fn a_run_in_flight_is_stopped_by_archiving() {
-    let place = Place::new();
-    let mut client = place.server();
+fn archiving_stops_an_active_run() {
+    let env = Place::new();
+    let mut client = env.server();
     let (request, session) = long_run(&mut client);
     client.expect_tool("meerkat_archive", json!({ "session_id": session }));
     assert_eq!(client.finish_tool(request).payload["code"], "REQUEST_CANCELLED");
@@ -471,9 +476,9 @@ fn a_run_in_flight_is_stopped_by_archiving() {
 }
 
 #[test]
-fn what_this_build_lacks_is_refused_and_leaves_no_session() {
-    let place = Place::new();
-    let mut client = place.server();
+fn unsupported_options_create_no_session() {
+    let env = Place::new();
+    let mut client = env.server();
     let cases = [
         (json!({ "keep_alive": true, "comms_name": "bob" }), "CAPABILITY_UNAVAILABLE"),
         (json!({ "keep_alive": true }), "INVALID_PARAMS"),
@@ -487,10 +492,10 @@ fn what_this_build_lacks_is_refused_and_leaves_no_session() {
         arguments["prompt"] = json!("say hi");
         assert_eq!(client.expect_error("meerkat_run", arguments.clone()), code, "{arguments}");
     }
-    assert!(listed(&mut client, &json!({})).is_empty(), "a refused run left a session");
+    assert!(list_sessions(&mut client, &json!({})).is_empty(), "a rejected run left a session");
 }
 
-fn listed(client: &mut McpClient, asked: &Value) -> Vec<String> {
-    let reply = client.expect_tool("meerkat_sessions", asked.clone());
+fn list_sessions(client: &mut McpClient, arguments: &Value) -> Vec<String> {
+    let reply = client.expect_tool("meerkat_sessions", arguments.clone());
     reply["sessions"].as_array().expect("sessions").iter().map(id_of).collect()
 }

@@ -1,13 +1,13 @@
-//! The realm's config and what the build can do.
+//! Config of the realm and capabilities of the build.
 
 use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
 
 use crate::support::Place;
 
-fn worker(place: &Place) -> McpClient {
+fn worker(env: &Place) -> McpClient {
     // As on the MCP page.
-    McpClient::start(&mut place.command(&[
+    McpClient::start(&mut env.command(&[
         "--realm",
         "team-alpha",
         "--instance",
@@ -18,11 +18,11 @@ fn worker(place: &Place) -> McpClient {
 }
 
 #[test]
-fn the_config_is_read_with_the_documented_envelope() {
-    let place = Place::new();
-    let mut envelope = worker(&place).expect_tool("meerkat_config", json!({ "action": "get" }));
+fn config_has_the_documented_envelope() {
+    let env = Place::new();
+    let mut envelope = worker(&env).expect_tool("meerkat_config", json!({ "action": "get" }));
     let config = envelope["config"].take();
-    let root = place.state().join("team-alpha");
+    let root = env.state().join("team-alpha");
     let path = |name: &str| json!(root.join(name));
     assert_eq!(
         envelope,
@@ -68,9 +68,9 @@ fn the_config_is_read_with_the_documented_envelope() {
 }
 
 #[test]
-fn the_documented_changes_are_made_at_their_generations_and_refused_when_stale() {
-    let place = Place::new();
-    let mut client = worker(&place);
+fn stale_config_changes_are_rejected() {
+    let env = Place::new();
+    let mut client = worker(&env);
     for generation in 1..=3 {
         let patch = json!({ "agent": { "max_turns": generation } });
         let changed = client.expect_tool("meerkat_config", json!({ "action": "patch", "patch": patch }));
@@ -98,20 +98,24 @@ fn the_documented_changes_are_made_at_their_generations_and_refused_when_stale()
     assert_eq!((&agent["model"], &agent["max_tokens_per_turn"]), (&json!("gpt-5.5"), &json!(8192)));
     for (stale, expected) in [(set, 3), (patch, 4)] {
         let reply = client.tool("meerkat_config", stale);
-        assert!(reply.is_error, "a stale change was made: {}", reply.payload);
+        assert!(reply.is_error, "a stale change was applied: {}", reply.payload);
         assert_eq!(reply.payload["code"], "INVALID_PARAMS");
         let conflict = json!({ "type": "generation_conflict", "expected_generation": expected, "current_generation": 5 });
         assert_eq!(reply.payload["data"], conflict);
     }
     assert!(client.close().success());
-    let kept = worker(&place).expect_tool("meerkat_config", json!({ "action": "get" }));
-    assert_eq!((&kept["generation"], &kept["config"]), (&json!(5), &changed["config"]), "after a restart");
+    let stored = worker(&env).expect_tool("meerkat_config", json!({ "action": "get" }));
+    assert_eq!(
+        (&stored["generation"], &stored["config"]),
+        (&json!(5), &changed["config"]),
+        "after a restart"
+    );
 }
 
 #[test]
-fn a_null_in_a_patch_brings_the_default_back() {
-    let place = Place::new();
-    let mut client = place.server();
+fn null_in_a_patch_restores_the_default() {
+    let env = Place::new();
+    let mut client = env.server();
     let patch = |agent: Value| json!({ "action": "patch", "patch": { "agent": agent } });
     let before = client.expect_tool("meerkat_config", json!({ "action": "get" }));
     client.expect_tool("meerkat_config", patch(json!({ "max_tokens_per_turn": 5 })));
@@ -120,9 +124,9 @@ fn a_null_in_a_patch_brings_the_default_back() {
 }
 
 #[test]
-fn a_change_that_does_not_fit_is_refused_and_changes_nothing() {
-    let place = Place::new();
-    let mut client = place.server();
+fn invalid_change_is_rejected_without_effect() {
+    let env = Place::new();
+    let mut client = env.server();
     let before = client.expect_tool("meerkat_config", json!({ "action": "get" }));
     let cases = [
         (json!({ "action": "set" }), "config"),
@@ -144,7 +148,7 @@ fn a_change_that_does_not_fit_is_refused_and_changes_nothing() {
     ];
     for (arguments, named) in cases {
         let reply = client.tool("meerkat_config", arguments.clone());
-        assert!(reply.is_error, "{arguments} was taken: {}", reply.payload);
+        assert!(reply.is_error, "{arguments} was accepted: {}", reply.payload);
         assert_eq!(reply.payload["code"], "INVALID_PARAMS", "{arguments}: {}", reply.payload);
         let message = reply.payload["message"].as_str().unwrap_or_default();
         assert!(message.contains(named), "{arguments}: the message does not name `{named}`: {message}");
@@ -153,9 +157,9 @@ fn a_change_that_does_not_fit_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn capabilities_are_told_in_the_documented_shape() {
-    let place = Place::new();
-    let report = place.server().expect_tool("meerkat_capabilities", json!({}));
+fn capabilities_have_the_documented_shape() {
+    let env = Place::new();
+    let report = env.server().expect_tool("meerkat_capabilities", json!({}));
     assert_eq!(report["contract_version"], json!({ "major": 0, "minor": 6, "patch": 6 }));
     let capabilities = report["capabilities"].as_array().expect("a list");
     let documented = [

@@ -1,4 +1,4 @@
-//! Skills over MCP: the tool, resources, prompts and the extension, and how a change reaches all of them.
+//! Skills over MCP: the tool, resources, prompts, and the extension, and propagation of changes to all of them.
 
 use std::fs;
 
@@ -8,15 +8,15 @@ use sha2::Digest as _;
 
 use crate::support::{Place, eventually};
 
-/// A server with a project.
-fn server(place: &Place) -> McpClient {
-    fs::create_dir_all(place.beside("project")).unwrap();
-    let project = place.beside("project");
-    McpClient::start(&mut place.command(&["--realm", "test", "--context-root", project.to_str().unwrap()]))
+/// Starts a server with a project.
+fn server(env: &Place) -> McpClient {
+    fs::create_dir_all(env.beside("project")).unwrap();
+    let project = env.beside("project");
+    McpClient::start(&mut env.command(&["--realm", "test", "--context-root", project.to_str().unwrap()]))
 }
 
-fn write(place: &Place, name: &str, description: &str, body: &str) {
-    let folder = place.beside("project/.agent/skills").join(name);
+fn write(env: &Place, name: &str, description: &str, body: &str) {
+    let folder = env.beside("project/.agent/skills").join(name);
     fs::create_dir_all(&folder).unwrap();
     let text = format!("---\nname: {name}\ndescription: {description}\n---\n{body}\n");
     fs::write(folder.join("SKILL.md"), text).unwrap();
@@ -39,15 +39,15 @@ fn names(client: &mut McpClient, method: &str, list: &str) -> Vec<String> {
 }
 
 #[test]
-fn current_directory_below_the_context_root_comes_first() {
-    let place = Place::new();
-    let dir = place.beside("project/pkg/.agent/skills/deploy");
+fn current_directory_takes_precedence() {
+    let env = Place::new();
+    let dir = env.beside("project/pkg/.agent/skills/deploy");
     fs::create_dir_all(&dir).unwrap();
     let text = "---\nname: deploy\ndescription: Of the package.\n---\nPackage.\n";
     fs::write(dir.join("SKILL.md"), text).unwrap();
-    write(&place, "deploy", "Of the project.", "Project.");
-    let (project, package) = (place.beside("project"), place.beside("project/pkg"));
-    let mut command = place.command(&["--realm", "test", "--context-root", project.to_str().unwrap()]);
+    write(&env, "deploy", "Of the project.", "Project.");
+    let (project, package) = (env.beside("project"), env.beside("project/pkg"));
+    let mut command = env.command(&["--realm", "test", "--context-root", project.to_str().unwrap()]);
     let mut client = McpClient::start(command.current_dir(package));
     assert!(load(&mut client, "deploy").1.ends_with("Package.\n"));
     assert!(load(&mut client, "deploy@project-agent").1.ends_with("Project.\n"));
@@ -58,20 +58,20 @@ fn current_directory_below_the_context_root_comes_first() {
 }
 
 #[test]
-fn a_skill_is_the_same_in_every_view() {
-    let place = Place::new();
-    write(&place, "deploy", "Ship <it>.", "# Deploy\n\nShip $ARGUMENTS now.");
-    let folder = place.beside("project/.agent/skills/deploy");
+fn skill_is_the_same_in_every_view() {
+    let env = Place::new();
+    write(&env, "deploy", "Ship <it>.", "# Deploy\n\nShip $ARGUMENTS now.");
+    let folder = env.beside("project/.agent/skills/deploy");
     fs::create_dir_all(folder.join("scripts")).unwrap();
     fs::write(folder.join("scripts/run.sh"), "echo hi\n").unwrap();
     fs::write(folder.join("logo.png"), [0x89, b'P', 0xff]).unwrap();
-    let mut client = server(&place);
+    let mut client = server(&env);
     let text = fs::read_to_string(folder.join("SKILL.md")).unwrap();
     let base = folder.canonicalize().unwrap().display().to_string();
-    let shown = tool(&mut client);
+    let skill_tool = tool(&mut client);
     let listed = "<skill>\n<name>deploy</name>\n<description>Ship &lt;it>.</description>\n\
                   <location>project</location>\n</skill>";
-    assert!(shown["description"].as_str().unwrap().contains(listed), "{shown}");
+    assert!(skill_tool["description"].as_str().unwrap().contains(listed), "{skill_tool}");
     assert_eq!(
         load(&mut client, "DEPLOY"),
         (false, format!("Loading: deploy\nBase directory: {base}\n\n{text}"))
@@ -103,8 +103,8 @@ fn a_skill_is_the_same_in_every_view() {
     assert_eq!(entry["resources"], json!(files));
     let all = client.request("skills/list", json!({}))["result"].clone();
     assert!(all["skills"].as_array().unwrap().contains(&entry), "{all}");
-    let picture = client.request("resources/read", json!({ "uri": "skill://deploy/logo.png" }));
-    assert_eq!(picture["result"]["contents"][0]["blob"], "iVD/");
+    let image = client.request("resources/read", json!({ "uri": "skill://deploy/logo.png" }));
+    assert_eq!(image["result"]["contents"][0]["blob"], "iVD/");
     let children = client.request("resources/directory/read", json!({ "uri": "skill://deploy" }));
     let children: Vec<_> = children["result"]["resources"].as_array().unwrap().iter().collect();
     assert_eq!(children.len(), 3);
@@ -115,9 +115,9 @@ fn a_skill_is_the_same_in_every_view() {
 }
 
 #[test]
-fn the_extension_is_declared_and_dated_where_the_revision_knows_dates() {
-    let place = Place::new();
-    let mut client = McpClient::spawn(&mut place.command(&["--realm", "test"]));
+fn extension_is_declared_with_cache_hints() {
+    let env = Place::new();
+    let mut client = McpClient::spawn(&mut env.command(&["--realm", "test"]));
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": { "name": "it", "version": "0" },
@@ -139,14 +139,14 @@ fn the_extension_is_declared_and_dated_where_the_revision_knows_dates() {
 }
 
 #[test]
-fn what_leads_out_of_a_skill_is_refused() {
-    let place = Place::new();
-    write(&place, "deploy", "d", "b");
-    fs::write(place.beside("secret"), "secret").unwrap();
+fn paths_outside_a_skill_are_rejected() {
+    let env = Place::new();
+    write(&env, "deploy", "d", "b");
+    fs::write(env.beside("secret"), "secret").unwrap();
     #[cfg(unix)]
-    std::os::unix::fs::symlink(place.beside("secret"), place.beside("project/.agent/skills/deploy/link.md"))
+    std::os::unix::fs::symlink(env.beside("secret"), env.beside("project/.agent/skills/deploy/link.md"))
         .unwrap();
-    let mut client = server(&place);
+    let mut client = server(&env);
     for uri in [
         "skill://deploy/../../../secret",
         "skill://deploy/..%2f..%2fsecret",
@@ -169,32 +169,32 @@ fn what_leads_out_of_a_skill_is_refused() {
         }
     }
     for name in ["../../../etc/passwd", ".ssh/id_rsa", "", " ", "a\0b"] {
-        let (is_error, why) = load(&mut client, name);
-        let body: Value = serde_json::from_str(&why).unwrap();
-        assert!(is_error && body["code"] == "INVALID_PARAMS", "{name:?}: {why}");
+        let (is_error, message) = load(&mut client, name);
+        let body: Value = serde_json::from_str(&message).unwrap();
+        assert!(is_error && body["code"] == "INVALID_PARAMS", "{name:?}: {message}");
     }
     assert_eq!(client.request("skills/get", json!({}))["error"]["code"], -32602);
     assert_eq!(client.request("skills/list", json!({ "cursor": "x" }))["error"]["code"], -32602);
 }
 
-/// Waits for a notice that has not been heard before.
-fn hear(client: &mut McpClient, seen: &mut usize, method: &str, uri: Option<&str>) {
+/// Waits for a notification after the first `seen` ones.
+fn wait_for_notification(client: &mut McpClient, seen: &mut usize, method: &str, uri: Option<&str>) {
     let fits =
         |notice: &Value| notice["method"] == method && uri.is_none_or(|uri| notice["params"]["uri"] == uri);
-    eventually(&format!("{method} is heard"), || {
+    eventually(&format!("{method} is received"), || {
         client.request("ping", json!({}));
         client.notifications()[*seen..].iter().any(fits)
     });
 }
 
 #[test]
-fn a_new_a_changed_and_a_deleted_skill_reach_every_view() {
-    let place = Place::new();
-    let mut client = server(&place);
+fn skill_changes_reach_every_view() {
+    let env = Place::new();
+    let mut client = server(&env);
     let lists = ["tools", "prompts", "resources"].map(|list| format!("notifications/{list}/list_changed"));
     let key = json!({ "source_uuid": "00000000-0000-4b11-8111-000000000004", "skill_name": "deploy" });
     let inspect = json!({ "action": "inspect", "skill_key": key });
-    // The agent is asked for the names of its tools, which it has only if it was told of a skill.
+    // The agent calls a skill tool, which it has only if it knows of a skill.
     let agent = |client: &mut McpClient| {
         let run = client.tool("meerkat_run", json!({ "prompt": "call browse_skills {}" }));
         let session = run.payload["session_id"].clone();
@@ -204,9 +204,9 @@ fn a_new_a_changed_and_a_deleted_skill_reach_every_view() {
     assert!(!agent(&mut client).contains("deploy"));
 
     let mut seen = client.notifications().len();
-    write(&place, "deploy", "One", "First.");
+    write(&env, "deploy", "One", "First.");
     for list in &lists {
-        hear(&mut client, &mut seen, list, None);
+        wait_for_notification(&mut client, &mut seen, list, None);
     }
     assert!(tool(&mut client)["description"].as_str().unwrap().contains("<description>One</description>"));
     assert_eq!(client.expect_tool("meerkat_skills", inspect.clone())["body"], "First.\n");
@@ -217,27 +217,32 @@ fn a_new_a_changed_and_a_deleted_skill_reach_every_view() {
     let uri = "skill://deploy/SKILL.md";
     client.request("resources/subscribe", json!({ "uri": uri }));
     seen = client.notifications().len();
-    write(&place, "deploy", "Two", "Second.");
-    hear(&mut client, &mut seen, "notifications/resources/updated", Some(uri));
+    write(&env, "deploy", "Two", "Second.");
+    wait_for_notification(&mut client, &mut seen, "notifications/resources/updated", Some(uri));
     for list in &lists {
-        hear(&mut client, &mut seen, list, None);
+        wait_for_notification(&mut client, &mut seen, list, None);
     }
     assert!(tool(&mut client)["description"].as_str().unwrap().contains("<description>Two</description>"));
     assert!(load(&mut client, "deploy").1.ends_with("Second.\n"));
     assert_eq!(client.expect_tool("meerkat_skills", inspect.clone())["body"], "Second.\n");
     assert!(agent(&mut client).contains(r#"\"description\":\"Two\""#));
 
-    let beside = place.beside("project/.agent/skills/deploy/notes.md");
-    fs::write(&beside, "One").unwrap();
+    let notes = env.beside("project/.agent/skills/deploy/notes.md");
+    fs::write(&notes, "One").unwrap();
     client.request("resources/subscribe", json!({ "uri": "skill://deploy/notes.md" }));
     seen = client.notifications().len();
-    fs::write(&beside, "Two").unwrap();
-    hear(&mut client, &mut seen, "notifications/resources/updated", Some("skill://deploy/notes.md"));
+    fs::write(&notes, "Two").unwrap();
+    wait_for_notification(
+        &mut client,
+        &mut seen,
+        "notifications/resources/updated",
+        Some("skill://deploy/notes.md"),
+    );
 
     seen = client.notifications().len();
-    fs::remove_dir_all(place.beside("project/.agent/skills/deploy")).unwrap();
+    fs::remove_dir_all(env.beside("project/.agent/skills/deploy")).unwrap();
     for list in &lists {
-        hear(&mut client, &mut seen, list, None);
+        wait_for_notification(&mut client, &mut seen, list, None);
     }
     assert!(!tool(&mut client)["description"].as_str().unwrap().contains("<name>deploy</name>"));
     assert_eq!(client.tool("meerkat_skills", inspect).payload["code"], "SKILL_NOT_FOUND");
@@ -248,63 +253,63 @@ fn a_new_a_changed_and_a_deleted_skill_reach_every_view() {
 }
 
 #[test]
-fn skills_that_are_switched_off_are_nowhere() {
-    let place = Place::new();
-    write(&place, "deploy", "d", "b");
-    let mut client = server(&place);
+fn disabled_skills_are_absent_from_every_view() {
+    let env = Place::new();
+    write(&env, "deploy", "d", "b");
+    let mut client = server(&env);
     assert_ne!(tool(&mut client), Value::Null);
     let seen = client.notifications().len();
-    let off = json!({ "action": "patch", "patch": { "skills": { "enabled": false } } });
-    client.expect_tool("meerkat_config", off);
-    hear(&mut client, &mut { seen }, "notifications/tools/list_changed", None);
+    let disable = json!({ "action": "patch", "patch": { "skills": { "enabled": false } } });
+    client.expect_tool("meerkat_config", disable);
+    wait_for_notification(&mut client, &mut { seen }, "notifications/tools/list_changed", None);
     assert_eq!(tool(&mut client), Value::Null);
     assert_eq!(names(&mut client, "prompts/list", "prompts"), [""; 0]);
-    let refused = client.tool("meerkat_skills", json!({ "action": "list" }));
-    assert_eq!(refused.payload["code"], "CAPABILITY_UNAVAILABLE");
-    let mut another = server(&place);
-    eventually("another process heeds the config", || tool(&mut another) == Value::Null);
+    let rejected = client.tool("meerkat_skills", json!({ "action": "list" }));
+    assert_eq!(rejected.payload["code"], "CAPABILITY_UNAVAILABLE");
+    let mut another = server(&env);
+    eventually("another process applies the config", || tool(&mut another) == Value::Null);
 }
 
 #[test]
-fn a_skill_that_is_left_out_is_told_on_stderr_once() {
-    let place = Place::new();
-    write(&place, "good", "d", "b");
-    fs::create_dir_all(place.beside("project/.agent/skills/bad")).unwrap();
-    fs::write(place.beside("project/.agent/skills/bad/SKILL.md"), "---\nname: bad\n---\nb\n").unwrap();
-    let mut client = server(&place);
+fn skipped_skill_is_logged_once() {
+    let env = Place::new();
+    write(&env, "good", "d", "b");
+    fs::create_dir_all(env.beside("project/.agent/skills/bad")).unwrap();
+    fs::write(env.beside("project/.agent/skills/bad/SKILL.md"), "---\nname: bad\n---\nb\n").unwrap();
+    let mut client = server(&env);
     assert!(tool(&mut client)["description"].as_str().unwrap().contains("<name>good</name>"));
-    let warnings = || place.log().lines().filter(|line| line.contains("bad/SKILL.md")).count();
-    eventually("it is told", || warnings() > 0);
+    let warnings = || env.log().lines().filter(|line| line.contains("bad/SKILL.md")).count();
+    eventually("the problem is logged", || warnings() > 0);
     client.expect_tool("meerkat_skills", json!({ "action": "list" }));
-    assert_eq!(warnings(), 1, "{}", place.log());
+    assert_eq!(warnings(), 1, "{}", env.log());
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_server_that_is_only_started_does_not_look_for_skills() {
-    let place = Place::new();
-    fs::create_dir_all(place.beside("project/.agent/skills/bad")).unwrap();
-    fs::write(place.beside("project/.agent/skills/bad/SKILL.md"), "---\nname: bad\n---\nb\n").unwrap();
-    let mut client = server(&place);
+fn idle_server_does_not_scan_for_skills() {
+    let env = Place::new();
+    fs::create_dir_all(env.beside("project/.agent/skills/bad")).unwrap();
+    fs::write(env.beside("project/.agent/skills/bad/SKILL.md"), "---\nname: bad\n---\nb\n").unwrap();
+    let mut client = server(&env);
     client.request("ping", json!({}));
     client.request("ping", json!({}));
-    // Whoever looks tells of the bad skill, and follows changes on a thread of its own.
+    // A scan logs the bad skill, and changes are watched on a dedicated thread.
     let threads = |client: &McpClient| {
         let tasks = fs::read_dir(format!("/proc/{}/task", client.pid())).unwrap();
         let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
         tasks.flatten().map(name).filter(|name| name.starts_with("skills-watch")).count()
     };
-    assert_eq!((threads(&client), place.log().contains("bad/SKILL.md")), (0, false), "{}", place.log());
+    assert_eq!((threads(&client), env.log().contains("bad/SKILL.md")), (0, false), "{}", env.log());
     tool(&mut client);
-    eventually("it is told", || place.log().contains("bad/SKILL.md"));
+    eventually("the problem is logged", || env.log().contains("bad/SKILL.md"));
     assert_eq!(threads(&client), 1);
 }
 
 #[test]
-fn a_cursor_beyond_the_list_is_refused() {
-    let place = Place::new();
-    write(&place, "deploy", "Ship it.", "Ship.");
-    let mut client = server(&place);
+fn cursor_beyond_the_list_is_rejected() {
+    let env = Place::new();
+    write(&env, "deploy", "Ship it.", "Ship.");
+    let mut client = server(&env);
     let last = u64::MAX.to_string();
     let requests = [
         ("skills/list", json!({ "cursor": last })),

@@ -1,4 +1,4 @@
-//! Streams of a session: what goes on which, how they begin, and what a client is told that comes back too late.
+//! Streams of a session: routing of messages, first events, and resuming expired streams.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn rest(mut stream: Stream) -> Vec<Value> {
     std::iter::from_fn(|| stream.event()).map(|(_, message)| message).collect()
 }
 
-/// Reads on until an event with an id; returns it.
+/// Reads until an event with an id. Returns the id.
 fn next_id(stream: &mut Stream) -> String {
     loop {
         let line = stream.line().expect("an event with an id");
@@ -21,9 +21,9 @@ fn next_id(stream: &mut Stream) -> String {
 }
 
 #[test]
-fn what_belongs_to_a_request_comes_on_its_own_stream() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn request_messages_use_the_request_stream() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let session = web.session();
     let standing = web.listen(&session, None);
     let mut message = call(7, "meerkat_run", json!({ "prompt": "say hello", "stream": true }));
@@ -37,15 +37,15 @@ fn what_belongs_to_a_request_comes_on_its_own_stream() {
     let events = own.iter().filter(|message| message["params"]["data"]["source"] == "meerkat");
     assert!(events.count() > 2, "{own:?}");
     assert_eq!(text_of(&payload(own.last().expect("an answer"))), "hello");
-    // The session ends and its stream with it: what it said is all there was.
+    // Deleting the session ends its stream, so all of its messages can be read.
     assert_eq!(web.send("DELETE", "/mcp", &legacy(&session), b"").status, 204);
     assert_eq!(methods(&rest(standing)), ["notifications/resources/list_changed"]);
 }
 
 #[test]
-fn streams_begin_with_an_empty_event_for_clients_that_know_it() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn streams_start_with_priming_event_if_supported() {
+    let env = Place::new();
+    let web = Web::start(&env);
     for (version, primes) in
         [("2024-11-05", false), ("2025-03-26", false), ("2025-06-18", false), ("2025-11-25", true)]
     {
@@ -67,80 +67,80 @@ fn streams_begin_with_an_empty_event_for_clients_that_know_it() {
         web.tool(&session, 2, "meerkat_run", json!({ "prompt": "say hi" }));
         let mut lines = Vec::new();
         while !lines.iter().any(|line: &String| line.contains("list_changed")) {
-            lines.push(standing.line().expect("a notice"));
+            lines.push(standing.line().expect("a notification"));
         }
         assert_eq!(empty(&lines.join("\n")), primes, "{version}: the session's own stream: {lines:?}");
     }
 }
 
 #[test]
-fn a_stream_that_is_not_kept_is_refused_with_a_reason() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn unknown_stream_is_rejected_with_a_reason() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let (session, other) = (web.session(), web.session());
-    let refused = |session: &str, last: &str| {
+    let rejection = |session: &str, last: &str| {
         let (status, code, reason) = web.listen(session, Some(last)).rest().error();
-        assert!(reason.contains("make its request again"), "{reason}");
+        assert!(reason.contains("repeat its request"), "{reason}");
         (status, code)
     };
     for last in ["0", "nonsense", "99~1", "1~99"] {
-        assert_eq!(refused(&session, last), (400, -32600), "{last}");
+        assert_eq!(rejection(&session, last), (400, -32600), "{last}");
     }
-    // The stream of a request that was cancelled.
+    // The stream of a cancelled request.
     let mut stream = web.open_post(&legacy(&session), &call(7, "meerkat_run", json!({ "prompt": LONG })));
     let last = next_id(&mut stream);
     let cancel =
         json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } });
     assert_eq!(web.post(&legacy(&session), &cancel).status, 202);
     assert_eq!(rest(stream), Vec::<Value>::new(), "it ends without an answer");
-    assert_eq!(refused(&session, &last), (400, -32600));
-    // The stream of a session, asked for in another one, and after its end.
+    assert_eq!(rejection(&session, &last), (400, -32600));
+    // The stream of a session, requested in another session, and after its end.
     let mut standing = web.listen(&session, None);
     let last = next_id(&mut standing);
-    assert_eq!(refused(&other, &last), (400, -32600));
+    assert_eq!(rejection(&other, &last), (400, -32600));
     assert_eq!(web.send("DELETE", "/mcp", &legacy(&session), b"").status, 204);
     let gone = web.listen(&session, Some(&last)).rest();
     assert_eq!(gone.error(), (404, -32600, "Not Found: Session not found".to_owned()));
 }
 
 #[test]
-fn notices_that_were_missed_are_had_by_coming_back() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn missed_notifications_are_replayed() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let session = web.session();
     let last = next_id(&mut web.listen(&session, None));
     web.tool(&session, 1, "meerkat_run", json!({ "prompt": "say hi" }));
-    let (id, notice) = web.listen(&session, Some(&last)).event().expect("the notice");
+    let (id, notice) = web.listen(&session, Some(&last)).event().expect("the notification");
     assert_eq!(notice["method"], "notifications/resources/list_changed");
     assert_ne!(id, Some(last));
 }
 
 #[test]
-fn of_two_streams_of_a_session_the_younger_is_told_and_then_the_elder_again() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn newest_session_stream_gets_notifications() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let session = web.session();
-    let mut elder = web.listen(&session, None);
-    let mut younger = web.listen(&session, None);
-    next_id(&mut elder);
+    let mut older = web.listen(&session, None);
+    let mut newer = web.listen(&session, None);
+    next_id(&mut older);
     web.tool(&session, 1, "meerkat_run", json!({ "prompt": "say one" }));
-    let (first, _) = younger.event().expect("a notice");
-    drop(younger);
+    let (first, _) = newer.event().expect("a notification");
+    drop(newer);
     let mut second = None;
-    eventually("the elder is told", || {
+    eventually("the older stream gets a notification", || {
         web.tool(&session, 2, "meerkat_run", json!({ "prompt": "say two" }));
-        second = elder.event().and_then(|(id, _)| id);
+        second = older.event().and_then(|(id, _)| id);
         second.is_some()
     });
-    assert_ne!(second, first, "nothing is told twice");
+    assert_ne!(second, first, "no notification is sent twice");
     assert_eq!(web.send("DELETE", "/mcp", &legacy(&session), b"").status, 204);
-    rest(elder);
+    rest(older);
 }
 
 #[test]
-fn a_client_that_does_not_read_one_stream_is_answered_on_others() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn unread_stream_does_not_block_others() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let session = web.session();
     let long = format!("say {}", "x".repeat(300_000));
     let streamed = json!({ "prompt": long, "stream": true });
@@ -155,9 +155,9 @@ fn a_client_that_does_not_read_one_stream_is_answered_on_others() {
 }
 
 #[test]
-fn a_client_cannot_watch_more_than_is_kept() {
-    let place = Place::new();
-    let web = Web::start(&place);
+fn watch_limit_is_enforced() {
+    let env = Place::new();
+    let web = Web::start(&env);
     let uris = |count: usize| (0..count).map(|number| format!("meerkat://{number}")).collect::<Vec<_>>();
     let listen = |count: usize| {
         let wanted = json!({ "notifications": { "resourceSubscriptions": uris(count) } });
@@ -169,11 +169,11 @@ fn a_client_cannot_watch_more_than_is_kept() {
     let (accepted, _stream) = listen(1024);
     assert_eq!(accepted, 1024);
     let (accepted, mut stream) = listen(1025);
-    assert_eq!(accepted, 0, "nothing is acknowledged that is not kept");
-    let (_, refusal) = stream.event().expect("a refusal");
-    let reason = "a client may watch 1024 resources; unsubscribe from some first";
-    assert_eq!(refusal["error"], json!({ "code": -32602, "message": reason }));
-    let mut client = place.server();
+    assert_eq!(accepted, 0, "a rejected subscription is not acknowledged");
+    let (_, error) = stream.event().expect("an error");
+    let reason = "a client may watch at most 1024 resources; unsubscribe from some first";
+    assert_eq!(error["error"], json!({ "code": -32602, "message": reason }));
+    let mut client = env.server();
     for uri in uris(1024) {
         assert_eq!(client.request("resources/subscribe", json!({ "uri": uri }))["result"], json!({}));
     }

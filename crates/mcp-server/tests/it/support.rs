@@ -1,4 +1,4 @@
-//! What the tests of `rkat-mcp` share: a place for its files, and short words for what is often asked.
+//! Shared helpers of the `rkat-mcp` tests: directories for files, and common requests.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use meerkat_testkit::{McpClient, Scratch, redact};
 use serde_json::{Value, json};
 
-/// A session id that is well formed and that no session has.
+/// Well-formed id of no session.
 pub(crate) const UNKNOWN_SESSION: &str = "01890000-0000-7000-8000-000000000000";
 
-/// A run that ends only when it is stopped.
+/// Prompt of a run that ends only when it is stopped.
 pub(crate) const LONG: &str = "wait 60000";
 
-/// The directories of one test.
+/// Directories of one test.
 pub(crate) struct Place {
     scratch: Scratch,
 }
@@ -24,17 +24,17 @@ impl Place {
         Self { scratch: Scratch::new() }
     }
 
-    /// Where realms are kept.
+    /// Returns the directory of stored realms.
     pub(crate) fn state(&self) -> PathBuf {
         self.scratch.join("state")
     }
 
-    /// A file beside the realms.
+    /// Returns the path of a file outside the realms.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.scratch.join(name)
     }
 
-    /// The server with these arguments, apart from the user's own files and keys. Its log is kept.
+    /// Returns the command of a server, isolated from the user's own files and keys. Its log goes to a file.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rkat-mcp"));
         let log = File::options().create(true).append(true).open(self.scratch.join("stderr"));
@@ -49,28 +49,28 @@ impl Place {
         command
     }
 
-    /// A server on the realm `test`, after the handshake.
+    /// Starts a server on the realm `test` and completes the handshake.
     pub(crate) fn server(&self) -> McpClient {
         self.server_on("test")
     }
 
-    /// A server on a realm, after the handshake.
+    /// Starts a server on a realm and completes the handshake.
     pub(crate) fn server_on(&self, realm: &str) -> McpClient {
         McpClient::start(&mut self.command(&["--realm", realm]))
     }
 
-    /// A server on the realm `test`, before the handshake.
+    /// Starts a server on the realm `test` without a handshake.
     pub(crate) fn silent_server(&self) -> McpClient {
         McpClient::spawn(&mut self.command(&["--realm", "test"]))
     }
 
-    /// What all servers of this place wrote on stderr so far.
+    /// Returns everything that servers have written to stderr so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.scratch.join("stderr")).expect("the log can be read")
     }
 }
 
-/// What `initialize` takes.
+/// Builds the params of `initialize`.
 pub(crate) fn hello(version: &str) -> Value {
     json!({
         "protocolVersion": version,
@@ -94,7 +94,7 @@ pub(crate) fn text_of(payload: &Value) -> &str {
     payload["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no answer: {payload}"))
 }
 
-/// Starts a run that ends only when it is stopped; returns the id of its request and of its session.
+/// Starts a run that ends only when it is stopped. Returns the ids of its request and session.
 pub(crate) fn long_run(client: &mut McpClient) -> (u64, String) {
     let request = client.begin_tool("meerkat_run", json!({ "prompt": LONG }));
     (request, running_session(client))
@@ -109,25 +109,25 @@ pub(crate) fn running_session(client: &mut McpClient) -> String {
         found = sessions.iter().find(|session| session["is_active"] == true).map(id_of);
         found.is_some()
     });
-    found.expect("it was found")
+    found.expect("a running session")
 }
 
-/// Waits until a session does not run.
+/// Waits until a session is idle.
 pub(crate) fn until_idle(client: &mut McpClient, session: &str) {
     eventually("the session is idle", || {
         client.expect_tool("meerkat_read", json!({ "session_id": session }))["state"]["is_active"] == false
     });
 }
 
-/// Asks until it is so.
-pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+/// Polls until the condition holds.
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "it never came about that {what}");
+    while !condition() {
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
     }
 }
 
-/// Returns who said what in a session, oldest first.
+/// Returns role and text of the messages in a session, oldest first.
 pub(crate) fn talk(client: &mut McpClient, session: &str) -> Vec<(String, String)> {
     let history = client.expect_tool("meerkat_history", json!({ "session_id": session }));
     let messages = history["messages"].as_array().expect("a list of messages");
@@ -144,22 +144,22 @@ pub(crate) fn talk(client: &mut McpClient, session: &str) -> Vec<(String, String
     messages.iter().map(line).collect()
 }
 
-/// Makes what [`talk`] returns.
+/// Builds a return value of [`talk`].
 pub(crate) fn said(lines: &[(&str, &str)]) -> Vec<(String, String)> {
-    lines.iter().map(|(who, what)| ((*who).to_owned(), (*what).to_owned())).collect()
+    lines.iter().map(|(role, text)| ((*role).to_owned(), (*text).to_owned())).collect()
 }
 
-/// Replaces what differs from run to run, as [`redact`] does, in a whole document.
+/// Replaces values that differ between runs, as [`redact`] does, in a full document.
 pub(crate) fn redacted(value: &Value) -> Value {
     serde_json::from_str(&quote_unix(&redact(&value.to_string()))).expect("it is still JSON")
 }
 
-/// Makes the name that stands for a number a string.
+/// Quotes the placeholder of a number.
 fn quote_unix(text: &str) -> String {
     text.replace("\":[unix]", "\":\"[unix]\"")
 }
 
-/// Fails unless the server still answers.
+/// Asserts that the server still responds.
 pub(crate) fn assert_answers(client: &mut McpClient) {
     let pong = client.request("ping", json!({}));
     assert_eq!(pong["result"], json!({}), "the server no longer answers: {pong}");

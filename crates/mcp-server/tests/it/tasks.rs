@@ -1,4 +1,4 @@
-//! Runs as tasks: what a client is told of them while they run, at their end, and after a restart.
+//! Runs as tasks: their state while they run, when they finish, and after a restart.
 
 use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{LONG, Place, UNKNOWN_SESSION, eventually, id_of, said, talk, text_of, until_idle};
 use crate::web::modern;
 
-/// Makes a request that stands for itself, of a client that knows tasks.
+/// Sends a self-contained request of a client that supports tasks.
 fn ask(client: &mut McpClient, method: &str, params: Value) -> Value {
     let capabilities = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
     client.request(method, modern(method, params, capabilities)["params"].clone())
@@ -34,19 +34,19 @@ fn session_of(task: &str) -> &str {
     task.split_once('.').expect("a task names its session").0
 }
 
-/// Checks that a result is what the schema of `meerkat_run` says.
-fn assert_fits(client: &mut McpClient, payload: &Value) {
+/// Asserts that a result matches the output schema of `meerkat_run`.
+fn assert_matches_schema(client: &mut McpClient, payload: &Value) {
     let listed = ask(client, "tools/list", json!({}));
     let tools = listed["result"]["tools"].as_array().expect("a list of tools");
     let tool = tools.iter().find(|tool| tool["name"] == "meerkat_run").expect("the tool");
-    let judge = jsonschema::draft202012::new(&tool["outputSchema"]).expect("a schema");
-    assert!(judge.is_valid(payload), "{payload}");
+    let validator = jsonschema::draft202012::new(&tool["outputSchema"]).expect("a schema");
+    assert!(validator.is_valid(payload), "{payload}");
 }
 
 #[test]
-fn a_task_that_has_ended_no_longer_says_what_it_is_doing() {
-    let place = Place::new();
-    let mut client = place.silent_server();
+fn finished_task_has_no_status_message() {
+    let env = Place::new();
+    let mut client = env.silent_server();
     let task = start(&mut client, &json!({ "prompt": "say hello" }));
     let done = until(&mut client, &task, "completed");
     assert_eq!(text_of(&done["result"]["structuredContent"]), "hello");
@@ -54,9 +54,9 @@ fn a_task_that_has_ended_no_longer_says_what_it_is_doing() {
 }
 
 #[test]
-fn what_became_of_a_task_is_known_after_a_restart() {
-    let place = Place::new();
-    let mut client = place.silent_server();
+fn task_outcome_survives_a_restart() {
+    let env = Place::new();
+    let mut client = env.silent_server();
     let tool = json!({ "name": "look", "description": "Looks.", "input_schema": { "type": "object" } });
     let done = start(&mut client, &json!({ "prompt": "say hello" }));
     let waits = start(&mut client, &json!({ "prompt": "call look {\"at\": 1}", "tools": [tool] }));
@@ -70,18 +70,18 @@ fn what_became_of_a_task_is_known_after_a_restart() {
     until(&mut client, &stopped, "cancelled");
     assert!(client.close().success());
 
-    let mut client = place.silent_server();
+    let mut client = env.silent_server();
     let after = get(&mut client, &done);
     let payload = &after["result"]["structuredContent"];
     assert_eq!((&after["status"], text_of(payload)), (&json!("completed"), "hello"));
     assert_eq!(id_of(payload), session_of(&done));
-    assert_fits(&mut client, payload);
+    assert_matches_schema(&mut client, payload);
 
     let after = get(&mut client, &waits);
     let payload = &after["result"]["structuredContent"];
     assert_eq!((&after["status"], &payload["status"]), (&json!("completed"), &json!("pending_tool_call")));
     assert_eq!(payload["pending_tool_calls"][0]["tool_name"], "look");
-    assert_fits(&mut client, payload);
+    assert_matches_schema(&mut client, payload);
 
     let after = get(&mut client, &failed);
     assert_eq!((&after["status"], &after["result"]["isError"]), (&json!("completed"), &json!(true)));
@@ -94,12 +94,12 @@ fn what_became_of_a_task_is_known_after_a_restart() {
 }
 
 #[test]
-fn the_task_of_a_killed_server_has_failed_and_its_session_goes_on() {
-    let place = Place::new();
-    let mut client = place.silent_server();
+fn task_of_killed_server_fails_and_session_resumes() {
+    let env = Place::new();
+    let mut client = env.silent_server();
     let task = start(&mut client, &json!({ "prompt": LONG }));
     client.kill();
-    let mut client = place.silent_server();
+    let mut client = env.silent_server();
     let after = get(&mut client, &task);
     assert_eq!(after["status"], "failed", "{after}");
     let data = json!({ "session_id": session_of(&task), "resumable": true });
@@ -107,18 +107,18 @@ fn the_task_of_a_killed_server_has_failed_and_its_session_goes_on() {
     let resumed =
         client.expect_tool("meerkat_resume", json!({ "session_id": session_of(&task), "prompt": "say on" }));
     assert_eq!(text_of(&resumed), "on");
-    let forgotten = ask(&mut client, "tasks/get", json!({ "taskId": task }));
-    assert_eq!(forgotten["error"]["code"], -32602, "another run came after it: {forgotten}");
+    let superseded = ask(&mut client, "tasks/get", json!({ "taskId": task }));
+    assert_eq!(superseded["error"]["code"], -32602, "a later run replaced it: {superseded}");
 }
 
 #[test]
-fn names_that_are_no_tasks_are_refused() {
-    let place = Place::new();
-    let mut client = place.silent_server();
+fn invalid_task_ids_are_rejected() {
+    let env = Place::new();
+    let mut client = env.silent_server();
     let task = start(&mut client, &json!({ "prompt": "say hello" }));
     until(&mut client, &task, "completed");
     assert!(client.close().success());
-    let mut client = place.silent_server();
+    let mut client = env.silent_server();
     let (session, run) = task.split_once('.').expect("a task names its session");
     let names = [
         session.to_owned(),
@@ -139,9 +139,9 @@ fn names_that_are_no_tasks_are_refused() {
 }
 
 #[test]
-fn a_task_of_another_server_is_seen_and_stopped() {
-    let place = Place::new();
-    let (mut runs, mut other) = (place.silent_server(), place.silent_server());
+fn task_of_another_server_can_be_cancelled() {
+    let env = Place::new();
+    let (mut runs, mut other) = (env.silent_server(), env.silent_server());
     let task = start(&mut runs, &json!({ "prompt": LONG }));
     assert_eq!(get(&mut other, &task)["status"], "working");
     let stopped = ask(&mut other, "tasks/cancel", json!({ "taskId": task }));
@@ -151,26 +151,26 @@ fn a_task_of_another_server_is_seen_and_stopped() {
 }
 
 #[test]
-fn the_run_of_a_task_ends_and_is_committed_when_the_input_closes() {
-    let place = Place::new();
-    let mut client = place.silent_server();
+fn task_run_is_committed_when_input_closes() {
+    let env = Place::new();
+    let mut client = env.silent_server();
     let task = start(&mut client, &json!({ "prompt": LONG }));
     client.close_input();
     assert!(client.wait().success());
-    let mut client = place.silent_server();
-    assert_eq!(get(&mut client, &task)["status"], "cancelled", "its end is stored");
+    let mut client = env.silent_server();
+    assert_eq!(get(&mut client, &task)["status"], "cancelled", "the outcome is stored");
     assert_eq!(talk(&mut client, session_of(&task)), said(&[("user", LONG), ("assistant", "")]));
 }
 
 #[test]
-fn the_end_of_a_task_is_told_to_those_who_watch_its_session() {
-    let place = Place::new();
-    let mut client = place.server();
+fn end_of_task_notifies_session_watchers() {
+    let env = Place::new();
+    let mut client = env.server();
     let task = start(&mut client, &json!({ "prompt": "wait 300" }));
     let uri = format!("meerkat://session/{}/history?offset=1", session_of(&task));
     assert_eq!(client.request("resources/subscribe", json!({ "uri": uri }))["result"], json!({}));
     until(&mut client, &task, "completed");
-    eventually("the end of the task is told", || {
+    eventually("the end of the task is notified", || {
         client.request("ping", json!({}));
         let updated = |notice: &&Value| notice["method"] == "notifications/resources/updated";
         client.notifications().iter().filter(updated).any(|notice| notice["params"]["uri"] == uri)

@@ -1,5 +1,5 @@
-//! A server over HTTP and a client for it that is as plain as can be: one connection for each request, and
-//! every byte as it is on the wire.
+//! Server over HTTP and a minimal client for it: one connection per request, with access to the raw bytes on the
+//! wire.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,20 +10,20 @@ use serde_json::{Value, json};
 
 use crate::support::{Place, eventually, hello};
 
-/// The revision of requests that stand for themselves.
+/// Revision of self-contained requests.
 pub(crate) const MODERN: &str = "2026-07-28";
-/// The revision of handshakes.
+/// Revision with handshakes.
 pub(crate) const LEGACY: &str = "2025-11-25";
 
-/// A running server.
+/// Running server.
 pub(crate) struct Web {
     child: Option<Child>,
     address: String,
-    /// The token that the server printed, which every request carries.
+    /// Token that the server printed, sent with every request.
     token: Option<String>,
 }
 
-/// An answer.
+/// Response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -31,7 +31,7 @@ pub(crate) struct Reply {
     pub(crate) body: String,
 }
 
-/// An answer that is still being read.
+/// Response that is still being read.
 pub(crate) struct Stream {
     reader: BufReader<TcpStream>,
     pub(crate) status: u16,
@@ -40,19 +40,19 @@ pub(crate) struct Stream {
 
 impl Web {
     /// Starts a server on the realm `test`.
-    pub(crate) fn start(place: &Place) -> Self {
-        Self::start_with(place, &[])
+    pub(crate) fn start(env: &Place) -> Self {
+        Self::start_with(env, &[])
     }
 
-    pub(crate) fn start_with(place: &Place, arguments: &[&str]) -> Self {
+    pub(crate) fn start_with(env: &Place, arguments: &[&str]) -> Self {
         let mut all = vec!["--realm", "test", "--http", "127.0.0.1:0"];
         all.extend(arguments);
-        Self::spawn(place, &mut place.command(&all))
+        Self::spawn(env, &mut env.command(&all))
     }
 
-    /// Starts a server with this command, whose log is that of the place.
-    pub(crate) fn spawn(place: &Place, command: &mut Command) -> Self {
-        let before = if place.beside("stderr").exists() { place.log().len() } else { 0 };
+    /// Starts a server with this command, which must log to the file of `env`.
+    pub(crate) fn spawn(env: &Place, command: &mut Command) -> Self {
+        let before = if env.beside("stderr").exists() { env.log().len() } else { 0 };
         let child = command.stdin(Stdio::null()).spawn().expect("the server starts");
         let chooses = |argument: &std::ffi::OsStr| {
             let argument = argument.to_string_lossy();
@@ -61,7 +61,7 @@ impl Web {
         let prints_token = !command.get_args().any(chooses);
         let (mut address, mut token) = (None, None);
         eventually("the server listens", || {
-            let log = place.log();
+            let log = env.log();
             let find = |start: &str, end: &str| {
                 let found = log[before..].lines().find_map(|line| line.split_once(start));
                 found.and_then(|(_, rest)| rest.strip_suffix(end)).map(str::to_owned)
@@ -70,7 +70,7 @@ impl Web {
             token = find("Authorization: Bearer ", "\"");
             address.is_some() && (token.is_some() || !prints_token)
         });
-        Self { child: Some(child), address: address.expect("it was found"), token }
+        Self { child: Some(child), address: address.expect("an address"), token }
     }
 
     /// Returns the token that the server printed.
@@ -78,7 +78,7 @@ impl Web {
         self.token.as_deref()
     }
 
-    /// A server that somebody else has started.
+    /// Connects to a server that is already running.
     pub(crate) fn at(address: std::net::SocketAddr) -> Self {
         Self { child: None, address: address.to_string(), token: None }
     }
@@ -88,15 +88,15 @@ impl Web {
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(&self.address).expect("the server takes connections");
+        let stream = TcpStream::connect(&self.address).expect("the server accepts connections");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout can be set");
         stream
     }
 
-    /// Sends a request and returns what can be read of the answer, from its head on.
+    /// Sends a request and returns the response after its headers, for reading the rest.
     pub(crate) fn open(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Stream {
         let mut stream = self.connect();
-        // Without chunks, a body is what comes until the end.
+        // HTTP/1.0 has no chunks, so the body is everything up to the end.
         let mut head = format!("{method} {path} HTTP/1.0\r\ncontent-length: {}\r\n", body.len());
         if !headers.iter().any(|(name, _)| *name == "host") {
             head.push_str(&format!("host: {}\r\n", self.address));
@@ -110,7 +110,7 @@ impl Web {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
         stream.write_all(format!("{head}\r\n").as_bytes()).expect("the head can be sent");
-        // A server that refuses a body need not read it.
+        // A server that rejects a request need not read its body.
         let _ = stream.write_all(body);
         Stream::read(stream)
     }
@@ -131,7 +131,7 @@ impl Web {
         self.open_post(headers, message).rest()
     }
 
-    /// Begins to shake hands.
+    /// Starts the handshake.
     pub(crate) fn initialize(&self) -> Reply {
         self.initialize_as(LEGACY)
     }
@@ -141,12 +141,12 @@ impl Web {
         self.post(&[], &message)
     }
 
-    /// Shakes hands and returns the id of the session.
+    /// Completes the handshake and returns the session id.
     pub(crate) fn session(&self) -> String {
         self.session_as(LEGACY)
     }
 
-    /// Shakes hands as a client of this revision.
+    /// Completes the handshake as a client of this revision and returns the session id.
     pub(crate) fn session_as(&self, version: &'static str) -> String {
         let reply = self.initialize_as(version);
         assert_eq!(reply.status, 200, "{reply:?}");
@@ -156,7 +156,7 @@ impl Web {
         session
     }
 
-    /// Listens to what a session says apart from requests, or goes on after an event.
+    /// Opens the session's own stream, or resumes a stream after an event.
     pub(crate) fn listen(&self, session: &str, last: Option<&str>) -> Stream {
         let mut headers = vec![("accept", "text/event-stream"), ("mcp-session-id", session)];
         headers.extend(last.map(|last| ("last-event-id", last)));
@@ -169,7 +169,7 @@ impl Web {
         payload(&reply)
     }
 
-    /// Makes a request that stands for itself.
+    /// Sends a self-contained request.
     pub(crate) fn open_modern(&self, method: &str, params: Value, capabilities: Value) -> Stream {
         let name = params.get("name").or(params.get("uri")).or(params.get("taskId"));
         let name = name.and_then(Value::as_str).map(str::to_owned);
@@ -183,9 +183,9 @@ impl Web {
         self.open_modern(method, params, capabilities).rest().message()
     }
 
-    /// Asks the server to end and waits until it has.
+    /// Asks the server to shut down and waits until it has exited.
     pub(crate) fn stop(&mut self) -> ExitStatus {
-        let child = self.child.as_mut().expect("the server is ours");
+        let child = self.child.as_mut().expect("a server started here");
         let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
         assert!(sent.expect("the signal can be sent").success());
         child.wait().expect("the server ends")
@@ -241,7 +241,7 @@ impl Stream {
 
     pub(crate) fn rest(mut self) -> Reply {
         let mut body = String::new();
-        // A refusal may close the connection before all of the request is read.
+        // A rejection may close the connection before the full request is read.
         let _ = self.reader.read_to_string(&mut body);
         Reply { status: self.status, head: self.head, body }
     }
@@ -253,14 +253,14 @@ impl Reply {
         fields.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// Returns the last message of the answer.
+    /// Returns the last message of the response.
     pub(crate) fn message(&self) -> Value {
         let last = self.body.lines().filter_map(|line| line.strip_prefix("data:")).next_back();
         let text = last.unwrap_or(&self.body);
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {self:?}"))
     }
 
-    /// Returns status, code and reason of an error.
+    /// Returns status, code, and reason of an error.
     pub(crate) fn error(&self) -> (u16, i64, String) {
         assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
         let error = &self.message()["error"];
@@ -269,7 +269,7 @@ impl Reply {
     }
 }
 
-/// The headers of a request in a session.
+/// Returns the headers of a request in a session.
 pub(crate) fn legacy(session: &str) -> [(&'static str, &str); 2] {
     [("mcp-session-id", session), ("mcp-protocol-version", LEGACY)]
 }
@@ -281,7 +281,7 @@ pub(crate) fn call(id: u64, name: &str, arguments: Value) -> Value {
     message
 }
 
-/// A request that says everything about itself.
+/// Builds a self-contained request.
 pub(crate) fn modern(method: &str, mut params: Value, capabilities: Value) -> Value {
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
@@ -289,7 +289,7 @@ pub(crate) fn modern(method: &str, mut params: Value, capabilities: Value) -> Va
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 
-/// The payload of a tool's reply.
+/// Returns the payload of a tool's reply.
 pub(crate) fn payload(reply: &Value) -> Value {
     let payload = &reply["result"]["structuredContent"];
     assert!(payload.is_object(), "no payload: {reply}");

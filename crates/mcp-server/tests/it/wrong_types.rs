@@ -1,4 +1,4 @@
-//! A value of a wrong type for every field of every tool, made from the tools' own schemas.
+//! Values of wrong types for every field of every tool, generated from the tools' own schemas.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 use crate::support::{Place, UNKNOWN_SESSION, assert_answers};
 
 #[test]
-fn a_wrong_type_in_any_field_of_any_tool_is_refused_by_name() {
-    let place = Place::new();
-    let mut client = place.server();
+fn wrong_types_are_rejected_with_field_name() {
+    let env = Place::new();
+    let mut client = env.server();
     let listed = client.request("tools/list", json!({}));
     assert!(listed["result"]["nextCursor"].is_null(), "there are more tools on another page");
     let tools = listed["result"]["tools"].as_array().expect("tools").clone();
     let mut tried = 0;
-    let mut faults = Vec::new();
+    let mut failures = Vec::new();
     for tool in &tools {
         let name = tool["name"].as_str().expect("a name");
         let cases = wrong_objects(&tool["inputSchema"], "");
@@ -23,24 +23,24 @@ fn a_wrong_type_in_any_field_of_any_tool_is_refused_by_name() {
         {
             let is_tried = cases.iter().any(|(path, _)| path == field);
             if !is_tried {
-                faults.push(format!("{name}: no wrong value is known for `{field}`"));
+                failures.push(format!("{name}: no wrong value is known for `{field}`"));
             }
         }
         for (path, arguments) in cases {
             let reply = client.tool(name, arguments.clone());
             tried += 1;
             let message = reply.payload["message"].as_str().unwrap_or_default();
-            // A list in the place of an object may be refused for what is in it.
+            // A list instead of an object may be rejected because of its items.
             let named =
                 message.starts_with(&format!("`{path}`")) || message.starts_with(&format!("`{path}["));
             if !reply.is_error || reply.payload["code"] != "INVALID_PARAMS" || !named {
-                faults
-                    .push(format!("{name} {arguments}: expected `{path}` to be refused: {}", reply.payload));
+                failures
+                    .push(format!("{name} {arguments}: expected `{path}` to be rejected: {}", reply.payload));
             }
         }
     }
-    assert!(faults.is_empty(), "{} of {tried}:\n{}", faults.len(), faults.join("\n"));
-    assert!(tried > 300, "only {tried} cases were made: the schemas are not understood");
+    assert!(failures.is_empty(), "{} of {tried}:\n{}", failures.len(), failures.join("\n"));
+    assert!(tried > 300, "only {tried} cases: the schemas were not parsed correctly");
     assert_eq!(
         client.expect_tool("meerkat_sessions", json!({})),
         json!({ "sessions": [] }),
@@ -50,9 +50,9 @@ fn a_wrong_type_in_any_field_of_any_tool_is_refused_by_name() {
 }
 
 #[test]
-fn a_missing_field_is_named() {
-    let place = Place::new();
-    let mut client = place.server();
+fn missing_field_is_named() {
+    let env = Place::new();
+    let mut client = env.server();
     let listed = client.request("tools/list", json!({}));
     for tool in listed["result"]["tools"].as_array().expect("tools") {
         let name = tool["name"].as_str().expect("a name");
@@ -74,9 +74,9 @@ fn a_missing_field_is_named() {
 }
 
 #[test]
-fn a_list_in_the_place_of_an_object_is_refused() {
-    let place = Place::new();
-    let mut client = place.server();
+fn list_instead_of_object_is_rejected() {
+    let env = Place::new();
+    let mut client = env.server();
     for (field, list) in [
         ("budget_limits", json!([])),
         ("budget_limits", json!([5, 6, 7])),
@@ -88,7 +88,7 @@ fn a_list_in_the_place_of_an_object_is_refused() {
     }
 }
 
-/// Makes values that do not fit a schema, each with the path of the fault.
+/// Builds values that violate a schema, each with the path of the error.
 fn wrong(schema: &Value, path: &str) -> Vec<(String, Value)> {
     let types = types(schema);
     let candidates = [
@@ -124,12 +124,12 @@ fn wrong(schema: &Value, path: &str) -> Vec<(String, Value)> {
     wrong
 }
 
-/// Makes objects of which one field does not fit.
+/// Builds objects with one invalid field each.
 fn wrong_objects(schema: &Value, path: &str) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        let place = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        for (path, value) in wrong(property, &place) {
+        let field = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        for (path, value) in wrong(property, &field) {
             let mut object = required(schema);
             object.insert(name.clone(), value);
             found.push((path, Value::Object(object)));
@@ -138,13 +138,13 @@ fn wrong_objects(schema: &Value, path: &str) -> Vec<(String, Value)> {
     found
 }
 
-/// Makes the fields that an object must have.
+/// Builds the required fields of an object.
 fn required(schema: &Value) -> Map<String, Value> {
     let names = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    names.map(|name| (name.to_owned(), right(name, &schema["properties"][name]))).collect()
+    names.map(|name| (name.to_owned(), valid_value(name, &schema["properties"][name]))).collect()
 }
 
-fn right(name: &str, schema: &Value) -> Value {
+fn valid_value(name: &str, schema: &Value) -> Value {
     let types = types(schema);
     if name == "session_id" {
         json!(UNKNOWN_SESSION)
@@ -164,7 +164,7 @@ fn right(name: &str, schema: &Value) -> Value {
     }
 }
 
-/// Collects the types a schema takes.
+/// Returns the types that a schema accepts.
 fn types(schema: &Value) -> BTreeSet<String> {
     let own = match &schema["type"] {
         Value::String(one) => vec![one.clone()],

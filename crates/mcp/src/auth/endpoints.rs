@@ -1,7 +1,7 @@
-//! Which URLs a login may use: `https`, or `http` on this machine.
+//! Checks of the URLs that a login may use: `https`, or `http` on this machine.
 //!
-//! A server names the endpoints of its login itself, so a server could name anything: a `file:` URL for the browser to
-//! open, or an address where tokens travel in the clear.
+//! A server names its own login endpoints, so it could name anything: a `file:` URL for the browser to open, or a URL
+//! where tokens are sent unencrypted.
 
 use rmcp::transport::auth::{AuthError, AuthorizationMetadata};
 use url::{Host, Url};

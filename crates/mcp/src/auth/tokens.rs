@@ -1,4 +1,4 @@
-//! What is kept of a login: where, under which key, and how it reaches the library that uses it.
+//! Storage of login tokens.
 
 use std::io;
 use std::pin::Pin;
@@ -11,38 +11,38 @@ use sha2::{Digest as _, Sha256};
 
 use crate::server::{LoginState, Shared};
 
-/// Keeps the user's tokens, under the keys that [`token_key`] makes. The texts are secrets.
+/// Storage for the user's tokens, under keys from [`token_key`]. The texts are secrets.
 pub trait Tokens: Send + Sync {
-    /// Returns what was saved under a key.
+    /// Returns the text stored under a key.
     fn load(&self, key: &str) -> BoxFuture<'_, io::Result<Option<String>>>;
 
-    /// Saves a text under a key in place of the one before.
+    /// Stores a text under a key, replacing the previous one.
     fn save(&self, key: &str, text: String) -> BoxFuture<'_, io::Result<()>>;
 
-    /// Forgets what was saved under a key.
+    /// Deletes the text stored under a key.
     fn clear(&self, key: &str) -> BoxFuture<'_, io::Result<()>>;
 
-    /// Waits until nobody else renews the tokens of a key, and keeps others waiting until the lock is dropped.
-    /// Tokens that only one process uses need none.
+    /// Waits until no other process is refreshing the tokens of a key, and blocks others until the lock is dropped.
+    /// Tokens used by a single process need no lock.
     fn lock(&self, key: &str) -> BoxFuture<'_, io::Result<Option<TokenLock>>> {
         let _ = key;
         Box::pin(async { Ok(None) })
     }
 }
 
-/// Keeps others from renewing the same tokens while it is there.
+/// Guard that prevents others from refreshing the same tokens until it is dropped.
 pub struct TokenLock(CredentialRefreshGuard);
 
 impl TokenLock {
-    /// Makes a lock of whatever is released by being dropped.
+    /// Creates a lock from a value that releases the lock when dropped.
     #[must_use]
     pub fn new(held: impl Send + 'static) -> Self {
         Self(CredentialRefreshGuard::new(held))
     }
 }
 
-/// Returns the key of a server's tokens: they are for one name at one address, so that an entry of the same name
-/// in another project never gets them. It has letters, digits, `_`, `-` and `.` only.
+/// Returns the key of a server's tokens. It depends on the name and the URL, so that an entry of the same name in
+/// another project never gets them. It consists of letters, digits, `_`, `-`, and `.` only.
 #[must_use]
 pub fn token_key(server: &str, url: &str) -> String {
     let digest = Sha256::digest(url);
@@ -50,51 +50,51 @@ pub fn token_key(server: &str, url: &str) -> String {
     format!("{server}-{hash}")
 }
 
-/// What is kept for a server.
+/// Stored login of a server.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Kept {
     state: LoginState,
     pub(super) credentials: StoredCredentials,
-    /// The secret of a client that has one; without it, nothing is renewed.
+    /// Secret of the client, if it has one; required to refresh the tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
 }
 
 impl LoginState {
-    /// Says how a server knows the user, from what is kept for it.
+    /// Returns the login state from the stored text of a server.
     #[must_use]
     pub fn of_tokens(text: &str) -> Self {
-        serde_json::from_str::<Kept>(text).map_or(Self::NeedsReauth, |kept| kept.state)
+        serde_json::from_str::<Kept>(text).map_or(Self::NeedsReauth, |stored| stored.state)
     }
 }
 
-/// The tokens of one server.
+/// Tokens of one server.
 pub(super) struct Store {
     pub(super) key: String,
     pub(super) tokens: Arc<dyn Tokens>,
-    /// The secret of the client, to be kept with the tokens.
+    /// Secret of the client, to store with the tokens.
     pub(super) secret: Option<String>,
-    /// Who is told when tokens were renewed.
+    /// Server whose login state is updated when tokens are refreshed.
     pub(super) renewed: Option<Arc<Shared>>,
 }
 
 type Stored<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + 'a>>;
 
 impl Store {
-    /// Reads what is kept. What cannot be read is as good as nothing: the user logs in again.
+    /// Reads the stored login. Unreadable data counts as missing, so that the user logs in again.
     pub(super) async fn kept(&self) -> Result<Option<Kept>, AuthError> {
         let text = self.tokens.load(&self.key).await.map_err(|error| store_error(&error))?;
         if let (Some(text), Some(shared)) = (&text, &self.renewed)
-            && let Ok(kept) = serde_json::from_str(text)
+            && let Ok(stored) = serde_json::from_str(text)
         {
-            shared.redactor.learn_value(&kept);
+            shared.redactor.learn_value(&stored);
         }
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
-    async fn keep(&self, state: LoginState, credentials: StoredCredentials) -> Result<(), AuthError> {
-        let kept = Kept { state, credentials, client_secret: self.secret.clone() };
-        let text = serde_json::to_string(&kept)
+    async fn store(&self, state: LoginState, credentials: StoredCredentials) -> Result<(), AuthError> {
+        let stored = Kept { state, credentials, client_secret: self.secret.clone() };
+        let text = serde_json::to_string(&stored)
             .map_err(|error| AuthError::CredentialStoreError(error.to_string()))?;
         self.tokens.save(&self.key, text).await.map_err(|error| store_error(&error))
     }
@@ -110,7 +110,7 @@ impl CredentialStore for Store {
         'a: 'b,
         Self: 'b,
     {
-        Box::pin(async move { Ok(self.kept().await?.map(|kept| kept.credentials)) })
+        Box::pin(async move { Ok(self.kept().await?.map(|stored| stored.credentials)) })
     }
 
     fn save<'a, 'b>(&'a self, credentials: StoredCredentials) -> Stored<'b, ()>
@@ -120,7 +120,7 @@ impl CredentialStore for Store {
     {
         Box::pin(async move {
             let state = if self.renewed.is_some() { LoginState::Refreshed } else { LoginState::Ok };
-            self.keep(state, credentials).await?;
+            self.store(state, credentials).await?;
             if let Some(shared) = &self.renewed {
                 shared.set_login(state);
             }
@@ -142,7 +142,7 @@ impl CredentialStore for Store {
         'b: 'c,
         Self: 'c,
     {
-        Box::pin(async move { self.keep(LoginState::NeedsReauth, credentials.clone()).await })
+        Box::pin(async move { self.store(LoginState::NeedsReauth, credentials.clone()).await })
     }
 
     fn acquire_refresh_guard<'a, 'b>(&'a self) -> Stored<'b, Option<CredentialRefreshGuard>>

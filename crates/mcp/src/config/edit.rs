@@ -1,4 +1,4 @@
-//! Changes to a file of servers that leave everything else in it as its author wrote it, comments included.
+//! Edits of an MCP config file that preserve everything else, including comments.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use super::{
 ///
 /// # Errors
 ///
-/// Fails when the file does not parse or has an entry of that name; nothing is changed then.
+/// Returns an error if the file does not parse or already has an entry of that name.
 pub fn add_server(label: &str, text: &str, server: &ServerConfig) -> Result<String, ConfigProblem> {
     let mut document = parse(label, text)?;
     if position(&document, &server.name).is_some() {
-        let message = format!("a server named `{}` is there already; remove it first", server.name);
+        let message = format!("a server named `{}` already exists; remove it first", server.name);
         return Err(problem(label, text, 0, Some("name"), message));
     }
     let entry = entry(server);
@@ -31,11 +31,11 @@ pub fn add_server(label: &str, text: &str, server: &ServerConfig) -> Result<Stri
     Ok(document.to_string())
 }
 
-/// Removes an entry; `None` when the file has none of that name.
+/// Removes an entry; `None` if the file has none of that name.
 ///
 /// # Errors
 ///
-/// Fails when the file does not parse.
+/// Returns an error if the file does not parse.
 pub fn remove_server(label: &str, text: &str, name: &str) -> Result<Option<String>, ConfigProblem> {
     let mut document = parse(label, text)?;
     let Some(index) = position(&document, name) else { return Ok(None) };
@@ -66,13 +66,13 @@ fn problem(label: &str, text: &str, offset: usize, field: Option<&str>, message:
 }
 
 fn position(document: &DocumentMut, name: &str) -> Option<usize> {
-    let is_it = |found: Option<&str>| found == Some(name);
+    let matches = |actual: Option<&str>| actual == Some(name);
     match document.get("servers")? {
         Item::ArrayOfTables(tables) => {
-            tables.iter().position(|table| is_it(table.get("name").and_then(Item::as_str)))
+            tables.iter().position(|table| matches(table.get("name").and_then(Item::as_str)))
         }
         Item::Value(Value::Array(list)) => list.iter().position(|entry| {
-            is_it(entry.as_inline_table().and_then(|table| table.get("name")).and_then(Value::as_str))
+            matches(entry.as_inline_table().and_then(|table| table.get("name")).and_then(Value::as_str))
         }),
         _ => None,
     }

@@ -24,7 +24,7 @@ pub(super) fn expand_server(server: &ServerConfig, lookup: Lookup<'_>) -> Result
     Ok(ServerConfig { transport, ..server.clone() })
 }
 
-/// Returns the field of a remote server that has a variable in it.
+/// Returns the field of a remote server that contains a variable.
 pub(super) fn endpoint_variable(server: &ServerConfig) -> Option<String> {
     let (TransportConfig::Url(endpoint) | TransportConfig::Http(endpoint) | TransportConfig::Sse(endpoint)) =
         &server.transport
@@ -41,9 +41,9 @@ pub(super) fn endpoint_variable(server: &ServerConfig) -> Option<String> {
 
 fn expand_endpoint(endpoint: &Endpoint, lookup: Lookup<'_>) -> Result<Endpoint, FieldError> {
     let url = expand("url", &endpoint.url, lookup)?;
-    // What a variable holds may be secret, so that the address is not repeated.
+    // The value of a variable may be secret, so the error omits the URL.
     super::read::check_url(&url).map_err(|_| {
-        FieldError::new("url", "is not an `http://` or `https://` address once its variables are replaced")
+        FieldError::new("url", "is not an `http://` or `https://` URL after expanding variables")
     })?;
     Ok(Endpoint { url, headers: expand_map("headers", &endpoint.headers, lookup)? })
 }
@@ -70,7 +70,7 @@ fn expand(field: &str, text: &str, lookup: Lookup<'_>) -> Result<String, FieldEr
         };
         let name = &after[..end];
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return Err(FieldError::new(field, format!("`${{{name}}}` is not the name of a variable")));
+            return Err(FieldError::new(field, format!("`${{{name}}}` is not a valid variable name")));
         }
         let value = lookup(name).ok_or_else(|| {
             FieldError::new(

@@ -1,4 +1,4 @@
-//! Files of servers: which entries are in use, and what is wrong with the others.
+//! Loading of MCP config files: the entries in use, and problems with the others.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,54 +9,54 @@ use toml_edit::{Document, Item, TableLike, Value};
 use super::read::read_server;
 use super::{ConfigProblem, FieldError, Scope, ServerConfig};
 
-/// The text of a file of servers.
+/// Text of an MCP config file.
 #[derive(Debug, Clone)]
 pub struct ServerFile {
-    /// Whose file it is.
+    /// Scope of the file.
     pub scope: Scope,
-    /// What to call it in messages; its path.
+    /// Label for messages: the path.
     pub label: String,
-    /// What is in it.
+    /// Content of the file.
     pub text: String,
 }
 
-/// An entry that can be used, as it is written: variables are not replaced yet.
+/// A valid entry, with its variables not yet expanded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourcedServer {
     /// The server.
     pub config: ServerConfig,
-    /// Whose file it is from.
+    /// Scope of the file that it is from.
     pub scope: Scope,
-    /// The file.
+    /// Label of the file.
     pub file: String,
-    /// The line its entry begins at.
+    /// First line of the entry.
     pub line: usize,
-    /// Where each of its fields is.
+    /// Line of each field.
     lines: HashMap<String, usize>,
 }
 
-/// What files of servers say.
+/// Content of MCP config files.
 #[derive(Debug, Clone, Default)]
 pub struct LoadedServers {
-    /// The servers in use, each name once, the first file's before the second's.
+    /// Servers in use with unique names, those of earlier files first.
     pub servers: Vec<SourcedServer>,
-    /// The entries that are hidden by one of the same name in a file before.
+    /// Entries shadowed by one of the same name in an earlier file.
     pub shadowed: Vec<SourcedServer>,
-    /// What could not be used.
+    /// Invalid parts of the files.
     pub problems: Vec<ConfigProblem>,
 }
 
 impl SourcedServer {
-    /// Replaces the variables of the entry.
+    /// Expands the variables of the entry.
     ///
     /// # Errors
     ///
-    /// Names the file, the line and the field whose variable is not set.
+    /// Returns an error that names the file, line, and field whose variable is not set.
     pub fn expanded(&self, lookup: &dyn Fn(&str) -> Option<String>) -> Result<ServerConfig, ConfigProblem> {
         self.config.expanded(lookup).map_err(|error| self.problem(error))
     }
 
-    /// Says where a field is; the line of the entry when it is not there.
+    /// Returns the line of a field, or that of the entry if the field is missing.
     #[must_use]
     pub fn line_of(&self, field: &str) -> usize {
         line_in(&self.lines, field).unwrap_or(self.line)
@@ -73,8 +73,8 @@ impl SourcedServer {
     }
 }
 
-/// Reads files of servers. A name in an earlier file hides the same name in a later one, so the project's file
-/// comes first.
+/// Loads MCP config files. A name in an earlier file shadows the same name in a later one, so the project's file comes
+/// first.
 #[must_use]
 pub fn load_servers(files: &[ServerFile]) -> LoadedServers {
     let mut loaded = LoadedServers::default();
@@ -96,7 +96,7 @@ fn push_unique(loaded: &mut LoadedServers, server: SourcedServer) {
     match first.map(|other| other.line) {
         Some(line) => {
             let message =
-                format!("`{}` is taken by the server at line {line}; rename one", server.config.name);
+                format!("`{}` is already used by the server at line {line}; rename one", server.config.name);
             loaded.problems.push(server.problem(FieldError::new("name", message)));
         }
         None => loaded.servers.push(server),
@@ -112,12 +112,7 @@ fn read_file(file: &ServerFile) -> Vec<Result<SourcedServer, ConfigProblem>> {
     for (key, item) in document.iter() {
         if key != "servers" {
             let span = document.key(key).and_then(toml_edit::Key::span);
-            entries.push(Err(at(
-                file,
-                span,
-                Some(key),
-                "is not known here; servers are `[[servers]]` entries",
-            )));
+            entries.push(Err(at(file, span, Some(key), "unknown key; servers are `[[servers]]` entries")));
             continue;
         }
         match tables(item) {
@@ -165,7 +160,7 @@ fn read_entry(
     }
 }
 
-/// Notes where each field is: `env`, and `env.NAME` within it.
+/// Records the line of each field: `env`, and `env.NAME` within it.
 fn note_lines(text: &str, table: &dyn TableLike, within: &str, lines: &mut HashMap<String, usize>) {
     for (key, item) in table.iter() {
         let field = format!("{within}{key}");
@@ -184,7 +179,7 @@ fn note_lines(text: &str, table: &dyn TableLike, within: &str, lines: &mut HashM
     }
 }
 
-/// Says where a field is, or what it is a part of.
+/// Returns the line of a field, or of the field that contains it.
 fn line_in(lines: &HashMap<String, usize>, field: &str) -> Option<usize> {
     let top = field.split(['.', '[']).next().unwrap_or(field);
     lines.get(field).or_else(|| lines.get(top)).copied()

@@ -1,8 +1,8 @@
-//! What a user says about servers: the entries of a server file, as values.
+//! Server configuration: entries of an MCP config file, as values.
 //!
-//! A file is given as text and a label; nothing here touches the disk, the environment or the home directory.
-//! One entry that makes no sense costs only itself: it becomes a [`ConfigProblem`] that names file, line and
-//! field, and every other entry works.
+//! Files are passed in as text with a label; this module does not access the disk, the environment, or the home
+//! directory. An invalid entry becomes a [`ConfigProblem`] that names the file, line, and field; all other entries
+//! work.
 
 mod edit;
 mod expand;
@@ -18,107 +18,107 @@ use serde_json::Value;
 pub use edit::{add_server, remove_server};
 pub use load::{LoadedServers, ServerFile, SourcedServer, load_servers};
 
-/// How long a server may take to start, shake hands and list its tools.
+/// Default time limit for a server to start, connect, and list its tools.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a call may stay silent.
+/// Default time limit for a call without a response or progress.
 pub const TOOL_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// One server.
+/// Configuration of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// Its name, unique among the servers in use.
+    /// Name, unique among the servers in use.
     pub name: String,
-    /// How it is reached.
+    /// Transport of the server.
     pub transport: TransportConfig,
-    /// How long it may take until its tools are known.
+    /// Time limit until the server's tools are known.
     pub connect_timeout: Duration,
-    /// How long a call may go without an answer or a sign of progress.
+    /// Time limit for a call without a response or progress.
     pub tool_timeout: Duration,
-    /// Whether a run must not start without it.
+    /// Whether a run must not start without the server.
     pub required: bool,
-    /// Whether it is in use.
+    /// Whether the server is in use.
     pub enabled: bool,
-    /// Which generation of the protocol it speaks.
+    /// Protocol era of the server.
     pub era: EraChoice,
-    /// The tools to offer; empty for all.
+    /// Tools to expose; empty for all.
     pub allow: Vec<String>,
-    /// The tools never to offer.
+    /// Tools never to expose.
     pub deny: Vec<String>,
 }
 
-/// How a server is reached.
+/// Transport of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportConfig {
-    /// A program of ours to start, spoken to over its standard streams.
+    /// A command to start, which communicates over its standard streams.
     Stdio {
-        /// The program.
+        /// The command.
         command: String,
-        /// Its arguments.
+        /// Arguments of the command.
         args: Vec<String>,
-        /// What its environment has besides the few variables every server gets.
+        /// Environment variables in addition to the few that every server gets.
         env: BTreeMap<String, String>,
     },
-    /// An address, spoken to over streamable HTTP, or the transport before it if it knows only that.
+    /// A URL, used with streamable HTTP, or with the legacy SSE transport if the server supports only that.
     Url(Endpoint),
     /// Streamable HTTP.
     Http(Endpoint),
-    /// HTTP with server-sent events, as the first revision had it.
+    /// HTTP with server-sent events, as in the first protocol revision.
     Sse(Endpoint),
 }
 
-/// Where a remote server is.
+/// Endpoint of a remote server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The address.
+    /// The URL.
     pub url: String,
-    /// The headers of every request.
+    /// Headers sent with every request.
     pub headers: BTreeMap<String, String>,
 }
 
-/// Which generation of the protocol to speak with a server.
+/// Protocol era to use with a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EraChoice {
-    /// Ask the server.
+    /// Detect the era.
     #[default]
     Auto,
-    /// The one with a handshake.
+    /// The era with a handshake.
     Legacy,
-    /// The one without.
+    /// The era without a handshake.
     Modern,
 }
 
-/// Which file an entry is from.
+/// File that an entry is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// The project's.
+    /// The project's file.
     Project,
-    /// The user's.
+    /// The user's file.
     User,
 }
 
-/// Something in a file of servers that makes no sense.
+/// An invalid part of an MCP config file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {}{message}", .field.as_ref().map(|field| format!("`{field}`: ")).unwrap_or_default())]
 pub struct ConfigProblem {
-    /// The file, as its label says.
+    /// Label of the file.
     pub file: String,
-    /// The line, from 1.
+    /// Line number, starting at 1.
     pub line: usize,
-    /// The server's name, when it has one.
+    /// Name of the server, if known.
     pub server: Option<String>,
-    /// The field at fault.
+    /// The invalid field.
     pub field: Option<String>,
-    /// What is wrong and what to do.
+    /// Description of the problem and how to fix it.
     pub message: String,
 }
 
-/// A field of an entry that makes no sense.
+/// An invalid field of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}`: {message}")]
 pub struct FieldError {
     /// The field.
     pub field: String,
-    /// What is wrong and what to do.
+    /// Description of the problem and how to fix it.
     pub message: String,
 }
 
@@ -129,11 +129,11 @@ impl FieldError {
 }
 
 impl ServerConfig {
-    /// Reads an entry given as an object, with the same fields as in a file.
+    /// Parses an entry from an object with the same fields as in a file.
     ///
     /// # Errors
     ///
-    /// Names the first field that is missing, unknown or does not fit.
+    /// Returns an error for the first missing, unknown, or invalid field.
     pub fn from_json(entry: &Value) -> Result<Self, FieldError> {
         match entry {
             Value::Object(fields) => read::read_server(fields),
@@ -141,11 +141,11 @@ impl ServerConfig {
         }
     }
 
-    /// Checks an entry that was put together, as one in a file is checked.
+    /// Validates an entry that was built in code, like one in a file.
     ///
     /// # Errors
     ///
-    /// Names the field that does not fit.
+    /// Returns an error that names the invalid field.
     pub fn checked(self) -> Result<Self, FieldError> {
         read::check_name(&self.name)?;
         match &self.transport {
@@ -161,26 +161,26 @@ impl ServerConfig {
         Ok(self)
     }
 
-    /// Returns the field that sends a variable to a remote server: `url`, or a header.
+    /// Returns the field that sends a variable to a remote server: `url` or a header.
     #[must_use]
     pub fn endpoint_variable(&self) -> Option<String> {
         expand::endpoint_variable(self)
     }
 
-    /// Replaces every `${NAME}` with what the lookup knows.
+    /// Replaces every `${NAME}` with the value from the lookup.
     ///
     /// # Errors
     ///
-    /// Names the field and the variable that is not set, or the field whose `${` has no end.
+    /// Returns an error that names the field and the variable that is not set, or the field with an unclosed `${`.
     pub fn expanded(&self, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, FieldError> {
         expand::expand_server(self, lookup)
     }
 
-    /// Says whether a tool of this server may be offered.
+    /// Returns `true` if a tool of this server may be exposed.
     #[must_use]
     pub fn offers(&self, tool: &str) -> bool {
-        let named = |list: &[String]| list.iter().any(|name| name == tool);
-        (self.allow.is_empty() || named(&self.allow)) && !named(&self.deny)
+        let contains = |list: &[String]| list.iter().any(|name| name == tool);
+        (self.allow.is_empty() || contains(&self.allow)) && !contains(&self.deny)
     }
 }
 

@@ -1,4 +1,4 @@
-//! One entry, from an object of fields to a [`ServerConfig`].
+//! Parsing of one entry, from an object of fields to a [`ServerConfig`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const COMMON: [&str; 9] = [
     "deny",
 ];
 
-/// The longest a server may be given, in seconds: a day.
+/// Maximum of a time limit, in seconds: one day.
 const MAX_SECONDS: u64 = 86_400;
 
 pub(super) fn read_server(fields: &Map<String, Value>) -> Result<ServerConfig, FieldError> {
@@ -29,7 +29,7 @@ pub(super) fn read_server(fields: &Map<String, Value>) -> Result<ServerConfig, F
         let key = key.as_str();
         if !COMMON.contains(&key) && !STDIO.contains(&key) && !REMOTE.contains(&key) {
             let known = [&COMMON[..], &STDIO[..], &REMOTE[..]].concat().join("`, `");
-            return Err(FieldError::new(key, format!("is not a field of a server; known are `{known}`")));
+            return Err(FieldError::new(key, format!("unknown field; expected one of `{known}`")));
         }
     }
     let name =
@@ -58,24 +58,24 @@ pub(super) fn check_name(name: &str) -> Result<(), FieldError> {
 }
 
 fn read_transport(fields: &Map<String, Value>) -> Result<TransportConfig, FieldError> {
-    let named = text(fields, "transport")?;
+    let transport = text(fields, "transport")?;
     let has = |key: &str| fields.contains_key(key);
     match (has("command"), has("url")) {
         (true, true) => Err(FieldError::new("url", "and `command` exclude each other; keep one")),
         (false, false) => Err(FieldError::new("command", "is missing; give `command` or `url`")),
         (true, false) => {
-            refuse(fields, &REMOTE, "belongs to a server with `url`")?;
-            read_stdio(fields, named.as_deref())
+            check_absent(fields, &REMOTE, "belongs to a server with `url`")?;
+            read_stdio(fields, transport.as_deref())
         }
         (false, true) => {
-            refuse(fields, &STDIO, "belongs to a server with `command`")?;
-            read_remote(fields, named.as_deref())
+            check_absent(fields, &STDIO, "belongs to a server with `command`")?;
+            read_remote(fields, transport.as_deref())
         }
     }
 }
 
-fn read_stdio(fields: &Map<String, Value>, named: Option<&str>) -> Result<TransportConfig, FieldError> {
-    if let Some(other) = named.filter(|name| *name != "stdio") {
+fn read_stdio(fields: &Map<String, Value>, transport: Option<&str>) -> Result<TransportConfig, FieldError> {
+    if let Some(other) = transport.filter(|name| *name != "stdio") {
         return Err(FieldError::new(
             "transport",
             format!("`{other}` needs `url`; with `command` it is `stdio`"),
@@ -83,18 +83,18 @@ fn read_stdio(fields: &Map<String, Value>, named: Option<&str>) -> Result<Transp
     }
     let command = text(fields, "command")?.unwrap_or_default();
     if command.trim().is_empty() {
-        return Err(FieldError::new("command", "is empty; name the program to start"));
+        return Err(FieldError::new("command", "is empty; set it to the command to start"));
     }
     Ok(TransportConfig::Stdio { command, args: texts(fields, "args")?, env: table(fields, "env")? })
 }
 
-fn read_remote(fields: &Map<String, Value>, named: Option<&str>) -> Result<TransportConfig, FieldError> {
+fn read_remote(fields: &Map<String, Value>, transport: Option<&str>) -> Result<TransportConfig, FieldError> {
     let url = text(fields, "url")?.unwrap_or_default();
     if !url.contains("${") {
         check_url(&url)?;
     }
     let endpoint = Endpoint { url, headers: table(fields, "headers")? };
-    match named {
+    match transport {
         None => Ok(TransportConfig::Url(endpoint)),
         Some("streamable-http" | "http") => Ok(TransportConfig::Http(endpoint)),
         Some("sse") => Ok(TransportConfig::Sse(endpoint)),
@@ -113,7 +113,7 @@ pub(super) fn check_url(url: &str) -> Result<(), FieldError> {
     }
 }
 
-fn refuse(fields: &Map<String, Value>, keys: &[&str], why: &str) -> Result<(), FieldError> {
+fn check_absent(fields: &Map<String, Value>, keys: &[&str], why: &str) -> Result<(), FieldError> {
     match keys.iter().find(|key| fields.contains_key(**key)) {
         Some(key) => Err(FieldError::new(key, why)),
         None => Ok(()),
@@ -181,7 +181,7 @@ fn seconds(fields: &Map<String, Value>, key: &str, default: Duration) -> Result<
     }
 }
 
-/// What a switch is when nothing is said.
+/// Default of a switch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flag {
     On,

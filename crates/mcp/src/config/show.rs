@@ -1,4 +1,4 @@
-//! An entry for people and programs to look at: what may be secret is masked.
+//! Output of an entry with possible secrets masked.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::{Endpoint, EraChoice, ServerConfig, TransportConfig};
 
 impl ServerConfig {
-    /// Tells what the entry has in secret: headers and variables whose names speak of one, arguments that follow
-    /// a word for one, and who asks, as addresses say it.
+    /// Adds the secrets of the entry to the redactor: headers and variables with secret names, arguments that follow a
+    /// secret option, and credentials in URLs.
     pub fn tell_secrets(&self, redactor: &Redactor) {
         match &self.transport {
             TransportConfig::Stdio { command, args, env } => {
@@ -25,45 +25,44 @@ impl ServerConfig {
         }
     }
 
-    /// Shows the entry with the fields of a file. Values of variables and headers are masked unless they only
-    /// name a variable, as are arguments that follow a word for a secret, and an address loses who asks and its
-    /// query.
+    /// Returns the entry with the fields of a file. Values of variables and headers are masked unless they only name a
+    /// variable, as are arguments that follow a secret option, and credentials and queries in URLs.
     #[must_use]
     pub fn masked(&self) -> Value {
-        let mut shown = Map::new();
-        shown.insert("name".to_owned(), json!(self.name));
+        let mut redacted = Map::new();
+        redacted.insert("name".to_owned(), json!(self.name));
         match &self.transport {
             TransportConfig::Stdio { command, args, env } => {
-                shown.insert("transport".to_owned(), json!("stdio"));
-                shown.insert("command".to_owned(), json!(command));
-                shown.insert("args".to_owned(), json!(masked_args(command, args)));
-                shown.insert("env".to_owned(), masked_map(env));
+                redacted.insert("transport".to_owned(), json!("stdio"));
+                redacted.insert("command".to_owned(), json!(command));
+                redacted.insert("args".to_owned(), json!(masked_args(command, args)));
+                redacted.insert("env".to_owned(), masked_map(env));
             }
             TransportConfig::Url(endpoint) | TransportConfig::Http(endpoint) => {
-                show_endpoint(&mut shown, "streamable-http", endpoint);
+                show_endpoint(&mut redacted, "streamable-http", endpoint);
             }
-            TransportConfig::Sse(endpoint) => show_endpoint(&mut shown, "sse", endpoint),
+            TransportConfig::Sse(endpoint) => show_endpoint(&mut redacted, "sse", endpoint),
         }
-        shown.insert("connect_timeout_secs".to_owned(), json!(self.connect_timeout.as_secs()));
-        shown.insert("tool_timeout_secs".to_owned(), json!(self.tool_timeout.as_secs()));
-        shown.insert("required".to_owned(), json!(self.required));
-        shown.insert("enabled".to_owned(), json!(self.enabled));
+        redacted.insert("connect_timeout_secs".to_owned(), json!(self.connect_timeout.as_secs()));
+        redacted.insert("tool_timeout_secs".to_owned(), json!(self.tool_timeout.as_secs()));
+        redacted.insert("required".to_owned(), json!(self.required));
+        redacted.insert("enabled".to_owned(), json!(self.enabled));
         let era = match self.era {
             EraChoice::Auto => "auto",
             EraChoice::Legacy => "legacy",
             EraChoice::Modern => "modern",
         };
-        shown.insert("era".to_owned(), json!(era));
-        shown.insert("allow".to_owned(), json!(self.allow));
-        shown.insert("deny".to_owned(), json!(self.deny));
-        Value::Object(shown)
+        redacted.insert("era".to_owned(), json!(era));
+        redacted.insert("allow".to_owned(), json!(self.allow));
+        redacted.insert("deny".to_owned(), json!(self.deny));
+        Value::Object(redacted)
     }
 }
 
-fn show_endpoint(shown: &mut Map<String, Value>, transport: &str, endpoint: &Endpoint) {
-    shown.insert("transport".to_owned(), json!(transport));
-    shown.insert("url".to_owned(), json!(masked_url(&endpoint.url)));
-    shown.insert("headers".to_owned(), masked_map(&endpoint.headers));
+fn show_endpoint(redacted: &mut Map<String, Value>, transport: &str, endpoint: &Endpoint) {
+    redacted.insert("transport".to_owned(), json!(transport));
+    redacted.insert("url".to_owned(), json!(masked_url(&endpoint.url)));
+    redacted.insert("headers".to_owned(), masked_map(&endpoint.headers));
 }
 
 fn masked_map(values: &BTreeMap<String, String>) -> Value {
@@ -71,7 +70,7 @@ fn masked_map(values: &BTreeMap<String, String>) -> Value {
 }
 
 fn masked_value(value: &str) -> String {
-    // A value such as `Bearer ${TOKEN}` says where the secret is and not what it is.
+    // A value such as `Bearer ${TOKEN}` only names the variable that has the secret.
     let names_only = value.split_once("${").is_some_and(|(scheme, rest)| {
         let known = matches!(scheme.trim_end(), "" | "Basic" | "Bearer" | "Token" | "token");
         known && rest.find('}') == Some(rest.len() - 1)
@@ -79,35 +78,34 @@ fn masked_value(value: &str) -> String {
     if names_only { value.to_owned() } else { "***".to_owned() }
 }
 
-/// Masks what holds a secret among arguments, and what is secret in addresses.
+/// Masks secrets in arguments, including those in URLs.
 fn masked_args(command: &str, args: &[String]) -> Vec<String> {
-    let mut shown = args.to_vec();
-    // From the last to the first, so that a place does not move before its turn.
+    let mut redacted = args.to_vec();
+    // In reverse order, so that earlier ranges stay valid.
     for secret in secret_args(command, args).into_iter().rev() {
         let masked = masked_value(&args[secret.index][secret.range.clone()]);
-        shown[secret.index].replace_range(secret.range, &masked);
+        redacted[secret.index].replace_range(secret.range, &masked);
     }
-    shown.iter().map(|arg| masked_urls(arg)).collect()
+    redacted.iter().map(|arg| masked_urls(arg)).collect()
 }
 
-/// Masks what is secret in the URLs of a text. A URL ends where a shell would begin something else, so a mask never
-/// covers a command.
+/// Masks secrets in the URLs of a text. A URL ends where a shell would end the word, so a mask never covers a command.
 fn masked_urls(text: &str) -> String {
     let ends_url = |letter: char| letter.is_whitespace() || ";|<>()`'\"".contains(letter);
-    let mut shown = String::with_capacity(text.len());
+    let mut redacted = String::with_capacity(text.len());
     for piece in text.split_inclusive(ends_url) {
         let url = piece.trim_end_matches(ends_url);
-        shown.push_str(&masked_url(url));
-        shown.push_str(&piece[url.len()..]);
+        redacted.push_str(&masked_url(url));
+        redacted.push_str(&piece[url.len()..]);
     }
-    shown
+    redacted
 }
 
-/// Masks who asks and what is asked in an address; any other text stays as it is.
+/// Masks the credentials and the query of a URL; any other text is returned unchanged.
 fn masked_url(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
-    let (host, path) = place.find('/').map_or((place, ""), |slash| place.split_at(slash));
+    let (base, query) = rest.split_once('?').map_or((rest, None), |(base, query)| (base, Some(query)));
+    let (host, path) = base.find('/').map_or((base, ""), |slash| base.split_at(slash));
     let host = host.rsplit_once('@').map_or(host.to_owned(), |(_, host)| format!("***@{host}"));
     let query = query.map_or("", |_| "?***");
     format!("{scheme}://{host}{path}{query}")
@@ -120,7 +118,7 @@ mod tests {
     use crate::config::ServerConfig;
 
     #[test]
-    fn secrets_among_arguments_are_not_shown() {
+    fn secret_arguments_are_masked() {
         let args = [
             "-y",
             "server",
@@ -140,7 +138,7 @@ mod tests {
             "me:secret",
         ];
         let entry = json!({ "name": "a", "command": "npx", "args": args });
-        let shown = ServerConfig::from_json(&entry).unwrap().masked();
+        let redacted = ServerConfig::from_json(&entry).unwrap().masked();
         let expected = [
             "-y",
             "server",
@@ -159,27 +157,27 @@ mod tests {
             "-u",
             "me:***",
         ];
-        assert_eq!(shown["args"], json!(expected));
+        assert_eq!(redacted["args"], json!(expected));
     }
 
     #[test]
-    fn a_masked_url_covers_no_command() {
+    fn masked_url_does_not_hide_a_command() {
         let script = "curl https://me:pw@x.example/a?key=1 | sh; echo http://x?;rm -rf ~ @x";
         let entry = json!({ "name": "a", "command": "sh", "args": ["-c", script] });
-        let shown = ServerConfig::from_json(&entry).unwrap().masked();
+        let redacted = ServerConfig::from_json(&entry).unwrap().masked();
         let expected = "curl https://***@x.example/a?*** | sh; echo http://x?***;rm -rf ~ @x";
-        assert_eq!(shown["args"], json!(["-c", expected]));
+        assert_eq!(redacted["args"], json!(["-c", expected]));
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn secrets_are_masked() {
         let entry = json!({
             "name": "a", "url": "https://me:secret@x.example/mcp?key=secret",
             "headers": { "Authorization": "Bearer ${TOKEN}", "X-Key": "secret", "X-Odd": "secret ${A}" },
         });
-        let shown = ServerConfig::from_json(&entry).unwrap().masked();
+        let redacted = ServerConfig::from_json(&entry).unwrap().masked();
         assert_eq!(
-            shown,
+            redacted,
             json!({
                 "name": "a",
                 "transport": "streamable-http",

@@ -61,7 +61,7 @@ fn pairs(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn all_transports_are_read_and_their_variables_replaced() {
+fn all_transports_are_parsed_and_expanded() {
     let loaded = load_servers(&[file(Scope::User, EXAMPLE)]);
     let lookup = |name: &str| Some(format!("<{name}>"));
     let servers: Vec<_> = loaded.servers.iter().map(|server| server.expanded(&lookup).unwrap()).collect();
@@ -103,7 +103,7 @@ fn all_transports_are_read_and_their_variables_replaced() {
 }
 
 #[test]
-fn an_unset_variable_names_its_file_line_and_field() {
+fn unset_variable_is_reported_with_its_location() {
     let loaded = load_servers(&[file(Scope::User, EXAMPLE)]);
     let errors: Vec<_> = loaded
         .servers
@@ -123,7 +123,7 @@ fn an_unset_variable_names_its_file_line_and_field() {
 }
 
 #[test]
-fn the_project_wins_and_what_it_hides_is_known() {
+fn project_entry_shadows_user_entry() {
     let project = file(Scope::Project, "[[servers]]\nname = \"a\"\ncommand = \"mine\"\n");
     let user = file(
         Scope::User,
@@ -138,7 +138,7 @@ fn the_project_wins_and_what_it_hides_is_known() {
 }
 
 #[test]
-fn one_bad_entry_costs_only_itself() {
+fn invalid_entry_does_not_affect_others() {
     let text = r#"
 color = "red"
 [[servers]]
@@ -207,27 +207,27 @@ tool_timeout_secs = 5
         (2, true, false, false)
     );
     insta::assert_snapshot!(problems(text).join("\n"), @r##"
-    ~/.rkat/mcp.toml:2: `color`: is not known here; servers are `[[servers]]` entries
+    ~/.rkat/mcp.toml:2: `color`: unknown key; servers are `[[servers]]` entries
     ~/.rkat/mcp.toml:7: `name`: must have 1 to 64 letters, digits, `_`, `-` or `.`
-    ~/.rkat/mcp.toml:12: `cwd`: is not a field of a server; known are `name`, `transport`, `connect_timeout_secs`, `tool_timeout_secs`, `required`, `enabled`, `era`, `allow`, `deny`, `command`, `args`, `env`, `url`, `headers`
+    ~/.rkat/mcp.toml:12: `cwd`: unknown field; expected one of `name`, `transport`, `connect_timeout_secs`, `tool_timeout_secs`, `required`, `enabled`, `era`, `allow`, `deny`, `command`, `args`, `env`, `url`, `headers`
     ~/.rkat/mcp.toml:16: `transport`: `carrier-pigeon` is not a transport; with `url` it is `streamable-http` or `sse`
     ~/.rkat/mcp.toml:17: `command`: is missing; give `command` or `url`
     ~/.rkat/mcp.toml:19: `name`: is missing; give the server a name
     ~/.rkat/mcp.toml:24: `connect_timeout_secs`: must be a whole number of seconds from 1 to 86400
     ~/.rkat/mcp.toml:28: `url`: and `command` exclude each other; keep one
-    ~/.rkat/mcp.toml:30: `name`: `good` is taken by the server at line 3; rename one
+    ~/.rkat/mcp.toml:30: `name`: `good` is already used by the server at line 3; rename one
     ~/.rkat/mcp.toml:34: `url`: starts with `ftp:`; use `https://` or `http://`
     ~/.rkat/mcp.toml:38: `headers`: belongs to a server with `url`
     "##);
 }
 
 #[test]
-fn a_file_that_does_not_parse_says_where() {
+fn parse_error_is_reported_with_its_line() {
     insta::assert_snapshot!(problems("[[servers]]\nname = \"a\"\ncommand = \n").join("\n"), @"~/.rkat/mcp.toml:3: string values must be quoted, expected literal string");
 }
 
 #[test]
-fn edits_keep_every_comment() {
+fn edits_preserve_comments() {
     let server = ServerConfig {
         required: true,
         ..plain(
@@ -259,7 +259,7 @@ fn edits_keep_every_comment() {
     "##);
     assert_eq!(load_servers(&[file(Scope::User, &added)]).servers[2].config, server);
     let again = add_server("f", &added, &server).unwrap_err();
-    assert_eq!(again.to_string(), "f:1: `name`: a server named `new` is there already; remove it first");
+    assert_eq!(again.to_string(), "f:1: `name`: a server named `new` already exists; remove it first");
     let removed = remove_server("f", &added, "new").unwrap().unwrap();
     assert_eq!(removed, text);
     assert_eq!(remove_server("f", text, "none"), Ok(None));
@@ -272,7 +272,7 @@ fn edits_keep_every_comment() {
 }
 
 #[test]
-fn an_entry_can_be_an_object() {
+fn entry_can_be_a_json_object() {
     let entry = serde_json::json!({ "name": "x", "command": "run", "args": ["1"] });
     let stdio = TransportConfig::Stdio {
         command: "run".to_owned(),
@@ -285,15 +285,15 @@ fn an_entry_can_be_an_object() {
 }
 
 #[test]
-fn an_address_that_a_variable_spoils_is_not_repeated() {
+fn invalid_expanded_url_is_not_disclosed() {
     let entry = serde_json::json!({ "name": "a", "url": "${KEY}" });
     let server = ServerConfig::from_json(&entry).unwrap();
     let error = server.expanded(&|_| Some("sk-secret".to_owned())).unwrap_err().to_string();
-    assert_eq!(error, "`url`: is not an `http://` or `https://` address once its variables are replaced");
+    assert_eq!(error, "`url`: is not an `http://` or `https://` URL after expanding variables");
 }
 
 #[test]
-fn what_is_wrong_is_found_to_the_line_and_the_part_of_a_field() {
+fn problems_point_to_lines_within_fields() {
     let text = "[[servers]]\nname = \"a\"\ncommand = \"x\"\nargs = [\n  \"-y\",\n  7,\n]\n\n\
                 [[servers]]\nname = \"b\"\ncommand = \"x\"\n[servers.env]\nONE = \"1\"\nTWO = 2\n\n\
                 [[servers]]\nname = \"c\"\nurl = \"https://x.example\"\ntransport = \"carrier-pigeon\"\n\n\
@@ -304,9 +304,9 @@ fn what_is_wrong_is_found_to_the_line_and_the_part_of_a_field() {
     let file = ServerFile { scope: Scope::User, label: "mcp.toml".to_owned(), text: text.to_owned() };
     let loaded = load_servers(&[file]);
     let unset = loaded.servers.iter().filter_map(|server| server.expanded(&|_| None).err());
-    let found: Vec<_> = loaded.problems.iter().cloned().chain(unset).map(|p| p.to_string()).collect();
+    let messages: Vec<_> = loaded.problems.iter().cloned().chain(unset).map(|p| p.to_string()).collect();
     assert_eq!(
-        found,
+        messages,
         [
             "mcp.toml:6: `args[1]`: must be a string",
             "mcp.toml:14: `env.TWO`: must be a string",

@@ -1,4 +1,4 @@
-//! A connection to a program: messages as lines on its input and output.
+//! Connection to a server process: messages as lines on its stdin and stdout.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,10 +21,10 @@ use super::ring::ProcessLog;
 use super::spawn::{Launcher, SpawnError, Started};
 use crate::wire::{MAX_MESSAGE, Pending};
 
-/// How long a supervisor may take: two times for the server, two for what it left behind.
+/// Grace period for a supervisor, which may need two periods each for the server and for its leftover processes.
 const SUPERVISED_GRACE: Duration = Duration::from_secs(9);
 
-/// A server that is a program.
+/// A server that runs as a child process.
 #[derive(Debug)]
 pub(crate) struct StdioChild {
     group: Group,
@@ -34,7 +34,7 @@ pub(crate) struct StdioChild {
     log: Arc<ProcessLog>,
 }
 
-/// The processes of a server. They do not outlive this.
+/// Processes of a server. They do not outlive this value.
 #[derive(Debug)]
 struct Group {
     child: Child,
@@ -71,13 +71,13 @@ impl StdioChild {
         })
     }
 
-    /// Waits for the answer to the first question as long as the asker does.
+    /// Disables the deadline for the response to `server/discover`.
     pub(crate) fn without_deadline(mut self) -> Self {
         self.pending = Arc::new(Pending::patient());
         self
     }
 
-    /// What is known of the process; it stays readable when the connection is gone.
+    /// Returns the log of the process, which stays readable after the connection is closed.
     pub(crate) fn log(&self) -> Arc<ProcessLog> {
         Arc::clone(&self.log)
     }
@@ -93,7 +93,7 @@ impl StdioChild {
                     }
                     self.log.note_stray(&line);
                 }
-                // If nobody knows which request it answers, the connection is of no more use.
+                // If the request it responds to is unknown, the connection is unusable.
                 Line::TooLong { head } => return self.pending.too_long(&head),
             }
         }
@@ -144,7 +144,7 @@ impl Transport<RoleClient> for StdioChild {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        // A write that is stuck holds the pipe; then the group is ended by force, which frees it.
+        // A blocked write holds the lock; killing the group then releases it.
         if let Ok(mut stdin) = timeout(GRACE, self.stdin.lock()).await {
             stdin.take();
         }
@@ -154,33 +154,33 @@ impl Transport<RoleClient> for StdioChild {
 
 async fn keep_tail(mut stderr: ChildStderr, log: Arc<ProcessLog>, command: String) {
     let mut buffer = vec![0; 8 * 1024];
-    let mut said = Vec::new();
+    let mut buffered = Vec::new();
     while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
         log.append(&buffer[..count]);
         if tracing::enabled!(tracing::Level::DEBUG) {
-            said.extend(&buffer[..count]);
-            tell_lines(&mut said, &command);
+            buffered.extend(&buffer[..count]);
+            tell_lines(&mut buffered, &command);
         }
     }
 }
 
-/// Logs whole lines only: what a line has in secret is not recognized by its halves.
-fn tell_lines(said: &mut Vec<u8>, command: &str) {
-    const LONGEST: usize = 64 * 1024;
-    while let Some(end) = said.iter().position(|byte| *byte == b'\n') {
-        let line: Vec<u8> = said.drain(..=end).collect();
+/// Logs complete lines only: a secret in a partial line would not be recognized.
+fn tell_lines(buffered: &mut Vec<u8>, command: &str) {
+    const MAX_BUFFERED: usize = 64 * 1024;
+    while let Some(end) = buffered.iter().position(|byte| *byte == b'\n') {
+        let line: Vec<u8> = buffered.drain(..=end).collect();
         tracing::debug!(command, "stderr: {}", String::from_utf8_lossy(&line).trim_end());
     }
-    if said.len() > LONGEST {
-        said.clear();
+    if buffered.len() > MAX_BUFFERED {
+        buffered.clear();
     }
 }
 
 impl Group {
-    /// Ends the server, whose input was closed: waits, asks, kills; then reaps.
+    /// Stops the server after its stdin was closed: waits, terminates, kills, and then reaps it.
     async fn end(&mut self) -> io::Result<()> {
-        let patience = if self.supervised { SUPERVISED_GRACE } else { GRACE };
-        if timeout(patience, self.child.wait()).await.is_err() && !self.supervised {
+        let grace = if self.supervised { SUPERVISED_GRACE } else { GRACE };
+        if timeout(grace, self.child.wait()).await.is_err() && !self.supervised {
             self.signal(Signal::TERM);
             let _ = timeout(GRACE, self.child.wait()).await;
         }
@@ -203,10 +203,10 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A supervisor sees its input close and does this more gently. Its group is ended here only after it is
-        // gone, in case it was killed before the server was.
-        let gone = !matches!(self.child.try_wait(), Ok(None));
-        if !self.supervised || gone {
+        // A supervisor notices that its stdin is closed and stops the server gracefully. The group is killed here only
+        // if the supervisor has exited, in case it was killed before the server.
+        let exited = !matches!(self.child.try_wait(), Ok(None));
+        if !self.supervised || exited {
             self.signal(Signal::KILL);
         }
     }

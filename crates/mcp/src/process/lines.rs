@@ -1,13 +1,13 @@
-//! Lines of bounded length. A line that is too long is skipped to its end and reported with its beginning.
+//! Lines of bounded length. An overlong line is skipped to its end and reported with its start.
 
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
-/// How much of a line that is too long is kept, to find out what it answers.
+/// Number of bytes retained of an overlong line, to find the request it responds to.
 const HEAD: usize = 4096;
 
-/// A line without its end.
+/// A line without its line ending.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Whole(Vec<u8>),
@@ -27,7 +27,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Self { reader, limit, line: Vec::new(), too_long: false }
     }
 
-    /// Returns the next line; `None` at the end. What was read stays here when the future is dropped.
+    /// Returns the next line; `None` at the end. Dropping the future loses no data.
     pub(super) async fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
             let available = self.reader.fill_buf().await?;
@@ -38,8 +38,8 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
             let part = &available[..end.unwrap_or(available.len())];
             if self.too_long || self.line.len() + part.len() > self.limit {
                 self.too_long = true;
-                let room = HEAD.saturating_sub(self.line.len()).min(part.len());
-                self.line.extend_from_slice(&part[..room]);
+                let taken = HEAD.saturating_sub(self.line.len()).min(part.len());
+                self.line.extend_from_slice(&part[..taken]);
                 self.line.truncate(HEAD);
             } else {
                 self.line.extend_from_slice(part);
@@ -63,16 +63,16 @@ mod tests {
     use super::{HEAD, Line, Lines};
 
     #[tokio::test]
-    async fn a_line_that_is_too_long_is_skipped_and_the_next_is_read() {
+    async fn overlong_line_is_skipped() {
         let long = vec![b'x'; HEAD * 2];
         let text = [b"one\n".as_slice(), &long, b"\n\nlast".as_slice()].concat();
         let mut lines = Lines::new(text.as_slice(), HEAD + 1);
-        let mut found = Vec::new();
+        let mut read = Vec::new();
         while let Some(line) = lines.next().await.unwrap() {
-            found.push(line);
+            read.push(line);
         }
         assert_eq!(
-            found,
+            read,
             [
                 Line::Whole(b"one".to_vec()),
                 Line::TooLong { head: vec![b'x'; HEAD] },

@@ -1,10 +1,10 @@
-//! Servers that are programs: started in a process group of their own, watched, and ended with everything they
-//! started.
+//! Servers that run as child processes: started in a separate process group, supervised, and stopped with all their
+//! child processes.
 //!
-//! A program that can start itself again gives the path of its executable as [`Launcher::supervisor`] and calls
-//! [`supervise`] first thing in `main`. Then a small process stands between it and each server: it outlives a
-//! host that is killed without warning, adopts what the server leaves behind, and ends all of it. Without a
-//! supervisor a server still has its group, which is ended when the connection is dropped.
+//! An application that can start itself again sets the path of its executable as [`Launcher::supervisor`] and calls
+//! [`supervise`] first in `main`. Then a small supervisor process runs between it and each server: it outlives a host
+//! that is killed, adopts the server's orphaned processes, and stops them all. Without a supervisor, a server still has
+//! a process group, which is killed when the connection is dropped.
 
 mod child;
 mod lines;

@@ -1,4 +1,4 @@
-//! What is remembered of a server's process: its id, how it ended, and the last it wrote to its error stream.
+//! Log of a server's process: its id, its exit status, and the end of its stderr.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,17 +9,17 @@ use serde_json::Value;
 use super::spawn::Started;
 use meerkat_process::program_of;
 
-/// How many bytes of a server's error stream are kept.
-const KEPT: usize = 16 * 1024;
-/// Number of characters shown of a line that is not a message.
-const SHOWN_STRAY: usize = 120;
+/// Maximum number of bytes retained of a server's stderr.
+const MAX_TAIL: usize = 16 * 1024;
+/// Maximum number of characters reported of a line that is not a message.
+const MAX_STRAY_CHARS: usize = 120;
 
-/// The log of one process.
+/// Log of one process.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessLog {
-    /// The id of the process that was started.
+    /// Id of the started process.
     started: Option<u32>,
-    /// Whether that is a supervisor, which started the server.
+    /// Whether that process is a supervisor, which started the server.
     supervised: bool,
     tail: Mutex<VecDeque<u8>>,
     ending: Mutex<Option<String>>,
@@ -28,12 +28,12 @@ pub(crate) struct ProcessLog {
     ignored_discovery: AtomicBool,
 }
 
-/// What a server wrote to its output that is not a message.
+/// Output of a server on stdout that is not a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StrayOutput {
-    /// A message that does not end on its line.
+    /// A message split over several lines.
     SplitMessage,
-    /// Text, of which this is the beginning.
+    /// The start of other text.
     Text(String),
 }
 
@@ -53,7 +53,7 @@ impl ProcessLog {
         Self { started: started.child.id(), supervised: started.supervised, ..Self::default() }
     }
 
-    /// The id of the server's process; that of its supervisor where nobody can tell.
+    /// Returns the id of the server's process, or of its supervisor if the former is unknown.
     pub(crate) fn pid(&self) -> Option<u32> {
         let started = self.started?;
         self.supervised.then(|| program_of(started)).flatten().or(Some(started))
@@ -61,17 +61,17 @@ impl ProcessLog {
 
     pub(super) fn append(&self, bytes: &[u8]) {
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = &bytes[bytes.len().saturating_sub(KEPT)..];
-        let excess = (tail.len() + bytes.len()).saturating_sub(KEPT);
+        let bytes = &bytes[bytes.len().saturating_sub(MAX_TAIL)..];
+        let excess = (tail.len() + bytes.len()).saturating_sub(MAX_TAIL);
         tail.drain(..excess);
         tail.extend(bytes);
     }
 
-    /// Notes a line of the output that is not a message.
+    /// Records a line of stdout that is not a message.
     pub(super) fn note_stray(&self, line: &[u8]) {
         let line = line.trim_ascii();
         let split = match serde_json::from_slice::<Value>(line) {
-            // An answer that came too late is a message all the same.
+            // A late response is still a message.
             Ok(message) if message["jsonrpc"] == "2.0" => return,
             Ok(_) => false,
             Err(error) => error.is_eof() && line.starts_with(b"{"),
@@ -81,21 +81,21 @@ impl ProcessLog {
             *stray = Some(StrayOutput::SplitMessage);
         } else if stray.is_none() && !line.is_empty() {
             let text = String::from_utf8_lossy(line);
-            *stray = Some(StrayOutput::Text(text.chars().take(SHOWN_STRAY).collect()));
+            *stray = Some(StrayOutput::Text(text.chars().take(MAX_STRAY_CHARS).collect()));
         }
     }
 
-    /// Returns what the server wrote that is not a message.
+    /// Returns the output that is not a message.
     pub(crate) fn stray_output(&self) -> Option<StrayOutput> {
         self.stray.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes a request that the server is to answer.
+    /// Records a request that awaits a response.
     pub(super) fn note_request(&self, method: &str) {
         *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = Some(method.to_owned());
     }
 
-    /// Notes that the server sent a message. Whatever it wrote before did it no harm.
+    /// Records a message of the server. Earlier stray output was harmless.
     pub(super) fn note_message(&self) {
         *self.stray.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -106,12 +106,12 @@ impl ProcessLog {
         self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes that the server was asked `server/discover` and stayed silent.
+    /// Records that the server did not respond to `server/discover`.
     pub(super) fn note_ignored_discovery(&self) {
         self.ignored_discovery.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if the server was asked `server/discover` and stayed silent.
+    /// Returns `true` if the server did not respond to `server/discover`.
     pub(crate) fn ignored_discovery(&self) -> bool {
         self.ignored_discovery.load(Ordering::Relaxed)
     }
@@ -120,40 +120,40 @@ impl ProcessLog {
         *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
     }
 
-    /// How the process ended, if it did.
+    /// Returns the exit status of the process, if it has exited.
     pub(crate) fn ending(&self) -> Option<String> {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The last lines of the error stream.
+    /// Returns the last lines of stderr.
     pub(crate) fn stderr_tail(&self) -> String {
         let bytes: Vec<u8> =
             self.tail.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
-        // Half a line may have half a secret, which nobody would recognize.
-        let whole = match text.split_once('\n') {
-            Some((_, rest)) if bytes.len() >= KEPT && !rest.trim().is_empty() => rest,
+        // A partial line may contain part of a secret, which would not be recognized.
+        let lines = match text.split_once('\n') {
+            Some((_, rest)) if bytes.len() >= MAX_TAIL && !rest.trim().is_empty() => rest,
             _ => &text,
         };
-        whole.trim().to_owned()
+        lines.trim().to_owned()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT, ProcessLog, StrayOutput};
+    use super::{MAX_TAIL, ProcessLog, StrayOutput};
 
     #[test]
-    fn only_the_end_of_a_long_stream_is_kept() {
+    fn only_the_end_of_a_long_stream_is_retained() {
         let log = ProcessLog::default();
-        log.append(&vec![b'a'; KEPT * 3]);
+        log.append(&vec![b'a'; MAX_TAIL * 3]);
         log.append(b"the end\n");
         let tail = log.stderr_tail();
-        assert_eq!((tail.len(), tail.ends_with("athe end")), (KEPT - 1, true));
+        assert_eq!((tail.len(), tail.ends_with("athe end")), (MAX_TAIL - 1, true));
     }
 
     #[test]
-    fn stray_output_is_told_apart_from_split_messages() {
+    fn stray_output_is_distinct_from_split_messages() {
         let log = ProcessLog::default();
         log.note_stray(b"");
         log.note_stray(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
@@ -166,13 +166,13 @@ mod tests {
         log.note_stray(b"{\r");
         assert_eq!(log.stray_output(), Some(StrayOutput::SplitMessage));
         log.note_message();
-        assert_eq!(log.stray_output(), None, "a server that answers is well");
+        assert_eq!(log.stray_output(), None, "a message clears stray output");
     }
 
     #[test]
-    fn a_line_whose_beginning_is_lost_is_lost() {
+    fn tail_omits_a_partial_first_line() {
         let log = ProcessLog::default();
-        log.append(format!("{}half a secret\nthe end\n", "a".repeat(KEPT)).as_bytes());
+        log.append(format!("{}half a secret\nthe end\n", "a".repeat(MAX_TAIL)).as_bytes());
         assert_eq!(log.stderr_tail(), "the end");
     }
 }

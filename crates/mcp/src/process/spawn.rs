@@ -1,4 +1,4 @@
-//! Starting a server: which program, with which environment, in which group.
+//! Starting a server: command lookup, environment, and process group.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,46 +8,46 @@ use std::process::Stdio;
 use meerkat_process::{DEFAULT_PATH, Supervision, harmless};
 use tokio::process::{Child, Command};
 
-/// How servers are started.
+/// Options for starting servers.
 #[derive(Debug, Clone, Default)]
 pub struct Launcher {
-    /// The host's environment; a server gets only what is harmless of it.
+    /// Environment of the host; a server gets only variables without secrets.
     pub environment: BTreeMap<String, String>,
-    /// The directory servers are started in; the host's own if it is not given.
+    /// Directory that servers are started in; the host's current directory if `None`.
     pub folder: Option<PathBuf>,
-    /// An executable that calls [`supervise`](crate::supervise) first thing; usually the host's own.
+    /// Executable that calls [`supervise`](crate::supervise) first; usually the host's own.
     pub supervisor: Option<PathBuf>,
 }
 
-/// Why a server could not be started.
+/// Error of a server that could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// There is no such program.
+    /// Command not found.
     #[error(
-        "the program `{command}` was not found in {searched}; install it, or give its whole path as `command`"
+        "the command `{command}` was not found in {searched}; install it, or set `command` to its full path"
     )]
     NotFound {
-        /// The program.
+        /// The command.
         command: String,
-        /// Where it was looked for.
+        /// Searched locations.
         searched: String,
     },
-    /// The system did not start it.
-    #[error("the program `{}` could not be started", .program.display())]
+    /// The operating system could not start the command.
+    #[error("cannot start the command `{}`", .program.display())]
     NotStarted {
-        /// The program.
+        /// Path of the executable.
         program: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         #[source]
         source: io::Error,
     },
 }
 
-/// A program that runs.
+/// A started process.
 #[derive(Debug)]
 pub(super) struct Started {
     pub(super) child: Child,
-    /// Whether a supervisor ends it when its input is closed.
+    /// Whether a supervisor stops it when its stdin is closed.
     pub(super) supervised: bool,
 }
 
@@ -94,15 +94,20 @@ impl Launcher {
             };
             return if is_program(&program) { Ok(absolute(&program)) } else { Err(missing()) };
         }
-        let found =
-            path.split(':').filter(|folder| !folder.is_empty()).map(|folder| base.join(folder).join(command));
-        found.into_iter().find(|program| is_program(program)).map(|program| absolute(&program)).ok_or_else(
-            || SpawnError::NotFound { command: command.to_owned(), searched: format!("PATH `{path}`") },
-        )
+        let candidates =
+            path.split(':').filter(|dir| !dir.is_empty()).map(|dir| base.join(dir).join(command));
+        candidates
+            .into_iter()
+            .find(|program| is_program(program))
+            .map(|program| absolute(&program))
+            .ok_or_else(|| SpawnError::NotFound {
+                command: command.to_owned(),
+                searched: format!("PATH `{path}`"),
+            })
     }
 }
 
-/// A program named relative to our directory is started in the server's.
+/// Returns an absolute path, because a command relative to the host's directory is started in the server's.
 fn absolute(program: &Path) -> PathBuf {
     std::path::absolute(program).unwrap_or_else(|_| program.to_owned())
 }
@@ -122,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_gets_no_secret_it_was_not_given() {
+    fn server_gets_no_unconfigured_secrets() {
         let launcher = Launcher {
             environment: map(&[("PATH", "/bin"), ("ANTHROPIC_API_KEY", "secret"), ("HOME", "/root")]),
             ..Launcher::default()
@@ -132,18 +137,18 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_is_named_with_where_it_was_looked_for() {
+    fn missing_command_error_names_searched_path() {
         let launcher = Launcher::default();
         let error = launcher.find("no-such-server", "/usr/bin:/nowhere").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the program `no-such-server` was not found in PATH `/usr/bin:/nowhere`; install it, or give its \
-             whole path as `command`"
+            "the command `no-such-server` was not found in PATH `/usr/bin:/nowhere`; install it, or set `command` to \
+             its full path"
         );
         let error = launcher.find("/no/such", "/usr/bin").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the program `/no/such` was not found in `/no/such`; install it, or give its whole path as `command`"
+            "the command `/no/such` was not found in `/no/such`; install it, or set `command` to its full path"
         );
     }
 }

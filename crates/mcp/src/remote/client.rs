@@ -1,8 +1,8 @@
-//! Streamable HTTP with answers of bounded size.
+//! Streamable HTTP with responses of bounded size.
 //!
-//! The client of the SDK reads an answer that is one JSON document whatever its size. This one reads no more than a
-//! message may have, and fails the request whose answer is longer, alone and with words that say so. The streams that
-//! a server opens by itself are bounded by the SDK.
+//! The client of the SDK reads JSON responses of any size. This one reads at most the maximum message size, and fails
+//! only the request with the longer response, with a clear error. Streams that a server opens on its own are bounded by
+//! the SDK.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -27,15 +27,15 @@ use crate::wire::{self, MAX_MESSAGE, Pending};
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
 const SESSION: &str = "mcp-session-id";
-/// Headers that are ours to set.
+/// Headers that only this client sets.
 const RESERVED: [&str; 3] = ["accept", SESSION, "last-event-id"];
-/// How much of a refusal is read.
-const MAX_REFUSAL: usize = 64 * 1024;
+/// Maximum size of an error response.
+const MAX_ERROR_BODY: usize = 64 * 1024;
 
 type Failure = StreamableHttpError<reqwest::Error>;
 type Posted = Result<StreamableHttpPostResponse, Failure>;
 
-/// An HTTP client whose answers are bounded.
+/// An HTTP client with bounded responses.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpClient(pub(super) reqwest::Client);
 
@@ -108,7 +108,7 @@ fn with_headers(
     Ok(request)
 }
 
-/// A message that was posted.
+/// A posted message.
 struct Post {
     message: ClientJsonRpcMessage,
     in_session: bool,
@@ -116,7 +116,7 @@ struct Post {
 
 impl Post {
     async fn answer(self, response: Response) -> Posted {
-        wants_login(&response)?;
+        check_login(&response)?;
         let status = response.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
@@ -125,9 +125,9 @@ impl Post {
             return Err(StreamableHttpError::SessionExpired);
         }
         if !status.is_success() {
-            return self.refusal(response).await;
+            return self.error_response(response).await;
         }
-        // Only a request has an answer; what some servers send for anything else says nothing.
+        // Only a request has a response; anything that servers send for other messages is ignored.
         let ClientJsonRpcMessage::Request(request) = &self.message else {
             return Ok(StreamableHttpPostResponse::Accepted);
         };
@@ -146,7 +146,7 @@ impl Post {
         }
     }
 
-    /// Reads an answer as what it is, or else as far as it can be read.
+    /// Decodes a response strictly, or else leniently.
     fn json(&self, body: &[u8]) -> Result<ServerJsonRpcMessage, Failure> {
         let error = match serde_json::from_slice(body) {
             Ok(message) => return Ok(message),
@@ -155,13 +155,13 @@ impl Post {
         let pending = Pending::patient();
         pending.sent(&self.message);
         pending.read(body).ok_or_else(|| {
-            let text = format!("the answer is not a message: {error}");
+            let text = format!("the response is not a message: {error}");
             StreamableHttpError::UnexpectedServerResponse(text.into())
         })
     }
 
-    /// Makes an answer of a refusal that has one in it, or an error.
-    async fn refusal(self, response: Response) -> Posted {
+    /// Converts an error status to the response in its body, if any, or to an error.
+    async fn error_response(self, response: Response) -> Posted {
         let status = response.status();
         let session = header(&response, SESSION);
         let is_json = header(&response, CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with(JSON));
@@ -169,16 +169,16 @@ impl Post {
         let outage = (is_busy || status.is_server_error())
             .then(|| HttpStatusError::new(status.as_u16(), header(&response, RETRY_AFTER.as_str())));
         if let Some(outage) = outage {
-            let body = if is_json && !is_busy { read(response, MAX_REFUSAL).await? } else { None };
+            let body = if is_json && !is_busy { read(response, MAX_ERROR_BODY).await? } else { None };
             return match body.and_then(|body| error_in(&body)) {
                 Some(error) => Ok(StreamableHttpPostResponse::Json(error, session)),
                 None => Err(outage.into()),
             };
         }
-        let body = read(response, MAX_REFUSAL).await?.unwrap_or_default();
+        let body = read(response, MAX_ERROR_BODY).await?.unwrap_or_default();
         let is_login = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if status.is_client_error() && !is_login {
-            if let Some(answer) = self.refused_discovery(status, &body) {
+            if let Some(answer) = self.rejected_discovery(status, &body) {
                 return Ok(StreamableHttpPostResponse::Json(answer, None));
             }
             if let Some(error) = error_in(&body).filter(|_| is_json) {
@@ -191,21 +191,21 @@ impl Post {
         ))
     }
 
-    /// A server that refuses the question of the newer generation has answered it, in whatever words.
-    fn refused_discovery(&self, status: StatusCode, body: &[u8]) -> Option<ServerJsonRpcMessage> {
+    /// Converts the rejection of `server/discover`, in any form, to an error response.
+    fn rejected_discovery(&self, status: StatusCode, body: &[u8]) -> Option<ServerJsonRpcMessage> {
         let ClientJsonRpcMessage::Request(request) = &self.message else { return None };
         if self.in_session || !matches!(request.request, ClientRequest::DiscoverRequest(_)) {
             return None;
         }
         let error = match error_in(body) {
             Some(ServerJsonRpcMessage::Error(error)) => error.error,
-            _ => ErrorData::invalid_request(format!("server/discover was refused with HTTP {status}"), None),
+            _ => ErrorData::invalid_request(format!("server/discover was rejected with HTTP {status}"), None),
         };
         Some(ServerJsonRpcMessage::error(error, Some(request.id.clone())))
     }
 }
 
-fn wants_login(response: &Response) -> Result<(), Failure> {
+fn check_login(response: &Response) -> Result<(), Failure> {
     let Some(challenge) = header(response, WWW_AUTHENTICATE.as_str()) else { return Ok(()) };
     match response.status() {
         StatusCode::UNAUTHORIZED => Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge))),
@@ -229,7 +229,7 @@ fn too_long(request: &RequestId) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::error(wire::too_long_error(), Some(request.clone()))
 }
 
-/// Reads a body; `None` if it is longer than the limit, of which no more is read then.
+/// Reads a body; `None`, without reading the rest, if it exceeds the limit.
 async fn read(mut response: Response, limit: usize) -> Result<Option<Vec<u8>>, reqwest::Error> {
     if response.content_length().is_some_and(|length| length > limit as u64) {
         return Ok(None);
@@ -244,7 +244,7 @@ async fn read(mut response: Response, limit: usize) -> Result<Option<Vec<u8>>, r
     Ok(Some(body))
 }
 
-/// The events that answer a request. An event that is too long becomes an answer that says so, and ends the stream.
+/// Events of the response to a request. An overlong event becomes an error response and ends the stream.
 struct EventStream(mpsc::Receiver<Result<Sse, SseError>>);
 
 impl EventStream {
@@ -252,8 +252,8 @@ impl EventStream {
         let (sender, receiver) = mpsc::channel(1);
         tokio::spawn(async move {
             tokio::select! {
-                () = pass_on(response, &request, &sender) => {}
-                // Nobody listens any more.
+                () = forward(response, &request, &sender) => {}
+                // The receiver was dropped.
                 () = sender.closed() => {}
             }
         });
@@ -261,7 +261,7 @@ impl EventStream {
     }
 }
 
-async fn pass_on(response: Response, request: &RequestId, sender: &mpsc::Sender<Result<Sse, SseError>>) {
+async fn forward(response: Response, request: &RequestId, sender: &mpsc::Sender<Result<Sse, SseError>>) {
     let mut events = Events::new(response);
     loop {
         let next = match events.next().await {

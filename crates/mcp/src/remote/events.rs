@@ -1,4 +1,4 @@
-//! Server-sent events, read from a response as its bytes come.
+//! Server-sent events, decoded incrementally from a response.
 
 use std::io;
 
@@ -11,13 +11,13 @@ use crate::wire::MAX_MESSAGE;
 pub(super) struct Event {
     pub(super) name: String,
     pub(super) data: String,
-    /// Where to go on from if the stream breaks.
+    /// Id to resume from if the stream breaks.
     pub(super) id: Option<String>,
-    /// How many milliseconds to wait before that.
+    /// Delay before resuming, in milliseconds.
     pub(super) retry: Option<u64>,
 }
 
-/// Puts events together from bytes that come in pieces.
+/// Incremental decoder of events.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     buffer: Vec<u8>,
@@ -26,31 +26,31 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Takes a piece in.
+    /// Appends a chunk.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Says whether more is kept than a message may have.
+    /// Returns `true` if more data is buffered than a message may have.
     pub(super) fn overflows(&self) -> bool {
         self.buffer.len() + self.event.data.len() > MAX_MESSAGE
     }
 
-    /// Returns the next event that is whole.
+    /// Returns the next complete event.
     pub(super) fn next(&mut self) -> Option<Event> {
         let mut start = 0;
-        let mut found = None;
+        let mut event = None;
         while let Some(end) = self.buffer[start..].iter().position(|byte| *byte == b'\n') {
             let line = self.buffer[start..start + end].to_vec();
             start += end + 1;
             let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(&line)).into_owned();
-            found = self.line(&line);
-            if found.is_some() {
+            event = self.line(&line);
+            if event.is_some() {
                 break;
             }
         }
         self.buffer.drain(..start);
-        found
+        event
     }
 
     fn line(&mut self, line: &str) -> Option<Event> {
@@ -78,7 +78,7 @@ impl Decoder {
     }
 }
 
-/// The events of a response.
+/// Events of a response.
 #[derive(Debug)]
 pub(super) struct Events {
     response: Response,
@@ -90,12 +90,12 @@ impl Events {
         Self { response, decoder: Decoder::default() }
     }
 
-    /// Says whether the server sent more than an event may have.
+    /// Returns `true` if the server sent an overlong event.
     pub(super) fn overflows(&self) -> bool {
         self.decoder.overflows()
     }
 
-    /// Returns the next event; `None` at the end. Nothing is lost when the future is dropped.
+    /// Returns the next event; `None` at the end. Dropping the future loses no data.
     pub(super) async fn next(&mut self) -> io::Result<Option<Event>> {
         loop {
             if let Some(event) = self.decoder.next() {
@@ -117,7 +117,7 @@ mod tests {
     use super::{Decoder, Event};
 
     #[test]
-    fn events_are_the_same_however_their_bytes_come() {
+    fn events_do_not_depend_on_chunk_boundaries() {
         let text = ": hello\r\nevent: endpoint\r\ndata: /messages?id=1\r\n\r\nid: 7\ndata: a\ndata:b\n\nevent: x\n\n\
                     retry: 50\n\n";
         let event = |name: &str, data: &str, id: Option<&str>, retry| Event {
@@ -133,12 +133,12 @@ mod tests {
         ];
         for size in 1..text.len() {
             let mut decoder = Decoder::default();
-            let mut found = Vec::new();
+            let mut events = Vec::new();
             for piece in text.as_bytes().chunks(size) {
                 decoder.push(piece);
-                found.extend(std::iter::from_fn(|| decoder.next()));
+                events.extend(std::iter::from_fn(|| decoder.next()));
             }
-            assert_eq!(found, expected, "in pieces of {size}");
+            assert_eq!(events, expected, "in pieces of {size}");
         }
     }
 }

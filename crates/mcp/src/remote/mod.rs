@@ -1,6 +1,6 @@
-//! Servers that are somewhere else: streamable HTTP, and HTTP with server-sent events as it was first.
+//! Remote servers: streamable HTTP, and the legacy HTTP transport with server-sent events.
 //!
-//! Redirects are followed to the same origin only, so that headers and tokens stay where they belong.
+//! Redirects are followed to the same origin only, so that headers and tokens are not sent to other servers.
 
 mod client;
 mod events;
@@ -26,27 +26,27 @@ const MAX_REDIRECTS: usize = 5;
 /// Headers for every request to a server.
 pub(crate) type Headers = HashMap<HeaderName, HeaderValue>;
 
-/// Why a server cannot be reached at all.
+/// Error that prevents any request to a server.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RemoteError {
-    /// A header is not one.
-    #[error("`headers.{0}` is not a header that can be sent; check its name and that its value is one line")]
+    /// Invalid header.
+    #[error("`headers.{0}` is not a valid header; check its name, and that its value is one line")]
     Header(String),
-    /// The HTTP client could not be made.
-    #[error("the HTTP client could not be made")]
+    /// Failure to create the HTTP client.
+    #[error("cannot create the HTTP client")]
     Client(#[source] reqwest::Error),
 }
 
-/// Chooses who does the cryptography of TLS, if the host has not.
+/// Installs a cryptography provider for TLS, unless the host has installed one.
 pub(crate) fn choose_tls() {
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {
-        // It fails only when the host has chosen a provider already, which then serves us too.
+        // This fails only if the host has already installed a provider, which is then used.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
 }
 
-/// Makes an HTTP client for one server.
+/// Creates an HTTP client for one server.
 pub(crate) fn http_client() -> Result<HttpClient, RemoteError> {
     choose_tls();
     let client = reqwest::Client::builder()
@@ -60,8 +60,9 @@ pub(crate) fn http_client() -> Result<HttpClient, RemoteError> {
 fn follow_at_home(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let keeps_method =
         matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
-    let home = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
-    match keeps_method && home && attempt.previous().len() <= MAX_REDIRECTS {
+    let same_origin =
+        attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
+    match keeps_method && same_origin && attempt.previous().len() <= MAX_REDIRECTS {
         true => attempt.follow(),
         false => attempt.error("a redirect that leaves the server or changes the request"),
     }
@@ -78,7 +79,7 @@ pub(crate) fn headers(entries: &BTreeMap<String, String>) -> Result<Headers, Rem
     entries.iter().map(parse).collect()
 }
 
-/// How streamable HTTP is spoken with a server.
+/// Returns the config of the streamable HTTP transport for a server.
 pub(crate) fn streamable(endpoint: &Endpoint) -> Result<StreamableHttpClientTransportConfig, RemoteError> {
     Ok(StreamableHttpClientTransportConfig::with_uri(endpoint.url.as_str())
         .custom_headers(headers(&endpoint.headers)?)

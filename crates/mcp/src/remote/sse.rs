@@ -1,5 +1,5 @@
-//! The first HTTP transport: a stream of events from the server, and a second address to send to, which the
-//! stream names first of all.
+//! Legacy HTTP transport: an event stream from the server, and a second URL to send messages to, which the stream names
+//! in its first event.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::{Headers, HttpClient, RemoteError};
 use crate::config::Endpoint;
 use crate::wire::Pending;
 
-/// A connection over server-sent events. It ends with its stream; whoever wants it back connects anew.
+/// A connection over server-sent events. It ends with its stream; reconnecting opens a new one.
 #[derive(Debug)]
 pub(crate) struct LegacySse {
     client: reqwest::Client,
@@ -25,28 +25,28 @@ pub(crate) struct LegacySse {
     pending: Arc<Pending>,
 }
 
-/// Why a stream of events could not be opened.
+/// Error of opening an event stream.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SseError {
     /// The server cannot be reached.
     #[error(transparent)]
     Remote(#[from] RemoteError),
     /// The request failed.
-    #[error("the stream of events could not be opened")]
+    #[error("cannot open the event stream")]
     Request(#[source] reqwest::Error),
-    /// The server answered with something else.
-    #[error("the server answered with HTTP {0} where a stream of events was expected")]
+    /// Unexpected HTTP status.
+    #[error("the server responded with HTTP {0} instead of an event stream")]
     Status(u16),
     /// The stream ended too early.
-    #[error("the server's stream ended before it named the address to send to")]
+    #[error("the event stream ended before it named the URL to send messages to")]
     NoEndpoint,
-    /// The server wants messages sent somewhere else.
-    #[error("the server wants messages sent to `{0}`, which is not its own origin")]
+    /// URL for messages with a different origin.
+    #[error("the server's message URL `{0}` has a different origin")]
     ForeignEndpoint(String),
 }
 
 impl LegacySse {
-    /// Opens the stream and waits for the address to send to.
+    /// Opens the stream and waits for the URL to send messages to.
     pub(crate) async fn connect(endpoint: &Endpoint) -> Result<Self, SseError> {
         let HttpClient(client) = super::http_client()?;
         let headers: Headers = super::headers(&endpoint.headers)?;
@@ -93,7 +93,7 @@ impl Transport<RoleClient> for LegacySse {
             let status = response.status();
             match status.is_success() {
                 true => Ok(()),
-                false => Err(io::Error::other(format!("the server answered with HTTP {}", status.as_u16()))),
+                false => Err(io::Error::other(format!("the server responded with HTTP {}", status.as_u16()))),
             }
         }
     }
@@ -122,7 +122,7 @@ mod tests {
     use url::Url;
 
     #[test]
-    fn messages_are_sent_to_the_server_only() {
+    fn messages_are_sent_to_the_same_origin_only() {
         let base = Url::parse("https://a.example:8443/sse").unwrap();
         let joined =
             |named: &str| same_origin(&base, named).map(String::from).map_err(|error| error.to_string());
@@ -131,7 +131,7 @@ mod tests {
         for foreign in ["https://a.example/x", "http://a.example:8443/x", "//evil.example/x", "file:///etc"] {
             assert_eq!(
                 joined(foreign),
-                Err(format!("the server wants messages sent to `{foreign}`, which is not its own origin"))
+                Err(format!("the server's message URL `{foreign}` has a different origin"))
             );
         }
     }

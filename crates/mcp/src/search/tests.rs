@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::{SchemaCost, SearchedTools};
 
-struct Named(ToolDef);
+struct NamedTool(ToolDef);
 
-impl Tool for Named {
+impl Tool for NamedTool {
     fn def(&self) -> &ToolDef {
         &self.0
     }
@@ -17,9 +17,9 @@ impl Tool for Named {
     }
 }
 
-struct Many(usize);
+struct ManyTools(usize);
 
-impl ToolSource for Many {
+impl ToolSource for ManyTools {
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
         let named = |number: usize| ToolDef {
             name: format!("tool_{number:03}"),
@@ -30,7 +30,7 @@ impl ToolSource for Many {
             },
             input_schema: json!({ "type": "object" }),
         };
-        (0..self.0).map(|number| Arc::new(Named(named(number))) as Arc<dyn Tool>).collect()
+        (0..self.0).map(|number| Arc::new(NamedTool(named(number))) as Arc<dyn Tool>).collect()
     }
 }
 
@@ -47,15 +47,15 @@ async fn call(source: &SearchedTools, name: &str, args: Value) -> ToolOutput {
 }
 
 #[test]
-fn a_few_tools_are_all_on_offer() {
-    let source = SearchedTools::new(Arc::new(Many(3)), 8000);
+fn few_tools_are_all_exposed() {
+    let source = SearchedTools::new(Arc::new(ManyTools(3)), 8000);
     assert_eq!(names(&source), ["tool_000", "tool_001", "tool_002"]);
     assert_eq!(source.cost(), SchemaCost { total: 28, offered: 28 });
 }
 
 #[tokio::test]
 async fn many_tools_are_searched_and_loaded() {
-    let source = SearchedTools::new(Arc::new(Many(300)), 8000);
+    let source = SearchedTools::new(Arc::new(ManyTools(300)), 8000);
     assert_eq!(names(&source), ["tool_search", "tool_load"]);
     assert_eq!(source.cost(), SchemaCost { total: 2797, offered: 127 });
     let found = call(&source, "tool_search", json!({ "query": "paint FENCE 120" })).await.content.to_text();

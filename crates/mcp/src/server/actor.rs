@@ -1,4 +1,4 @@
-//! The task that owns a server: it connects, follows changes, connects again after a death, and ends it.
+//! Task that owns a server: it connects, follows changes, reconnects after a failure, and stops the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,27 +21,28 @@ use crate::host::{Handler, Host};
 use crate::names::exposed_name;
 use crate::process::{Launcher, StrayOutput};
 
-/// How long calls may go on when their server is taken away.
-const DRAIN: Duration = Duration::from_secs(30);
-/// How long to wait before the first try after a death; it doubles with each.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Time limit for active calls when their server is removed.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+/// Backoff before the first reconnect; it doubles with each failure.
+const MIN_BACKOFF: Duration = Duration::from_millis(500);
+/// Maximum backoff.
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 const MAX_DOUBLINGS: u32 = 6;
-/// How often in a row a program may fail before it is given up. An address is tried for as long as it is wanted.
+/// Maximum number of consecutive failures of a command. A URL is retried indefinitely.
 const MAX_FAILURES: u32 = 5;
-/// A connection that lasted this long was a good one: what follows is a new beginning.
-const STEADY: Duration = Duration::from_secs(30);
-/// A server that ends sooner than this, without a single call, only ever listed its tools.
-const BRIEF: Duration = Duration::from_secs(2);
+/// Connection time after which the failure count is reset.
+const STABLE_AFTER: Duration = Duration::from_secs(30);
+/// Connection time below which a server without a single call counts as broken.
+const MIN_USEFUL: Duration = Duration::from_secs(2);
 
-/// What an actor is told.
+/// Command to an actor.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// End the connection and make a new one.
+    /// Close the connection and open a new one.
     Reload,
 }
 
-/// What an actor works with.
+/// Dependencies of an actor.
 pub(crate) struct Tools {
     pub(crate) shared: Arc<Shared>,
     pub(crate) launcher: Arc<Launcher>,
@@ -58,14 +59,15 @@ struct Actor {
     failures: u32,
 }
 
-/// Why a connection is no longer used.
+/// Reason why a connection is no longer used.
 enum Leave {
     Stopped,
     Reload,
     Died,
 }
 
-/// Starts the task of a server. It ends when the token is cancelled, after everything the server started has.
+/// Starts the task of a server. After the token is cancelled, the task ends once all processes of the server have
+/// exited.
 pub(crate) fn spawn_actor(
     with: Tools,
     stop: CancellationToken,
@@ -82,7 +84,7 @@ pub(crate) fn spawn_actor(
 impl Actor {
     async fn run(mut self) {
         loop {
-            // A server that failed is shown as failed until it is ready again.
+            // A failed server stays in the state `Failed` until it is ready again.
             if self.failures == 0 || !matches!(self.with.shared.state(), ServerState::Failed { .. }) {
                 self.with.shared.lost(ServerState::Pending);
             }
@@ -92,7 +94,7 @@ impl Actor {
             };
             let leave = match opened {
                 Ok((service, link, era)) => self.serve(service, &link, era).await,
-                Err(state) => self.rest_failed(state).await,
+                Err(state) => self.back_off_failed(state).await,
             };
             match leave {
                 Leave::Stopped => return,
@@ -102,11 +104,11 @@ impl Actor {
         }
     }
 
-    /// Connects and lists the tools, within the time the server has.
+    /// Connects and lists the tools within the server's time limit.
     async fn open(&self) -> Result<(RunningService<RoleClient, Handler>, Link, Era), ServerState> {
         let shared = &self.with.shared;
         let limit = shared.config.connect_timeout;
-        match timeout(limit, self.open_slowly()).await {
+        match timeout(limit, self.open_without_timeout()).await {
             Ok(Ok(opened)) => Ok(opened),
             Ok(Err(error)) if error.needs_login() => {
                 shared.wants_login(error.challenge().unwrap_or_default());
@@ -119,7 +121,9 @@ impl Actor {
         }
     }
 
-    async fn open_slowly(&self) -> Result<(RunningService<RoleClient, Handler>, Link, Era), OpenError> {
+    async fn open_without_timeout(
+        &self,
+    ) -> Result<(RunningService<RoleClient, Handler>, Link, Era), OpenError> {
         let shared = &self.with.shared;
         let tokens = match (&shared.config.transport, &self.with.tokens) {
             (TransportConfig::Url(endpoint) | TransportConfig::Http(endpoint), Some(tokens)) => {
@@ -150,7 +154,7 @@ impl Actor {
         Ok((service, link, era))
     }
 
-    /// Explains why a server was not ready in time, from what it wrote or did not answer.
+    /// Explains why a server was not ready in time, based on its output and its pending request.
     fn late_reason(&self, limit: Duration) -> String {
         let shared = &self.with.shared;
         let stray = shared.stray_output();
@@ -170,7 +174,7 @@ impl Actor {
         let shared = &self.with.shared;
         let mut reason = reason.to_owned();
         if let Some(ending) = shared.ending() {
-            reason.push_str(&format!("; the program ended ({ending})"));
+            reason.push_str(&format!("; the process exited ({ending})"));
         }
         let tail = shared.stderr_tail();
         if !tail.is_empty() {
@@ -180,7 +184,7 @@ impl Actor {
         ServerState::Failed { reason }
     }
 
-    /// Uses a connection until it ends or is to be ended.
+    /// Uses a connection until it ends or must be closed.
     async fn serve(&mut self, service: RunningService<RoleClient, Handler>, link: &Link, era: Era) -> Leave {
         let closed = service.cancellation_token();
         let since = Instant::now();
@@ -193,62 +197,65 @@ impl Actor {
                 Some(Order::Reload) => Leave::Reload,
                 None => Leave::Stopped,
             },
-            // It goes on until something else happens.
+            // This runs until another branch completes.
             () = follow(&self.with.shared, &self.handler, link, era) => Leave::Died,
         };
         if let Leave::Died = leave {
-            if since.elapsed() >= STEADY {
+            if since.elapsed() >= STABLE_AFTER {
                 self.failures = 0;
             }
-            // A server that was useful is pending while it comes back; one that only listed its tools is broken.
-            let useless = since.elapsed() < BRIEF && !self.with.shared.was_called();
-            let reason =
-                if useless { "it ended right after it listed its tools" } else { "the connection ended" };
+            // A server that was used is pending while it reconnects; one that only listed its tools is broken.
+            let useless = since.elapsed() < MIN_USEFUL && !self.with.shared.was_called();
+            let reason = if useless {
+                "it disconnected right after listing its tools"
+            } else {
+                "the connection ended"
+            };
             let failed = self.failed(reason);
-            let shown = if useless || self.failures > 0 { failed.clone() } else { ServerState::Pending };
-            return self.rest(failed, shown).await;
+            let displayed = if useless || self.failures > 0 { failed.clone() } else { ServerState::Pending };
+            return self.rest(failed, displayed).await;
         }
         let coming_back = matches!(leave, Leave::Reload);
         self.with.shared.lost(if coming_back { ServerState::Pending } else { ServerState::Removing });
-        let _ = timeout(DRAIN, self.with.shared.calls_ended()).await;
+        let _ = timeout(DRAIN_TIMEOUT, self.with.shared.calls_ended()).await;
         closed.cancel();
         let _ = waiting.await;
         leave
     }
 
-    /// Waits after a failed try: for the next one, or for somebody to ask for it.
-    async fn rest_failed(&mut self, state: ServerState) -> Leave {
+    /// Waits after a failed attempt, for the backoff or for a command.
+    async fn back_off_failed(&mut self, state: ServerState) -> Leave {
         let local = matches!(self.with.shared.config.transport, TransportConfig::Stdio { .. });
-        // A program that never came up would not the next time; an address that was not there may be.
+        // A command that never started would fail again; a URL that was unreachable may become available.
         let hopeless = matches!(state, ServerState::NeedsReauth { .. })
             || (local && self.with.shared.view().restarts == 0 && self.failures == 0);
         if hopeless {
             self.with.shared.lost(state);
-            return self.await_order().await;
+            return self.await_command().await;
         }
         self.rest(state.clone(), state).await
     }
 
-    /// Waits before the next try. The server is shown as `shown` for as long.
-    async fn rest(&mut self, state: ServerState, shown: ServerState) -> Leave {
+    /// Waits before the next attempt. In the meantime, the server has the state `displayed`.
+    async fn rest(&mut self, state: ServerState, displayed: ServerState) -> Leave {
         self.failures = self.failures.saturating_add(1);
         let local = matches!(self.with.shared.config.transport, TransportConfig::Stdio { .. });
         if local && self.failures > MAX_FAILURES {
             self.with.shared.lost(state);
-            return self.await_order().await;
+            return self.await_command().await;
         }
-        self.with.shared.lost(shown);
+        self.with.shared.lost(displayed);
         if let ServerState::Failed { reason } = state {
             self.with.shared.note_error(reason);
         }
-        let pause = (FIRST_PAUSE * 2_u32.pow((self.failures - 1).min(MAX_DOUBLINGS))).min(LONGEST_PAUSE);
+        let backoff = (MIN_BACKOFF * 2_u32.pow((self.failures - 1).min(MAX_DOUBLINGS))).min(MAX_BACKOFF);
         tokio::select! {
-            () = sleep(pause) => Leave::Died,
-            leave = self.await_order() => leave,
+            () = sleep(backoff) => Leave::Died,
+            leave = self.await_command() => leave,
         }
     }
 
-    async fn await_order(&mut self) -> Leave {
+    async fn await_command(&mut self) -> Leave {
         tokio::select! {
             () = self.stop.cancelled() => Leave::Stopped,
             order = self.orders.recv() => match order {
@@ -259,7 +266,7 @@ impl Actor {
     }
 }
 
-/// Lists the tools again whenever they change, for as long as the connection is used.
+/// Lists the tools again whenever they change, while the connection is used.
 async fn follow(shared: &Shared, handler: &Handler, link: &Link, era: Era) {
     let listening = async {
         if era == Era::Modern {
@@ -273,7 +280,7 @@ async fn follow(shared: &Shared, handler: &Handler, link: &Link, era: Era) {
                 Ok((tools, warnings)) => {
                     shared.ready(link.clone(), era, entries(&shared.config, tools), warnings);
                 }
-                Err(error) => shared.note_error(format!("the changed tools could not be listed: {error}")),
+                Err(error) => shared.note_error(format!("cannot list the changed tools: {error}")),
             }
         }
     };
@@ -281,15 +288,15 @@ async fn follow(shared: &Shared, handler: &Handler, link: &Link, era: Era) {
 }
 
 fn entries(config: &ServerConfig, tools: Vec<ListedTool>) -> Vec<ToolEntry> {
-    let offered = tools.into_iter().filter(|tool| config.offers(&tool.name));
-    offered.map(|listed| ToolEntry { exposed: exposed_name(&config.name, &listed.name), listed }).collect()
+    let exposed = tools.into_iter().filter(|tool| config.offers(&tool.name));
+    exposed.map(|listed| ToolEntry { exposed: exposed_name(&config.name, &listed.name), listed }).collect()
 }
 
 #[derive(Debug, thiserror::Error)]
 enum OpenError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    #[error("its tools could not be listed")]
+    #[error("cannot list its tools")]
     List(#[from] CallError),
     #[error(transparent)]
     Auth(#[from] rmcp::transport::auth::AuthError),

@@ -1,5 +1,4 @@
-//! Requests over an open connection: with time limits, with cancellation, and with the questions a server may
-//! have in between.
+//! Requests over an open connection, with time limits, cancellation, and requests of the server in between.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -15,13 +14,14 @@ use serde_json::{Map, Value, json};
 use crate::decode::{self, ListedTool};
 use crate::host::{Handler, Question};
 
-/// How many pages of a list are read, and how many entries.
+/// Maximum number of pages of a list.
 const MAX_PAGES: usize = 100;
+/// Maximum number of entries of a list.
 const MAX_ENTRIES: usize = 2048;
-const TOO_LONG: &str = "is too long; the rest was left out";
-/// How often a server may ask back before it answers.
+const TOO_LONG: &str = "is too long; the rest was skipped";
+/// Maximum number of times that a server may request input during a call.
 const MAX_ROUNDS: usize = 8;
-/// How many silences make the longest call: one that keeps reporting progress ends too.
+/// Maximum duration of a call, as a multiple of its silence limit; also applies to calls that report progress.
 const CEILING: u32 = 12;
 
 /// An open connection.
@@ -37,24 +37,24 @@ impl std::fmt::Debug for Link {
     }
 }
 
-/// Why a request has no result.
+/// Error of a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
-    #[error("the server gave no answer and no sign of progress for {} s", .0.as_secs())]
+    #[error("no response or progress from the server for {} s", .0.as_secs())]
     Timeout(Duration),
     #[error("{message} ({code})")]
     Refused { code: i32, message: String },
     #[error("the connection to the server ended")]
     Closed,
-    #[error("the server wants the user to log in")]
+    #[error("the server requires a login")]
     NeedsLogin { challenge: String },
-    #[error("the server could not be reached: {0}")]
+    #[error("cannot reach the server: {0}")]
     Unreachable(String),
     #[error("{0}")]
     Confused(&'static str),
 }
 
-/// Tells the server when a request is given up.
+/// Guard that sends a cancellation to the server when a request is abandoned.
 struct CancelOnDrop {
     peer: Peer<RoleClient>,
     request: Option<RequestId>,
@@ -77,7 +77,7 @@ impl Link {
         Self { peer, handler }
     }
 
-    /// What the server says about itself, when it is short enough to be read.
+    /// Returns the instructions of the server, truncated.
     pub(crate) fn instructions(&self) -> Option<String> {
         let info = self.peer.peer_info()?;
         info.instructions.as_ref().map(|text| text.chars().take(4000).collect())
@@ -95,7 +95,7 @@ impl Link {
         self.peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some())
     }
 
-    /// Asks for one thing and waits at most so long between two signs of life.
+    /// Sends a request, and waits at most `silence` for a response or progress.
     pub(crate) async fn request(
         &self,
         method: &str,
@@ -112,13 +112,11 @@ impl Link {
         guard.request = None;
         match answer.map_err(call_error)? {
             ServerResult::CustomResult(result) => Ok(result.0),
-            other => {
-                serde_json::to_value(other).map_err(|_| CallError::Confused("the answer cannot be read"))
-            }
+            other => serde_json::to_value(other).map_err(|_| CallError::Confused("cannot read the response")),
         }
     }
 
-    /// Asks for something that may need the user's answers first.
+    /// Sends a request that may require input of the client first.
     pub(crate) async fn converse(
         &self,
         method: &str,
@@ -130,7 +128,7 @@ impl Link {
             match result.get("resultType").and_then(Value::as_str) {
                 Some("input_required") => {}
                 Some("task") => {
-                    return Err(CallError::Confused("the server made it a task, which was not asked for"));
+                    return Err(CallError::Confused("the server returned a task, which was not requested"));
                 }
                 _ => return Ok(result),
             }
@@ -141,7 +139,7 @@ impl Link {
                 params.insert("requestState".to_owned(), state.clone());
             }
         }
-        Err(CallError::Confused("the server kept asking back"))
+        Err(CallError::Confused("the server requested input too many times"))
     }
 
     async fn answers(&self, result: &Value) -> Result<BTreeMap<String, Value>, CallError> {
@@ -152,16 +150,16 @@ impl Link {
                 Some("elicitation/create") => (Question::Elicitation, Some(json!({ "action": "decline" }))),
                 Some("roots/list") => (Question::Roots, Some(json!({ "roots": [] }))),
                 Some("sampling/createMessage") => (Question::Sampling, None),
-                _ => return Err(CallError::Confused("the server asked back something that is not known")),
+                _ => return Err(CallError::Confused("the server sent an unknown input request")),
             };
-            let refused = CallError::Confused("the server asked for a model's answer, which it does not get");
-            let answer = self.handler.ask(question, params).await.or(declined).ok_or(refused)?;
+            let unsupported = CallError::Confused("the server requested sampling, which was declined");
+            let answer = self.handler.ask(question, params).await.or(declined).ok_or(unsupported)?;
             answers.insert(key.clone(), answer);
         }
         Ok(answers)
     }
 
-    /// Lists all tools, and what is wrong with the list.
+    /// Lists all tools, with problems of the list.
     pub(crate) async fn list_tools(
         &self,
         silence: Duration,
@@ -176,7 +174,7 @@ impl Link {
                 problems.extend(page.problems);
                 for tool in page.tools {
                     if tools.iter().any(|known| known.name == tool.name) {
-                        problems.push(format!("`{}` is listed twice; the first is taken", tool.name));
+                        problems.push(format!("`{}` is listed twice; using the first", tool.name));
                     } else {
                         tools.push(tool);
                     }
@@ -185,11 +183,11 @@ impl Link {
             })
             .await?;
         tools.truncate(MAX_ENTRIES);
-        problems.extend(cut.map(|cut| format!("the list of tools {cut}")));
+        problems.extend(cut.map(|cut| format!("the tool list {cut}")));
         Ok((tools, problems))
     }
 
-    /// Lists everything of a kind, and says why the list is not whole if it is not.
+    /// Lists all entries of a kind, with the reason if the list is incomplete.
     pub(crate) async fn list(
         &self,
         method: &str,
@@ -207,8 +205,8 @@ impl Link {
         Ok((entries, cut))
     }
 
-    /// Reads a list page by page. Whoever takes a page says how many entries there are by then. Returns what is to be
-    /// said of a list that was not read to its end.
+    /// Reads a list page by page. `take` consumes a page and returns the number of entries so far. Returns the reason
+    /// if the list was not read completely.
     async fn pages(
         &self,
         method: &str,
@@ -225,7 +223,7 @@ impl Link {
                 return Ok((count > MAX_ENTRIES).then_some(TOO_LONG));
             };
             if !seen.insert(next.clone()) {
-                return Ok(Some("repeats itself; the rest was left out"));
+                return Ok(Some("repeats itself; the rest was skipped"));
             }
             if count >= MAX_ENTRIES {
                 break;
@@ -235,7 +233,7 @@ impl Link {
         Ok(Some(TOO_LONG))
     }
 
-    /// Rings the handler's bell for changes a server of the newer generation tells only those who listen.
+    /// Notifies the handler of changes that a server of the modern era sends only to subscribers.
     pub(crate) async fn listen(&self) {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         let Ok(mut subscription) = self.peer.listen(filter).await else { return };

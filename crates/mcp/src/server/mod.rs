@@ -1,4 +1,4 @@
-//! One server: its state, its actor, its connection and its tools.
+//! One server: its state, actor, connection, and tools.
 
 mod actor;
 mod link;

@@ -1,4 +1,4 @@
-//! What is known of a server, shared between its actor, its tools and whoever looks.
+//! State of a server, shared between its actor, its tools, and readers of its status.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,93 +14,93 @@ use crate::era::Era;
 use crate::process::{ProcessLog, StrayOutput};
 use crate::set::Notify;
 
-/// How a server is doing.
+/// State of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerState {
-    /// It is connecting.
+    /// Connecting.
     Pending,
-    /// Its tools can be called.
+    /// Connected; the tools can be called.
     Ready,
-    /// It could not be reached, or died too often.
+    /// Unreachable, or exited too often.
     Failed {
-        /// Why, with the end of its error stream if it has one.
+        /// The reason, with the end of the server's stderr, if any.
         reason: String,
     },
-    /// The user has to log in.
+    /// Waiting for the user to log in.
     NeedsReauth {
-        /// What the server said.
+        /// Error of the server.
         reason: String,
     },
-    /// Its entry says that it is not in use.
+    /// Disabled in its config entry.
     Disabled,
-    /// It is being taken away; calls that run may end.
+    /// Being removed; active calls may finish.
     Removing,
 }
 
-/// How a server knows the user.
+/// Login state of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoginState {
-    /// It does not need to, or a header says it.
+    /// No login required, or authenticated by a header.
     None,
-    /// By a token.
+    /// Logged in with a token.
     Ok,
-    /// By a token that was renewed.
+    /// Logged in with a refreshed token.
     Refreshed,
-    /// It does not: the user has to log in.
+    /// Not logged in: the user has to log in.
     NeedsReauth,
 }
 
-/// A tool's two names.
+/// Both names of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolName {
-    /// What the server calls it.
+    /// Name on the server.
     pub tool: String,
-    /// What the model calls it.
+    /// Name exposed to the model.
     pub exposed: String,
 }
 
-/// A server as it is now.
+/// Status of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerView {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// How it is doing.
+    /// Connection state.
     pub state: ServerState,
-    /// How it knows the user.
+    /// Login state.
     pub login: LoginState,
-    /// The generation of the protocol it speaks.
+    /// Protocol era of the server.
     pub era: Option<Era>,
-    /// The id of its process, while it is connected.
+    /// Process id, while connected.
     pub pid: Option<u32>,
-    /// How often it was connected again.
+    /// Number of reconnects.
     pub restarts: u32,
-    /// The last thing that went wrong.
+    /// Most recent error.
     pub last_error: Option<String>,
-    /// The request that a server that is connecting has not answered yet, where that is known.
+    /// Method of the pending request of a connecting server, if known.
     pub unanswered: Option<String>,
-    /// The end of its error stream.
+    /// End of the server's stderr.
     pub stderr_tail: String,
-    /// Its tools, under both names.
+    /// Tools, with both names.
     pub tools: Vec<ToolName>,
-    /// About how many tokens their schemas take in every request.
+    /// Approximate number of tokens that the tool schemas add to every request.
     pub schema_tokens: usize,
-    /// What is wrong with its list of tools.
+    /// Problems with the tool list.
     pub warnings: Vec<String>,
-    /// What it says about itself.
+    /// Instructions of the server.
     pub instructions: Option<String>,
-    /// What it said when it wanted a login, for [`LoginOptions::challenge`](crate::LoginOptions::challenge).
+    /// Login challenge of the server, for [`LoginOptions::challenge`](crate::LoginOptions::challenge).
     pub challenge: Option<String>,
 }
 
-/// A tool that a server has and its entry allows.
+/// A tool of a server that its config entry allows.
 #[derive(Debug, Clone)]
 pub(crate) struct ToolEntry {
     pub(crate) listed: ListedTool,
     pub(crate) exposed: String,
 }
 
-/// About how many bytes of a schema are one token.
+/// Approximate number of bytes of a schema per token.
 const BYTES_PER_TOKEN: usize = 4;
 
 impl ToolEntry {
@@ -122,7 +122,7 @@ struct Facts {
     challenge: Option<String>,
 }
 
-/// What is shared of one server.
+/// Shared state of one server.
 pub(crate) struct Shared {
     pub(crate) config: ServerConfig,
     pub(crate) log: Mutex<Option<Arc<ProcessLog>>>,
@@ -130,13 +130,13 @@ pub(crate) struct Shared {
     calls: watch::Sender<usize>,
     /// Whether a tool was called since the server became ready.
     called: AtomicBool,
-    /// Told of every change, for those who wait.
+    /// Notified of every change.
     changed: watch::Sender<()>,
     pub(crate) redactor: Redactor,
     notify: Option<Notify>,
 }
 
-/// Counts a call for as long as it lives.
+/// Guard that counts an active call.
 pub(crate) struct CallGuard<'a>(&'a Shared);
 
 impl Drop for CallGuard<'_> {
@@ -176,7 +176,7 @@ impl Shared {
         }
     }
 
-    /// Notifies the user, a line at a time.
+    /// Sends a line to the user.
     pub(crate) fn notify(&self, line: &str) {
         if let Some(notify) = &self.notify {
             notify(&self.redactor.redact(line));
@@ -209,7 +209,7 @@ impl Shared {
     }
 
     pub(crate) fn restarted(&self) {
-        tracing::debug!(server = self.config.name.as_str(), "the MCP server is connected again");
+        tracing::debug!(server = self.config.name.as_str(), "the MCP server has reconnected");
         self.facts().restarts += 1;
     }
 
@@ -217,14 +217,14 @@ impl Shared {
         self.facts().login = login;
     }
 
-    /// The server wants the user to log in, at least for some of what it offers.
+    /// Records that the server requires a login, at least for some of its features.
     pub(crate) fn wants_login(&self, challenge: &str) {
         let mut facts = self.facts();
         facts.login = LoginState::NeedsReauth;
         facts.challenge = Some(self.redactor.redact(challenge).into_owned());
     }
 
-    /// The connection is there and its tools are known.
+    /// Records a connection and its tools.
     pub(crate) fn ready(&self, link: Link, era: Era, tools: Vec<ToolEntry>, warnings: Vec<String>) {
         let server = self.config.name.as_str();
         tracing::info!(server, tools = tools.len(), ?era, "the MCP server is ready");
@@ -241,11 +241,11 @@ impl Shared {
         self.changed.send_replace(());
     }
 
-    /// The connection is not there.
+    /// Records that no connection exists.
     pub(crate) fn lost(&self, mut state: ServerState) {
         if let ServerState::Failed { reason } | ServerState::NeedsReauth { reason } = &mut state {
             self.redactor.redact_text(reason);
-            tracing::warn!(server = self.config.name.as_str(), reason, "the MCP server is not there");
+            tracing::warn!(server = self.config.name.as_str(), reason, "the MCP server is unavailable");
         }
         let mut facts = self.facts();
         if let ServerState::Failed { reason } | ServerState::NeedsReauth { reason } = &state {
@@ -263,11 +263,11 @@ impl Shared {
 
     pub(crate) fn note_error(&self, mut error: String) {
         self.redactor.redact_text(&mut error);
-        tracing::debug!(server = self.config.name.as_str(), error, "the MCP server had a failure");
+        tracing::debug!(server = self.config.name.as_str(), error, "the MCP server reported a failure");
         self.facts().last_error = Some(error);
     }
 
-    /// Returns true if a tool was called since the server became ready.
+    /// Returns `true` if a tool was called since the server became ready.
     pub(crate) fn was_called(&self) -> bool {
         self.called.load(Ordering::Relaxed)
     }
@@ -278,7 +278,7 @@ impl Shared {
         CallGuard(self)
     }
 
-    /// Returns when no call runs.
+    /// Waits until no call is active.
     pub(crate) async fn calls_ended(&self) {
         let mut calls = self.calls.subscribe();
         let _ = calls.wait_for(|count| *count == 0).await;
@@ -293,12 +293,12 @@ impl Shared {
         self.process_log()?.ending()
     }
 
-    /// Returns what a program wrote where only messages belong, if it wrote such a thing.
+    /// Returns output of the process on stdout that is not a message, if any.
     pub(crate) fn stray_output(&self) -> Option<StrayOutput> {
         self.process_log()?.stray_output()
     }
 
-    /// Returns the method of the latest request that a program has not answered.
+    /// Returns the method of the latest request that the process has not responded to.
     pub(crate) fn unanswered(&self) -> Option<String> {
         self.process_log()?.unanswered()
     }

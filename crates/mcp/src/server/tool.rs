@@ -1,4 +1,4 @@
-//! A server's tool, as a run calls it.
+//! A tool of a server, callable by a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::decode;
 /// Time after which the user is notified that a call is still running.
 const NOTICE_DELAY: Duration = Duration::from_secs(5);
 
-/// One tool of one server. It stays callable when the server is connected anew.
+/// One tool of one server. It stays callable after the server reconnects.
 pub(crate) struct McpTool {
     server: Arc<Shared>,
-    /// What the server calls it.
+    /// Name on the server.
     tool: String,
     def: ToolDef,
     impact: ToolImpact,
@@ -88,7 +88,7 @@ impl Tool for McpTool {
     }
 }
 
-/// Says where a call stands in a trace.
+/// Returns the trace context of a call.
 fn meta(trace: &TraceContext) -> Value {
     let mut meta = json!({ "traceparent": trace.parent() });
     if let Some(state) = &trace.state {
@@ -97,24 +97,22 @@ fn meta(trace: &TraceContext) -> Value {
     meta
 }
 
-/// What the model is told when a server is not there.
+/// Returns the tool output for an unavailable server.
 pub(crate) fn unavailable(server: &Shared) -> ToolOutput {
     let name = &server.config.name;
     let why = match server.state() {
-        ServerState::Pending | ServerState::Ready => {
-            "is being connected again; try again in a moment".to_owned()
-        }
+        ServerState::Pending | ServerState::Ready => "is reconnecting; try again in a moment".to_owned(),
         ServerState::Failed { reason } => format!("has failed: {reason}"),
-        ServerState::NeedsReauth { .. } => "needs the user to log in".to_owned(),
-        ServerState::Disabled | ServerState::Removing => "was taken away".to_owned(),
+        ServerState::NeedsReauth { .. } => "requires a login".to_owned(),
+        ServerState::Disabled | ServerState::Removing => "was removed".to_owned(),
     };
-    ToolOutput::failure(ToolFailure::Unavailable, &format!("the server `{name}` {why}"))
+    ToolOutput::failure(ToolFailure::Unavailable, &format!("server `{name}` {why}"))
 }
 
-/// What the model is told when a call fails.
+/// Returns the tool output for a failed call.
 pub(crate) fn failure(server: &Shared, error: &CallError) -> ToolOutput {
     let name = &server.config.name;
-    // Why a connection ended is known better by the task that watches it.
+    // The task that owns the connection records a better reason for its end.
     if !matches!(error, CallError::Closed) {
         server.note_error(error.to_string());
     }
@@ -136,12 +134,12 @@ pub(crate) fn failure(server: &Shared, error: &CallError) -> ToolOutput {
         }
         CallError::Closed => {
             let message =
-                format!("the server `{name}` went away during the call, which may have taken effect");
+                format!("server `{name}` disconnected during the call, which may have taken effect");
             ToolOutput::failure(ToolFailure::ExecutionFailed, &message)
         }
         CallError::NeedsLogin { challenge } => {
             server.wants_login(challenge);
-            let message = format!("the server `{name}` wants the user to log in: `rkat mcp login {name}`");
+            let message = format!("server `{name}` requires a login: `rkat mcp login {name}`");
             ToolOutput::failure(ToolFailure::AccessDenied, &message)
         }
         CallError::Unreachable(_) => ToolOutput::failure(ToolFailure::Unavailable, &error.to_string()),

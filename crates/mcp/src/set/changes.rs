@@ -1,4 +1,4 @@
-//! Changes to the servers in use: staged while a run is at work, made between two of its steps, and told of.
+//! Changes to the servers in use: staged during a run, applied between two steps, and reported.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -13,21 +13,21 @@ use crate::server::{Order, ServerState};
 /// A change to the servers in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A server comes; one of the same name goes.
+    /// Add a server, replacing one of the same name.
     Add(Box<ServerConfig>),
-    /// A server goes. Calls that run may end.
+    /// Remove a server. Active calls may finish.
     Remove(String),
-    /// A server is connected anew; all of them if none is named.
+    /// Reconnect a server, or all servers if none is named.
     Reload(Option<String>),
 }
 
 impl ServerSet {
-    /// Notes a change that takes effect at the next [`apply`](Self::apply).
+    /// Stages a change for the next [`apply`](Self::apply).
     pub fn stage(&self, change: Change) {
         self.staged.lock().unwrap_or_else(PoisonError::into_inner).push(change);
     }
 
-    /// Stages what it takes to have exactly these servers: new ones come, others go, changed ones are replaced.
+    /// Stages the changes to exactly these servers: adds new ones, removes others, and replaces changed ones.
     pub fn stage_all(&self, wanted: Vec<ServerConfig>) {
         let known: BTreeMap<_, _> = self
             .servers()
@@ -44,19 +44,19 @@ impl ServerSet {
         }
     }
 
-    /// Makes the staged changes, and tells of them and of everything that happened to servers since the last time.
+    /// Applies the staged changes, and reports them and all state changes of servers since the last call.
     ///
     /// A run calls this between two steps.
     pub fn apply(&self) -> Vec<ToolConfigChange> {
         let staged = std::mem::take(&mut *self.staged.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut told: Vec<_> = staged.into_iter().map(|change| self.make(change)).collect();
+        let mut changes: Vec<_> = staged.into_iter().map(|change| self.make(change)).collect();
         for (name, server) in self.servers().iter_mut() {
-            told.extend(server.reported.update(name, server.shared.state()));
+            changes.extend(server.reported.update(name, server.shared.state()));
         }
-        told
+        changes
     }
 
-    /// Makes a change at once.
+    /// Applies a change immediately.
     pub(super) fn make(&self, change: Change) -> ToolConfigChange {
         match change {
             Change::Add(config) => {
@@ -84,7 +84,7 @@ impl ServerSet {
                     ("applied", "pending")
                 };
                 for (_, server) in chosen.into_iter().filter(|(_, server)| server.task.is_some()) {
-                    // A queue that is full holds an order to reload already.
+                    // A full queue already contains a reload.
                     let _ = server.orders.try_send(Order::Reload);
                     server.shared.lost(ServerState::Pending);
                     server.reported = Reported::reloaded();
@@ -95,24 +95,24 @@ impl ServerSet {
     }
 }
 
-/// The state of a server that was last reported, and the operation that led to it.
+/// Last reported state of a server, and the operation that led to it.
 pub(super) struct Reported {
     state: ServerState,
     operation: ToolConfigOperation,
 }
 
 impl Reported {
-    /// A server that was added. It counts as being added until it is ready.
+    /// Creates the entry of an added server. It counts as being added until it is ready.
     pub(super) fn added(state: ServerState) -> Self {
         Self { state, operation: ToolConfigOperation::Add }
     }
 
-    /// A server that is connected again.
+    /// Creates the entry of a reconnecting server.
     pub(super) fn reloaded() -> Self {
         Self { state: ServerState::Pending, operation: ToolConfigOperation::Reload }
     }
 
-    /// Reports a state, unless it is the one that was reported last.
+    /// Reports a state, unless it was the last one reported.
     pub(super) fn update(&mut self, name: &str, state: ServerState) -> Option<ToolConfigChange> {
         if state == self.state {
             return None;

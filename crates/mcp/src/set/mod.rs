@@ -1,7 +1,7 @@
-//! The servers of a session or a process, and their tools.
+//! Servers of a session or a process, and their tools.
 //!
-//! Nothing here waits for a server: adding one starts its task and returns. Changes that come while a run is at
-//! work are staged, and take effect when the run is between two steps.
+//! Adding a server never blocks: it starts the server's task and returns. Changes during a run are staged, and take
+//! effect between two steps.
 
 mod changes;
 mod offer;
@@ -28,36 +28,36 @@ pub use changes::Change;
 use changes::Reported;
 pub use session::SessionServers;
 
-/// Receives what the user should know, one line at a time.
+/// Sink for notices to the user, one line at a time.
 pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Time after which the user is notified of what is still being waited for.
+/// Time after which the user is notified of pending servers.
 const NOTICE_DELAY: Duration = Duration::from_secs(3);
 
-/// What servers are run with.
+/// Options for running servers.
 #[derive(Clone, Default)]
 pub struct SetOptions {
-    /// How programs are started.
+    /// Launcher for commands.
     pub launcher: Launcher,
-    /// Who answers the questions of servers.
+    /// Handler for requests of servers.
     pub host: Option<Arc<dyn Host>>,
-    /// Where the user's tokens are.
+    /// Storage of the user's tokens.
     pub tokens: Option<Arc<dyn Tokens>>,
-    /// Remembers which programs never answer `server/discover`.
+    /// Storage for the commands that never respond to `server/discover`.
     pub handshakes: Option<Arc<dyn HandshakeMemory>>,
-    /// Receives notices about servers that keep the user waiting.
+    /// Sink for notices about slow servers.
     pub notify: Option<Notify>,
-    /// Learns what servers are given in secret, and takes it out of what they write and say of failures.
+    /// Redactor that learns the secrets passed to servers, and removes them from output and errors.
     pub redactor: Redactor,
 }
 
-/// A required server that is not there.
+/// Error of an unavailable required server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the required MCP server `{server}` is not ready: {reason}")]
 pub struct RequiredError {
-    /// Its name.
+    /// Name of the server.
     pub server: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -69,7 +69,7 @@ struct Server {
     reported: Reported,
 }
 
-/// The servers in use. Dropping it ends them all.
+/// The servers in use. Dropping the set stops them all.
 pub struct ServerSet {
     launcher: Arc<Launcher>,
     host: Option<Arc<dyn Host>>,
@@ -85,7 +85,7 @@ pub struct ServerSet {
 }
 
 impl ServerSet {
-    /// Makes an empty set.
+    /// Creates an empty set.
     #[must_use]
     pub fn new(options: SetOptions) -> Self {
         Self {
@@ -103,7 +103,7 @@ impl ServerSet {
         }
     }
 
-    /// Makes an empty set whose servers are run with the same.
+    /// Creates an empty set with the same options.
     pub(crate) fn sibling(&self) -> Self {
         Self {
             launcher: Arc::clone(&self.launcher),
@@ -120,9 +120,9 @@ impl ServerSet {
         }
     }
 
-    /// Adds a server at once and starts to connect. One of the same name is ended.
+    /// Adds a server immediately and starts to connect. A server of the same name is stopped.
     ///
-    /// It must be called inside a Tokio runtime.
+    /// Must be called within a Tokio runtime.
     pub fn add(&self, config: ServerConfig) {
         let name = config.name.clone();
         let enabled = config.enabled;
@@ -157,38 +157,38 @@ impl ServerSet {
         offer::pending_notice(&self.all())
     }
 
-    /// Waits until no server is connecting, or until the timeout. Returns true if no server is connecting.
+    /// Waits until no server is connecting, or until the timeout. Returns `true` if no server is connecting.
     ///
-    /// A server that failed is not waited for. The user is notified of servers that take more than a few seconds.
+    /// Does not wait for failed servers. The user is notified of servers that take more than a few seconds.
     pub async fn wait_until_ready(&self, limit: Duration) -> bool {
-        let soon = limit.min(NOTICE_DELAY);
-        if self.wait_quietly(soon).await {
+        let delay = limit.min(NOTICE_DELAY);
+        if self.wait_quietly(delay).await {
             return true;
         }
         let servers = self.all();
         for server in servers.iter().filter(|server| server.state() == ServerState::Pending) {
             server.notify_waiting();
         }
-        self.wait_quietly(limit - soon).await
+        self.wait_quietly(limit - delay).await
     }
 
     async fn wait_quietly(&self, limit: Duration) -> bool {
         let mut changed = self.changed.subscribe();
-        let settled = async {
+        let ready = async {
             while !self.pending().is_empty() {
                 if changed.changed().await.is_err() {
                     break;
                 }
             }
         };
-        timeout(limit, settled).await.is_ok()
+        timeout(limit, ready).await.is_ok()
     }
 
     /// Waits for the required servers.
     ///
     /// # Errors
     ///
-    /// Names the first that has failed, as soon as it has.
+    /// Returns an error as soon as one of them has failed.
     pub async fn require(&self) -> Result<(), RequiredError> {
         let outcome = self.required();
         tokio::pin!(outcome);
@@ -220,13 +220,13 @@ impl ServerSet {
         }
     }
 
-    /// Shows every server as it is now, with its tools under the names the model knows.
+    /// Returns the status of every server, with the exposed names of its tools.
     #[must_use]
     pub fn views(&self) -> Vec<ServerView> {
         offer::views(&self.all())
     }
 
-    /// Lists the tools of every ready server once more, so that one that ended after its first answers is no longer
+    /// Lists the tools of every ready server again, so that a server that exited after its first responses is no longer
     /// ready when this returns.
     pub async fn confirm(&self, limit: Duration) {
         for server in self.all() {
@@ -234,17 +234,17 @@ impl ServerSet {
             let Err(error) = link.list_tools(limit).await else { continue };
             if let CallError::Closed = error {
                 let mut changed = self.changed.subscribe();
-                let gone = async {
+                let disconnected = async {
                     while server.state() == ServerState::Ready && changed.changed().await.is_ok() {}
                 };
-                let _ = timeout(limit, gone).await;
+                let _ = timeout(limit, disconnected).await;
             } else {
                 server.note_error(format!("cannot list its tools again: {error}"));
             }
         }
     }
 
-    /// Ends every server and waits until all that they started is gone.
+    /// Stops every server and waits until all their processes have exited.
     pub async fn close(&self) {
         let servers = std::mem::take(&mut *self.servers());
         for server in servers.into_values() {
@@ -269,13 +269,13 @@ impl ServerSet {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says whether a server of that name is in use.
+    /// Returns `true` if a server of that name is in use.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.servers().contains_key(name)
     }
 
-    /// Everything known of each server, by name.
+    /// Returns the shared state of all servers, ordered by name.
     pub(crate) fn all(&self) -> Vec<Arc<Shared>> {
         self.servers().values().map(|server| Arc::clone(&server.shared)).collect()
     }

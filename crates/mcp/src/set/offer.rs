@@ -1,4 +1,4 @@
-//! What some servers offer together, and which of them are still to come.
+//! Tools and status of a group of servers.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use meerkat_core::Tool;
 use crate::extras;
 use crate::server::{McpTool, ServerState, ServerView, Shared};
 
-/// Lists their tools.
+/// Lists the tools of servers.
 pub(super) fn tools(servers: &[Arc<Shared>]) -> Vec<Arc<dyn Tool>> {
     let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
     for shared in servers {
@@ -22,18 +22,18 @@ pub(super) fn tools(servers: &[Arc<Shared>]) -> Vec<Arc<dyn Tool>> {
     tools
 }
 
-/// Shows them.
+/// Returns the status of servers.
 pub(super) fn views(servers: &[Arc<Shared>]) -> Vec<ServerView> {
     servers.iter().map(|shared| shared.view()).collect()
 }
 
-/// Names those that are still connecting.
+/// Returns the names of servers that are still connecting.
 pub(super) fn pending(servers: &[Arc<Shared>]) -> Vec<String> {
     let pending = servers.iter().filter(|shared| shared.state() == ServerState::Pending);
     pending.map(|shared| shared.config.name.clone()).collect()
 }
 
-/// What the model is told while some are connecting.
+/// Returns the notice for the model while servers are connecting.
 pub(super) fn pending_notice(servers: &[Arc<Shared>]) -> Option<String> {
     let pending = pending(servers);
     (!pending.is_empty()).then(|| {

@@ -1,7 +1,7 @@
-//! The servers of one session: those that all sessions share, less those it took away, and its own.
+//! Servers of one session: the shared servers, except those it removed, and its own.
 //!
-//! A connection is shared wherever that is possible, so ten sessions do not start ten processes. What a session
-//! changes is changed for it alone.
+//! Connections are shared where possible, so ten sessions do not start ten processes. Changes of a session affect only
+//! that session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,10 +12,10 @@ use super::changes::{Change, Reported, told};
 use super::{ServerSet, offer};
 use crate::server::{ServerState, ServerView, Shared};
 
-/// The servers that one session uses. Dropping it ends those that are its own.
+/// Servers that one session uses. Dropping it stops the session's own servers.
 pub struct SessionServers {
     shared: Arc<ServerSet>,
-    /// Most sessions never have one of their own.
+    /// The session's own servers; most sessions never have any.
     own: OnceLock<Box<ServerSet>>,
     state: Mutex<State>,
 }
@@ -23,36 +23,36 @@ pub struct SessionServers {
 #[derive(Default)]
 struct State {
     staged: Vec<Staged>,
-    /// The shared servers that the session does without.
+    /// Shared servers that the session has removed.
     hidden: BTreeSet<String>,
-    /// The states that were last told of; nothing before the first step.
-    told: Option<BTreeMap<String, Reported>>,
+    /// Last reported states; `None` before the first step.
+    reported: Option<BTreeMap<String, Reported>>,
 }
 
 enum Staged {
     Change(Change),
-    /// A shared server is wanted again.
+    /// Use a shared server again.
     Show(String),
 }
 
 impl SessionServers {
-    /// Makes the servers of a session that has none of its own yet.
+    /// Creates the servers of a session without its own servers.
     #[must_use]
     pub fn new(shared: Arc<ServerSet>) -> Self {
         Self { shared, own: OnceLock::new(), state: Mutex::default() }
     }
 
-    /// Notes a change that takes effect before the session's next step.
+    /// Stages a change for the session's next step.
     pub fn stage(&self, change: Change) {
         self.state().staged.push(Staged::Change(change));
     }
 
-    /// Notes that a shared server of this name is wanted, in place of one of the session's own.
+    /// Stages the use of a shared server of this name, in place of one of the session's own.
     pub fn stage_shared(&self, name: String) {
         self.state().staged.push(Staged::Show(name));
     }
 
-    /// Names the servers that the session has, as they will be after the changes that were noted.
+    /// Returns the names of the session's servers after the staged changes.
     #[must_use]
     pub fn names(&self) -> BTreeSet<String> {
         let mut names: BTreeSet<_> =
@@ -68,13 +68,13 @@ impl SessionServers {
         names
     }
 
-    /// Shows every server of the session as it is now.
+    /// Returns the status of every server of the session.
     #[must_use]
     pub fn views(&self) -> Vec<ServerView> {
         offer::views(&self.visible())
     }
 
-    /// Returns true if the session uses the shared servers as they are, and no change is staged.
+    /// Returns `true` if the session uses exactly the shared servers, and no change is staged.
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
         let state = self.state();
@@ -82,7 +82,7 @@ impl SessionServers {
         !has_own && state.staged.is_empty() && state.hidden.is_empty()
     }
 
-    /// Ends the session's own servers and waits until all that they started is gone.
+    /// Stops the session's own servers and waits until all their processes have exited.
     pub async fn close(&self) {
         if let Some(own) = self.own.get() {
             own.close().await;
@@ -93,8 +93,8 @@ impl SessionServers {
         self.own.get().is_some_and(|own| own.has(name))
     }
 
-    /// Makes a change to the session's own servers.
-    fn make_own(&self, change: Change) -> ToolConfigChange {
+    /// Applies a change to the session's own servers.
+    fn change_own(&self, change: Change) -> ToolConfigChange {
         self.own.get_or_init(|| Box::new(self.shared.sibling())).make(change)
     }
 
@@ -102,7 +102,8 @@ impl SessionServers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the servers in the order of their names, so that names of tools do not depend on whose they are.
+    /// Returns the servers ordered by name, so that the order of tools does not depend on which set a server belongs
+    /// to.
     fn visible(&self) -> Vec<Arc<Shared>> {
         let state = self.state();
         let shared = self.shared.all().into_iter();
@@ -125,21 +126,21 @@ impl SessionServers {
                 let name = config.name.clone();
                 let mut state = self.state();
                 state.hidden.insert(name.clone());
-                state.tell(&name, Reported::added(ServerState::Pending));
+                state.record(&name, Reported::added(ServerState::Pending));
                 drop(state);
-                Some(self.make_own(Change::Add(config)))
+                Some(self.change_own(Change::Add(config)))
             }
             Staged::Change(Change::Remove(name)) => Some(self.remove(&name)),
             Staged::Change(Change::Reload(name)) => Some(self.reload(name.as_deref())),
             Staged::Show(name) => {
                 let mut state = self.state();
                 state.hidden.remove(&name);
-                // It is reported as added, also where there was another server of this name.
-                if let Some(told) = &mut state.told {
-                    told.remove(&name);
+                // It is reported as added, even if it replaces another server of this name.
+                if let Some(reported) = &mut state.reported {
+                    reported.remove(&name);
                 }
                 drop(state);
-                self.has_own(&name).then(|| self.make_own(Change::Remove(name)))
+                self.has_own(&name).then(|| self.change_own(Change::Remove(name)))
             }
         }
     }
@@ -148,18 +149,18 @@ impl SessionServers {
         let mut state = self.state();
         let own = self.has_own(name);
         let known = own || self.is_shared(&state, name);
-        // Only a shared server needs to be hidden; one of its own is gone.
+        // Only a shared server must be hidden; the session's own server is removed.
         if self.shared.has(name) {
             state.hidden.insert(name.to_owned());
         } else {
             state.hidden.remove(name);
         }
-        if let Some(told) = &mut state.told {
-            told.remove(name);
+        if let Some(reported) = &mut state.reported {
+            reported.remove(name);
         }
         drop(state);
         if own {
-            self.make_own(Change::Remove(name.to_owned()));
+            self.change_own(Change::Remove(name.to_owned()));
         }
         let (status, phase) = if known { ("applied", "removed") } else { ("rejected", "unknown") };
         told(ToolConfigOperation::Remove, name, status, phase)
@@ -170,10 +171,10 @@ impl SessionServers {
         let chosen: Vec<_> =
             chosen.into_iter().filter(|known| name.is_none_or(|name| name == known)).collect();
         for known in &chosen {
-            self.state().tell(known, Reported::reloaded());
+            self.state().record(known, Reported::reloaded());
             let reload = Change::Reload(Some(known.clone()));
             if self.has_own(known) {
-                self.make_own(reload);
+                self.change_own(reload);
             } else {
                 self.shared.make(reload);
             }
@@ -183,14 +184,14 @@ impl SessionServers {
         told(ToolConfigOperation::Reload, name.unwrap_or("*"), status, phase)
     }
 
-    /// Tells what happened to servers since the last time, whoever changed them.
+    /// Reports the state changes of servers since the last call, regardless of their cause.
     fn tell_states(&self) -> Vec<ToolConfigChange> {
         let now: BTreeMap<_, _> =
             self.visible().into_iter().map(|shared| (shared.config.name.clone(), shared.state())).collect();
         let mut state = self.state();
         let added = || Reported::added(ServerState::Pending);
         let known =
-            state.told.get_or_insert_with(|| now.keys().map(|name| (name.clone(), added())).collect());
+            state.reported.get_or_insert_with(|| now.keys().map(|name| (name.clone(), added())).collect());
         let mut changes = Vec::new();
         for name in known.keys().filter(|name| !now.contains_key(*name)) {
             changes.push(told(ToolConfigOperation::Remove, name, "applied", "removed"));
@@ -208,10 +209,10 @@ impl SessionServers {
 }
 
 impl State {
-    /// Notes what was just reported of a server.
-    fn tell(&mut self, name: &str, reported: Reported) {
-        if let Some(told) = &mut self.told {
-            told.insert(name.to_owned(), reported);
+    /// Records the last reported state of a server.
+    fn record(&mut self, name: &str, server: Reported) {
+        if let Some(reported) = &mut self.reported {
+            reported.insert(name.to_owned(), server);
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{LONG, call, names, odd, run, set_of, settled, tool, until, view};
 
 #[tokio::test]
-async fn a_call_is_answered_and_other_things_can_be_read() {
+async fn tools_resources_and_prompts_can_be_read() {
     let set = settled(&[odd("odd", "well")]).await;
     assert_eq!(names(&set), ["odd__do", "mcp_resources", "mcp_prompts"]);
     assert_eq!(call(&set, "odd__do", json!({ "a": 1 })).await, ToolOutput::text("{\"a\":1}"));
@@ -28,14 +28,14 @@ async fn a_call_is_answered_and_other_things_can_be_read() {
 }
 
 #[tokio::test]
-async fn garbage_between_answers_is_skipped() {
+async fn garbage_between_responses_is_skipped() {
     let set = settled(&[odd("odd", "garbage")]).await;
     assert_eq!(call(&set, "odd__do", json!({})).await, ToolOutput::text("{}"));
     set.close().await;
 }
 
 #[tokio::test]
-async fn the_text_of_a_failed_call_is_kept() {
+async fn failed_call_returns_its_text() {
     let set = settled(&[odd("odd", "fails")]).await;
     let output = call(&set, "odd__do", json!({})).await;
     assert_eq!(output, ToolOutput { is_error: true, ..ToolOutput::text("out of ink") });
@@ -43,44 +43,44 @@ async fn the_text_of_a_failed_call_is_kept() {
 }
 
 #[tokio::test]
-async fn an_answer_of_fifty_megabytes_fails_its_call_and_nothing_else() {
+async fn huge_response_fails_only_its_call() {
     let set = settled(&[odd("odd", "huge")]).await;
     let output = call(&set, "odd__do", json!({})).await;
-    let message = "the server's answer is longer than 16 MiB and was not read; ask for less (-32603)";
+    let message = "the server's response exceeds 16 MiB and was not read; request less data (-32603)";
     assert_eq!(output, ToolOutput::failure(ToolFailure::ExecutionFailed, message));
     assert_eq!(view(&set, "odd").state, ServerState::Ready);
     set.close().await;
 }
 
 #[tokio::test]
-async fn a_call_without_answer_is_cancelled_in_time() {
+async fn call_without_response_is_cancelled() {
     let mut entry = odd("odd", "never-answers");
     entry["tool_timeout_secs"] = json!(1);
     let set = settled(&[entry]).await;
     let output = call(&set, "odd__do", json!({})).await;
-    let message = "the server gave no answer and no sign of progress for 1 s; the call was cancelled. If the tool \
-                   needs longer, set `tool_timeout_secs = 2` for `odd`";
+    let message = "no response or progress from the server for 1 s; the call was cancelled. If the tool needs longer, \
+                   set `tool_timeout_secs = 2` for `odd`";
     assert_eq!(output, ToolOutput::failure(ToolFailure::Timeout, message));
-    until("the server hears of it", || view(&set, "odd").stderr_tail.contains("a call was cancelled")).await;
+    until("the server is notified", || view(&set, "odd").stderr_tail.contains("a call was cancelled")).await;
     set.close().await;
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_is_cancelled() {
+async fn abandoned_call_is_cancelled() {
     let set = settled(&[odd("odd", "never-answers")]).await;
     let tool = tool(&set, "odd__do");
     let calling = tokio::spawn(async move { run(&*tool, json!({})).await });
     tokio::task::yield_now().await;
-    until("the call is on its way", || {
+    until("the call is aborted", || {
         calling.abort();
         calling.is_finished()
     })
     .await;
-    // A call that never reached the server needs no cancellation; one that did gets it.
+    // A call that never reached the server needs no cancellation, but this one does.
     let again = crate::support::tool(&set, "odd__do");
     let calling = tokio::time::timeout(std::time::Duration::from_millis(500), run(&*again, json!({})));
     assert!(calling.await.is_err());
-    until("the server hears of it", || view(&set, "odd").stderr_tail.contains("a call was cancelled")).await;
+    until("the server is notified", || view(&set, "odd").stderr_tail.contains("a call was cancelled")).await;
     set.close().await;
 }
 
@@ -94,47 +94,49 @@ async fn progress_keeps_a_slow_call_alive() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_in_a_call_comes_back() {
+async fn server_that_exits_in_a_call_reconnects() {
     let set = settled(&[odd("odd", "dies-in-call")]).await;
     let output = call(&set, "odd__do", json!({})).await;
-    let message = "the server `odd` went away during the call, which may have taken effect";
+    let message = "server `odd` disconnected during the call, which may have taken effect";
     assert_eq!(output, ToolOutput::failure(ToolFailure::ExecutionFailed, message));
-    until("it is back", || view(&set, "odd").restarts == 1 && view(&set, "odd").state == ServerState::Ready)
-        .await;
+    until("it has reconnected", || {
+        view(&set, "odd").restarts == 1 && view(&set, "odd").state == ServerState::Ready
+    })
+    .await;
     let again = view(&set, "odd");
     assert!(again.last_error.as_ref().is_some_and(|error| error.contains("I am gone")), "{again:?}");
     set.close().await;
 }
 
 #[tokio::test]
-async fn tools_that_change_are_listed_anew() {
+async fn changed_tools_are_relisted() {
     let set = settled(&[odd("odd", "changes")]).await;
     call(&set, "odd__do", json!({})).await;
-    until("the new tool is there", || names(&set).contains(&"odd__more".to_owned())).await;
+    until("the new tool is listed", || names(&set).contains(&"odd__more".to_owned())).await;
     set.close().await;
 }
 
 #[tokio::test]
-async fn lists_are_read_to_their_end_and_not_beyond() {
+async fn looping_tool_lists_are_cut() {
     let set = settled(&[odd("loops", "loops"), odd("pages", "pages")]).await;
     let tools = |name: &str| view(&set, name).tools.into_iter().map(|tool| tool.exposed).collect::<Vec<_>>();
     assert_eq!(tools("loops"), ["loops__first", "loops__second"]);
-    assert_eq!(view(&set, "loops").warnings, ["the list of tools repeats itself; the rest was left out"]);
+    assert_eq!(view(&set, "loops").warnings, ["the tool list repeats itself; the rest was skipped"]);
     assert_eq!(tools("pages"), ["pages__first", "pages__second"]);
     assert_eq!(view(&set, "pages").warnings, ["tool 1: it has no name"]);
     set.close().await;
 }
 
 #[tokio::test]
-async fn a_tool_that_is_listed_twice_is_there_once() {
+async fn duplicate_tool_is_listed_once() {
     let set = settled(&[odd("odd", "repeats")]).await;
     assert_eq!(names(&set)[..2], ["odd__do", "odd__other"]);
-    assert_eq!(view(&set, "odd").warnings, ["`do` is listed twice; the first is taken"]);
+    assert_eq!(view(&set, "odd").warnings, ["`do` is listed twice; using the first"]);
     set.close().await;
 }
 
 #[tokio::test]
-async fn other_lists_are_read_to_their_end_and_not_beyond() {
+async fn looping_resource_and_prompt_lists_are_cut() {
     let set = settled(&[odd("loops", "loops"), odd("pages", "pages")]).await;
     let listed = async |tool: &str, server: &str| -> Value {
         let output = call(&set, tool, json!({ "server": server })).await;
@@ -147,7 +149,7 @@ async fn other_lists_are_read_to_their_end_and_not_beyond() {
         json!({ "resources": [entry("a"), entry("b")], "resourceTemplates": [template] })
     );
     assert_eq!(listed("mcp_prompts", "pages").await, json!({ "prompts": [entry("a"), entry("b")] }));
-    let note = "the list repeats itself; the rest was left out";
+    let note = "the list repeats itself; the rest was skipped";
     for (tool, key) in [("mcp_resources", "resources"), ("mcp_prompts", "prompts")] {
         let expected = json!({ key: [entry("a"), entry("a"), entry("a")], "note": note });
         assert_eq!(listed(tool, "loops").await, expected);
@@ -156,17 +158,20 @@ async fn other_lists_are_read_to_their_end_and_not_beyond() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_list_its_changed_tools_can_be_ended() {
+async fn server_hanging_in_a_listing_can_be_closed() {
     let mut entry = odd("odd", "changes-and-hangs");
     entry["connect_timeout_secs"] = json!(3600);
     let set = settled(&[entry]).await;
     call(&set, "odd__do", json!({})).await;
-    until("it is asked again", || view(&set, "odd").stderr_tail.contains("asked for the tools again")).await;
-    assert!(tokio::time::timeout(LONG, set.close()).await.is_ok(), "it waits for the list");
+    until("the tools are requested again", || {
+        view(&set, "odd").stderr_tail.contains("asked for the tools again")
+    })
+    .await;
+    assert!(tokio::time::timeout(LONG, set.close()).await.is_ok(), "close waits for the list");
 }
 
 #[tokio::test]
-async fn allowed_and_denied_tools_are_respected() {
+async fn denied_tools_are_not_exposed() {
     let mut entry = odd("odd", "pages");
     entry["deny"] = json!(["first"]);
     let set = settled(&[entry]).await;
@@ -176,7 +181,7 @@ async fn allowed_and_denied_tools_are_respected() {
 }
 
 #[tokio::test]
-async fn two_servers_never_share_a_name() {
+async fn servers_never_share_a_tool_name() {
     let set = settled(&[odd("a", "pages"), odd("a__b", "pages")]).await;
     let mut all = names(&set);
     all.sort();
@@ -189,13 +194,13 @@ async fn two_servers_never_share_a_name() {
 }
 
 #[tokio::test]
-async fn a_tool_keeps_its_name_when_another_server_comes_up_later() {
-    let folder = Scratch::new();
-    let go = folder.join("go");
+async fn tool_name_is_independent_of_later_servers() {
+    let dir = Scratch::new();
+    let go = dir.join("go");
     let mut late = odd("a", "waits");
     late["args"] = json!(["waits", go]);
     late["connect_timeout_secs"] = json!(60);
-    // Both would be `a__b__do`, were it not for the rule.
+    // Without the hash, both tools would be named `a__b__do`.
     let set = set_of(&[late, odd("a__b", "well")]);
     until("the second is ready", || view(&set, "a__b").state == ServerState::Ready).await;
     let before = view(&set, "a__b").tools;
@@ -207,17 +212,17 @@ async fn a_tool_keeps_its_name_when_another_server_comes_up_later() {
 }
 
 #[tokio::test]
-async fn a_tool_of_a_server_that_is_gone_says_so() {
+async fn tool_of_a_removed_server_is_unavailable() {
     let set = set_of(&[odd("odd", "well")]);
     assert!(set.wait_until_ready(LONG).await);
     let tool = tool(&set, "odd__do");
     set.close().await;
     let output = run(&*tool, json!({})).await;
-    assert_eq!(output, ToolOutput::failure(ToolFailure::Unavailable, "the server `odd` was taken away"));
+    assert_eq!(output, ToolOutput::failure(ToolFailure::Unavailable, "server `odd` was removed"));
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_too_late_is_nobodys() {
+async fn late_response_is_ignored() {
     let mut entry = odd("odd", "late");
     entry["tool_timeout_secs"] = json!(1);
     let set = settled(&[entry]).await;
@@ -228,8 +233,8 @@ async fn an_answer_that_comes_too_late_is_nobodys() {
 }
 
 #[tokio::test]
-async fn progress_alone_does_not_keep_a_call_alive_for_ever() {
-    let mut entry = odd("odd", "progresses-for-ever");
+async fn progress_does_not_extend_a_call_forever() {
+    let mut entry = odd("odd", "progresses-forever");
     entry["tool_timeout_secs"] = json!(1);
     let set = settled(&[entry]).await;
     let output = call(&set, "odd__do", json!({})).await;

@@ -1,4 +1,4 @@
-//! However a host ends, nothing that a server started is left.
+//! However a host exits, no process of a server is left behind.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -10,10 +10,10 @@ use serde_json::json;
 
 use crate::support::{LONG, odd, odd_server, set_with, settled, view};
 
-/// How often each ending is tried.
-const TIMES: usize = 20;
+/// Number of repetitions of each test.
+const REPETITIONS: usize = 20;
 
-/// A host that does not outlive a test that fails.
+/// A host process that is killed if the test fails.
 struct Host(Child);
 
 impl Drop for Host {
@@ -24,7 +24,7 @@ impl Drop for Host {
 }
 
 fn start_host(ending: &str, marker: &str) -> Host {
-    // Whoever runs the tests in the background may have signals ignored, which a program inherits.
+    // Tests that run in the background may inherit ignored signals.
     let mut host = Command::new("env")
         .arg("--default-signal=INT,TERM")
         .arg(odd_server())
@@ -45,8 +45,8 @@ fn await_grandchildren(marker: &str) {
     }
 }
 
-fn leaves_nothing(ending: &str, signal: Option<Signal>) {
-    for _ in 0..TIMES {
+fn assert_clean_exit(ending: &str, signal: Option<Signal>) {
+    for _ in 0..REPETITIONS {
         let marker = mark();
         let mut host = start_host(ending, &marker);
         if let Some(signal) = signal {
@@ -59,32 +59,32 @@ fn leaves_nothing(ending: &str, signal: Option<Signal>) {
 }
 
 #[test]
-fn a_normal_end_leaves_nothing() {
-    leaves_nothing("normal", None);
+fn normal_exit_leaves_no_processes() {
+    assert_clean_exit("normal", None);
 }
 
 #[test]
-fn an_error_leaves_nothing() {
-    leaves_nothing("error", None);
+fn failed_host_leaves_no_processes() {
+    assert_clean_exit("error", None);
 }
 
 #[test]
-fn an_interrupt_leaves_nothing() {
-    leaves_nothing("waits", Some(Signal::INT));
+fn interrupted_host_leaves_no_processes() {
+    assert_clean_exit("waits", Some(Signal::INT));
 }
 
 #[test]
-fn a_termination_leaves_nothing() {
-    leaves_nothing("waits", Some(Signal::TERM));
+fn terminated_host_leaves_no_processes() {
+    assert_clean_exit("waits", Some(Signal::TERM));
 }
 
 #[test]
-fn a_kill_leaves_nothing() {
-    leaves_nothing("waits", Some(Signal::KILL));
+fn killed_host_leaves_no_processes() {
+    assert_clean_exit("waits", Some(Signal::KILL));
 }
 
 #[tokio::test]
-async fn a_server_that_ignores_every_hint_is_killed() {
+async fn stubborn_server_is_killed() {
     let marker = mark();
     let mut entry = odd("odd", "stubborn");
     entry["args"] = json!(["stubborn", marker]);
@@ -95,7 +95,7 @@ async fn a_server_that_ignores_every_hint_is_killed() {
 }
 
 #[tokio::test]
-async fn a_group_goes_with_its_connection_even_without_a_supervisor() {
+async fn group_is_killed_without_a_supervisor() {
     let marker = mark();
     let mut entry = odd("odd", "stubborn");
     entry["args"] = json!(["stubborn", marker]);
@@ -108,7 +108,7 @@ async fn a_group_goes_with_its_connection_even_without_a_supervisor() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_came_up_leaves_nothing() {
+async fn failed_server_leaves_no_processes() {
     let marker = mark();
     let mut entry = odd("odd", "silent");
     entry["args"] = json!(["silent", marker]);

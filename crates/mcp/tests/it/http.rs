@@ -1,4 +1,4 @@
-//! Servers that are reached over HTTP, and what they may answer.
+//! Servers over HTTP, and their possible responses.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 
 use crate::support::{LONG, call, names, set_with, until, view};
 
-/// A request, as far as a test looks at it.
+/// The parts of a request that the tests check.
 #[derive(Debug, Clone)]
 struct Request {
     line: String,
@@ -21,7 +21,7 @@ struct Request {
     body: Value,
 }
 
-/// What to answer.
+/// A scripted response.
 struct Answer {
     status: u16,
     headers: Vec<(&'static str, String)>,
@@ -30,7 +30,7 @@ struct Answer {
 
 type Script = dyn Fn(&Request) -> Answer + Send + Sync;
 
-/// A web server that answers as its script says and remembers what it was asked.
+/// A web server that responds according to a script and records all requests.
 struct Web {
     address: String,
     seen: Arc<Mutex<Vec<Request>>>,
@@ -105,7 +105,7 @@ fn result(request: &Request, result: &Value) -> Answer {
     Answer { status: 200, headers: vec![("content-type", "application/json".to_owned())], body }
 }
 
-/// What a server of the older generation answers.
+/// Returns the response of a legacy server.
 fn older(request: &Request) -> Answer {
     match request.body["method"].as_str() {
         Some("initialize") => result(
@@ -130,7 +130,7 @@ fn entry(web: &Web) -> Value {
 }
 
 #[tokio::test]
-async fn an_older_server_is_found_out_and_gets_its_headers() {
+async fn legacy_server_is_detected_and_gets_its_headers() {
     let web = Web::start(older).await;
     let set = set_with(SetOptions::default(), &[entry(&web)]);
     assert!(set.wait_until_ready(LONG).await);
@@ -144,12 +144,12 @@ async fn an_older_server_is_found_out_and_gets_its_headers() {
         seen.iter().all(|request| request.headers.get("x-key").is_some_and(|key| key == "secret")),
         "{seen:?}"
     );
-    let offered = seen.iter().find(|request| request.body["method"] == "initialize").unwrap();
-    assert_eq!(offered.body["params"]["protocolVersion"], "2025-11-25");
+    let initialize = seen.iter().find(|request| request.body["method"] == "initialize").unwrap();
+    assert_eq!(initialize.body["params"]["protocolVersion"], "2025-11-25");
 }
 
 #[tokio::test]
-async fn an_outage_or_a_refusal_never_makes_a_server_an_older_one() {
+async fn http_errors_never_classify_a_server_as_legacy() {
     for code in [401, 403, 500, 503] {
         let web = Web::start(move |_| status(code)).await;
         let set = set_with(SetOptions::default(), &[entry(&web)]);
@@ -165,7 +165,7 @@ async fn an_outage_or_a_refusal_never_makes_a_server_an_older_one() {
 }
 
 #[tokio::test]
-async fn a_session_that_expired_is_opened_anew_and_the_call_made_again() {
+async fn expired_session_is_reopened_and_call_retried() {
     let sessions = Mutex::new(0_u32);
     let web = Web::start(move |request| {
         let mut sessions = sessions.lock().unwrap();
@@ -194,7 +194,7 @@ async fn a_session_that_expired_is_opened_anew_and_the_call_made_again() {
 }
 
 #[tokio::test]
-async fn an_address_that_changes_its_generation_is_found_out_anew() {
+async fn changed_era_of_a_url_is_detected() {
     let is_newer = Arc::new(AtomicBool::new(true));
     let newer = Arc::clone(&is_newer);
     let web = Web::start(move |request| match request.body["method"].as_str() {
@@ -219,7 +219,7 @@ async fn an_address_that_changes_its_generation_is_found_out_anew() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_somebody_else_is_not_followed() {
+async fn redirect_to_another_origin_is_not_followed() {
     let other = Web::start(older).await;
     let target = format!("{}/mcp", other.address);
     let web = Web::start(move |_| Answer {
@@ -234,8 +234,8 @@ async fn a_redirect_to_somebody_else_is_not_followed() {
     assert!(other.seen.lock().unwrap().is_empty());
 }
 
-/// A server of the first kind: answers go over a stream that names the address to ask.
-async fn first_kind(endpoint: &'static str) -> String {
+/// Starts a legacy SSE server: it responds over a stream, which names the URL to send messages to.
+async fn legacy_sse(endpoint: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/sse", listener.local_addr().unwrap());
     let (answers, _) = broadcast::channel::<String>(16);
@@ -273,8 +273,8 @@ async fn stream_or_post(stream: TcpStream, endpoint: &'static str, answers: broa
 }
 
 #[tokio::test]
-async fn a_server_of_the_first_kind_is_spoken_to_over_its_stream() {
-    let url = first_kind("/messages?session=1").await;
+async fn legacy_sse_server_works_over_its_stream() {
+    let url = legacy_sse("/messages?session=1").await;
     let set = set_with(SetOptions::default(), &[json!({ "name": "sse", "url": url, "transport": "sse" })]);
     assert!(set.wait_until_ready(LONG).await);
     assert_eq!(names(&set), ["sse__do"], "{:?}", set.views());
@@ -283,18 +283,17 @@ async fn a_server_of_the_first_kind_is_spoken_to_over_its_stream() {
 }
 
 #[tokio::test]
-async fn a_stream_that_sends_us_elsewhere_is_refused() {
-    let url = first_kind("http://evil.example/messages").await;
+async fn foreign_message_url_is_rejected() {
+    let url = legacy_sse("http://evil.example/messages").await;
     let set = set_with(SetOptions::default(), &[json!({ "name": "sse", "url": url, "transport": "sse" })]);
     assert!(set.wait_until_ready(LONG).await);
-    let reason =
-        "the server wants messages sent to `http://evil.example/messages`, which is not its own origin";
+    let reason = "the server's message URL `http://evil.example/messages` has a different origin";
     assert_eq!(view(&set, "sse").state, ServerState::Failed { reason: reason.to_owned() });
 }
 
 #[tokio::test]
-async fn an_address_alone_is_found_out_to_be_of_the_first_kind() {
-    let url = first_kind("/messages?session=1").await;
+async fn legacy_sse_is_detected_from_a_url() {
+    let url = legacy_sse("/messages?session=1").await;
     let streamable = json!({ "name": "strict", "url": url, "transport": "streamable-http" });
     let set = set_with(SetOptions::default(), &[json!({ "name": "any", "url": url }), streamable]);
     assert!(set.wait_until_ready(LONG).await);
@@ -304,7 +303,7 @@ async fn an_address_alone_is_found_out_to_be_of_the_first_kind() {
 }
 
 #[tokio::test]
-async fn an_address_with_nothing_behind_it_says_what_it_answered() {
+async fn unknown_url_reports_its_http_status() {
     let web = Web::start(|_| status(404)).await;
     let set = set_with(SetOptions::default(), &[entry(&web)]);
     assert!(set.wait_until_ready(LONG).await);
@@ -313,7 +312,7 @@ async fn an_address_with_nothing_behind_it_says_what_it_answered() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_fails_its_call_and_nothing_else() {
+async fn overlong_response_fails_only_its_call() {
     let long = || json!({ "content": [{ "type": "text", "text": "x".repeat(17 * 1024 * 1024) }] });
     let web = Web::start(move |request| match request.body["params"]["arguments"]["as"].as_str() {
         Some("json") => result(request, &long()),
@@ -332,7 +331,7 @@ async fn an_answer_that_is_too_long_fails_its_call_and_nothing_else() {
     .await;
     let set = set_with(SetOptions::default(), &[entry(&web)]);
     assert!(set.wait_until_ready(LONG).await);
-    let message = "the server's answer is longer than 16 MiB and was not read; ask for less (-32603)";
+    let message = "the server's response exceeds 16 MiB and was not read; request less data (-32603)";
     for form in ["json", "chunks", "events"] {
         let output = call(&set, "web__do", json!({ "as": form })).await;
         assert_eq!(output, ToolOutput::failure(ToolFailure::ExecutionFailed, message), "{form}");
@@ -342,7 +341,7 @@ async fn an_answer_that_is_too_long_fails_its_call_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn one_odd_answer_is_read_as_far_as_it_can_be() {
+async fn invalid_parts_of_a_response_are_skipped() {
     let web = Web::start(|request| match request.body["method"].as_str() {
         Some("tools/list") => result(
             request,
@@ -359,21 +358,21 @@ async fn one_odd_answer_is_read_as_far_as_it_can_be() {
         (vec!["web__do".to_owned()], vec!["tool 0: it has no name".to_owned()])
     );
     let output = call(&set, "web__do", json!({})).await;
-    assert_eq!(output, ToolOutput::text("[content of a kind that is not known: `hologram`]"));
+    assert_eq!(output, ToolOutput::text("[unknown content type: `hologram`]"));
 }
 
 #[tokio::test]
-async fn a_call_that_is_refused_on_the_way_fails_alone() {
+async fn http_error_fails_only_its_call() {
     for (code, failure) in [
         (401, ToolFailure::AccessDenied),
         (403, ToolFailure::Unavailable),
         (500, ToolFailure::Unavailable),
         (503, ToolFailure::Unavailable),
     ] {
-        let refused = Mutex::new(false);
+        let has_failed = Mutex::new(false);
         let web = Web::start(move |request| {
             let calls = request.body["method"] == "tools/call";
-            if calls && !std::mem::replace(&mut *refused.lock().unwrap(), true) {
+            if calls && !std::mem::replace(&mut *has_failed.lock().unwrap(), true) {
                 let challenge = ("www-authenticate", "Bearer".to_owned());
                 let headers = if code == 401 { vec![challenge] } else { Vec::new() };
                 return Answer { status: code, headers, body: String::new() };
@@ -386,7 +385,7 @@ async fn a_call_that_is_refused_on_the_way_fails_alone() {
         let output = call(&set, "web__do", json!({})).await;
         let text = format!("{:?}", output.content);
         assert!(output.is_error && text.contains(failure.code()), "{code}: {text}");
-        until("the next call is answered", || view(&set, "web").state == ServerState::Ready).await;
+        until("the server is ready again", || view(&set, "web").state == ServerState::Ready).await;
         assert_eq!(call(&set, "web__do", json!({})).await, ToolOutput::text("done"), "{code}");
     }
 }

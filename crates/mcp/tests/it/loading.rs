@@ -9,7 +9,12 @@ use serde_json::json;
 
 use crate::support::{LONG, call, names, odd, odd_server, set_of, set_with, settled, until, view};
 
-fn told(operation: ToolConfigOperation, target: &str, status: &str, phase: &str) -> ToolConfigChange {
+fn config_change(
+    operation: ToolConfigOperation,
+    target: &str,
+    status: &str,
+    phase: &str,
+) -> ToolConfigChange {
     ToolConfigChange {
         operation,
         target: target.to_owned(),
@@ -23,7 +28,7 @@ fn told(operation: ToolConfigOperation, target: &str, status: &str, phase: &str)
 }
 
 #[tokio::test]
-async fn a_silent_server_holds_nobody_up_and_fails_with_its_words() {
+async fn silent_server_fails_without_blocking_others() {
     let mut silent = odd("silent", "silent");
     silent["connect_timeout_secs"] = json!(2);
     let set = set_of(&[silent, odd("well", "well")]);
@@ -42,12 +47,12 @@ async fn a_silent_server_holds_nobody_up_and_fails_with_its_words() {
 }
 
 #[tokio::test]
-async fn a_required_server_that_fails_is_named_at_once() {
+async fn failed_required_server_is_reported() {
     let missing = json!({ "name": "gone", "command": "no-such-program", "required": true });
     let set = set_of(&[missing, odd("silent", "silent")]);
     let error = set.require().await.unwrap_err();
-    let reason = "the program `no-such-program` was not found in PATH `/usr/local/bin:/usr/bin:/bin`; install it, or \
-                  give its whole path as `command`";
+    let reason = "the command `no-such-program` was not found in PATH `/usr/local/bin:/usr/bin:/bin`; install it, or \
+                  set `command` to its full path";
     assert_eq!(error, RequiredError { server: "gone".to_owned(), reason: reason.to_owned() });
     set.close().await;
 }
@@ -55,45 +60,45 @@ async fn a_required_server_that_fails_is_named_at_once() {
 #[tokio::test]
 async fn changes_take_effect_when_they_are_applied() {
     let set = settled(&[odd("a", "well")]).await;
-    let ready = told(ToolConfigOperation::Add, "a", "applied", "ready");
+    let ready = config_change(ToolConfigOperation::Add, "a", "applied", "ready");
     assert_eq!(set.apply(), [ready]);
     set.stage(Change::Add(Box::new(ServerConfig::from_json(&odd("b", "well")).unwrap())));
     set.stage(Change::Remove("a".to_owned()));
     set.stage(Change::Remove("none".to_owned()));
-    assert_eq!(names(&set)[0], "a__do", "nothing happens before");
+    assert_eq!(names(&set)[0], "a__do", "staged changes have no effect yet");
     let expected = [
-        told(ToolConfigOperation::Add, "b", "applied", "pending"),
-        told(ToolConfigOperation::Remove, "a", "applied", "removed"),
-        told(ToolConfigOperation::Remove, "none", "rejected", "unknown"),
+        config_change(ToolConfigOperation::Add, "b", "applied", "pending"),
+        config_change(ToolConfigOperation::Remove, "a", "applied", "removed"),
+        config_change(ToolConfigOperation::Remove, "none", "rejected", "unknown"),
     ];
     assert_eq!(set.apply(), expected);
     assert!(set.wait_until_ready(LONG).await);
     assert_eq!(names(&set)[0], "b__do");
-    assert_eq!(set.apply(), [told(ToolConfigOperation::Add, "b", "applied", "ready")]);
+    assert_eq!(set.apply(), [config_change(ToolConfigOperation::Add, "b", "applied", "ready")]);
     let before = view(&set, "b").pid;
     set.stage(Change::Reload(None));
-    assert_eq!(set.apply(), [told(ToolConfigOperation::Reload, "*", "applied", "pending")]);
-    until("it is another process", || {
+    assert_eq!(set.apply(), [config_change(ToolConfigOperation::Reload, "*", "applied", "pending")]);
+    until("the process was replaced", || {
         let now = view(&set, "b");
         now.state == ServerState::Ready && now.pid.is_some() && now.pid != before
     })
     .await;
-    assert_eq!(set.apply(), [told(ToolConfigOperation::Reload, "b", "applied", "ready")]);
+    assert_eq!(set.apply(), [config_change(ToolConfigOperation::Reload, "b", "applied", "ready")]);
     set.close().await;
 }
 
 #[tokio::test]
-async fn each_generation_is_found_out() {
+async fn every_era_is_detected() {
     let auto = |name: &str| {
         let mut entry = odd(name, name);
         entry["era"] = json!("auto");
         entry
     };
     let set = settled(&[auto("well"), auto("modern"), auto("deaf"), auto("dies-on-discover")]).await;
-    let found: Vec<_> = set.views().into_iter().map(|view| (view.name, view.state, view.era)).collect();
+    let states: Vec<_> = set.views().into_iter().map(|view| (view.name, view.state, view.era)).collect();
     let ready = |name: &str, era| (name.to_owned(), ServerState::Ready, Some(era));
     assert_eq!(
-        found,
+        states,
         [
             ready("deaf", Era::Legacy),
             ready("dies-on-discover", Era::Legacy),
@@ -101,16 +106,16 @@ async fn each_generation_is_found_out() {
             ready("well", Era::Legacy),
         ]
     );
-    assert_eq!(view(&set, "well").instructions.unwrap(), "2025-11-25", "the revision that is offered");
+    assert_eq!(view(&set, "well").instructions.unwrap(), "2025-11-25", "the requested revision");
     set.close().await;
 }
 
 #[tokio::test]
-async fn a_program_that_changes_its_generation_is_found_out_anew() {
-    let folder = Scratch::new();
+async fn changed_era_of_a_command_is_detected() {
+    let dir = Scratch::new();
     let turning = |mode: &str| {
         let mut entry = odd(mode, mode);
-        entry["args"] = json!([mode, folder.join(mode)]);
+        entry["args"] = json!([mode, dir.join(mode)]);
         entry["era"] = json!("auto");
         entry
     };
@@ -125,7 +130,7 @@ async fn a_program_that_changes_its_generation_is_found_out_anew() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_switched_off_is_not_started() {
+async fn disabled_server_is_not_started() {
     let mut entry = odd("odd", "well");
     entry["enabled"] = json!(false);
     let set = settled(&[entry]).await;
@@ -133,7 +138,7 @@ async fn a_server_that_is_switched_off_is_not_started() {
 }
 
 #[tokio::test]
-async fn a_host_without_a_supervisor_has_servers_too() {
+async fn servers_work_without_a_supervisor() {
     let options = SetOptions { launcher: Launcher::default(), ..SetOptions::default() };
     let set = set_with(options, &[odd("odd", "well")]);
     assert!(set.wait_until_ready(LONG).await);
@@ -142,7 +147,7 @@ async fn a_host_without_a_supervisor_has_servers_too() {
 }
 
 #[tokio::test]
-async fn a_changed_file_is_followed() {
+async fn changed_file_replaces_changed_servers() {
     let set = settled(&[odd("stays", "well"), odd("goes", "well"), odd("changes", "well")]).await;
     set.apply();
     let config = |entry: &serde_json::Value| ServerConfig::from_json(entry).unwrap();
@@ -150,9 +155,9 @@ async fn a_changed_file_is_followed() {
     changed["deny"] = json!(["do"]);
     set.stage_all(vec![config(&odd("stays", "well")), config(&changed), config(&odd("comes", "well"))]);
     let expected = [
-        told(ToolConfigOperation::Remove, "goes", "applied", "removed"),
-        told(ToolConfigOperation::Add, "changes", "applied", "pending"),
-        told(ToolConfigOperation::Add, "comes", "applied", "pending"),
+        config_change(ToolConfigOperation::Remove, "goes", "applied", "removed"),
+        config_change(ToolConfigOperation::Add, "changes", "applied", "pending"),
+        config_change(ToolConfigOperation::Add, "comes", "applied", "pending"),
     ];
     assert_eq!(set.apply(), expected);
     assert!(set.wait_until_ready(LONG).await);
@@ -161,7 +166,7 @@ async fn a_changed_file_is_followed() {
 }
 
 #[tokio::test]
-async fn split_messages_are_named_as_the_cause() {
+async fn split_messages_are_reported_as_the_cause() {
     let mut split = odd("split", "multi-line");
     split["connect_timeout_secs"] = json!(1);
     let set = settled(&[split]).await;
@@ -187,15 +192,15 @@ async fn slow_server_with_a_banner_keeps_the_advice() {
 async fn server_that_exits_after_listing_has_failed() {
     let set = settled(&[odd("brief", "lists-and-exits")]).await;
     set.confirm(LONG).await;
-    let shown = view(&set, "brief");
-    let ServerState::Failed { reason } = shown.state else { panic!("{shown:?}") };
-    let cause = "it ended right after it listed its tools; the program ended (exit status: 0)";
+    let status = view(&set, "brief");
+    let ServerState::Failed { reason } = status.state else { panic!("{status:?}") };
+    let cause = "it disconnected right after listing its tools; the process exited (exit status: 0)";
     assert!(reason.starts_with(cause), "{reason}");
     assert_eq!((set.pending(), names(&set).len()), (Vec::new(), 0));
     set.close().await;
 }
 
-/// Remembers in this process, as a directory of the user's would between processes.
+/// In-memory storage, as a substitute for the one across processes.
 #[derive(Default)]
 struct Memory(Mutex<HashSet<String>>);
 
@@ -229,30 +234,30 @@ async fn silence_about_discovery_is_remembered() {
         entry["era"] = json!("auto");
         let set = set_with(options, &[entry]);
         assert!(set.wait_until_ready(LONG).await);
-        let shown = view(&set, "one");
+        let status = view(&set, "one");
         set.close().await;
-        (shown.state, shown.era, shown.stderr_tail.contains("asked to be discovered"))
+        (status.state, status.era, status.stderr_tail.contains("asked to be discovered"))
     };
     let known = || memory.0.lock().unwrap().len();
     assert_eq!(start("well").await, (ServerState::Ready, Some(Era::Legacy), false));
-    assert_eq!(known(), 0, "a server that answers is asked every time");
+    assert_eq!(known(), 0, "a responsive server is probed every time");
     assert_eq!(start("deaf").await, (ServerState::Ready, Some(Era::Legacy), true));
     assert_eq!(known(), 1);
-    assert_eq!(start("deaf").await, (ServerState::Ready, Some(Era::Legacy), false), "it is not asked again");
+    assert_eq!(start("deaf").await, (ServerState::Ready, Some(Era::Legacy), false), "it is not probed again");
     assert_eq!(known(), 1);
 }
 
 #[tokio::test]
 async fn remembered_silence_is_dropped_when_it_is_wrong() {
     let memory = Arc::new(Memory::default());
-    let folder = Scratch::new();
+    let dir = Scratch::new();
     let options = || SetOptions {
         launcher: Launcher { supervisor: Some(odd_server()), ..Launcher::default() },
         handshakes: Some(Arc::clone(&memory) as Arc<dyn HandshakeMemory>),
         ..SetOptions::default()
     };
     let mut entry = odd("one", "deaf-then-modern");
-    entry["args"] = json!(["deaf-then-modern", folder.join("mark")]);
+    entry["args"] = json!(["deaf-then-modern", dir.join("mark")]);
     entry["era"] = json!("auto");
     for era in [Era::Legacy, Era::Modern] {
         let set = set_with(options(), &[entry.clone()]);
@@ -266,7 +271,7 @@ async fn remembered_silence_is_dropped_when_it_is_wrong() {
 }
 
 #[tokio::test]
-async fn user_learns_what_is_being_waited_for() {
+async fn user_is_notified_of_pending_servers() {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&lines);
     let notify: Notify = Arc::new(move |line: &str| sink.lock().unwrap().push(line.to_owned()));

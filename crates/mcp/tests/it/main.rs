@@ -1,4 +1,4 @@
-//! What the client does with servers that behave and with servers that do not.
+//! Tests of the client with well-behaved and misbehaving servers.
 
 #[cfg(test)]
 mod calls;

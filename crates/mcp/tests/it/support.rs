@@ -1,4 +1,4 @@
-//! What these tests share: odd servers, sets of them, and calls.
+//! Shared test helpers: odd servers, sets of them, and calls.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use meerkat_mcp::config::ServerConfig;
 use meerkat_mcp::{Launcher, ServerSet, ServerView, SetOptions};
 use serde_json::{Value, json};
 
-/// Longer than anything takes that works.
+/// Time limit that no working operation reaches.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// The example program that plays every odd server.
+/// Returns the path of the example binary that implements all odd servers.
 pub(crate) fn odd_server() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.parent().unwrap().parent().unwrap().join("examples/odd_server");
@@ -57,8 +57,8 @@ pub(crate) fn names(set: &ServerSet) -> Vec<String> {
 }
 
 pub(crate) fn tool(set: &ServerSet, name: &str) -> Arc<dyn Tool> {
-    let found = set.tools().into_iter().find(|tool| tool.def().name == name);
-    found.unwrap_or_else(|| panic!("no {name} among {:?}; {:?}", names(set), set.views()))
+    let tool = set.tools().into_iter().find(|tool| tool.def().name == name);
+    tool.unwrap_or_else(|| panic!("no {name} among {:?}; {:?}", names(set), set.views()))
 }
 
 pub(crate) async fn call(set: &ServerSet, name: &str, args: Value) -> ToolOutput {
@@ -73,13 +73,13 @@ pub(crate) async fn run(tool: &dyn Tool, args: Value) -> ToolOutput {
     tool.call(Invocation { session_id, run_id, call, trace: None }).await
 }
 
-/// Waits until something is so.
-pub(crate) async fn until(what: &str, so: impl Fn() -> bool) {
+/// Waits until a condition is true.
+pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
     for _ in 0..3000 {
-        if so() {
+        if condition() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("it never came to be: {what}");
+    panic!("timed out: {what}");
 }

@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 use super::span::Span;
 use crate::pattern::matches;
 
-/// Which tool calls somebody must approve before they are run.
+/// Approval of tool calls before they run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApprovalsConfig {
-    /// `never` asks for none, `on-request` for those of tools that may change or delete things, `always` for all. A
-    /// tool of an MCP server that says nothing of itself may change things.
+    /// `never` requires no approvals, `on-request` requires them for tools that can modify or delete, `always` for all
+    /// tools. A tool of an MCP server without annotations counts as one that can modify.
     pub policy: ApprovalPolicy,
-    /// How long a call waits; then it counts as denied.
+    /// Time to wait for an approval; after that, the call is denied.
     pub timeout: Span,
-    /// Tools that are run without asking: names, in which `*` stands for any letters.
+    /// Tools that run without approval: names, in which `*` matches any characters.
     pub allow: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ impl Default for ApprovalsConfig {
 }
 
 impl ApprovalsConfig {
-    /// Says whether a call of this tool needs an approval, under a policy.
+    /// Returns `true` if a call of this tool needs an approval under a policy.
     pub(crate) fn asks_for(&self, policy: ApprovalPolicy, tool: &str, impact: ToolImpact) -> bool {
         policy.asks_for(impact) && !self.allow.iter().any(|pattern| matches(pattern, tool))
     }
@@ -40,7 +40,7 @@ mod tests {
     use super::{ApprovalPolicy, ApprovalsConfig, ToolImpact};
 
     #[test]
-    fn what_is_allowed_is_not_asked_for() {
+    fn allowed_tools_need_no_approval() {
         let config = ApprovalsConfig { allow: vec!["read_*".to_owned()], ..ApprovalsConfig::default() };
         let asks = |tool| config.asks_for(ApprovalPolicy::Always, tool, ToolImpact::ReadOnly);
         assert_eq!([asks("read_file"), asks("shell")], [false, true]);

@@ -1,5 +1,5 @@
-//! What a change makes of a config: what was shown masked or unset stays as it is stored, addresses are addresses,
-//! and who may only use the runtime does not decide where its owner's secrets go.
+//! Application of config changes: masked or unset values keep their stored form, URLs are validated, and only the owner
+//! can change where secrets are sent.
 
 use std::collections::BTreeSet;
 
@@ -12,112 +12,113 @@ use super::{Config, ConfigAccess, ConfigChange, merge, parse, parts};
 use crate::Error;
 use crate::providers::is_own_variable;
 
-/// Makes the document that is stored after a change, and its meaning.
+/// Returns the document to store after a change, and the config parsed from it.
 pub(super) fn changed(
     stored: Map<String, Value>,
     change: ConfigChange,
     access: ConfigAccess,
 ) -> Result<(Map<String, Value>, Config), Error> {
-    // A document that no longer fits can still be replaced.
+    // An invalid stored document can still be replaced.
     let before = parse(&stored).unwrap_or_default();
-    let shown = parts(&before)?;
+    let displayed = parts(&before)?;
     let document = match change {
         ConfigChange::Set(mut new) => {
-            settle(&mut new, &shown, &stored, Unset::Stays);
+            settle(&mut new, &displayed, &stored, Unset::Keep);
             new
         }
         ConfigChange::Patch(mut patch) => {
-            settle(&mut patch, &shown, &stored, Unset::IsSet);
+            settle(&mut patch, &displayed, &stored, Unset::Set);
             let mut document = stored;
             merge(&mut document, patch);
             document
         }
     };
     let after = parse(&document)?;
-    check_addresses(&before, &after)?;
+    check_urls_and_tokens(&before, &after)?;
     if access != ConfigAccess::Owner {
         if before.hooks != after.hooks {
             return Err(Error::ConfigProtected { key: "hooks".to_owned() });
         }
         check_secrets(&before, &after)?;
-        check_guards(&before, &after)?;
+        check_tool_access(&before, &after)?;
     }
     if access == ConfigAccess::Anonymous {
-        check_open(&before, &after)?;
+        check_anonymous(&before, &after)?;
     }
     Ok((document, after))
 }
 
-/// What becomes of a value that was not set and is given as it was shown.
+/// Treatment of an unset value that is written back as displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unset {
-    /// It stays unset, where everything that was shown beside it is given too: a copy was made and given back.
-    Stays,
-    /// It is set.
-    IsSet,
+    /// The value stays unset if all values displayed next to it are written back too, as in an edited copy.
+    Keep,
+    /// The value is set.
+    Set,
 }
 
-/// Takes what is given as it was shown for what it stands for.
+/// Replaces values that are written back as displayed with their stored form.
 fn settle(
     new: &mut Map<String, Value>,
-    shown: &Map<String, Value>,
+    displayed: &Map<String, Value>,
     stored: &Map<String, Value>,
     unset: Unset,
 ) {
     let is_copy =
-        unset == Unset::Stays && shown.iter().all(|(key, value)| value.is_null() || new.contains_key(key));
-    let nothing = Map::new();
-    new.retain(|key, value| match (value, shown.get(key), stored.get(key)) {
-        (Value::Object(value), Some(Value::Object(shown)), stored) => {
-            settle(value, shown, stored.and_then(Value::as_object).unwrap_or(&nothing), unset);
+        unset == Unset::Keep && displayed.iter().all(|(key, value)| value.is_null() || new.contains_key(key));
+    let empty = Map::new();
+    new.retain(|key, value| match (value, displayed.get(key), stored.get(key)) {
+        (Value::Object(value), Some(Value::Object(displayed)), stored) => {
+            settle(value, displayed, stored.and_then(Value::as_object).unwrap_or(&empty), unset);
             true
         }
-        (Value::Array(values), Some(Value::Array(shown)), Some(Value::Array(stored))) => {
-            settle_list(values, shown, stored);
+        (Value::Array(values), Some(Value::Array(displayed)), Some(Value::Array(stored))) => {
+            restore_list(values, displayed, stored);
             true
         }
-        (value, Some(shown), Some(stored)) if value == shown => {
+        (value, Some(displayed), Some(stored)) if value == displayed => {
             value.clone_from(stored);
             true
         }
-        (value, Some(shown), None) if value == shown => !is_copy,
+        (value, Some(displayed), None) if value == displayed => !is_copy,
         _ => true,
     });
 }
 
-/// Does the same for what is in a list; it is known by its `name` or `id`.
-fn settle_list(values: &mut [Value], shown: &[Value], stored: &[Value]) {
-    let named = |list: &[Value], key: &str, name: &Value| {
+/// Does the same for the items of a list, matched by `name` or `id`.
+fn restore_list(values: &mut [Value], displayed: &[Value], stored: &[Value]) {
+    let find = |list: &[Value], key: &str, name: &Value| {
         list.iter().find(|other| other.get(key) == Some(name)).and_then(Value::as_object).cloned()
     };
     for value in values.iter_mut().filter_map(Value::as_object_mut) {
-        let known = |key: &'static str| value.get(key).cloned().map(|name| (key, name));
-        let Some((key, name)) = known("name").or_else(|| known("id")) else { continue };
-        if let (Some(shown), Some(stored)) = (named(shown, key, &name), named(stored, key, &name)) {
-            settle(value, &shown, &stored, Unset::IsSet);
+        let identifier = |key: &'static str| value.get(key).cloned().map(|name| (key, name));
+        let Some((key, name)) = identifier("name").or_else(|| identifier("id")) else { continue };
+        if let (Some(displayed), Some(stored)) = (find(displayed, key, &name), find(stored, key, &name)) {
+            settle(value, &displayed, &stored, Unset::Set);
         }
     }
 }
 
-/// Refuses an address that is none, and a secret that is nobody's. What was stored before stays.
-fn check_addresses(before: &Config, after: &Config) -> Result<(), Error> {
-    let known: BTreeSet<_> = addresses(before).into_iter().map(|(_, url)| url).collect();
-    for (key, url) in addresses(after) {
-        if let Some(fault) = base_url_fault(&url).filter(|_| !known.contains(&url)) {
-            return Err(Error::Config(format!("`{key}` {fault}")));
+/// Rejects invalid URLs, masks without a stored token, and variables that hold other secrets. URLs that were already
+/// stored are accepted.
+fn check_urls_and_tokens(before: &Config, after: &Config) -> Result<(), Error> {
+    let known: BTreeSet<_> = base_urls(before).into_iter().map(|(_, url)| url).collect();
+    for (key, url) in base_urls(after) {
+        if let Some(error) = base_url_fault(&url).filter(|_| !known.contains(&url)) {
+            return Err(Error::Config(format!("`{key}` {error}")));
         }
     }
     for (index, repository) in after.skills.repositories.iter().enumerate() {
         check_token(&format!("skills.repositories[{index}].auth_token"), repository.auth_token())?;
     }
     for (index, hook) in after.hooks.entries.iter().enumerate() {
-        let (what, secrets) = match &hook.runtime {
+        let (field, secrets) = match &hook.runtime {
             HookRuntime::InProcess { .. } => continue,
             HookRuntime::Command { env, .. } => ("env", env),
             HookRuntime::Http { headers, .. } => ("headers", headers),
         };
         for (name, value) in secrets.expose() {
-            check_token(&format!("hooks.entries[{index}].runtime.{what}.{name}"), Some(value))?;
+            check_token(&format!("hooks.entries[{index}].runtime.{field}.{name}"), Some(value))?;
         }
     }
     for (name, server) in &after.self_hosted.servers {
@@ -125,25 +126,25 @@ fn check_addresses(before: &Config, after: &Config) -> Result<(), Error> {
         check_token(&format!("{key}.bearer_token"), server.bearer_token.as_deref())?;
         if let Some(variable) = server.bearer_token_env.as_deref().filter(|name| is_own_variable(name)) {
             return Err(Error::Config(format!(
-                "`{key}.bearer_token_env`: `{variable}` holds a secret for somebody else; use a variable of the \
-                 server's own"
+                "`{key}.bearer_token_env`: `{variable}` may hold a secret that is not for this server; use \
+                 another variable"
             )));
         }
     }
     Ok(())
 }
 
-/// Refuses a mask that stands for nothing.
+/// Rejects a mask if no token is stored.
 fn check_token(key: &str, token: Option<&str>) -> Result<(), Error> {
     if token != Some(MASK) {
         return Ok(());
     }
     Err(Error::Config(format!(
-        "`{key}` is `{MASK}`, which stands for the token that is stored, and there is none; write the token itself"
+        "`{key}` is `{MASK}`, which stands for the stored token, but no token is stored; write the token itself"
     )))
 }
 
-fn addresses(config: &Config) -> Vec<(String, String)> {
+fn base_urls(config: &Config) -> Vec<(String, String)> {
     let hosted = [
         ("anthropic", &config.providers.anthropic),
         ("openai", &config.providers.openai),
@@ -158,16 +159,17 @@ fn addresses(config: &Config) -> Vec<(String, String)> {
     hosted.chain(servers).collect()
 }
 
-/// Something of the owner's, and where it goes.
+/// A secret of the owner, and its destination.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Way {
-    /// What goes: a provider's key, what a variable or a file holds, a token, or what a source of skills may take.
-    what: What,
-    place: String,
+    /// The secret: a provider's key, the value of a variable, the content of a file, a token, or the secrets of a skill
+    /// repository.
+    secret: Secret,
+    destination: String,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum Secret {
     Key(&'static str),
     Variable(String),
     Token(String),
@@ -175,23 +177,23 @@ enum What {
     Source(String),
 }
 
-/// Refuses a change by which something of the owner's would go where it did not go before. A client's own token
-/// may go anywhere.
+/// Rejects a change that would send a secret of the owner to a new destination. A token supplied by the client may be
+/// sent anywhere.
 fn check_secrets(before: &Config, after: &Config) -> Result<(), Error> {
-    let before = ways(before);
-    let known: BTreeSet<_> = before.iter().map(|(_, way)| way).collect();
-    let is_own = |way: &Way| match &way.what {
-        What::Token(_) => !before.iter().any(|(_, other)| other.what == way.what),
-        What::Key(_) | What::Variable(_) | What::File(_) | What::Source(_) => false,
+    let before = secret_routes(before);
+    let known: BTreeSet<_> = before.iter().map(|(_, route)| route).collect();
+    let is_new_token = |route: &Way| match &route.secret {
+        Secret::Token(_) => !before.iter().any(|(_, other)| other.secret == route.secret),
+        Secret::Key(_) | Secret::Variable(_) | Secret::File(_) | Secret::Source(_) => false,
     };
-    match ways(after).into_iter().find(|(_, way)| !known.contains(way) && !is_own(way)) {
+    match secret_routes(after).into_iter().find(|(_, route)| !known.contains(route) && !is_new_token(route)) {
         Some((key, _)) => Err(Error::ConfigProtected { key }),
         None => Ok(()),
     }
 }
 
-/// Refuses a change of what tools may do without being asked for, and of what they may read: it is the owner's machine.
-fn check_guards(before: &Config, after: &Config) -> Result<(), Error> {
+/// Rejects changes to approvals, the shell, and the files that tools may read: the machine is the owner's.
+fn check_tool_access(before: &Config, after: &Config) -> Result<(), Error> {
     let changed = [
         (before.shell != after.shell, "shell"),
         (before.approvals != after.approvals, "approvals"),
@@ -201,9 +203,9 @@ fn check_guards(before: &Config, after: &Config) -> Result<(), Error> {
     changed.iter().find(|(changed, _)| *changed).map_or(Ok(()), protect)
 }
 
-/// Rejects a change by a client that may be any user of this machine, except of how models answer: neither what is
-/// enabled, nor what may be spent, nor what other runs read is theirs to change.
-fn check_open(before: &Config, after: &Config) -> Result<(), Error> {
+/// Rejects changes by an anonymous client, which may be any user of this machine, except to model settings. Such a
+/// client cannot change enabled features, budgets, or the input of other runs.
+fn check_anonymous(before: &Config, after: &Config) -> Result<(), Error> {
     let mut rest = after.clone();
     rest.models.clone_from(&before.models);
     rest.agent.model.clone_from(&before.agent.model);
@@ -214,7 +216,7 @@ fn check_open(before: &Config, after: &Config) -> Result<(), Error> {
         return Ok(());
     }
     let (before, rest) = (Value::Object(parts(before)?), Value::Object(parts(&rest)?));
-    // A masked secret is shown as it was.
+    // A changed secret is masked, so no difference is visible.
     let key = first_difference(&before, &rest, "").unwrap_or_else(|| "self_hosted".to_owned());
     let what = format!("changing `{key}`");
     Err(Error::TokenNeeded { what, instead: "change it with `rkat config`" })
@@ -232,8 +234,9 @@ fn first_difference(before: &Value, after: &Value, path: &str) -> Option<String>
     })
 }
 
-fn ways(config: &Config) -> Vec<(String, Way)> {
-    let mut ways = Vec::new();
+/// Returns where the config sends secrets, with the config key responsible for each route.
+fn secret_routes(config: &Config) -> Vec<(String, Way)> {
+    let mut routes = Vec::new();
     let hosted = [
         ("anthropic", &config.providers.anthropic),
         ("openai", &config.providers.openai),
@@ -241,30 +244,30 @@ fn ways(config: &Config) -> Vec<(String, Way)> {
     ];
     for (name, provider) in hosted {
         if let Some(url) = &provider.base_url {
-            let way = Way { what: What::Key(name), place: url.clone() };
-            ways.push((format!("providers.{name}.base_url"), way));
+            let route = Way { secret: Secret::Key(name), destination: url.clone() };
+            routes.push((format!("providers.{name}.base_url"), route));
         }
     }
     for (name, server) in &config.self_hosted.servers {
         let key = format!("self_hosted.servers.{name}");
-        let place = || server.base_url.clone();
+        let destination = || server.base_url.clone();
         if let Some(variable) = &server.bearer_token_env {
-            let way = Way { what: What::Variable(variable.clone()), place: place() };
-            ways.push((format!("{key}.bearer_token_env"), way));
+            let route = Way { secret: Secret::Variable(variable.clone()), destination: destination() };
+            routes.push((format!("{key}.bearer_token_env"), route));
         }
         if let Some(token) = &server.bearer_token {
-            let way = Way { what: What::Token(token.clone()), place: place() };
-            ways.push((format!("{key}.base_url"), way));
+            let route = Way { secret: Secret::Token(token.clone()), destination: destination() };
+            routes.push((format!("{key}.base_url"), route));
         }
     }
     for (index, repository) in config.skills.repositories.iter().enumerate() {
-        // It may name a directory, a variable, a file with a key and where they go, so that it counts as a whole.
-        let way = Way { what: What::Source(format!("{repository:?}")), place: String::new() };
-        ways.push((format!("skills.repositories[{index}]"), way));
+        // It may contain a directory, a variable, a key file, and their destination, so it is compared as one.
+        let route = Way { secret: Secret::Source(format!("{repository:?}")), destination: String::new() };
+        routes.push((format!("skills.repositories[{index}]"), route));
     }
     if let Some(file) = &config.agent.system_prompt_file {
-        let way = Way { what: What::File(file.display().to_string()), place: String::new() };
-        ways.push(("agent.system_prompt_file".to_owned(), way));
+        let route = Way { secret: Secret::File(file.display().to_string()), destination: String::new() };
+        routes.push(("agent.system_prompt_file".to_owned(), route));
     }
-    ways
+    routes
 }

@@ -1,4 +1,4 @@
-//! The config document: every key there is, with its default. Unknown keys are refused.
+//! The config document: all keys with their defaults. Unknown keys are rejected.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,104 +23,103 @@ use super::span::{CallTimeout, Span};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// How agents behave.
+    /// Agent behavior.
     pub agent: AgentConfig,
-    /// How many tokens any model may write in one step at most, whatever a run asks for.
+    /// Hard limit on output tokens of any model per step.
     pub max_tokens: Option<u32>,
-    /// What every run may use up, unless it says otherwise.
+    /// Default budget of a run.
     pub budget: BudgetConfig,
-    /// What may be used up at most, and how long replies may be.
+    /// Hard limits on runs and reply size.
     pub limits: LimitsConfig,
-    /// How failing model calls are retried.
+    /// Retries of failed model calls.
     pub retry: RetryConfig,
     /// Tools.
     pub tools: ToolsConfig,
-    /// Which tool calls somebody must approve.
+    /// Approval of tool calls.
     pub approvals: ApprovalsConfig,
-    /// How shell commands are run.
+    /// Execution of shell commands.
     pub shell: ShellConfig,
     /// Skills.
     pub skills: SkillsConfig,
-    /// Skills and prompts that other programs register.
+    /// Skills and prompts registered by workers.
     pub registry: RegistryConfig,
     /// Hooks.
     pub hooks: HooksConfig,
-    /// When long conversations are shortened.
+    /// Compaction of long conversations.
     pub compaction: CompactionConfig,
-    /// What agents remember of what is no longer shown to them.
+    /// Memory of messages removed by compaction.
     pub memory: MemoryConfig,
-    /// What a million tokens of a model cost, in US dollars, by the model's id; it comes before what is known of it.
+    /// Price per million tokens in US dollars, by model id; overrides built-in prices.
     pub prices: BTreeMap<String, Price>,
     /// The default model of each provider.
     pub models: ModelsConfig,
-    /// Where providers are reached.
+    /// Connections to providers.
     pub providers: ProvidersConfig,
-    /// The tools of providers that models may use.
+    /// Provider-run tools that models may use.
     pub provider_tools: ProviderToolsConfig,
-    /// Servers of the user's own.
+    /// Self-hosted servers and their models.
     pub self_hosted: SelfHostedConfig,
 }
 
-/// How agents behave.
+/// Agent behavior.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentConfig {
-    /// The model of sessions that name none. If not set, the first provider there is a key for chooses, and
-    /// without a key the offline model serves.
+    /// The default model of sessions. If not set, it is the default model of the first provider with a key, or the
+    /// offline model without one.
     #[serde(serialize_with = "or_default")]
     pub model: Option<String>,
-    /// How many tokens a model may write in one step.
+    /// Maximum output tokens per step.
     pub max_tokens_per_turn: u32,
     /// Replaces the default system prompt.
     pub system_prompt: Option<String>,
-    /// A file whose text replaces the default system prompt, by its full path, if `system_prompt` is not set.
+    /// Absolute path of a file whose text replaces the default system prompt, if `system_prompt` is not set.
     pub system_prompt_file: Option<PathBuf>,
-    /// Added at the end of every system prompt.
+    /// Text appended to every system prompt.
     pub tool_instructions: Option<String>,
-    /// How freely models choose words, where they can be told.
+    /// Sampling temperature, for models that support it.
     pub temperature: Option<f32>,
-    /// At which share of a budget to warn.
+    /// Fraction of a budget at which to warn.
     pub budget_warning_threshold: f64,
-    /// How many steps a run may take; 100 if not set.
+    /// Maximum number of steps of a run; 100 if not set.
     pub max_turns: Option<u32>,
-    /// Parameters for the provider.
+    /// Provider parameters.
     pub provider_params: Option<Value>,
-    /// The output schema of runs that name none.
+    /// The default output schema of runs.
     pub output_schema: Option<Value>,
-    /// How to ask for a structured output, instead of in the usual words.
+    /// Replaces the default prompt that requests the structured output.
     pub extraction_prompt: Option<String>,
-    /// How often to ask again for a structured output that does not fit.
+    /// Retries when structured output fails validation.
     pub structured_output_retries: u32,
 }
 
-/// What a run may use up.
+/// Default budget of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BudgetConfig {
-    /// Tokens read and written.
+    /// Maximum input and output tokens.
     pub max_tokens: Option<u64>,
-    /// Time from its start.
+    /// Maximum duration.
     pub max_duration: Option<Span>,
-    /// Tool calls.
+    /// Maximum number of tool calls.
     pub max_tool_calls: Option<u32>,
-    /// US dollars, as far as the model's price is known.
+    /// Maximum cost in US dollars, if the model's price is known.
     pub max_cost_usd: Option<Usd>,
 }
 
-/// How failing model calls are retried.
+/// Retries of failed model calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryConfig {
-    /// Retries after the first try.
+    /// Maximum number of retries.
     pub max_retries: u32,
-    /// The first delay.
+    /// Delay before the first retry.
     pub initial_delay: Span,
-    /// The longest delay.
+    /// Maximum delay.
     pub max_delay: Span,
-    /// What each delay is multiplied by.
+    /// Factor by which each delay grows.
     pub multiplier: f64,
-    /// How long one model call may take, or `disabled` for as long as it likes; the model's own limit if not
-    /// set.
+    /// Timeout of one model call, or `disabled` for none; the model's own limit if not set.
     pub call_timeout: Option<CallTimeout>,
 }
 
@@ -129,9 +128,9 @@ pub struct RetryConfig {
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of the public document")]
 pub struct ToolsConfig {
-    /// Built-in tools.
+    /// Whether built-in tools are enabled.
     pub builtins_enabled: bool,
-    /// Shell tools.
+    /// Whether shell tools are enabled.
     pub shell_enabled: bool,
     /// Messages between agents.
     pub comms_enabled: bool,
@@ -141,37 +140,37 @@ pub struct ToolsConfig {
     pub schedule_enabled: bool,
     /// The work graph.
     pub workgraph_enabled: bool,
-    /// How long a tool may take.
+    /// Default timeout of a tool.
     pub default_timeout: Span,
-    /// How long tools of these names may take.
+    /// Timeouts by tool name.
     pub tool_timeouts: BTreeMap<String, Span>,
-    /// How many tools of one step run at once.
+    /// Maximum number of tools of one step that run at once.
     pub max_concurrent: usize,
-    /// What file tools and sandboxed commands must not read besides the usual: paths that begin with `~/` or `/`, or names
-    /// of files in the workspace, in which `*` stands for any letters. One with `!` before it is no secret. Only the
-    /// owner changes it.
+    /// Additional secrets that file tools and sandboxed commands must not read: paths that start with `~/` or `/`, or
+    /// names of files in the workspace, in which `*` matches any characters. A leading `!` marks a path as not secret.
+    /// Only the owner can change it.
     pub secrets: Vec<String>,
 }
 
-/// When long conversations are shortened.
+/// Compaction of long conversations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CompactionConfig {
-    /// At how many tokens, at most; a smaller window lowers it.
+    /// Maximum number of tokens before compaction; a smaller context window lowers it.
     pub auto_compact_threshold: u64,
-    /// How many groups of messages stay as they are.
+    /// Number of recent message groups to keep unchanged.
     pub recent_turn_budget: usize,
-    /// How long the summary may be, in tokens.
+    /// Maximum length of the summary, in tokens.
     pub max_summary_tokens: u32,
-    /// How many steps must lie between two compactions.
+    /// Minimum number of steps between two compactions.
     pub min_turns_between_compactions: u64,
 }
 
-/// The model of sessions that name none, where a key for it is there.
+/// The default model of sessions, if its provider has a key.
 const DEFAULT_MODEL: &str = "claude-opus-4-7";
 
-/// Shows the model of sessions that name none, set or not.
-#[expect(clippy::ref_option, reason = "serde calls it so")]
+/// Serializes the default model of sessions, even if it is not set.
+#[expect(clippy::ref_option, reason = "signature required by serde")]
 fn or_default<S: Serializer>(model: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(model.as_deref().unwrap_or(DEFAULT_MODEL))
 }
@@ -250,7 +249,7 @@ impl BudgetConfig {
 }
 
 impl RetryConfig {
-    /// Returns the policy.
+    /// Returns the retry policy.
     #[must_use]
     pub fn policy(&self) -> RetryPolicy {
         RetryPolicy {
@@ -263,7 +262,7 @@ impl RetryConfig {
 }
 
 impl ToolsConfig {
-    /// Returns how long a tool may take.
+    /// Returns the timeout of a tool.
     #[must_use]
     pub fn timeout(&self, tool: &str) -> Duration {
         self.tool_timeouts.get(tool).copied().unwrap_or(self.default_timeout).0
@@ -271,7 +270,7 @@ impl ToolsConfig {
 }
 
 impl Config {
-    /// Tells what the document has in secret.
+    /// Registers the document's secrets with the redactor.
     pub(crate) fn tell_secrets(&self, redactor: &Redactor) {
         for server in self.self_hosted.servers.values() {
             server.bearer_token.iter().for_each(|token| redactor.learn(token));
@@ -280,7 +279,7 @@ impl Config {
         self.hooks.entries.iter().for_each(|entry| entry.tell_secrets(redactor));
     }
 
-    /// Says whether a capability's gate is open.
+    /// Returns `true` if the config key that gates a capability is set.
     #[must_use]
     pub fn gate(&self, key: &str) -> bool {
         match key {
@@ -295,10 +294,10 @@ impl Config {
         }
     }
 
-    /// Returns the key and the rule of the first value that makes no sense.
+    /// Returns the key of the first invalid value, and the rule that it violates.
     pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
         const POSITIVE: &str = "must be greater than 0";
-        let faults = [
+        let rules = [
             (
                 self.agent.model.as_ref().is_some_and(|model| model.trim().is_empty()),
                 "agent.model",
@@ -309,7 +308,7 @@ impl Config {
             (
                 self.agent.system_prompt_file.as_ref().is_some_and(|path| !path.is_absolute()),
                 "agent.system_prompt_file",
-                "must be a full path",
+                "must be an absolute path",
             ),
             (self.agent.max_turns == Some(0), "agent.max_turns", POSITIVE),
             (self.budget.max_tokens == Some(0), "budget.max_tokens", POSITIVE),
@@ -325,7 +324,7 @@ impl Config {
             (
                 !(1.0..=1000.0).contains(&self.retry.multiplier),
                 "retry.multiplier",
-                "must lie between 1 and 1000",
+                "must be between 1 and 1000",
             ),
             (
                 self.retry.call_timeout == Some(CallTimeout::After(Span(Duration::ZERO))),
@@ -348,9 +347,9 @@ impl Config {
             (
                 !(0.0..=1.0).contains(&self.agent.budget_warning_threshold),
                 "agent.budget_warning_threshold",
-                "must lie between 0 and 1",
+                "must be between 0 and 1",
             ),
         ];
-        faults.into_iter().find(|(wrong, _, _)| *wrong).map(|(_, key, rule)| (key, rule))
+        rules.into_iter().find(|(is_violated, _, _)| *is_violated).map(|(_, key, rule)| (key, rule))
     }
 }

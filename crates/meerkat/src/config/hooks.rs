@@ -1,21 +1,21 @@
-//! Hooks in the config.
+//! The section `hooks`.
 
 use meerkat_core::HookEntry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Programs, addresses and functions that are asked or told at points of every run. Only the owner changes them.
+/// Commands, URLs, and functions called at hook points of every run. Only the owner can change them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HooksConfig {
-    /// How long a hook may take that does not say, in milliseconds.
+    /// Time limit of hooks without their own, in milliseconds.
     pub default_timeout_ms: u64,
-    /// How long what a hook is told and what it answers may be, in bytes.
+    /// Maximum size of a hook's input and of its output, in bytes.
     pub payload_max_bytes: usize,
-    /// How many hooks may be at work in the background.
+    /// Maximum number of hooks running in the background.
     pub background_max_concurrency: usize,
-    /// Whether clients of a server may add programs and addresses to a run, and leave guardrails out, with
-    /// `hooks_override`.
+    /// Whether clients of a server may use `hooks_override` to add commands and URLs to a run and to disable
+    /// guardrails.
     pub client_overrides: bool,
     /// The hooks.
     pub entries: Vec<HookEntry>,

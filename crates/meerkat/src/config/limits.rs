@@ -1,4 +1,4 @@
-//! What may be used up at most, whatever a run asks for.
+//! The section `limits`.
 
 use meerkat_core::{BudgetLimits, Usd};
 use schemars::JsonSchema;
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use super::span::Span;
 
-/// No config may make replies shorter than this.
+/// Minimum value of `limits.max_reply_bytes`.
 pub(crate) const LEAST_REPLY_BYTES: usize = 1024;
 
-/// What may be used up at most, and how long replies may be.
+/// Hard limits on runs and reply size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
-    /// Tokens of any run, whatever it asks for.
+    /// Maximum tokens of any run.
     pub budget: Option<u64>,
-    /// Time of any run, whatever it asks for.
+    /// Maximum duration of any run.
     pub max_duration: Option<Span>,
-    /// US dollars of any run, whatever it asks for, as far as its model's price is known.
+    /// Maximum cost of any run in US dollars, if its model's price is known.
     pub max_cost_usd: Option<Usd>,
-    /// Sessions that one process runs at once; 100000 if not set.
+    /// Maximum number of sessions that one process runs at once; 100000 if not set.
     pub max_sessions: Option<usize>,
-    /// Bytes of a text in a reply; a longer one is shown as its head and tail and kept whole as a blob.
+    /// Maximum size of a text in a reply, in bytes; a longer one is truncated, and the full text is stored as a blob.
     pub max_reply_bytes: usize,
 }
 
@@ -38,27 +38,27 @@ impl Default for LimitsConfig {
 }
 
 impl LimitsConfig {
-    /// Returns how many sessions one process may run at once.
+    /// Returns the maximum number of sessions that one process runs at once.
     #[must_use]
     pub fn max_sessions(&self) -> usize {
         self.max_sessions.unwrap_or(100_000)
     }
 
-    /// Lowers what a run may use up to what any run may.
+    /// Lowers the budget of a run to the hard limits.
     #[must_use]
     pub fn cap(&self, limits: BudgetLimits) -> BudgetLimits {
-        let lower = |asked: Option<u64>, most: Option<u64>| match (asked, most) {
-            (Some(asked), Some(most)) => Some(asked.min(most)),
-            (asked, most) => asked.or(most),
+        let lower = |requested: Option<u64>, max: Option<u64>| match (requested, max) {
+            (Some(requested), Some(max)) => Some(requested.min(max)),
+            (requested, max) => requested.or(max),
         };
-        let most = self.max_duration.map(|span| span.0.as_secs().max(1));
+        let max_secs = self.max_duration.map(|span| span.0.as_secs().max(1));
         BudgetLimits {
             max_tokens: lower(limits.max_tokens, self.budget),
-            max_duration_secs: lower(limits.max_duration_secs, most),
+            max_duration_secs: lower(limits.max_duration_secs, max_secs),
             max_tool_calls: limits.max_tool_calls,
             max_cost_usd: match (limits.max_cost_usd, self.max_cost_usd) {
-                (Some(asked), Some(most)) => Some(asked.min(most)),
-                (asked, most) => asked.or(most),
+                (Some(requested), Some(max)) => Some(requested.min(max)),
+                (requested, max) => requested.or(max),
             },
         }
     }

@@ -1,26 +1,26 @@
-//! Memory in the config.
+//! The section `memory`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What agents remember of what compaction takes out of their sight.
+/// Memory of messages removed by compaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemoryConfig {
-    /// Whether they remember.
+    /// Whether compacted messages are remembered.
     pub enabled: bool,
-    /// Whether an agent finds what was said in its own session, or in all of the realm.
+    /// The memories an agent can search: those of its `session`, or of the whole `realm`.
     pub scope: MemoryScope,
 }
 
-/// Whose memories an agent finds.
+/// The memories an agent can search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryScope {
-    /// Those of its own session.
+    /// Memories of the agent's session.
     #[default]
     Session,
-    /// Those of every session of the realm.
+    /// Memories of all sessions of the realm.
     Realm,
 }
 

@@ -1,7 +1,7 @@
-//! A realm's config: read, replaced, patched; always whole and always valid.
+//! A realm's config: reading, replacing, and patching it. It is always complete and valid.
 //!
-//! What is stored is what somebody set; defaults are filled in when it is read, so a key that is taken out
-//! goes back to its default, whatever that is by then.
+//! Only keys that were set are stored; defaults are filled in when the config is read. A removed key returns to its
+//! default, even if the default has changed since.
 
 mod approvals;
 mod change;
@@ -40,35 +40,34 @@ use crate::Error;
 use crate::structured::OutputJudge;
 use crate::unreadable::explained;
 
-/// A config and how many times it was changed.
+/// A config and its generation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CurrentConfig {
-    /// The document, defaults included.
+    /// The document, including defaults.
     pub config: Config,
-    /// How many times it was changed.
+    /// Number of changes so far.
     pub generation: u64,
 }
 
 /// A change to a config.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ConfigChange {
-    /// This document instead; what it leaves out takes its default.
+    /// A new document; omitted keys return to their defaults.
     Set(Map<String, Value>),
     /// An RFC 7396 merge patch.
     Patch(Map<String, Value>),
 }
 
-/// Who changes a config.
+/// Access level of a client that changes a config.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ConfigAccess {
-    /// A client that has shown no token, so that it may be any user of this machine. It uses what the owner has enabled,
-    /// and enables nothing itself.
+    /// A client without a token, which may be any user of this machine. It can use what the owner has enabled, but
+    /// cannot enable anything.
     Anonymous,
-    /// Somebody who uses the runtime, such as a client of a server: where keys and tokens go, and which files are
-    /// read, is not theirs to change.
+    /// A client of a server. It cannot change where keys and tokens are sent or which files are read.
     #[default]
     Client,
-    /// Whoever the realm belongs to.
+    /// The owner of the realm.
     Owner,
 }
 
@@ -76,7 +75,7 @@ pub enum ConfigAccess {
 #[derive(Clone)]
 pub struct ConfigService {
     store: Arc<dyn Store>,
-    /// Learns what a config has in secret, as soon as it is read.
+    /// The redactor with which secrets of the config are registered when it is read.
     redactor: Redactor,
 }
 
@@ -88,7 +87,7 @@ impl ConfigService {
     /// Reads the config.
     ///
     /// # Errors
-    /// Fails when the store cannot be read or holds a document of a newer version.
+    /// Returns an error if the store cannot be read or contains a document of a newer version.
     pub async fn get(&self) -> Result<CurrentConfig, Error> {
         match self.store.config().await? {
             None => Ok(CurrentConfig { config: Config::default(), generation: 0 }),
@@ -100,26 +99,26 @@ impl ConfigService {
         }
     }
 
-    /// Reads the config if it has another generation than this one.
+    /// Reads the config if its generation differs from the given one.
     #[cfg(feature = "registry")]
     pub(crate) async fn get_unless(&self, generation: u64) -> Result<Option<CurrentConfig>, Error> {
-        let found = self.store.config().await?.map_or(0, |row| row.generation);
-        if found == generation { Ok(None) } else { self.get().await.map(Some) }
+        let current = self.store.config().await?.map_or(0, |row| row.generation);
+        if current == generation { Ok(None) } else { self.get().await.map(Some) }
     }
 
-    /// Changes the config on behalf of its owner, provided that it is still at `expected`, if given. What is given
-    /// as it was shown stays as it is stored: a token that was masked is kept.
+    /// Changes the config on behalf of its owner. If `expected` is set, the config must still be at that generation.
+    /// Values written back as displayed keep their stored form, so a masked token is preserved.
     ///
     /// # Errors
-    /// Refuses an invalid document or a stale generation; nothing has changed then.
+    /// Returns an error, and changes nothing, if the document is invalid or the generation is stale.
     pub async fn change(&self, change: ConfigChange, expected: Option<u64>) -> Result<CurrentConfig, Error> {
         self.change_as(ConfigAccess::Owner, change, expected).await
     }
 
-    /// Changes the config like [`Self::change`], as far as whoever asks for it may.
+    /// Changes the config like [`Self::change`], with the given access level.
     ///
     /// # Errors
-    /// Like [`Self::change`]; refuses too what only the owner may change.
+    /// Returns an error like [`Self::change`], or if the access level does not allow the change.
     pub async fn change_as(
         &self,
         access: ConfigAccess,
@@ -138,11 +137,11 @@ impl ConfigService {
                 changes: vec![Change::PutConfig(bytes)],
             };
             match self.store.commit(transaction).await {
-                Ok(done) => {
-                    let generation = done.generation.unwrap_or(generation + 1);
+                Ok(committed) => {
+                    let generation = committed.generation.unwrap_or(generation + 1);
                     return Ok(CurrentConfig { config, generation });
                 }
-                // Somebody else was faster; without an expectation, the change is simply made again.
+                // Another change was committed first; without an expected generation, retry.
                 Err(meerkat_store::Error::Generation { .. }) if expected.is_none() => {}
                 Err(error) => return Err(error.into()),
             }
@@ -158,11 +157,11 @@ fn decode(row: &ConfigRow) -> Result<Map<String, Value>, Error> {
     })
 }
 
-/// Writes a config as it is shown.
+/// Returns a config in its displayed form.
 fn parts(config: &Config) -> Result<Map<String, Value>, Error> {
     match serde_json::to_value(config).map_err(Error::Encode)? {
         Value::Object(parts) => Ok(parts),
-        other => Err(Error::Internal(format!("a config is no object: {other}"))),
+        other => Err(Error::Internal(format!("a config is not an object: {other}"))),
     }
 }
 
@@ -173,19 +172,19 @@ fn parse(document: &Map<String, Value>) -> Result<Config, Error> {
         return Err(Error::Config(format!("`{path}`: invalid type: sequence, expected a table")));
     }
     if let Some((model, server)) = config.self_hosted.orphan() {
-        let text = format!("`self_hosted.models.{model}.server`: there is no server `{server}`");
+        let text = format!("`self_hosted.models.{model}.server`: unknown server `{server}`");
         return Err(Error::Config(text));
     }
     if let Some(schema) = config.agent.output_schema.clone() {
-        let place = |error: Error| Error::Config(format!("`agent.output_schema`: {error}"));
-        let schema = OutputSchema::parse(schema).map_err(|error| place(error.into()))?;
-        OutputJudge::new(schema).map_err(place)?;
+        let in_field = |error: Error| Error::Config(format!("`agent.output_schema`: {error}"));
+        let schema = OutputSchema::parse(schema).map_err(|error| in_field(error.into()))?;
+        OutputJudge::new(schema).map_err(in_field)?;
     }
     if let Some(text) = config.skills.fault().or_else(|| config.registry.fault()) {
         return Err(Error::Config(text));
     }
-    if let Err(fault) = HookSet::new(&config.hooks.entries, Vec::new(), &[]) {
-        return Err(Error::Config(format!("`hooks.entries`: {fault}")));
+    if let Err(error) = HookSet::new(&config.hooks.entries, Vec::new(), &[]) {
+        return Err(Error::Config(format!("`hooks.entries`: {error}")));
     }
     match config.fault() {
         Some((key, rule)) => Err(Error::Config(format!("`{key}` {rule}"))),
@@ -193,18 +192,18 @@ fn parse(document: &Map<String, Value>) -> Result<Config, Error> {
     }
 }
 
-/// Finds a list where a table belongs: serde would take its values for the fields, in an order nobody promised.
-fn list_for_table(given: &Map<String, Value>, shown: &Map<String, Value>) -> Option<String> {
-    given.iter().find_map(|(key, value)| match (value, shown.get(key)?) {
+/// Returns the path of a list in place of a table. Serde would accept its values as the fields, in declaration order.
+fn list_for_table(document: &Map<String, Value>, displayed: &Map<String, Value>) -> Option<String> {
+    document.iter().find_map(|(key, value)| match (value, displayed.get(key)?) {
         (Value::Array(_), Value::Object(_)) => Some(key.clone()),
-        (Value::Object(given), Value::Object(shown)) => {
-            list_for_table(given, shown).map(|path| format!("{key}.{path}"))
+        (Value::Object(value), Value::Object(displayed)) => {
+            list_for_table(value, displayed).map(|path| format!("{key}.{path}"))
         }
-        (Value::Array(given), Value::Array(shown)) => {
-            given.iter().zip(shown).enumerate().find_map(|(index, pair)| match pair {
+        (Value::Array(values), Value::Array(displayed)) => {
+            values.iter().zip(displayed).enumerate().find_map(|(index, pair)| match pair {
                 (Value::Array(_), Value::Object(_)) => Some(format!("{key}[{index}]")),
-                (Value::Object(given), Value::Object(shown)) => {
-                    list_for_table(given, shown).map(|path| format!("{key}[{index}].{path}"))
+                (Value::Object(value), Value::Object(displayed)) => {
+                    list_for_table(value, displayed).map(|path| format!("{key}[{index}].{path}"))
                 }
                 _ => None,
             })
@@ -213,7 +212,7 @@ fn list_for_table(given: &Map<String, Value>, shown: &Map<String, Value>) -> Opt
     })
 }
 
-/// Names the place of a mistake, unless it is the document itself.
+/// Prefixes an error message with its path, unless the path is the document itself.
 pub(crate) fn at_path(path: &str, message: &str) -> String {
     if path == "." { message.to_owned() } else { format!("`{path}`: {message}") }
 }
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_document_names_the_place() {
+    fn invalid_document_is_reported_with_its_path() {
         let error = |document| parse(&object(document)).unwrap_err().to_string();
         assert_eq!(
             error(json!({"agent": {"modle": "x"}})),

@@ -1,4 +1,4 @@
-//! The part of the config that is about models and who serves them.
+//! The sections about models and their providers.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize, Serializer};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelsConfig {
-    /// Of Anthropic; the catalog's default if not set.
+    /// Default model of Anthropic; the catalog's default if not set.
     pub anthropic: Option<String>,
-    /// Of OpenAI; the catalog's default if not set.
+    /// Default model of OpenAI; the catalog's default if not set.
     pub openai: Option<String>,
-    /// Of Gemini; the catalog's default if not set.
+    /// Default model of Gemini; the catalog's default if not set.
     pub gemini: Option<String>,
 }
 
-/// Where providers are reached.
+/// Connections to providers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProvidersConfig {
@@ -32,26 +32,26 @@ pub struct ProvidersConfig {
     pub gemini: ProviderConfig,
 }
 
-/// Where one provider is reached.
+/// Connection to a provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderConfig {
-    /// Another address than the provider's own, for a proxy or a test server.
-    #[serde(serialize_with = "shown_address")]
+    /// Base URL to use instead of the provider's own, such as a proxy or a test server.
+    #[serde(serialize_with = "serialize_optional_url")]
     pub base_url: Option<String>,
-    /// Another version of the provider's API than the default.
+    /// API version to use instead of the default.
     pub api_version: Option<String>,
 }
 
-/// The tools of providers that models may use.
+/// Provider-run tools that models may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderToolsConfig {
-    /// Of Anthropic.
+    /// Tools of Anthropic.
     pub anthropic: WebSearchConfig,
-    /// Of OpenAI.
+    /// Tools of OpenAI.
     pub openai: WebSearchConfig,
-    /// Of Gemini.
+    /// Tools of Gemini.
     pub gemini: GoogleSearchConfig,
 }
 
@@ -59,7 +59,7 @@ pub struct ProviderToolsConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebSearchConfig {
-    /// Whether models that can may search the web.
+    /// Whether models that support it may search the web.
     pub web_search: bool,
 }
 
@@ -67,60 +67,61 @@ pub struct WebSearchConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GoogleSearchConfig {
-    /// Whether models that can may search the web.
+    /// Whether models that support it may search the web.
     pub google_search: bool,
 }
 
-/// Servers of the user's own.
+/// Self-hosted servers and their models.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SelfHostedConfig {
-    /// The servers by name.
+    /// Servers by name.
     pub servers: BTreeMap<String, SelfHostedServer>,
-    /// The models by the name they are asked for.
+    /// Models by the name used to select them.
     pub models: BTreeMap<String, SelfHostedModel>,
 }
 
-/// A server that speaks like OpenAI.
+/// An OpenAI-compatible server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SelfHostedServer {
-    /// How it is spoken to; there is only `openai_compatible`.
+    /// Protocol of the server; only `openai_compatible` is supported.
     #[serde(default)]
     pub transport: SelfHostedTransport,
-    /// Its address, with or without `/v1`.
-    #[serde(serialize_with = "shown_text")]
+    /// Base URL, with or without `/v1`.
+    #[serde(serialize_with = "serialize_url")]
     pub base_url: String,
-    /// Which of the two formats it speaks.
+    /// API format of the server.
     #[serde(default)]
     pub api_style: ApiStyle,
-    /// The environment variable that holds its token; not one that holds a provider's key or is Meerkat's own.
+    /// Environment variable with the server's token. It must not be a variable for a provider's key or for Meerkat
+    /// itself.
     #[serde(default)]
     pub bearer_token_env: Option<String>,
-    /// Its token. It is shown as `***`, which stands for the token when it is given back.
+    /// The server's token. It is displayed as `***`; writing `***` back keeps the stored token.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "masked")]
     pub bearer_token: Option<String>,
 }
 
-/// Stands for a secret.
+/// Placeholder for a secret.
 pub(super) const MASK: &str = "***";
 
-#[expect(clippy::ref_option, reason = "serde calls it so")]
+#[expect(clippy::ref_option, reason = "signature required by serde")]
 pub(super) fn masked<S: Serializer>(_: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(MASK)
 }
 
-#[expect(clippy::ref_option, reason = "serde calls it so")]
-fn shown_address<S: Serializer>(url: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
-    url.as_deref().map(without_login).serialize(serializer)
+#[expect(clippy::ref_option, reason = "signature required by serde")]
+fn serialize_optional_url<S: Serializer>(url: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    url.as_deref().map(mask_credentials).serialize(serializer)
 }
 
-fn shown_text<S: Serializer>(url: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    without_login(url).serialize(serializer)
+fn serialize_url<S: Serializer>(url: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    mask_credentials(url).serialize(serializer)
 }
 
-/// Masks a name and a password in an address, if there are any.
-fn without_login(url: &str) -> Cow<'_, str> {
+/// Masks the user name and the password in a URL, if there are any.
+fn mask_credentials(url: &str) -> Cow<'_, str> {
     if base_url_fault(url).is_none() {
         return Cow::Borrowed(url);
     }
@@ -132,17 +133,17 @@ fn without_login(url: &str) -> Cow<'_, str> {
     }
 }
 
-/// How a self-hosted server is spoken to.
+/// Protocol of a self-hosted server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SelfHostedTransport {
-    /// Like OpenAI.
+    /// OpenAI-compatible.
     #[default]
     #[serde(rename = "openai_compatible", alias = "open_ai_compatible")]
     OpenAiCompatible,
 }
 
-/// Which format a server speaks.
+/// API format of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApiStyle {
@@ -158,47 +159,47 @@ pub enum ApiStyle {
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of the public document")]
 pub struct SelfHostedModel {
-    /// The server it is on.
+    /// Name of the model's server.
     pub server: String,
-    /// What the server calls it.
+    /// Model name on the server.
     pub remote_model: String,
-    /// Its name for people; what it is asked for by, if not set.
+    /// Display name; the key in `models` if not set.
     #[serde(default)]
     pub display_name: Option<String>,
-    /// Its family.
+    /// Model family.
     #[serde(default)]
     pub family: Option<String>,
     /// `recommended` or `supported`.
     #[serde(default)]
     pub tier: ModelTier,
-    /// How many tokens it can read at once.
+    /// Context window, in tokens.
     #[serde(default)]
     pub context_window: Option<u64>,
-    /// How many tokens it can write at once.
+    /// Maximum output, in tokens.
     #[serde(default)]
     pub max_output_tokens: Option<u32>,
-    /// It reads images.
+    /// Whether the model accepts images.
     #[serde(default)]
     pub vision: bool,
-    /// It reads images in tool results.
+    /// Whether the model accepts images in tool results.
     #[serde(default)]
     pub image_tool_results: bool,
-    /// It reads video.
+    /// Whether the model accepts video.
     #[serde(default)]
     pub inline_video: bool,
-    /// It takes a temperature.
+    /// Whether the model accepts a temperature.
     #[serde(default = "yes")]
     pub supports_temperature: bool,
-    /// It can be told to think.
+    /// Whether thinking can be enabled.
     #[serde(default)]
     pub supports_thinking: bool,
-    /// It reasons, with a settable effort.
+    /// Whether the model reasons with a configurable effort.
     #[serde(default)]
     pub supports_reasoning: bool,
-    /// Its server can search the web for it.
+    /// Whether the server can search the web.
     #[serde(default)]
     pub supports_web_search: bool,
-    /// How long one call may take.
+    /// Time limit of one call, in seconds.
     #[serde(default)]
     pub call_timeout_secs: Option<u64>,
 }

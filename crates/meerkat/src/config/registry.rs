@@ -1,31 +1,30 @@
-//! The keys of `registry`: whether other programs may register skills and prompts, and which of their functions agents
-//! may call.
+//! The section `registry`: skills and prompts registered by workers, and the worker functions that agents may call.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Skills and prompts that other programs register.
+/// Skills and prompts registered by workers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RegistryConfig {
-    /// Whether what is registered is served and given to agents.
+    /// Whether registered skills and prompts are served and given to agents.
     pub enabled: bool,
-    /// The functions of other programs that agents may call as tools, by id; `*` stands for anything. Functions of the
-    /// hub itself are never among them.
+    /// Worker functions that agents may call as tools, by id; `*` matches anything. Functions of the hub itself are
+    /// never included.
     pub tools: Vec<String>,
-    /// How long a value may take to be read or kept, and a handler to answer, in milliseconds.
+    /// Time limit for reading or storing a value and for a handler's response, in milliseconds.
     pub state_timeout_ms: u64,
-    /// Where the registered content is kept. What was registered elsewhere is no longer found.
+    /// Scopes that contain the registered content. Content registered in other scopes is not found.
     pub scopes: RegistryScopes,
 }
 
-/// Where registered content is kept.
+/// Scopes that contain the registered content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RegistryScopes {
-    /// Skills.
+    /// Scope of skills.
     pub skills: String,
-    /// Prompts.
+    /// Scope of prompts.
     pub prompts: String,
 }
 
@@ -42,7 +41,7 @@ impl Default for RegistryConfig {
 }
 
 impl RegistryConfig {
-    /// Says what makes no sense.
+    /// Returns a description of the first invalid value.
     pub(crate) fn fault(&self) -> Option<String> {
         if self.state_timeout_ms == 0 {
             return Some("`registry.state_timeout_ms` must be greater than 0".to_owned());
@@ -53,7 +52,7 @@ impl RegistryConfig {
             }
         }
         if self.scopes.skills == self.scopes.prompts {
-            return Some("`registry.scopes.prompts` is the scope of the skills; give another".to_owned());
+            return Some("`registry.scopes.prompts` must differ from `registry.scopes.skills`".to_owned());
         }
         let blank = self.tools.iter().position(|pattern| pattern.trim().is_empty());
         blank.map(|index| format!("`registry.tools[{index}]` must not be empty"))

@@ -6,49 +6,50 @@ use meerkat_tools::{Policy, Sandbox, ShellOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How shell commands are run.
+/// Execution of shell commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ShellConfig {
-    /// The shell, by its name or its full path; `bash`, or else `sh`, if not set.
+    /// The shell, by name or absolute path; `bash`, or else `sh`, if not set.
     pub program: Option<String>,
-    /// How long a command may take, in seconds, unless it says otherwise.
+    /// Default time limit of a command, in seconds.
     pub timeout_secs: u64,
-    /// What commands may reach: `workspace` lets them change the workspace and temporary files, read the rest but for
-    /// secrets, and reach nobody; `network` lets them use the network too; `off` lets them do all that you may.
+    /// Sandbox of commands: `workspace` allows writing to the workspace and temporary files and reading everything
+    /// except secrets, without network access; `network` also allows network access; `off` allows everything that you
+    /// may do.
     pub sandbox: SandboxMode,
-    /// Which commands may be run: `unrestricted` is all, `allow_list` is those that fit a pattern, `deny_list` is
-    /// those that do not.
+    /// Allowed commands: all with `unrestricted`, those that match a pattern with `allow_list`, those that match none
+    /// with `deny_list`.
     pub security_mode: SecurityMode,
-    /// The patterns: words, in which `*` stands for any letters and, as the last word, for any further words. They are
-    /// matched with every command that a line runs.
+    /// Patterns for `security_mode`: words, in which `*` matches any characters and, as the last word, any further
+    /// words. They are matched against every command that a line runs.
     pub security_patterns: Vec<String>,
 }
 
-/// What commands may reach.
+/// Sandbox of shell commands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxMode {
-    /// All that the user may.
+    /// No sandbox.
     Off,
-    /// The workspace.
+    /// Access to the workspace only.
     #[default]
     Workspace,
-    /// The workspace and the network.
+    /// Access to the workspace and the network.
     Network,
 }
 
-/// Which commands may be run.
+/// Restriction of shell commands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SecurityMode {
-    /// All.
+    /// All commands are allowed.
     #[default]
     Unrestricted,
-    /// Those that fit a pattern.
+    /// Only commands that match a pattern are allowed.
     #[serde(alias = "allowlist")]
     AllowList,
-    /// Those that do not.
+    /// Commands that match a pattern are rejected.
     DenyList,
 }
 
@@ -65,7 +66,7 @@ impl Default for ShellConfig {
 }
 
 impl ShellConfig {
-    /// Says how the commands of a run are run.
+    /// Returns the shell options of a run.
     pub(crate) fn options(&self, timeout_secs: Option<u64>) -> ShellOptions {
         let patterns = self.security_patterns.clone();
         ShellOptions {

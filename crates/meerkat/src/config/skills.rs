@@ -1,4 +1,4 @@
-//! The keys of `skills`: whether agents have skills, how much of them a prompt may hold, and where else they are.
+//! The section `skills`: enabling skills, size limits, and additional sources.
 
 use std::path::PathBuf;
 
@@ -13,47 +13,47 @@ use super::providers::masked;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SkillsConfig {
-    /// Whether there are skills at all.
+    /// Whether skills are enabled.
     pub enabled: bool,
-    /// How many bytes of one skill a prompt may hold; what is longer is cut.
+    /// Maximum size of one skill in a prompt, in bytes; longer text is truncated.
     pub max_injection_bytes: usize,
-    /// Up to how many skills are listed in full in a system prompt, whatever their size.
+    /// Maximum number of skills listed in full in a system prompt, regardless of size.
     pub inventory_threshold: usize,
-    /// How many bytes the list may have beyond that; descriptions are shortened before any is left out.
+    /// Maximum size of the list beyond that, in bytes; descriptions are shortened before skills are omitted.
     pub inventory_budget: usize,
-    /// Further places that skills come from.
+    /// Additional skill repositories.
     pub repositories: Vec<SkillRepository>,
-    /// Names of skills that have changed.
+    /// Changed skill keys.
     pub identity: SkillIdentity,
 }
 
-/// Names of skills that have changed.
+/// Changed skill keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SkillIdentity {
-    /// Skills that are found under another key than they used to be.
+    /// Mapping from old skill keys to new ones.
     pub remaps: Vec<SkillRemap>,
 }
 
-/// A skill that has another key now.
+/// A changed skill key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SkillRemap {
-    /// The key it had.
+    /// The old key.
     pub from: SkillKey,
-    /// The key it has.
+    /// The new key.
     pub to: SkillKey,
 }
 
-/// A place that skills come from.
+/// A source of skills.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum SkillRepository {
     /// A directory.
     Filesystem {
-        /// What it is called.
+        /// Name of the repository.
         name: String,
-        /// The id that its skills are known by.
+        /// Id that identifies the repository in skill keys.
         #[schemars(with = "String")]
         source_uuid: Uuid,
         /// The directory.
@@ -61,66 +61,66 @@ pub enum SkillRepository {
     },
     /// A git repository.
     Git {
-        /// What it is called.
+        /// Name of the repository.
         name: String,
-        /// The id that its skills are known by.
+        /// Id that identifies the repository in skill keys.
         #[schemars(with = "String")]
         source_uuid: Uuid,
-        /// Its address; `${NAME}` stands for a variable.
+        /// URL; `${NAME}` expands from the environment.
         url: String,
-        /// The branch, tag or commit.
+        /// Branch, tag, or commit.
         #[serde(default = "main")]
         git_ref: String,
-        /// Which of them it is.
+        /// Kind of `git_ref`.
         #[serde(default)]
         ref_type: GitRefType,
-        /// The directory of skills in it; without it, all of it.
+        /// Directory in the repository that contains the skills [default: the whole repository].
         #[serde(default)]
         skills_root: Option<PathBuf>,
-        /// A token for HTTPS; `${NAME}` stands for a variable. It is shown as `***`, which
-        /// stands for the token when it is given back.
+        /// Token for HTTPS; `${NAME}` expands from the environment. It is displayed as `***`; writing `***` back keeps
+        /// the stored token.
         #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "masked")]
         auth_token: Option<String>,
-        /// A private key for SSH.
+        /// Private key file for SSH.
         #[serde(default)]
         ssh_key: Option<PathBuf>,
-        /// How often a branch is looked at, in seconds.
+        /// Interval between checks of a branch, in seconds.
         #[serde(default = "five_minutes")]
         refresh_seconds: u64,
-        /// How many commits are fetched.
+        /// Number of commits to fetch.
         #[serde(default = "one")]
         depth: u32,
     },
-    /// A server: `GET url` lists skills, `GET url/skills/NAME` gives one.
+    /// A server: `GET url` lists skills, `GET url/skills/NAME` returns one.
     Http {
-        /// What it is called.
+        /// Name of the repository.
         name: String,
-        /// The id that its skills are known by.
+        /// Id that identifies the repository in skill keys.
         #[schemars(with = "String")]
         source_uuid: Uuid,
-        /// Its address; `${NAME}` stands for a variable.
+        /// URL; `${NAME}` expands from the environment.
         url: String,
-        /// The header that the token goes into; without it, as a bearer token.
+        /// Header for the token [default: sent as a bearer token].
         #[serde(default)]
         auth_header: Option<String>,
-        /// A token; `${NAME}` stands for a variable. It is shown as `***`, which
-        /// stands for the token when it is given back.
+        /// Token; `${NAME}` expands from the environment. It is displayed as `***`; writing `***` back keeps the stored
+        /// token.
         #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "masked")]
         auth_token: Option<String>,
-        /// How often it is asked, in seconds.
+        /// Interval between requests, in seconds.
         #[serde(default = "five_minutes")]
         refresh_seconds: u64,
-        /// How long it may take to answer, in seconds.
+        /// Time limit of a response, in seconds.
         #[serde(default = "fifteen")]
         timeout_seconds: u64,
     },
 }
 
-/// What a git ref is.
+/// Kind of a git ref.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GitRefType {
-    /// A branch; it moves.
+    /// A branch, which can move.
     #[default]
     Branch,
     /// A tag.
@@ -129,7 +129,7 @@ pub enum GitRefType {
     Commit,
 }
 
-/// The ids of the skills that are compiled in and of the conventional directories.
+/// Reserved ids, used for bundled skills and the conventional directories.
 const RESERVED: std::ops::RangeInclusive<u128> =
     0x0000_0000_0000_4b11_8111_0000_0000_0001..=0x0000_0000_0000_4b11_8111_0000_0000_0009;
 
@@ -163,7 +163,7 @@ impl Default for SkillsConfig {
 }
 
 impl SkillRepository {
-    /// Returns what it is called.
+    /// Returns the name of the repository.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -171,7 +171,7 @@ impl SkillRepository {
         }
     }
 
-    /// Returns its token as it is written, if it has one.
+    /// Returns the token as written in the config, if any.
     pub(super) fn auth_token(&self) -> Option<&str> {
         match self {
             Self::Filesystem { .. } => None,
@@ -179,7 +179,7 @@ impl SkillRepository {
         }
     }
 
-    /// Returns the id that its skills are known by.
+    /// Returns the id that identifies the repository in skill keys.
     #[must_use]
     pub const fn source_uuid(&self) -> Uuid {
         match self {
@@ -191,30 +191,30 @@ impl SkillRepository {
 }
 
 impl SkillsConfig {
-    /// Says what makes no sense.
+    /// Returns a description of the first invalid value.
     pub(crate) fn fault(&self) -> Option<String> {
         if self.max_injection_bytes == 0 {
             return Some("`skills.max_injection_bytes` must be greater than 0".to_owned());
         }
         for (index, repository) in self.repositories.iter().enumerate() {
             let before = &self.repositories[..index];
-            let place = format!("`skills.repositories[{index}]");
+            let path = format!("`skills.repositories[{index}]");
             if before.iter().any(|other| other.source_uuid() == repository.source_uuid()) {
-                return Some(format!("{place}.source_uuid` is that of another repository"));
+                return Some(format!("{path}.source_uuid` is already used by another repository"));
             }
             if RESERVED.contains(&repository.source_uuid().as_u128()) {
                 return Some(format!(
-                    "{place}.source_uuid` is that of a place that is always there; make another one"
+                    "{path}.source_uuid` is reserved for a built-in source; generate another id"
                 ));
             }
             if before.iter().any(|other| other.name() == repository.name()) {
-                return Some(format!("{place}.name` is that of another repository"));
+                return Some(format!("{path}.name` is already used by another repository"));
             }
             if repository.name().trim().is_empty() {
-                return Some(format!("{place}.name` must not be empty"));
+                return Some(format!("{path}.name` must not be empty"));
             }
             if matches!(repository, SkillRepository::Filesystem { path, .. } if !path.is_absolute()) {
-                return Some(format!("{place}.path` must be a full path"));
+                return Some(format!("{path}.path` must be an absolute path"));
             }
         }
         None

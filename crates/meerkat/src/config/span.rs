@@ -1,4 +1,4 @@
-//! Lengths of time as people write them: `500ms`, `30s`, `10m`, `2h`.
+//! Human-readable durations: `500ms`, `30s`, `10m`, `2h`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A length of time in the config.
+/// Human-readable duration in the config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span(pub Duration);
 
-/// A length of time that could not be read.
+/// Error of an invalid duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a length of time; write for example `500ms`, `30s`, `10m` or `2h`")]
+#[error("invalid duration `{0}`; expected a value such as `500ms`, `30s`, `10m`, or `2h`")]
 pub struct SpanError(String);
 
 const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)];
@@ -34,8 +34,8 @@ impl FromStr for Span {
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
-        let whole = UNITS.iter().rev().find(|(_, unit)| millis > 0 && millis % unit == 0);
-        let (name, unit) = whole.unwrap_or(&("s", 1000));
+        let exact = UNITS.iter().rev().find(|(_, unit)| millis > 0 && millis % unit == 0);
+        let (name, unit) = exact.unwrap_or(&("s", 1000));
         write!(f, "{}{name}", millis / unit)
     }
 }
@@ -76,16 +76,16 @@ impl JsonSchema for Span {
     }
 }
 
-/// How long a model call may take.
+/// Timeout of a model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallTimeout {
-    /// As long as it likes.
+    /// No timeout.
     Disabled,
-    /// This long.
+    /// Timeout after this duration.
     After(Span),
 }
 
-/// The word for no limit.
+/// Config value for no timeout.
 const DISABLED: &str = "disabled";
 
 impl Serialize for CallTimeout {
@@ -126,13 +126,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_read_back_as_they_are_written() {
+    fn durations_round_trip() {
         for text in ["500ms", "30s", "10m", "2h", "90s", "0s"] {
             assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
         }
         assert_eq!("600s".parse::<Span>().unwrap().to_string(), "10m");
-        for bad in ["", "5", "5 days", "s", "-1s", "99999999999999999999h"] {
-            assert!(bad.parse::<Span>().is_err(), "{bad}");
+        for invalid in ["", "5", "5 days", "s", "-1s", "99999999999999999999h"] {
+            assert!(invalid.parse::<Span>().is_err(), "{invalid}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The events of one session: numbered, and the latest of them kept.
+//! The events of one session: assigns sequence numbers and retains the latest events.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,23 +10,23 @@ use uuid::Uuid;
 
 use super::weight::weight;
 
-/// How many events of a session are kept.
+/// Maximum number of retained events of a session.
 const MAX_EVENTS: usize = 1000;
-/// How many bytes of events a session may keep.
+/// Maximum size of a session's retained events, in bytes.
 const MAX_BYTES: usize = 1 << 20;
-/// How many bytes of events a session may always keep, however many sessions there are.
+/// Size of events that a session may always retain, regardless of the number of sessions, in bytes.
 const MIN_BYTES: usize = 8 << 10;
-/// How many bytes all sessions should keep together.
+/// Target size of the retained events of all sessions, in bytes.
 pub(super) const TOTAL_BYTES: usize = 16 << 20;
 
-/// Told to a reader whose number no event of the session has here.
-const UNHEARD_OF: &str = "no event of this session has the number of `after` here, because another process gave it; \
-    the events between are lost, and what is still kept follows";
+/// Message for a reader whose `after` is not the number of an event of this process.
+const UNKNOWN_AFTER: &str = "no event of this session in this process has the number `after`; the events in \
+    between are lost, and the retained events follow";
 
-/// Where every watcher of the process listens.
+/// Sender to all subscribers of the process.
 pub(super) type Watchers = broadcast::Sender<Arc<EventEnvelope>>;
 
-/// What all channels keep together.
+/// Totals of all channels.
 #[derive(Debug, Default)]
 pub(super) struct Load {
     pub(super) bytes: AtomicUsize,
@@ -39,16 +39,16 @@ pub(super) struct Channel {
     pub(super) session: SessionId,
     load: Arc<Load>,
     state: Mutex<State>,
-    /// Rings when something is to be read, or nothing ever will be.
+    /// Notified when there is something to read, or when the channel ends.
     pub(super) news: Notify,
 }
 
 #[derive(Debug)]
 struct State {
-    kept: VecDeque<(Arc<EventEnvelope>, usize)>,
+    retained: VecDeque<(Arc<EventEnvelope>, usize)>,
     bytes: usize,
-    /// The number of the first event this channel could have seen.
-    begins: u64,
+    /// The first sequence number of this channel.
+    first: u64,
     next: u64,
     runs: usize,
     streams: usize,
@@ -56,31 +56,31 @@ struct State {
     idle_since: Timestamp,
 }
 
-/// How much a reader takes at once; one event is always taken.
+/// Limit of one read; at least one event is always returned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     pub(crate) events: usize,
     pub(crate) bytes: usize,
 }
 
-/// What a reader finds.
+/// Result of reading a channel.
 pub(super) enum Found {
-    /// Events, and the number to read from next.
+    /// Events, and the sequence number to read next.
     Events(Vec<Arc<EventEnvelope>>, u64),
-    /// Nothing yet.
+    /// No events yet.
     Nothing,
-    /// Nothing, and nothing will come.
+    /// No events, and none will follow.
     End,
 }
 
 impl Channel {
-    pub(super) fn new(session: SessionId, begins: u64, load: Arc<Load>, now: Timestamp) -> Self {
+    pub(super) fn new(session: SessionId, first: u64, load: Arc<Load>, now: Timestamp) -> Self {
         load.channels.fetch_add(1, Ordering::Relaxed);
         let state = State {
-            kept: VecDeque::new(),
+            retained: VecDeque::new(),
             bytes: 0,
-            begins,
-            next: begins,
+            first,
+            next: first,
             runs: 0,
             streams: 0,
             ended: false,
@@ -89,23 +89,24 @@ impl Channel {
         Self { session, load, state: Mutex::new(state), news: Notify::new() }
     }
 
-    /// Numbers an event, keeps it and tells everybody. The order of numbers is the order in which it is told.
+    /// Assigns a sequence number to an event, retains it, and sends it to all readers and subscribers, in the order of
+    /// sequence numbers.
     pub(super) fn publish(
         &self,
         payload: AgentEvent,
         now: Timestamp,
         watchers: Option<&Watchers>,
     ) -> Arc<EventEnvelope> {
-        let weight = weight(&payload);
+        let size = weight(&payload);
         let mut state = self.state();
         let event = Arc::new(envelope(self.session, state.next, now, payload));
         state.next += 1;
-        state.kept.push_back((Arc::clone(&event), weight));
-        state.bytes += weight;
-        self.load.bytes.fetch_add(weight, Ordering::Relaxed);
+        state.retained.push_back((Arc::clone(&event), size));
+        state.bytes += size;
+        self.load.bytes.fetch_add(size, Ordering::Relaxed);
         state.trim(&self.load);
         if let Some(watchers) = watchers {
-            // An error means that nobody watches any more.
+            // Sending fails only without subscribers.
             let _ = watchers.send(Arc::clone(&event));
         }
         drop(state);
@@ -113,23 +114,23 @@ impl Channel {
         event
     }
 
-    /// Reads from a number on. What is no longer kept, or the gap that the reader is not told of, is made up for
-    /// by one event that says so.
-    pub(super) fn read(&self, from: u64, gap: Option<&str>, room: Room, now: Timestamp) -> Found {
+    /// Reads events from a sequence number. Lost events, or a gap that was not reported yet, are reported by one event
+    /// before the others.
+    pub(super) fn read(&self, from: u64, gap: Option<&str>, limit: Room, now: Timestamp) -> Found {
         let state = self.state();
         let oldest = state.oldest();
         let start = from.max(oldest);
         let mut events = Vec::new();
-        if let Some(reason) = gap.map(str::to_owned).or_else(|| state.loss(from)) {
+        if let Some(reason) = gap.map(str::to_owned).or_else(|| state.loss_message(from)) {
             let notice = AgentEvent::StreamTruncated { reason };
             events.push(Arc::new(envelope(self.session, start - 1, now, notice)));
         }
         let skip = usize::try_from(start - oldest).unwrap_or(usize::MAX);
         let before = events.len();
         let mut bytes = 0;
-        for (event, weight) in state.kept.iter().skip(skip).take(room.events.saturating_sub(before)) {
-            bytes += weight;
-            if bytes > room.bytes && !events.is_empty() {
+        for (event, size) in state.retained.iter().skip(skip).take(limit.events.saturating_sub(before)) {
+            bytes += size;
+            if bytes > limit.bytes && !events.is_empty() {
                 break;
             }
             events.push(Arc::clone(event));
@@ -144,13 +145,13 @@ impl Channel {
         }
     }
 
-    /// Says where a stream begins that wants what comes after a number, or what comes from now on, and what its
-    /// reader must be told about that.
+    /// Returns the first sequence number of a stream of events after `after`, or from now on, and a message for its
+    /// reader about a gap, if any.
     pub(super) fn place(&self, after: Option<u64>) -> (u64, Option<&'static str>) {
         let state = self.state();
         match after {
             None => (state.next, None),
-            Some(after) if after >= state.next => (state.oldest(), Some(UNHEARD_OF)),
+            Some(after) if after >= state.next => (state.oldest(), Some(UNKNOWN_AFTER)),
             Some(after) => (after + 1, None),
         }
     }
@@ -176,25 +177,25 @@ impl Channel {
         state.trim(&self.load);
     }
 
-    /// Nothing will come any more.
+    /// Ends the channel: no more events will follow.
     pub(super) fn end(&self) {
         self.state().ended = true;
         self.news.notify_waiters();
     }
 
-    /// Says since when nobody has needed the channel; `None` while somebody does.
+    /// Returns when the channel was last in use, or `None` while a run or a stream uses it.
     pub(super) fn idle_since(&self) -> Option<Timestamp> {
         let state = self.state();
         (state.runs == 0 && state.streams == 0).then_some(state.idle_since)
     }
 
-    /// Says whether nothing would be lost with the channel.
+    /// Returns `true` if the channel can be dropped without losing anything.
     pub(super) fn is_blank(&self) -> bool {
         let state = self.state();
-        state.runs == 0 && state.streams == 0 && (state.kept.is_empty() || state.ended)
+        state.runs == 0 && state.streams == 0 && (state.retained.is_empty() || state.ended)
     }
 
-    /// Returns the number of the next event.
+    /// Returns the sequence number of the next event.
     pub(super) fn next(&self) -> u64 {
         self.state().next
     }
@@ -213,32 +214,32 @@ impl Drop for Channel {
 }
 
 impl State {
-    /// Returns the number of the oldest event that is kept, or of the next one if none is.
+    /// Returns the sequence number of the oldest retained event, or of the next event if none is retained.
     fn oldest(&self) -> u64 {
-        self.next - self.kept.len() as u64
+        self.next - self.retained.len() as u64
     }
 
-    /// Says what is lost to a reader that wants all from a number on.
-    fn loss(&self, from: u64) -> Option<String> {
+    /// Returns a message about the events that a reader starting at a sequence number has lost, if any.
+    fn loss_message(&self, from: u64) -> Option<String> {
         let lost = self.oldest().checked_sub(from).filter(|lost| *lost > 0)?;
         Some(match lost {
-            _ if from < self.begins => "the events before this are no longer kept".to_owned(),
+            _ if from < self.first => "earlier events are no longer retained".to_owned(),
             1 => "1 event was lost because it was not read in time".to_owned(),
             lost => format!("{lost} events were lost because they were not read in time"),
         })
     }
 
-    /// Lets the oldest events go; the last one always stays, so that whoever waits for it gets it.
+    /// Drops the oldest events. The last one always stays, so that waiting readers get it.
     fn trim(&mut self, load: &Load) {
         let allowance = match self.streams {
             0 => TOTAL_BYTES / load.channels.load(Ordering::Relaxed).max(1),
             _ => MAX_BYTES,
         };
         let allowance = allowance.clamp(MIN_BYTES, MAX_BYTES);
-        while self.kept.len() > MAX_EVENTS || (self.bytes > allowance && self.kept.len() > 1) {
-            let Some((_, weight)) = self.kept.pop_front() else { return };
-            self.bytes -= weight;
-            load.bytes.fetch_sub(weight, Ordering::Relaxed);
+        while self.retained.len() > MAX_EVENTS || (self.bytes > allowance && self.retained.len() > 1) {
+            let Some((_, size)) = self.retained.pop_front() else { return };
+            self.bytes -= size;
+            load.bytes.fetch_sub(size, Ordering::Relaxed);
         }
     }
 }

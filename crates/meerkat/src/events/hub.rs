@@ -1,7 +1,7 @@
-//! Where all events of this process pass: each session has a channel here, each reader a stream.
+//! The event bus of this process: each session has a channel, each reader a stream.
 //!
-//! A channel stays for a while after its session's last run, so that a reader that comes late can catch up. All
-//! channels together keep a bounded number of bytes: those that have been idle longest go first.
+//! A channel remains for a while after its session's last run, so that a late reader can catch up. The total size of
+//! all channels is bounded; those idle longest are dropped first.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -20,14 +20,14 @@ use super::stream::{Reading, Stream, StreamId};
 use super::streams::{Streams, is_over};
 use crate::Error;
 
-/// How many events a watcher may lag behind.
-const WATCHED: usize = 4096;
-/// The number of a session's first event: `after` 0 gives it too.
-const FIRST: u64 = 1;
-/// How long the events of an idle session are kept.
-const KEEP: Duration = Duration::from_secs(10 * 60);
-/// How often idle channels and unread streams are looked for.
-const ROUND: Duration = Duration::from_secs(60);
+/// Number of events that a subscriber may lag behind.
+const SUBSCRIBER_CAPACITY: usize = 4096;
+/// Sequence number of a session's first event; reading after 0 includes it.
+const FIRST_SEQ: u64 = 1;
+/// Time for which the events of an idle session are retained.
+const RETENTION: Duration = Duration::from_secs(10 * 60);
+/// Interval between checks for idle channels and unread streams.
+const REAP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// All events of this process.
 #[derive(Clone)]
@@ -47,17 +47,17 @@ struct Inner {
 #[derive(Default)]
 struct Channels {
     open: HashMap<SessionId, Arc<Channel>>,
-    /// No event that was told before, in this process or in one before it, has a number as high as this.
+    /// Sequence number above all those of removed channels and of earlier processes.
     floor: u64,
-    tended: bool,
+    has_reaper: bool,
 }
 
-/// What a session may have told before its channel was opened.
+/// Events that a session may have had before its channel was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Past {
-    /// Nothing: it is new.
+    /// None: the session is new.
     None,
-    /// Who knows.
+    /// Unknown.
     Unknown,
 }
 
@@ -69,8 +69,8 @@ pub(crate) struct RunChannel {
 
 impl EventHub {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        // A process tells fewer events than microseconds pass, so that a later one begins above all its numbers.
-        let floor = u64::try_from(clock.now().as_microsecond()).unwrap_or(0).max(FIRST);
+        // A process emits less than one event per microsecond, so a later process starts above all its numbers.
+        let floor = u64::try_from(clock.now().as_microsecond()).unwrap_or(0).max(FIRST_SEQ);
         let inner = Inner {
             clock,
             load: Arc::default(),
@@ -82,12 +82,12 @@ impl EventHub {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Hears all events from now on.
+    /// Subscribes to all events from now on.
     pub(crate) fn watch(&self) -> broadcast::Receiver<Arc<EventEnvelope>> {
-        self.inner.watchers.get_or_init(|| broadcast::Sender::new(WATCHED)).subscribe()
+        self.inner.watchers.get_or_init(|| broadcast::Sender::new(SUBSCRIBER_CAPACITY)).subscribe()
     }
 
-    /// Takes a session's channel for a run.
+    /// Returns a session's channel for a run.
     pub(crate) fn run(&self, session: SessionId, past: Past) -> RunChannel {
         let mut channels = self.inner.channels();
         let channel = self.inner.channel(&mut channels, session, past);
@@ -95,7 +95,7 @@ impl EventHub {
         RunChannel { hub: self.clone(), channel }
     }
 
-    /// Opens a stream of what a session tells after a number, or from now on.
+    /// Opens a stream of a session's events after a sequence number, or from now on.
     pub(crate) fn open(&self, session: SessionId, after: Option<u64>) -> Result<StreamId, Error> {
         let inner = &self.inner;
         let now = inner.clock.now();
@@ -106,36 +106,36 @@ impl EventHub {
         let id = Uuid::now_v7();
         streams.add(id, Stream::open(channel, after, now));
         drop((streams, channels));
-        self.tend();
+        self.ensure_reaper();
         Ok(id)
     }
 
-    /// Reads a stream: what is there, else what comes. A read that is cancelled or dropped takes nothing.
+    /// Reads a stream: available events, or else the next ones. A cancelled or dropped read consumes nothing.
     pub(crate) async fn read(
         &self,
         id: StreamId,
-        room: Room,
-        patience: Duration,
+        limit: Room,
+        timeout: Duration,
         cancel: &CancellationToken,
     ) -> Result<Reading, Error> {
         let inner = &self.inner;
         let stream = inner.streams().find(id)?;
         let _reader = stream.reader();
-        let mut deadline = inner.clock.sleep(patience);
+        let mut deadline = inner.clock.sleep(timeout);
         loop {
-            let mut news = pin!(stream.channel.news.notified());
-            news.as_mut().enable();
+            let mut notified = pin!(stream.channel.news.notified());
+            notified.as_mut().enable();
             if cancel.is_cancelled() {
                 return Ok(Reading::Timeout);
             }
-            if let Some(reading) = stream.take(room, inner.clock.now()) {
-                if reading == Reading::Closed {
+            if let Some(outcome) = stream.take(limit, inner.clock.now()) {
+                if outcome == Reading::Closed {
                     self.close(id);
                 }
-                return Ok(reading);
+                return Ok(outcome);
             }
             tokio::select! {
-                () = news => {}
+                () = notified => {}
                 () = cancel.cancelled() => return Ok(Reading::Timeout),
                 () = inner.closing.cancelled() => return Ok(Reading::Closed),
                 () = &mut deadline => return Ok(Reading::Timeout),
@@ -143,29 +143,29 @@ impl EventHub {
         }
     }
 
-    /// Says which session a stream is of.
+    /// Returns the session of a stream.
     pub(crate) fn session(&self, id: StreamId) -> Result<SessionId, Error> {
         self.inner.streams().find(id).map(|stream| stream.channel.session)
     }
 
-    /// Closes a stream; false when there is none.
+    /// Closes a stream; returns `false` if it was not open.
     pub(crate) fn close(&self, id: StreamId) -> bool {
         let Some(stream) = self.inner.streams().remove(id) else { return false };
         stream.channel.stream_closes(self.inner.clock.now());
-        self.inner.let_go_if_blank(&stream.channel);
+        self.inner.remove_if_blank(&stream.channel);
         true
     }
 
-    /// A session tells nothing any more.
+    /// Ends a session's channel: no more events will follow.
     pub(crate) fn end(&self, session: SessionId) {
         let channel = self.inner.channels().open.get(&session).cloned();
         if let Some(channel) = channel {
             channel.end();
-            self.inner.let_go_if_blank(&channel);
+            self.inner.remove_if_blank(&channel);
         }
     }
 
-    /// Nobody will be told anything any more.
+    /// Closes all streams for good.
     pub(crate) fn shut(&self) {
         self.inner.closing.cancel();
     }
@@ -175,15 +175,15 @@ impl EventHub {
         &self.inner.load
     }
 
-    /// Starts the task that lets go of what nobody needs, unless there is one.
-    fn tend(&self) {
+    /// Starts the task that drops idle channels and unread streams, unless it is already running.
+    fn ensure_reaper(&self) {
         let Ok(runtime) = Handle::try_current() else { return };
-        // The lock is free again before the task is spawned: on a runtime that shuts down the task is dropped at
-        // once, and takes the lock itself.
-        let tended = std::mem::replace(&mut self.inner.channels().tended, true);
-        if !tended {
+        // The lock is released before the task is spawned: on a runtime that shuts down, the task is dropped at once,
+        // which takes the lock.
+        let has_reaper = std::mem::replace(&mut self.inner.channels().has_reaper, true);
+        if !has_reaper {
             let (inner, clock) = (Arc::downgrade(&self.inner), Arc::clone(&self.inner.clock));
-            runtime.spawn(tend(Tending { inner, left: false }, clock));
+            runtime.spawn(reap(Tending { inner, finished: false }, clock));
         }
     }
 }
@@ -198,20 +198,20 @@ impl Inner {
     }
 
     fn channel(&self, channels: &mut Channels, session: SessionId, past: Past) -> Arc<Channel> {
-        // A session that was let go told numbers below the floor, and its next ones must be higher.
-        let begins = if past == Past::None { FIRST } else { channels.floor };
-        let new = || Arc::new(Channel::new(session, begins, Arc::clone(&self.load), self.clock.now()));
+        // A session whose channel was removed has used numbers below the floor; its next ones must be higher.
+        let first = if past == Past::None { FIRST_SEQ } else { channels.floor };
+        let new = || Arc::new(Channel::new(session, first, Arc::clone(&self.load), self.clock.now()));
         Arc::clone(channels.open.entry(session).or_insert_with(new))
     }
 
-    fn let_go_if_blank(&self, channel: &Channel) {
+    fn remove_if_blank(&self, channel: &Channel) {
         let mut channels = self.channels();
         if channel.is_blank() {
-            channels.let_go(channel.session);
+            channels.remove(channel.session);
         }
     }
 
-    /// Lets go of channels that were idle for long, and of more if all together keep too much.
+    /// Drops channels that were idle for too long, and more if the total size is too large.
     fn drop_idle(&self) {
         let now = self.clock.now();
         let mut channels = self.channels();
@@ -219,51 +219,51 @@ impl Inner {
         let mut idle: Vec<_> = channels.open.values().filter_map(since).collect();
         idle.sort_unstable();
         for (since, session) in idle {
-            let full = self.load.bytes.load(Ordering::Relaxed) > TOTAL_BYTES / 4 * 3;
-            if !full && !is_over(since, KEEP, now) {
+            let is_full = self.load.bytes.load(Ordering::Relaxed) > TOTAL_BYTES / 4 * 3;
+            if !is_full && !is_over(since, RETENTION, now) {
                 return;
             }
-            channels.let_go(session);
+            channels.remove(session);
         }
     }
 }
 
 impl Channels {
-    fn let_go(&mut self, session: SessionId) {
+    fn remove(&mut self, session: SessionId) {
         if let Some(channel) = self.open.remove(&session) {
             self.floor = self.floor.max(channel.next());
         }
     }
 }
 
-/// The tending task's place, which is free again however the task ends.
+/// Clears the flag of the reaper task when the task ends in any way.
 struct Tending {
     inner: Weak<Inner>,
-    left: bool,
+    finished: bool,
 }
 
 impl Drop for Tending {
     fn drop(&mut self) {
-        if let Some(inner) = self.inner.upgrade().filter(|_| !self.left) {
-            inner.channels().tended = false;
+        if let Some(inner) = self.inner.upgrade().filter(|_| !self.finished) {
+            inner.channels().has_reaper = false;
         }
     }
 }
 
-async fn tend(mut place: Tending, clock: Arc<dyn Clock>) {
-    while !place.left {
-        clock.sleep(ROUND).await;
-        let Some(inner) = place.inner.upgrade() else { return };
+async fn reap(mut guard: Tending, clock: Arc<dyn Clock>) {
+    while !guard.finished {
+        clock.sleep(REAP_INTERVAL).await;
+        let Some(inner) = guard.inner.upgrade() else { return };
         inner.streams().drop_unread(inner.clock.now());
         inner.drop_idle();
         let mut channels = inner.channels();
-        channels.tended = !channels.open.is_empty();
-        place.left = !channels.tended;
+        channels.has_reaper = !channels.open.is_empty();
+        guard.finished = !channels.has_reaper;
     }
 }
 
 impl RunChannel {
-    /// Numbers an event, keeps it and tells everybody.
+    /// Assigns a sequence number to an event, retains it, and sends it to all readers and subscribers.
     pub(crate) fn publish(&self, payload: AgentEvent) -> Arc<EventEnvelope> {
         let inner = &self.hub.inner;
         self.channel.publish(payload, inner.clock.now(), inner.watchers.get())
@@ -274,10 +274,10 @@ impl Drop for RunChannel {
     fn drop(&mut self) {
         let inner = &self.hub.inner;
         self.channel.run_ends(inner.clock.now());
-        inner.let_go_if_blank(&self.channel);
+        inner.remove_if_blank(&self.channel);
         if inner.load.bytes.load(Ordering::Relaxed) > TOTAL_BYTES {
             inner.drop_idle();
         }
-        self.hub.tend();
+        self.hub.ensure_reaper();
     }
 }

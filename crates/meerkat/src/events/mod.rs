@@ -1,6 +1,6 @@
-//! Events: numbered for each session, kept for a while, and handed to whoever listens.
+//! Events: numbered per session, retained for a while, and sent to all listeners.
 //!
-//! A run never waits for a listener. Events belong to this process: they are told and, after a while, gone.
+//! A run never waits for a listener. Events exist in this process only, and are dropped after a while.
 
 mod channel;
 mod hub;

@@ -1,22 +1,22 @@
-//! What a run is doing now, in a few words.
+//! Short status lines about the progress of a run.
 
 use meerkat_core::{AgentEvent, BudgetType};
 
-/// The longest text of a fault or a name that is shown, in characters.
-const SHOWN: usize = 80;
+/// Maximum length of a name or an error message, in characters.
+const MAX_CHARS: usize = 80;
 
-/// Says in a few words what a run is doing after this event; `None` when the event changes nothing about that.
+/// Returns a short status line for a run after this event, or `None` if the event does not change the status.
 #[must_use]
 pub fn progress(event: &AgentEvent) -> Option<String> {
     Some(match event {
         AgentEvent::RunStarted { .. } => "starting".to_owned(),
         AgentEvent::TurnStarted { turn_number } => {
-            format!("asking the model, step {}", turn_number.saturating_add(1))
+            format!("calling the model, step {}", turn_number.saturating_add(1))
         }
         AgentEvent::ReasoningDelta { .. } => "thinking".to_owned(),
         AgentEvent::TextDelta { .. } => "writing the answer".to_owned(),
         AgentEvent::ServerToolContent { name, .. } => format!("the provider used {}", short(name)),
-        AgentEvent::AssistantImageAppended { .. } => "made an image".to_owned(),
+        AgentEvent::AssistantImageAppended { .. } => "generated an image".to_owned(),
         AgentEvent::ToolExecutionStarted { name, .. } => format!("running {}", short(name)),
         AgentEvent::ToolExecutionCompleted { name, is_error: false, .. } => {
             format!("{} is done", short(name))
@@ -31,7 +31,7 @@ pub fn progress(event: &AgentEvent) -> Option<String> {
             format!("{:.0} % of the {} budget is used", percent * 100.0, budget(*budget_type))
         }
         AgentEvent::RunCompleted { extraction_required: true, .. } => {
-            "asking for the structured output".to_owned()
+            "requesting the structured output".to_owned()
         }
         AgentEvent::HookStarted { hook_id, .. } => format!("running hook {}", short(hook_id)),
         AgentEvent::SkillsResolved { skills, .. } => format!("read {} skills", skills.len()),
@@ -43,14 +43,14 @@ pub fn progress(event: &AgentEvent) -> Option<String> {
     })
 }
 
-/// The first line of a text, as far as it fits.
+/// Returns the first line of a text, truncated.
 fn short(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
-    let mut shown: String = line.chars().take(SHOWN).collect();
-    if shown.len() < line.len() {
-        shown.push('…');
+    let mut short: String = line.chars().take(MAX_CHARS).collect();
+    if short.len() < line.len() {
+        short.push('…');
     }
-    shown
+    short
 }
 
 fn span(ms: u64) -> String {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_event_says_what_goes_on_now() {
+    fn events_map_to_status_lines() {
         let session_id = SessionId::from_uuid(Uuid::nil());
         let tool = || "shell".to_owned();
         let retrying = |error: &str, delay_ms| AgentEvent::Retrying {
@@ -103,7 +103,7 @@ mod tests {
         };
         let cases = [
             (AgentEvent::RunStarted { session_id, prompt: Content::text("hi") }, Some("starting")),
-            (AgentEvent::TurnStarted { turn_number: 1 }, Some("asking the model, step 2")),
+            (AgentEvent::TurnStarted { turn_number: 1 }, Some("calling the model, step 2")),
             (AgentEvent::ReasoningDelta { delta: "hm".to_owned() }, Some("thinking")),
             (AgentEvent::TextDelta { delta: "so".to_owned() }, Some("writing the answer")),
             (AgentEvent::TextComplete { content: "so".to_owned() }, None),
@@ -125,7 +125,7 @@ mod tests {
                 },
                 Some("80 % of the token budget is used"),
             ),
-            (completed(true), Some("asking for the structured output")),
+            (completed(true), Some("requesting the structured output")),
             (completed(false), None),
             (
                 AgentEvent::InteractionCallbackPending {
@@ -142,9 +142,9 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_is_cut_to_a_few_words() {
+    fn long_names_are_truncated() {
         let name = "é".repeat(500);
-        let said = progress(&AgentEvent::ToolExecutionStarted { id: String::new(), name }).unwrap();
-        assert_eq!(said, format!("running {}…", "é".repeat(80)));
+        let status = progress(&AgentEvent::ToolExecutionStarted { id: String::new(), name }).unwrap();
+        assert_eq!(status, format!("running {}…", "é".repeat(80)));
     }
 }

@@ -1,4 +1,4 @@
-//! Streams: one reader's place among the events of a session.
+//! Streams: a reader's position in the events of a session.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,86 +7,86 @@ use uuid::Uuid;
 
 use super::channel::{Channel, Found, Room};
 
-/// Names a stream.
+/// Id of a stream.
 pub(crate) type StreamId = Uuid;
 
-/// What a read gives.
+/// Result of reading a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Reading {
     /// Events, at least one.
     Events(Vec<Arc<EventEnvelope>>),
-    /// Nothing came in time.
+    /// No event arrived in time.
     Timeout,
-    /// Nothing will come any more, and the stream is closed.
+    /// No more events will follow, and the stream is closed.
     Closed,
 }
 
-/// A reader's place in a channel.
+/// A reader's position in a channel.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) channel: Arc<Channel>,
-    place: Mutex<Place>,
+    cursor: Mutex<Place>,
 }
 
 #[derive(Debug)]
 struct Place {
     next: u64,
-    /// What the reader must be told before anything else.
+    /// Message about a gap, to be reported before the next events.
     gap: Option<&'static str>,
     readers: usize,
     read_at: Timestamp,
 }
 
-/// A read on its way: a stream that is being read is not unread.
+/// A read in progress; a stream that is being read does not count as unread.
 pub(super) struct Reader<'a>(&'a Stream);
 
 impl Stream {
     pub(super) fn open(channel: Arc<Channel>, after: Option<u64>, now: Timestamp) -> Self {
         channel.stream_opens();
         let (next, gap) = channel.place(after);
-        let place = Place { next, gap, readers: 0, read_at: now };
-        Self { channel, place: Mutex::new(place) }
+        let cursor = Place { next, gap, readers: 0, read_at: now };
+        Self { channel, cursor: Mutex::new(cursor) }
     }
 
     pub(super) fn reader(&self) -> Reader<'_> {
-        self.place().readers += 1;
+        self.cursor().readers += 1;
         Reader(self)
     }
 
-    /// Takes what there is; the place moves on only with what is given out.
-    pub(super) fn take(&self, room: Room, now: Timestamp) -> Option<Reading> {
-        let mut place = self.place();
-        place.read_at = now;
-        match self.channel.read(place.next, place.gap, room, now) {
+    /// Returns the available events, and advances past them.
+    pub(super) fn take(&self, limit: Room, now: Timestamp) -> Option<Reading> {
+        let mut cursor = self.cursor();
+        cursor.read_at = now;
+        match self.channel.read(cursor.next, cursor.gap, limit, now) {
             Found::Nothing => None,
             Found::End => Some(Reading::Closed),
             Found::Events(events, next) => {
-                place.next = next;
-                place.gap = None;
+                cursor.next = next;
+                cursor.gap = None;
                 Some(Reading::Events(events))
             }
         }
     }
 
-    /// Says since when nobody has read it; `None` while somebody does.
+    /// Returns when the stream was last read, or `None` while a read is in progress.
     pub(super) fn unread_since(&self) -> Option<Timestamp> {
-        let place = self.place();
-        (place.readers == 0).then_some(place.read_at)
+        let cursor = self.cursor();
+        (cursor.readers == 0).then_some(cursor.read_at)
     }
 
-    /// Returns the number of the last event that was given out or passed over.
+    /// Returns the sequence number of the last event that was returned or skipped.
     pub(super) fn read_up_to(&self) -> u64 {
-        self.place().next.saturating_sub(1)
+        self.cursor().next.saturating_sub(1)
     }
 
-    fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cursor(&self) -> MutexGuard<'_, Place> {
+        self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
-        let mut place = self.0.place();
-        place.readers = place.readers.saturating_sub(1);
+        let mut cursor = self.0.cursor();
+        cursor.readers = cursor.readers.saturating_sub(1);
     }
 }

@@ -26,17 +26,17 @@ fn delta(text: &str) -> AgentEvent {
     AgentEvent::TextDelta { delta: text.to_owned() }
 }
 
-fn room(events: usize) -> Room {
+fn limit(events: usize) -> Room {
     Room { events, bytes: usize::MAX }
 }
 
-async fn read(hub: &EventHub, stream: StreamId, limit: usize) -> Result<Reading, Error> {
-    hub.read(stream, room(limit), Duration::ZERO, &CancellationToken::new()).await
+async fn read(hub: &EventHub, stream: StreamId, count: usize) -> Result<Reading, Error> {
+    hub.read(stream, limit(count), Duration::ZERO, &CancellationToken::new()).await
 }
 
-/// What was read: the number of each event and its text.
-async fn lines(hub: &EventHub, stream: StreamId, limit: usize) -> Vec<String> {
-    match read(hub, stream, limit).await.unwrap() {
+/// Reads a stream, and returns the number and the text of each event.
+async fn lines(hub: &EventHub, stream: StreamId, count: usize) -> Vec<String> {
+    match read(hub, stream, count).await.unwrap() {
         Reading::Events(events) => events.iter().map(line).collect(),
         other => vec![format!("{other:?}")],
     }
@@ -52,7 +52,7 @@ fn line(event: &Arc<EventEnvelope>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_reader_is_told_once_how_many_it_lost() {
+async fn slow_reader_gets_one_notice_of_lost_events() {
     let (hub, _) = hub();
     let run = hub.run(session(1), Past::None);
     let stream = hub.open(session(1), None).unwrap();
@@ -67,7 +67,7 @@ async fn a_slow_reader_is_told_once_how_many_it_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_takes_no_more_than_there_is_room_for_and_always_one() {
+async fn read_respects_limit_but_returns_at_least_one() {
     let (hub, _) = hub();
     let run = hub.run(session(1), Past::None);
     let stream = hub.open(session(1), None).unwrap();
@@ -76,16 +76,16 @@ async fn a_read_takes_no_more_than_there_is_room_for_and_always_one() {
     }
     let mut numbers = Vec::new();
     for bytes in [6000, 10] {
-        let room = Room { events: 9, bytes };
-        let reading = hub.read(stream, room, Duration::ZERO, &CancellationToken::new()).await.unwrap();
-        let Reading::Events(events) = reading else { panic!("{reading:?}") };
+        let limit = Room { events: 9, bytes };
+        let outcome = hub.read(stream, limit, Duration::ZERO, &CancellationToken::new()).await.unwrap();
+        let Reading::Events(events) = outcome else { panic!("{outcome:?}") };
         numbers.push(events.iter().map(|event| event.seq).collect::<Vec<_>>());
     }
     assert_eq!(numbers, [vec![1, 2], vec![3]]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_catches_up_from_any_number() {
+async fn reader_catches_up_from_any_number() {
     let (hub, _) = hub();
     let run = hub.run(session(1), Past::None);
     for text in ["a", "b", "c"] {
@@ -101,9 +101,9 @@ async fn a_reader_catches_up_from_any_number() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_with_a_number_from_elsewhere_is_told_and_gets_what_there_is() {
-    let gap = "no event of this session has the number of `after` here, because another process gave it; the \
-               events between are lost, and what is still kept follows";
+async fn unknown_number_yields_notice_and_retained_events() {
+    let gap = "no event of this session in this process has the number `after`; the events in between are lost, and \
+               the retained events follow";
     let (hub, _) = hub();
     let run = hub.run(session(1), Past::None);
     run.publish(delta("a"));
@@ -113,13 +113,13 @@ async fn a_reader_with_a_number_from_elsewhere_is_told_and_gets_what_there_is() 
         assert_eq!(lines(&hub, stream, 9).await, ["1 a"]);
     }
     let empty = hub.open(session(2), Some(u64::MAX)).unwrap();
-    let told = lines(&hub, empty, 9).await;
-    assert!(told.len() == 1 && told[0].ends_with(gap), "{told:?}");
+    let notice = lines(&hub, empty, 9).await;
+    assert!(notice.len() == 1 && notice[0].ends_with(gap), "{notice:?}");
     assert_eq!(lines(&hub, empty, 9).await, ["Timeout"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_begins_above_the_numbers_of_the_one_before() {
+async fn process_starts_above_earlier_numbers() {
     let (before, clock) = hub();
     let run = before.run(session(1), Past::Unknown);
     let last = (0..3).map(|_| run.publish(delta("old")).seq).max().unwrap();
@@ -129,33 +129,33 @@ async fn a_process_begins_above_the_numbers_of_the_one_before() {
     let first = run.publish(delta("new")).seq;
     assert!(first > last, "{first} {last}");
     let stream = after.open(session(1), Some(last)).unwrap();
-    let told = [format!("{} the events before this are no longer kept", first - 1), format!("{first} new")];
-    assert_eq!(lines(&after, stream, 9).await, told);
+    let expected = [format!("{} earlier events are no longer retained", first - 1), format!("{first} new")];
+    assert_eq!(lines(&after, stream, 9).await, expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_is_given_up_takes_nothing() {
+async fn cancelled_read_consumes_nothing() {
     let (hub, _) = hub();
     let run = hub.run(session(1), Past::None);
     let stream = hub.open(session(1), None).unwrap();
     let cancel = CancellationToken::new();
     {
-        let mut dropped = Box::pin(hub.read(stream, room(1), Duration::from_secs(9), &cancel));
+        let mut dropped = Box::pin(hub.read(stream, limit(1), Duration::from_secs(9), &cancel));
         tokio::select! {
             biased;
-            reading = &mut dropped => panic!("{reading:?}"),
+            outcome = &mut dropped => panic!("{outcome:?}"),
             () = std::future::ready(()) => {}
         }
         run.publish(delta("a"));
     }
     cancel.cancel();
-    let cancelled = hub.read(stream, room(1), Duration::from_secs(9), &cancel).await.unwrap();
+    let cancelled = hub.read(stream, limit(1), Duration::from_secs(9), &cancel).await.unwrap();
     assert_eq!(cancelled, Reading::Timeout);
     assert_eq!(lines(&hub, stream, 9).await, ["1 a"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_told_before_the_end_is_read_before_the_stream_closes() {
+async fn stream_closes_after_remaining_events_are_read() {
     let (hub, _) = hub();
     let run = hub.run(session(1), Past::None);
     let stream = hub.open(session(1), None).unwrap();
@@ -169,12 +169,12 @@ async fn what_was_told_before_the_end_is_read_before_the_stream_closes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiting_reader_hears_that_all_is_over() {
+async fn close_all_wakes_waiting_reader() {
     let (hub, _) = hub();
     let stream = hub.open(session(1), None).unwrap();
     let other = hub.clone();
     let waiting = tokio::spawn(async move {
-        other.read(stream, room(1), Duration::from_secs(600), &CancellationToken::new()).await
+        other.read(stream, limit(1), Duration::from_secs(600), &CancellationToken::new()).await
     });
     tokio::task::yield_now().await;
     hub.shut();
@@ -182,37 +182,40 @@ async fn a_waiting_reader_hears_that_all_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_stream_that_is_unread_longest_gives_way_and_its_reader_is_told() {
+async fn longest_unread_stream_is_evicted() {
     let (hub, clock) = hub();
     let run = hub.run(session(1), Past::None);
     run.publish(delta("a"));
     run.publish(delta("b"));
-    let forgotten = hub.open(session(1), Some(0)).unwrap();
-    assert_eq!(lines(&hub, forgotten, 1).await, ["1 a"]);
+    let abandoned = hub.open(session(1), Some(0)).unwrap();
+    assert_eq!(lines(&hub, abandoned, 1).await, ["1 a"]);
     clock.sleep(Duration::from_secs(1)).await;
     let others: Vec<_> = (1..MAX_STREAMS).map(|_| hub.open(session(2), None).unwrap()).collect();
     clock.sleep(Duration::from_secs(1)).await;
     let newest = hub.open(session(3), None).unwrap();
-    let error = read(&hub, forgotten, 1).await.unwrap_err();
+    let error = read(&hub, abandoned, 1).await.unwrap_err();
     assert!(
-        matches!(&error, Error::StreamUnread { id, session: of, after: 1 } if *id == forgotten && *of == session(1)),
+        matches!(
+            &error,
+            Error::StreamUnread { id, session: owner, after: 1 } if *id == abandoned && *owner == session(1)
+        ),
         "{error:?}"
     );
     for open in [others[0], others[MAX_STREAMS - 2], newest] {
         assert_eq!(read(&hub, open, 1).await.unwrap(), Reading::Timeout);
     }
-    let again = hub.open(session(1), Some(1)).unwrap();
-    assert_eq!(lines(&hub, again, 9).await, ["2 b"], "nothing is lost");
+    let reopened = hub.open(session(1), Some(1)).unwrap();
+    assert_eq!(lines(&hub, reopened, 9).await, ["2 b"], "nothing is lost");
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_that_are_all_being_read_do_not_give_way() {
+async fn streams_being_read_are_not_evicted() {
     let (hub, _) = hub();
     let mut readers = Vec::new();
     for _ in 0..MAX_STREAMS {
         let (hub, stream) = (hub.clone(), hub.open(session(1), None).unwrap());
         readers.push(tokio::spawn(async move {
-            hub.read(stream, room(1), Duration::from_secs(600), &CancellationToken::new()).await
+            hub.read(stream, limit(1), Duration::from_secs(600), &CancellationToken::new()).await
         }));
     }
     for _ in 0..MAX_STREAMS {
@@ -226,20 +229,20 @@ async fn streams_that_are_all_being_read_do_not_give_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_is_not_read_for_long_is_closed() {
+async fn idle_stream_is_closed() {
     let (hub, clock) = hub();
-    let (read_on, left) = (hub.open(session(1), None).unwrap(), hub.open(session(1), None).unwrap());
+    let (active, idle) = (hub.open(session(1), None).unwrap(), hub.open(session(1), None).unwrap());
     clock.sleep(Duration::from_secs(20 * 60)).await;
-    assert_eq!(read(&hub, read_on, 1).await.unwrap(), Reading::Timeout);
+    assert_eq!(read(&hub, active, 1).await.unwrap(), Reading::Timeout);
     clock.sleep(Duration::from_secs(20 * 60)).await;
-    assert_eq!(read(&hub, read_on, 1).await.unwrap(), Reading::Timeout, "it was read meanwhile");
-    let error = read(&hub, left, 1).await.unwrap_err();
-    assert!(matches!(error, Error::StreamUnread { id, .. } if id == left), "{error:?}");
-    assert!(!hub.close(left));
+    assert_eq!(read(&hub, active, 1).await.unwrap(), Reading::Timeout, "it was read meanwhile");
+    let error = read(&hub, idle, 1).await.unwrap_err();
+    assert!(matches!(error, Error::StreamUnread { id, .. } if id == idle), "{error:?}");
+    assert!(!hub.close(idle));
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_grow_even_when_a_sessions_events_are_forgotten() {
+async fn numbers_grow_after_events_are_dropped() {
     let (hub, clock) = hub();
     let run = hub.run(session(1), Past::None);
     for text in ["a", "b"] {
@@ -251,18 +254,18 @@ async fn numbers_grow_even_when_a_sessions_events_are_forgotten() {
     assert_eq!(lines(&hub, late, 9).await, ["2 b"]);
     hub.close(late);
     clock.sleep(Duration::from_secs(30 * 60)).await;
-    assert_eq!(hub.held(), (0, 0));
+    assert_eq!(hub.totals(), (0, 0));
 
     let run = hub.run(session(1), Past::Unknown);
     let next = run.publish(delta("c")).seq;
     assert!(next > 2, "{next}");
     let stream = hub.open(session(1), Some(1)).unwrap();
-    let told = [format!("{} the events before this are no longer kept", next - 1), format!("{next} c")];
-    assert_eq!(lines(&hub, stream, 9).await, told);
+    let expected = [format!("{} earlier events are no longer retained", next - 1), format!("{next} c")];
+    assert_eq!(lines(&hub, stream, 9).await, expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_sessions_at_work_keep_little_and_idle_ones_go_first() {
+async fn memory_is_bounded_and_idle_channels_go_first() {
     let (hub, _) = hub();
     let idle = hub.run(session(0), Past::None);
     idle.publish(delta(&"x".repeat(1 << 20)));
@@ -273,21 +276,21 @@ async fn a_thousand_sessions_at_work_keep_little_and_idle_ones_go_first() {
             run.publish(delta("some words"));
         }
     }
-    let (channels, bytes) = hub.held();
+    let (channels, bytes) = hub.totals();
     assert_eq!(channels, 1001);
     assert!(bytes < TOTAL_BYTES + (2 << 20), "{bytes}");
     let watched = hub.open(session(1), None).unwrap();
     for _ in 0..200 {
         runs[0].publish(delta("some words"));
     }
-    assert_eq!(lines(&hub, watched, 200).await.len(), 200, "whoever reads has room");
+    assert_eq!(lines(&hub, watched, 200).await.len(), 200, "a channel with a reader retains more");
     drop(runs);
-    let (channels, bytes) = hub.held();
+    let (channels, bytes) = hub.totals();
     assert!(bytes <= TOTAL_BYTES && channels < 1001, "{channels} {bytes}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn watchers_hear_every_session() {
+async fn subscribers_receive_events_of_every_session() {
     let (hub, _) = hub();
     let mut watcher = hub.watch();
     hub.run(session(1), Past::None).publish(delta("a"));
@@ -297,16 +300,16 @@ async fn watchers_hear_every_session() {
 }
 
 impl EventHub {
-    /// How many channels there are, and how many bytes they keep.
-    fn held(&self) -> (usize, usize) {
+    /// Returns the number of channels, and the total size of their events.
+    fn totals(&self) -> (usize, usize) {
         let load = self.load();
         (load.channels.load(Ordering::Relaxed), load.bytes.load(Ordering::Relaxed))
     }
 }
 
 #[test]
-fn a_run_that_ends_with_its_tokio_runtime_does_not_hang() {
-    let (hub, held) = {
+fn run_dropped_with_tokio_runtime_does_not_hang() {
+    let (hub, totals) = {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let hub = runtime.block_on(async { hub().0 });
         let run = hub.run(session(1), Past::None);
@@ -316,9 +319,9 @@ fn a_run_that_ends_with_its_tokio_runtime_does_not_hang() {
             std::future::pending::<()>().await;
         });
         drop(runtime);
-        let held = hub.held();
-        (hub, held)
+        let totals = hub.totals();
+        (hub, totals)
     };
-    assert_eq!(held.0, 1);
+    assert_eq!(totals.0, 1);
     drop(hub.run(session(1), Past::Unknown));
 }

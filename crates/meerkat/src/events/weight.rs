@@ -1,15 +1,15 @@
-//! How much memory an event takes, roughly.
+//! Estimated memory usage of events.
 
 use std::io;
 
 use meerkat_core::AgentEvent;
 
-/// What an event takes besides its texts.
-const BASE: usize = 512;
+/// Size of an event without its texts, in bytes.
+const BASE_SIZE: usize = 512;
 
-/// Estimates the memory of an event, in bytes.
+/// Returns the estimated memory usage of an event, in bytes.
 pub(super) fn weight(event: &AgentEvent) -> usize {
-    let own = match event {
+    let content = match event {
         // The most frequent ones, and those with the longest texts.
         AgentEvent::TextDelta { delta: text }
         | AgentEvent::ReasoningDelta { delta: text }
@@ -18,12 +18,12 @@ pub(super) fn weight(event: &AgentEvent) -> usize {
         | AgentEvent::RunCompleted { result: text, structured_output: None, .. } => text.len(),
         other => {
             let mut count = Count(0);
-            // Counting cannot fail; an event that could not be written would weigh what was counted so far.
+            // Counting cannot fail; for an event that cannot be serialized, the bytes so far count.
             let _ = serde_json::to_writer(&mut count, other);
             count.0
         }
     };
-    BASE + own
+    BASE_SIZE + content
 }
 
 struct Count(usize);
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_texts_weigh_wherever_they_are() {
+    fn long_texts_count_at_any_depth() {
         let text = "x".repeat(10_000);
         let events = [
             AgentEvent::TextDelta { delta: text.clone() },
@@ -57,8 +57,8 @@ mod tests {
             },
         ];
         for event in events {
-            let weight = weight(&event);
-            assert!((10_000..11_000).contains(&weight), "{weight}");
+            let size = weight(&event);
+            assert!((10_000..11_000).contains(&size), "{size}");
         }
         assert!(weight(&AgentEvent::TurnStarted { turn_number: 1 }) < 700);
     }

@@ -1,5 +1,4 @@
-//! Answers to questions about Meerkat where there is no model to give them: the reference itself, where it is
-//! nearest to the question.
+//! Offline answers to questions about Meerkat: the parts of the reference that best match the question.
 
 use meerkat_core::{
     Answer, AssistantBlock, BoxFuture, Content, Delta, DeltaSink, Extent, Message, Model, ModelError,
@@ -9,10 +8,10 @@ use meerkat_core::{
 use super::nearest::{Passage, nearest, passages};
 use super::{QUESTION, reference};
 
-/// The id of the model that looks the answer up.
+/// Id of the model that answers from the reference.
 pub(crate) const LIBRARIAN_ID: &str = "offline-help";
 
-/// Looks answers up in the reference.
+/// Model that answers questions from the reference.
 pub(crate) struct Librarian {
     info: ModelInfo,
 }
@@ -34,11 +33,11 @@ impl Model for Librarian {
         deltas: DeltaSink<'a>,
     ) -> BoxFuture<'a, Result<Answer, ModelError>> {
         Box::pin(async move {
-            let said = request.messages.iter().rev().find_map(|message| match &**message {
+            let prompt = request.messages.iter().rev().find_map(|message| match &**message {
                 Message::User { content, .. } => Some(Content::to_text(content)),
                 _ => None,
             });
-            let text = answer(question(&said.unwrap_or_default()));
+            let text = answer(question(&prompt.unwrap_or_default()));
             deltas(Delta::Text(text.clone()));
             Ok(Answer {
                 blocks: vec![AssistantBlock::Text { text, meta: None }],
@@ -50,7 +49,7 @@ impl Model for Librarian {
     }
 }
 
-/// Takes the question out of what was written around it.
+/// Extracts the question from its prompt.
 fn question(prompt: &str) -> &str {
     let rest = prompt.strip_prefix(QUESTION).unwrap_or(prompt);
     rest.rsplit_once("\n\nThe time is ").map_or(rest, |(question, _)| question)
@@ -58,19 +57,19 @@ fn question(prompt: &str) -> &str {
 
 fn answer(question: &str) -> String {
     let parts: Vec<Passage> = reference().iter().flat_map(|text| passages(text)).collect();
-    let found = nearest(question, &parts);
-    let opening = "There is no API key, so no model answers this.";
-    if found.is_empty() {
+    let matches = nearest(question, &parts);
+    let opening = "No API key is set, so no model can answer this.";
+    if matches.is_empty() {
         let mut headings: Vec<_> = parts.iter().map(|part| part.heading.as_str()).collect();
         headings.dedup();
         return format!(
-            "{opening} Nothing in the reference is near the question. It is about: {}.",
+            "{opening} Nothing in the reference matches the question. It covers: {}.",
             headings.join(", ")
         );
     }
-    let mut text = format!("{opening} These parts of the reference are nearest to the question:");
+    let mut text = format!("{opening} These parts of the reference best match the question:");
     let mut heading = "";
-    for part in found {
+    for part in matches {
         if part.heading != heading {
             heading = &part.heading;
             text.push_str(&format!("\n\n## {heading}"));
@@ -86,31 +85,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_that_people_ask_lead_to_the_place_that_answers_them() {
+    fn common_questions_find_the_right_passage() {
         let cases = [
-            ("How do I resume a session?", "`meerkat_resume {session_id, prompt}` goes on"),
+            ("How do I resume a session?", "`meerkat_resume {session_id, prompt}` continues it"),
             ("Which environment variable holds my API key?", "`ANTHROPIC_API_KEY`"),
             ("What does SESSION_BUSY mean?", "A second gets `SESSION_BUSY`"),
-            ("What are the exit codes of rkat?", "Exit codes: 0 done"),
+            ("What are the exit codes of rkat?", "Exit codes: 0 success"),
             ("How can I give the agent my own tools?", "Callback tools"),
             ("How do I limit the tokens of a run?", "`budget_limits`"),
         ];
         for (question, expected) in cases {
-            let found = answer(question);
-            assert!(found.contains(expected), "{question}\n{found}");
+            let text = answer(question);
+            assert!(text.contains(expected), "{question}\n{text}");
         }
     }
 
     #[test]
-    fn a_question_about_something_else_gets_a_list_of_what_there_is() {
-        let found = answer("Zymurgy?");
-        let opening = "There is no API key, so no model answers this. Nothing in the reference is near the question. It is \
-            about: Meerkat, Sessions, Tools of the MCP server, ";
-        assert!(found.starts_with(opening) && found.ends_with(", Command line."), "{found}");
+    fn unrelated_question_lists_the_headings() {
+        let text = answer("Zymurgy?");
+        let opening = "No API key is set, so no model can answer this. Nothing in the reference matches the question. \
+            It covers: Meerkat, Sessions, Tools of the MCP server, ";
+        assert!(text.starts_with(opening) && text.ends_with(", Command line."), "{text}");
     }
 
     #[test]
-    fn the_question_is_found_in_what_is_written_around_it() {
+    fn question_is_extracted_from_its_prompt() {
         let prompt = "Question: How?\n\nThe time is 1970-01-01T00:00:00Z (UTC). Explain; do not plan.";
         assert_eq!((question(prompt), question("And then?")), ("How?", "And then?"));
     }

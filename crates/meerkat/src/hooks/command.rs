@@ -1,4 +1,4 @@
-//! Command hooks. A hook ends with everything it started when it exits, when its time is up, or when this process ends.
+//! Command hooks. When a hook exits or times out, or this process ends, everything the hook started is killed.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -13,8 +13,8 @@ use tokio::process::{Child, Command};
 
 use crate::providers::SecretSource;
 
-/// What a program gets of the environment besides its own variables: nothing that could be a secret.
-const PASSED_ON: [&str; 12] = [
+/// Environment variables that a hook inherits in addition to its own: none that could be a secret.
+const INHERITED_VARIABLES: [&str; 12] = [
     "HOME",
     "LANG",
     "LC_ALL",
@@ -29,102 +29,100 @@ const PASSED_ON: [&str; 12] = [
     "SYSTEMROOT",
 ];
 
-/// Number of bytes kept from the end of stderr.
-const MAX_COMPLAINT: usize = 4096;
+/// Maximum number of bytes kept from the end of stderr.
+const MAX_STDERR_BYTES: usize = 4096;
 
-/// Number of bytes read at once.
-const PIECE: usize = 8192;
+/// Size of the read buffer, in bytes.
+const BUFFER_SIZE: usize = 8192;
 
-/// How long output is read after the exit of a hook. A child that left the process group may hold the pipes open.
-const GRACE: Duration = Duration::from_millis(250);
+/// Time allowed for reading output after a hook exits. A child that left the process group may hold the pipes open.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// A program to run.
-pub(super) struct Program<'a> {
+/// A command to run.
+pub(super) struct HookCommand<'a> {
     pub(super) command: &'a str,
     pub(super) args: &'a [String],
     pub(super) env: &'a SecretMap,
-    /// The executable to start as the supervisor; without one, only the hook's process group ends with it.
+    /// The executable to start as the supervisor; without one, only the hook's process group is killed with it.
     pub(super) supervisor: Option<&'a Path>,
 }
 
-/// Runs a program with this input, and returns what it wrote.
+/// Runs a command with the given input and returns its output.
 pub(super) async fn run(
-    program: Program<'_>,
-    around: &SecretSource,
+    command_line: HookCommand<'_>,
+    environment: &SecretSource,
     input: Arc<[u8]>,
     limit: usize,
 ) -> Result<Vec<u8>, HookFault> {
-    let mut child = start(&program, around)?;
-    let mut group = Group::new(&child, program.supervisor);
+    let mut child = start(&command_line, environment)?;
+    let mut group = Group::new(&child, command_line.supervisor);
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let write = async {
         if let Some(mut stdin) = stdin {
-            // A program that does not read what it is told has its reasons.
+            // A command may exit without reading its input.
             let _ = stdin.write_all(&input).await;
         }
     };
     let exit = async {
         let status = child.wait().await;
-        // A child that the hook left behind may hold the pipes open, which are read to their end.
+        // A child that the hook left behind may hold the pipes open, which are read to the end.
         group.end();
         status
     };
-    let (mut output, mut complaint) = (Vec::new(), Vec::new());
-    let talk = async {
+    let (mut output, mut stderr_tail) = (Vec::new(), Vec::new());
+    let io = async {
         let (stdout, stderr) =
-            (read_head(stdout, limit, &mut output), read_tail(stderr, MAX_COMPLAINT, &mut complaint));
+            (read_head(stdout, limit, &mut output), read_tail(stderr, MAX_STDERR_BYTES, &mut stderr_tail));
         tokio::join!(write, stdout, stderr)
     };
-    let status = until_exit(talk, exit).await;
+    let status = until_exit(io, exit).await;
     if output.len() > limit {
-        return Err(HookFault::broken(format!(
-            "it wrote more than {limit} bytes, which is what `hooks.payload_max_bytes` allows"
-        )));
+        return Err(HookFault::broken(format!("wrote more than {limit} bytes (`hooks.payload_max_bytes`)")));
     }
     let status = status.map_err(|error| HookFault::broken(error.to_string()))?;
-    let status = if program.supervisor.is_some() { unwrapped(status) } else { status };
-    if status.success() { Ok(output) } else { Err(ended(status, &complaint, program.env)) }
+    let status = if command_line.supervisor.is_some() { hook_status(status) } else { status };
+    if status.success() { Ok(output) } else { Err(failure(status, &stderr_tail, command_line.env)) }
 }
 
-fn start(program: &Program<'_>, around: &SecretSource) -> Result<Child, HookFault> {
-    let mut command = match program.supervisor {
-        None => Command::new(program.command),
+fn start(command_line: &HookCommand<'_>, environment: &SecretSource) -> Result<Child, HookFault> {
+    let mut command = match command_line.supervisor {
+        None => Command::new(command_line.command),
         Some(supervisor) => {
             let supervision =
                 Supervision { input: Input::Payload, ending: Ending::Prompt, confinement: None };
             let mut command = Command::new(supervisor);
-            command.args(supervision.arguments(Path::new(program.command)));
+            command.args(supervision.arguments(Path::new(command_line.command)));
             command
         }
     };
-    let passed = PASSED_ON.iter().filter_map(|name| Some((*name, around(name)?)));
-    command.args(program.args).env_clear().envs(passed).envs(program.env.expose());
+    let inherited = INHERITED_VARIABLES.iter().filter_map(|name| Some((*name, environment(name)?)));
+    command.args(command_line.args).env_clear().envs(inherited).envs(command_line.env.expose());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let place = |error| HookFault::broken(format!("`{}` could not be started: {error}", program.command));
-    command.spawn().map_err(place)
+    let failed = |error| HookFault::broken(format!("cannot start `{}`: {error}", command_line.command));
+    command.spawn().map_err(failed)
 }
 
-/// Waits for both, but after the exit for the rest no longer than a moment.
-async fn until_exit<T>(talk: impl Future, exit: impl Future<Output = T>) -> T {
-    tokio::pin!(talk, exit);
+/// Waits for both; after the exit, waits for I/O only up to the drain timeout.
+async fn until_exit<T>(io: impl Future, exit: impl Future<Output = T>) -> T {
+    tokio::pin!(io, exit);
     tokio::select! {
         biased;
-        _ = &mut talk => exit.await,
+        _ = &mut io => exit.await,
         status = &mut exit => {
-            // What the hook wrote is in the pipes already.
-            let _ = tokio::time::timeout(GRACE, talk).await;
+            // The hook's output is already in the pipes.
+            let _ = tokio::time::timeout(DRAIN_TIMEOUT, io).await;
             status
         }
     }
 }
 
-/// Reads until there is more than the limit and discards the rest, so that the writer never meets a closed pipe.
+/// Reads until the limit is exceeded and discards the rest, so that the writer never sees a closed pipe.
 async fn read_head(pipe: Option<impl AsyncRead + Unpin>, limit: usize, head: &mut Vec<u8>) {
     let Some(mut pipe) = pipe else { return };
-    let mut piece = vec![0; PIECE];
-    while let Ok(count @ 1..) = pipe.read(&mut piece).await {
+    let mut buffer = vec![0; BUFFER_SIZE];
+    while let Ok(count @ 1..) = pipe.read(&mut buffer).await {
         if head.len() <= limit {
-            head.extend_from_slice(&piece[..count]);
+            head.extend_from_slice(&buffer[..count]);
         }
     }
 }
@@ -132,15 +130,15 @@ async fn read_head(pipe: Option<impl AsyncRead + Unpin>, limit: usize, head: &mu
 /// Reads to the end and keeps the last bytes.
 async fn read_tail(pipe: Option<impl AsyncRead + Unpin>, limit: usize, tail: &mut Vec<u8>) {
     let Some(mut pipe) = pipe else { return };
-    let mut piece = vec![0; PIECE];
-    while let Ok(count @ 1..) = pipe.read(&mut piece).await {
-        tail.extend_from_slice(&piece[..count]);
+    let mut buffer = vec![0; BUFFER_SIZE];
+    while let Ok(count @ 1..) = pipe.read(&mut buffer).await {
+        tail.extend_from_slice(&buffer[..count]);
         tail.drain(..tail.len().saturating_sub(limit));
     }
 }
 
-/// Returns the status of the hook itself: a supervisor reports a signal as a shell does, as 128 and its number.
-fn unwrapped(status: ExitStatus) -> ExitStatus {
+/// Returns the status of the hook itself: like a shell, a supervisor reports a signal as 128 plus its number.
+fn hook_status(status: ExitStatus) -> ExitStatus {
     use std::os::unix::process::ExitStatusExt as _;
     match status.code() {
         Some(code @ 129..=192) => ExitStatus::from_raw(code - 128),
@@ -148,18 +146,18 @@ fn unwrapped(status: ExitStatus) -> ExitStatus {
     }
 }
 
-/// Says how a program ended and what it said last, without what it was given in secret.
-fn ended(status: ExitStatus, complaint: &[u8], secrets: &SecretMap) -> HookFault {
-    let said = String::from_utf8_lossy(complaint);
-    let last = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
+/// Builds the error of a failed command from its status and its last line on stderr, with its secrets redacted.
+fn failure(status: ExitStatus, stderr_tail: &[u8], secrets: &SecretMap) -> HookFault {
+    let text = String::from_utf8_lossy(stderr_tail);
+    let last = text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
     let last: String = secrets.redact(last).chars().take(200).collect();
-    let said = if last.is_empty() { String::new() } else { format!(": {last}") };
-    HookFault::broken(format!("it ended with {status}{said}"))
+    let suffix = if last.is_empty() { String::new() } else { format!(": {last}") };
+    HookFault::broken(format!("ended with {status}{suffix}"))
 }
 
-/// The process group of a hook that has no supervisor; dropping it kills the group.
+/// The process group of a hook without a supervisor; dropping it kills the group.
 ///
-/// A supervisor does more than that once the hook's stderr is no longer read, and must not be killed itself.
+/// A supervisor cleans up by itself once the hook's stderr is closed, and must not be killed.
 struct Group(Option<Pid>);
 
 impl Group {

@@ -1,8 +1,8 @@
-//! Hooks from files: the user's `~/.rkat/config.toml`, then those of the project and of the projects around it, the
-//! outermost first. They come before those of the realm's config.
+//! Hooks from files: the user's `~/.rkat/config.toml`, then those of the enclosing projects, the outermost first, and
+//! of the project. They come before those of the realm's config.
 //!
-//! Nothing of a project's file is used before the user has trusted the file as it is. A file that makes no sense keeps
-//! runs from starting: the guardrails in it would be missing otherwise.
+//! A project's file is ignored until the user trusts its current content. An invalid file prevents runs from starting,
+//! because its guardrails would otherwise be missing.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,7 +17,7 @@ use toml::de::{DeTable, DeValue};
 use crate::project::{is_same, real};
 use crate::servers::{Notify, ServerFiles, ServerFilesError};
 
-/// Where hooks may be besides the realm's config.
+/// Locations of hooks outside of the realm's config.
 #[derive(Default)]
 pub struct HookFiles {
     user: Option<PathBuf>,
@@ -25,42 +25,42 @@ pub struct HookFiles {
     home: Option<PathBuf>,
     trust: ServerFiles,
     notify: Option<Notify>,
-    told: Mutex<BTreeSet<String>>,
+    notified: Mutex<BTreeSet<String>>,
 }
 
-/// What the files say.
+/// Content of the files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadedHooks {
     /// The hooks, the user's first.
     pub entries: Vec<HookEntry>,
-    /// What somebody should know of the files.
+    /// Notices for the user about the files.
     pub notices: Vec<String>,
 }
 
-/// Why the files cannot be used.
+/// Error loading the files.
 #[derive(Debug, thiserror::Error)]
 pub enum HookFilesError {
-    /// One could not be read.
+    /// A file could not be read.
     #[error("{} cannot be read", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// One makes no sense.
+    /// A file is invalid.
     #[error("{}:{line}: {field}{message}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
         /// The line.
         line: usize,
-        /// The field with a colon, if it is one.
+        /// The field followed by a colon, or empty.
         field: String,
-        /// What is wrong.
+        /// Description of the error.
         message: String,
     },
-    /// It is not known what is trusted.
+    /// The trust store cannot be used.
     #[error(transparent)]
     Trust(#[from] ServerFilesError),
 }
@@ -79,58 +79,58 @@ impl HookFiles {
         }
     }
 
-    /// Ends the search above the project below this directory. Needed if the user's directory is not the home
-    /// directory, whose own file is no project's.
+    /// Limits the search for enclosing projects to directories below this one. Needed if the user's directory is not
+    /// the home directory, whose file does not belong to a project.
     #[must_use]
     pub fn below(mut self, home: Option<&Path>) -> Self {
         self.home = home.map(real);
         self
     }
 
-    /// Has what somebody should know told, each thing once.
+    /// Sets the sink for notices; each notice is sent once.
     #[must_use]
     pub fn telling(mut self, notify: Notify) -> Self {
         self.notify = Some(notify);
         self
     }
 
-    /// Returns the project's file, if there is one.
+    /// Returns the project's file, if it exists.
     #[must_use]
     pub fn project_file(&self) -> Option<PathBuf> {
-        self.found_in(self.project.as_deref()?)
+        self.project_file_in(self.project.as_deref()?)
     }
 
-    /// Returns the file of a directory, if there is one and it is not the user's.
-    fn found_in(&self, dir: &Path) -> Option<PathBuf> {
+    /// Returns the file of a directory, if it exists and is not the user's.
+    fn project_file_in(&self, dir: &Path) -> Option<PathBuf> {
         let path = std::path::absolute(file_in(dir)).ok()?;
         let is_users = self.user.as_deref().is_some_and(|user| is_same(user, &path));
         (path.is_file() && !is_users).then_some(path)
     }
 
-    /// Returns the files of the projects around the project, the outermost first.
+    /// Returns the files of the enclosing projects, the outermost first.
     fn enclosing_files(&self) -> Vec<PathBuf> {
         let is_above_home = |dir: &&Path| self.home.as_ref().is_some_and(|home| home.starts_with(dir));
         let dirs = self.project.iter().flat_map(|project| project.ancestors().skip(1));
         let mut files: Vec<_> =
-            dirs.filter(|dir| !is_above_home(dir)).filter_map(|dir| self.found_in(dir)).collect();
+            dirs.filter(|dir| !is_above_home(dir)).filter_map(|dir| self.project_file_in(dir)).collect();
         files.reverse();
         files
     }
 
-    /// Trusts the project's file as it is, and returns its path; `None` if there is none.
+    /// Trusts the current content of the project's file; returns its path, or `None` if there is no file.
     ///
     /// # Errors
-    /// Fails when the file cannot be read, or when there is no place to keep trust.
+    /// Returns an error if the file cannot be read, or the trust store has no location.
     pub fn trust_project(&self) -> Result<Option<String>, HookFilesError> {
         let Some(path) = self.project_file() else { return Ok(None) };
         let text = read(&path)?.unwrap_or_default();
         Ok(Some(self.trust.trust_file(&path, &text)?))
     }
 
-    /// Trusts the project's file no longer, and returns its path if it was trusted.
+    /// Revokes trust in the project's file, and returns its path if it was trusted.
     ///
     /// # Errors
-    /// Fails when the book of what is trusted cannot be read or written.
+    /// Returns an error if the trust store cannot be read or written.
     pub fn distrust_project(&self) -> Result<Option<String>, HookFilesError> {
         let Some(path) = self.project_file() else { return Ok(None) };
         Ok(self.trust.distrust_file(&path)?)
@@ -139,7 +139,7 @@ impl HookFiles {
     /// Reads the files.
     ///
     /// # Errors
-    /// Fails when one that may be used cannot be read or makes no sense.
+    /// Returns an error if a file that may be used cannot be read or is invalid.
     pub fn load(&self) -> Result<LoadedHooks, HookFilesError> {
         let mut loaded = LoadedHooks::default();
         if let Some(path) = &self.user
@@ -148,7 +148,7 @@ impl HookFiles {
             loaded.add(path, &text)?;
         }
         for path in self.enclosing_files() {
-            // `rkat trust` trusts the files of one project, so each is trusted where it is.
+            // `rkat trust` trusts the files of one project, so each file is trusted in its own project.
             let dir = path.ancestors().nth(2).unwrap_or(&path);
             self.load_project(&mut loaded, &path, &format!(" in {}", dir.display()))?;
         }
@@ -158,27 +158,32 @@ impl HookFiles {
         Ok(loaded)
     }
 
-    /// Reads a project's file, and uses it if it is trusted. The notice about one that is not says `place`, where it
-    /// can be trusted.
-    fn load_project(&self, loaded: &mut LoadedHooks, path: &Path, place: &str) -> Result<(), HookFilesError> {
+    /// Reads a project's file, and adds its hooks if it is trusted. Otherwise adds a notice that ends with `location`,
+    /// where the file can be trusted.
+    fn load_project(
+        &self,
+        loaded: &mut LoadedHooks,
+        path: &Path,
+        location: &str,
+    ) -> Result<(), HookFilesError> {
         let Some(text) = read(path)? else { return Ok(()) };
         if self.trust.trusts_file(path, &text)? {
             return loaded.add(path, &text);
         }
         loaded.notices.push(format!(
-            "notice: {} is not trusted, so its hooks are not used; look at it, then `rkat trust`{place}",
+            "notice: ignoring hooks in {}: not trusted; review it, then run `rkat trust`{location}",
             path.display()
         ));
         Ok(())
     }
 
-    /// The same, and tells what is to be told.
+    /// Reads the files, and sends each new notice to the sink.
     pub(crate) fn entries(&self) -> Result<Vec<HookEntry>, HookFilesError> {
         let loaded = self.load()?;
         if let Some(notify) = &self.notify {
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut notified = self.notified.lock().unwrap_or_else(PoisonError::into_inner);
             for notice in loaded.notices {
-                if told.insert(notice.clone()) {
+                if notified.insert(notice.clone()) {
                     notify(&notice);
                 }
             }
@@ -213,42 +218,45 @@ struct Section {
 
 impl LoadedHooks {
     fn add(&mut self, path: &Path, text: &str) -> Result<(), HookFilesError> {
-        let fault = |span: Option<Range<usize>>, field: String, message: &str| HookFilesError::Content {
-            path: path.to_owned(),
-            line: line_of(text, span.map_or(0, |span| span.start)),
-            field,
-            message: message.trim().to_owned(),
-        };
-        let broken = |error: &toml::de::Error| fault(error.span(), String::new(), error.message());
-        let table = DeTable::parse(text).map_err(|error| broken(&error))?;
-        let reader = toml::Deserializer::parse(text).map_err(|error| broken(&error))?;
+        let content_error =
+            |span: Option<Range<usize>>, field: String, message: &str| HookFilesError::Content {
+                path: path.to_owned(),
+                line: line_of(text, span.map_or(0, |span| span.start)),
+                field,
+                message: message.trim().to_owned(),
+            };
+        let syntax_error =
+            |error: &toml::de::Error| content_error(error.span(), String::new(), error.message());
+        let table = DeTable::parse(text).map_err(|error| syntax_error(&error))?;
+        let reader = toml::Deserializer::parse(text).map_err(|error| syntax_error(&error))?;
         let document: Document = serde_path_to_error::deserialize(reader).map_err(|error| {
             let field = format!("`{}`: ", error.path());
-            fault(error.inner().span(), field, error.inner().message())
+            content_error(error.inner().span(), field, error.inner().message())
         })?;
         let hooks = table.get_ref().get("hooks").and_then(|hooks| hooks.get_ref().as_table());
-        let unread = table.get_ref().keys().filter(|key| key.get_ref() != "hooks").map(|key| ("", key));
+        let ignored = table.get_ref().keys().filter(|key| key.get_ref() != "hooks").map(|key| ("", key));
         let inner = hooks.into_iter().flat_map(|hooks| hooks.keys()).filter(|key| key.get_ref() != "entries");
-        for (section, key) in unread.chain(inner.map(|key| ("hooks.", key))) {
+        for (section, key) in ignored.chain(inner.map(|key| ("hooks.", key))) {
             self.notices.push(format!(
-                "warning: {}:{}: `{section}{}` is not read from here, only `hooks.entries` is; `rkat config` changes the realm's",
+                "warning: {}:{}: ignoring `{section}{}`: only `hooks.entries` is read from this file; use `rkat \
+                 config` instead",
                 path.display(),
                 line_of(text, key.span().start),
                 key.get_ref()
             ));
         }
         for (index, entry) in document.hooks.entries.iter().enumerate() {
-            let place = hooks.and_then(|hooks| place_of(hooks, index));
+            let span = hooks.and_then(|hooks| entry_span(hooks, index));
             let field = || format!("`hooks.entries[{index}]`: ");
             HookSet::new(std::slice::from_ref(entry), Vec::new(), &[])
-                .map_err(|error| fault(place, field(), &error.to_string()))?;
+                .map_err(|error| content_error(span, field(), &error.to_string()))?;
         }
         self.entries.extend(document.hooks.entries);
         Ok(())
     }
 }
 
-fn place_of(hooks: &DeTable<'_>, index: usize) -> Option<Range<usize>> {
+fn entry_span(hooks: &DeTable<'_>, index: usize) -> Option<Range<usize>> {
     let DeValue::Array(entries) = hooks.get("entries")?.get_ref() else { return None };
     entries.get(index).map(toml::Spanned::span)
 }

@@ -1,7 +1,7 @@
-//! Calling hooks: programs, addresses and functions of the owner's, at the points of a run.
+//! Calls the owner's hooks (commands, URLs, and functions) at defined points of a run.
 //!
-//! What they are told and what their answers mean is decided in the core. Here they are called, in time or not at
-//! all: one that takes too long is ended with everything it started.
+//! The core defines the input of hooks and the meaning of their output. This module calls them and enforces their
+//! timeouts: a hook that times out is killed along with everything it started.
 
 mod command;
 #[cfg(feature = "mcp")]
@@ -33,13 +33,13 @@ use crate::features;
 use crate::runtime::Shared;
 use crate::session::Emitter;
 
-/// The hooks that a process has of its own, and those that run in the background.
+/// The hooks registered by this process, and the running background hooks.
 #[derive(Default)]
 pub(crate) struct HookHost {
     #[cfg(feature = "mcp")]
     files: Option<Arc<HookFiles>>,
     registered: BTreeMap<String, Arc<dyn Hook>>,
-    /// The executable that starts itself as the supervisor of a command.
+    /// The executable to start as the supervisor of a command.
     supervisor: Option<PathBuf>,
     background: TaskTracker,
     running: Arc<AtomicUsize>,
@@ -51,30 +51,30 @@ impl HookHost {
         Self { registered, supervisor, ..Self::default() }
     }
 
-    /// Has hooks of files before those of the config.
+    /// Adds hooks from files, which come before those of the config.
     #[cfg(feature = "mcp")]
     pub(crate) fn with_files(mut self, files: Option<Arc<HookFiles>>) -> Self {
         self.files = files;
         self
     }
 
-    /// Lists the hooks of every run: those of files, then those of the config.
+    /// Returns the hooks of every run: those from files, then those of the config.
     pub(crate) async fn entries(&self, config: &HooksConfig) -> Result<Vec<HookEntry>, Error> {
         #[cfg(feature = "mcp")]
         if let Some(files) = self.files.clone() {
-            // A disk that is slow must not hold up other runs.
-            let read = tokio::task::spawn_blocking(move || files.entries()).await;
-            let mut entries = read.map_err(|error| Error::Internal(error.to_string()))??;
+            // A slow disk must not delay other runs.
+            let loaded = tokio::task::spawn_blocking(move || files.entries()).await;
+            let mut entries = loaded.map_err(|error| Error::Internal(error.to_string()))??;
             entries.extend(config.entries.iter().cloned());
             return Ok(entries);
         }
         Ok(config.entries.clone())
     }
 
-    /// Waits for what runs in the background, and ends what is left when the time is up.
-    pub(crate) async fn close(&self, patience: Duration) {
+    /// Waits for background hooks, and cancels those that are still running after the timeout.
+    pub(crate) async fn close(&self, timeout: Duration) {
         self.background.close();
-        if tokio::time::timeout(patience, self.background.wait()).await.is_err() {
+        if tokio::time::timeout(timeout, self.background.wait()).await.is_err() {
             self.closing.cancel();
         }
     }
@@ -94,65 +94,65 @@ impl RunHooks {
         self.set.points()
     }
 
-    /// Calls the hooks of a point: those that are waited for one after the other, until one refuses, and then those
-    /// that are not.
+    /// Calls the hooks of a point: first the foreground hooks, one after the other, until one denies; then the
+    /// background hooks.
     pub(crate) async fn consult(&self, invocation: &HookInvocation) -> Result<(), Denial> {
         let point = invocation.point;
         for entry in self.set.at(point, HookMode::Foreground).chain(self.set.at(point, HookMode::Background))
         {
             self.emitter.emit(AgentEvent::HookStarted { hook_id: entry.id.clone(), point });
         }
-        let payload = Payload::of(invocation, self.config.payload_max_bytes);
+        let payload = Payload::new(invocation, self.config.payload_max_bytes);
         for entry in self.set.at(point, HookMode::Foreground) {
-            self.ask(entry, invocation, &payload).await?;
+            self.run_hook(entry, invocation, &payload).await?;
         }
         for entry in self.set.at(point, HookMode::Background) {
-            self.send_off(Arc::clone(entry), invocation.clone(), payload.clone());
+            self.spawn_hook(Arc::clone(entry), invocation.clone(), payload.clone());
         }
         Ok(())
     }
 
-    /// Asks which calls may be run; all of them at once.
+    /// Checks all calls concurrently; returns the outputs of those that are denied.
     pub(crate) async fn vet(
         &self,
         session: meerkat_core::SessionId,
         calls: Vec<ToolCall>,
     ) -> Vec<(String, ToolOutput)> {
-        let mut asked = tokio::task::JoinSet::new();
-        let mut places = HashMap::new();
-        for (place, call) in calls.into_iter().enumerate() {
-            let (own, id) = (self.clone(), call.id.clone());
+        let mut tasks = tokio::task::JoinSet::new();
+        let mut positions = HashMap::new();
+        for (position, call) in calls.into_iter().enumerate() {
+            let (hooks, id) = (self.clone(), call.id.clone());
             let task =
-                asked.spawn(async move { own.consult(&HookInvocation::of_call(session, &call)).await });
-            places.insert(task.id(), (place, id));
+                tasks.spawn(async move { hooks.consult(&HookInvocation::of_call(session, &call)).await });
+            positions.insert(task.id(), (position, id));
         }
         let mut denied = Vec::new();
-        while let Some(answer) = asked.join_next_with_id().await {
-            let (task, output) = match answer {
+        while let Some(result) = tasks.join_next_with_id().await {
+            let (task, output) = match result {
                 Ok((_, Ok(()))) => continue,
                 Ok((task, Err(denial))) => (task, denial.output()),
-                // Without a verdict the call must not run.
+                // Without a verdict, the call must not run.
                 Err(error) => (error.id(), no_verdict()),
             };
-            denied.extend(places.remove(&task).map(|(place, id)| (place, id, output)));
+            denied.extend(positions.remove(&task).map(|(position, id)| (position, id, output)));
         }
-        denied.sort_unstable_by_key(|(place, ..)| *place);
+        denied.sort_unstable_by_key(|(position, ..)| *position);
         denied.into_iter().map(|(_, id, output)| (id, output)).collect()
     }
 
-    async fn ask(
+    async fn run_hook(
         &self,
         entry: &HookEntry,
         invocation: &HookInvocation,
         payload: &Payload,
     ) -> Result<(), Denial> {
-        let began = Instant::now();
-        let answer = self.shared.call_hook(entry, invocation, payload, &self.config).await;
-        let judgement = judge(entry, answer);
+        let started = Instant::now();
+        let output = self.shared.call_hook(entry, invocation, payload, &self.config).await;
+        let verdict = judge(entry, output);
         let (hook_id, point) = (entry.id.clone(), entry.point);
-        match judgement {
+        match verdict {
             Judgement::Allowed => {
-                let duration_ms = began.elapsed().as_millis() as u64;
+                let duration_ms = started.elapsed().as_millis() as u64;
                 self.emitter.emit(AgentEvent::HookCompleted { hook_id, point, duration_ms });
                 Ok(())
             }
@@ -172,28 +172,28 @@ impl RunHooks {
         }
     }
 
-    /// Calls a hook that nobody waits for. Where too many are at work already, it is left out and that is said.
-    fn send_off(&self, entry: Arc<HookEntry>, invocation: HookInvocation, payload: Payload) {
+    /// Calls a hook in the background. If too many background hooks are running, it is skipped and reported as failed.
+    fn spawn_hook(&self, entry: Arc<HookEntry>, invocation: HookInvocation, payload: Payload) {
         let host = &self.shared.hooks;
         let limit = self.config.background_max_concurrency;
         let Some(slot) = Slot::take(&host.running, limit) else {
-            let error = format!("left out: {limit} hooks are at work in the background already");
+            let error = format!("skipped: {limit} background hooks are already running");
             let (hook_id, point) = (entry.id.clone(), entry.point);
             self.emitter.emit(AgentEvent::HookFailed { hook_id, point, error });
             return;
         };
-        let (own, closing) = (self.clone(), host.closing.clone());
+        let (hooks, closing) = (self.clone(), host.closing.clone());
         host.background.spawn(async move {
             let _slot = slot;
             tokio::select! {
-                _ = own.ask(&entry, &invocation, &payload) => {}
+                _ = hooks.run_hook(&entry, &invocation, &payload) => {}
                 () = closing.cancelled() => {}
             }
         });
     }
 }
 
-/// One of the background hooks that may run at once; dropping it frees the slot, however the hook ended.
+/// Slot of a concurrent background hook; dropping it frees the slot, even if the hook panicked.
 struct Slot(Arc<AtomicUsize>);
 
 impl Slot {
@@ -209,37 +209,37 @@ impl Drop for Slot {
     }
 }
 
-/// The output of a call whose hooks ended without a verdict.
+/// Returns the output of a call whose hooks ended without a verdict.
 fn no_verdict() -> ToolOutput {
-    ToolOutput::failure(ToolFailure::ExecutionFailed, "the hooks of this call crashed, so it was not run")
+    ToolOutput::failure(ToolFailure::ExecutionFailed, "not run: the hooks of this call crashed")
 }
 
-/// Runs a hook; a panic is a failure of the hook, which its failure policy decides on.
+/// Runs a hook. A panic counts as a failure of the hook, to which the hook's failure policy applies.
 async fn contain_panic<T>(call: impl Future<Output = Result<T, HookFault>>) -> Result<T, HookFault> {
     let mut call = pin!(call);
     std::future::poll_fn(move |context| {
         catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context)))
-            .unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic))))
+            .unwrap_or_else(|panic| Poll::Ready(Err(panic_failure(&*panic))))
     })
     .await
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> HookFault {
+fn panic_failure(panic: &(dyn Any + Send)) -> HookFault {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    HookFault::broken(text.map_or_else(|| "it panicked".to_owned(), |text| format!("it panicked: {text}")))
+    HookFault::broken(text.map_or_else(|| "panicked".to_owned(), |text| format!("panicked: {text}")))
 }
 
-/// What is sent to a hook outside the process, or why it cannot be.
+/// Input of an external hook, or the reason it cannot be sent.
 #[derive(Clone)]
 struct Payload(Result<Arc<[u8]>, HookFault>);
 
 impl Payload {
-    fn of(invocation: &HookInvocation, limit: usize) -> Self {
+    fn new(invocation: &HookInvocation, limit: usize) -> Self {
         let bytes = serde_json::to_vec(invocation).map_err(|error| HookFault::broken(error.to_string()));
         Self(bytes.and_then(|bytes| match bytes.len() {
             length if length > limit => Err(HookFault::broken(format!(
-                "what it is to be told has {length} bytes, and `hooks.payload_max_bytes` is {limit}"
+                "its input has {length} bytes, more than `hooks.payload_max_bytes` ({limit})"
             ))),
             _ => Ok(bytes.into()),
         }))
@@ -256,13 +256,13 @@ impl Shared {
     ) -> Result<HookReturn, HookFault> {
         let limit = entry.timeout(config.default_timeout_ms);
         let call = contain_panic(self.reach_hook(entry, invocation, payload, config.payload_max_bytes));
-        let answer = tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
-            let message = format!("it took longer than {} ms and was ended", limit.as_millis());
+        let output = tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
+            let message = format!("timed out after {} ms", limit.as_millis());
             Err(HookFault { reason: HookReason::Timeout, message })
         });
-        tracing::debug!(hook = entry.id, ok = answer.is_ok(), "a hook was called");
-        answer.map_err(|mut fault| {
-            // What a command wrote may have been cut in the middle of a secret.
+        tracing::debug!(hook = entry.id, ok = output.is_ok(), "hook called");
+        output.map_err(|mut fault| {
+            // The command's output may have been cut in the middle of a secret.
             fault.message = self.redactor.redact_cut(&fault.message, Cut::End).into_owned();
             fault
         })
@@ -284,8 +284,8 @@ impl Shared {
             HookRuntime::Command { command, args, env } => {
                 let input = payload.0.clone()?;
                 let supervisor = self.hooks.supervisor.as_deref();
-                let program = command::Program { command, args, env, supervisor };
-                command::run(program, &self.secrets, input, limit).await?
+                let command_line = command::HookCommand { command, args, env, supervisor };
+                command::run(command_line, &self.secrets, input, limit).await?
             }
             HookRuntime::Http { url, method, headers } => {
                 let headers: Vec<_> =
@@ -295,15 +295,14 @@ impl Shared {
                 features::deliver(reach, (method, url), &headers, &body, limit).await?
             }
         };
-        answer(self.redactor.redact(&String::from_utf8_lossy(&output)).as_bytes())
+        parse_output(self.redactor.redact(&String::from_utf8_lossy(&output)).as_bytes())
     }
 }
 
-/// Reads an answer; none at all lets the run go on.
-fn answer(output: &[u8]) -> Result<HookReturn, HookFault> {
+/// Parses the output of a hook. Empty output lets the run continue.
+fn parse_output(output: &[u8]) -> Result<HookReturn, HookFault> {
     if output.trim_ascii().is_empty() {
         return Ok(HookReturn::default());
     }
-    serde_json::from_slice(output)
-        .map_err(|error| HookFault::broken(format!("its answer is not what a hook answers: {error}")))
+    serde_json::from_slice(output).map_err(|error| HookFault::broken(format!("invalid output: {error}")))
 }

@@ -1,7 +1,7 @@
-//! Making images: what is asked for, who is asked, and where the images go.
+//! Image generation: requests, providers, and storage.
 //!
-//! An image becomes a blob of the realm before anybody is told of it. The tool puts it into its session's
-//! conversation; the operation only names it.
+//! An image is stored as a blob of the realm before it is returned. The tool adds it to its session's conversation;
+//! the operation only returns its id.
 
 mod request;
 mod tool;
@@ -21,16 +21,16 @@ use crate::runtime::Shared;
 
 pub(crate) use tool::source;
 
-/// How long an image may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Timeout for generating an image.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What was made.
+/// Result of an image request.
 pub(crate) struct Made {
     pub(crate) reply: ImageReply,
     pub(crate) images: Vec<AssistantImage>,
 }
 
-/// Makes an image for a session, or for nobody's.
+/// Generates or edits an image, optionally for a session.
 pub(crate) async fn make(
     shared: &Shared,
     config: &Config,
@@ -40,25 +40,25 @@ pub(crate) async fn make(
     let provider = input.provider.map(Into::into);
     let model = shared.models.providers().image_model(provider, input.model.as_deref(), config)?;
     let request = request::read(shared, input, session).await?;
-    let answer = match tokio::time::timeout(PATIENCE, model.draw(&request)).await {
-        Ok(answer) => answer,
-        Err(_) => Err(too_slow(&*model)),
+    let response = match tokio::time::timeout(TIMEOUT, model.draw(&request)).await {
+        Ok(response) => response,
+        Err(_) => Err(timeout_error(&*model)),
     };
-    let answer = answer.map_err(|source| Error::Image { end: end(source.kind), source })?;
-    keep(shared, &*model, answer).await
+    let response = response.map_err(|source| Error::Image { end: end(source.kind), source })?;
+    store(shared, &*model, response).await
 }
 
-fn too_slow(model: &dyn ImageModel) -> ModelError {
+fn timeout_error(model: &dyn ImageModel) -> ModelError {
     ModelError {
         kind: ModelErrorKind::CallTimeout,
         provider: model.provider(),
         status: None,
         retry_after: None,
-        message: format!("no image within {} s", PATIENCE.as_secs()),
+        message: format!("no image within {} s", TIMEOUT.as_secs()),
     }
 }
 
-/// Sorts a failure by how the public list calls it.
+/// Maps a model error to the public outcome.
 const fn end(kind: ModelErrorKind) -> ImageEnd {
     match kind {
         ModelErrorKind::ContentFilter => ImageEnd::SafetyFiltered,
@@ -75,11 +75,11 @@ const fn end(kind: ModelErrorKind) -> ImageEnd {
     }
 }
 
-/// Stores the images and describes them.
-async fn keep(shared: &Shared, model: &dyn ImageModel, answer: ImageAnswer) -> Result<Made, Error> {
-    let mut images = Vec::with_capacity(answer.pictures.len());
-    let mut changes = Vec::with_capacity(answer.pictures.len());
-    for Picture { media_type, width, height, data } in answer.pictures {
+/// Stores the images and builds the reply.
+async fn store(shared: &Shared, model: &dyn ImageModel, response: ImageAnswer) -> Result<Made, Error> {
+    let mut images = Vec::with_capacity(response.pictures.len());
+    let mut changes = Vec::with_capacity(response.pictures.len());
+    for Picture { media_type, width, height, data } in response.pictures {
         let blob = Blob::new(media_type.clone(), data);
         let blob_ref = BlobRef { blob_id: blob.id.clone(), media_type: media_type.clone() };
         changes.push(Change::PutBlob(blob));
@@ -89,7 +89,7 @@ async fn keep(shared: &Shared, model: &dyn ImageModel, answer: ImageAnswer) -> R
             media_type,
             width,
             height,
-            revised_prompt: answer.revised_prompt.clone(),
+            revised_prompt: response.revised_prompt.clone(),
             meta: None,
         });
     }
@@ -98,10 +98,10 @@ async fn keep(shared: &Shared, model: &dyn ImageModel, answer: ImageAnswer) -> R
         operation_id: Uuid::now_v7().to_string(),
         terminal: ImageTerminal { terminal: ImageEnd::Generated },
         images: images.iter().map(view).collect(),
-        provider_text: answer.text,
-        revised_prompt: answer.revised_prompt,
-        native_metadata: answer.metadata,
-        warnings: answer.warnings,
+        provider_text: response.text,
+        revised_prompt: response.revised_prompt,
+        native_metadata: response.metadata,
+        warnings: response.warnings,
         provider: model.provider(),
         model: model.id().to_owned(),
     };

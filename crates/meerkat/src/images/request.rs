@@ -1,4 +1,4 @@
-//! What is asked for, checked and with its images at hand.
+//! Validation of image requests and loading of the images they refer to.
 
 use meerkat_contracts::{ImageInput, ImageIntent, ImageRef};
 use meerkat_core::{AssistantBlock, BlobId, ImageRequest, ImageSize, Message, Picture, SessionId};
@@ -7,7 +7,7 @@ use crate::Error;
 use crate::runtime::Shared;
 use crate::session::message;
 
-/// Reads a request; what it names is looked up.
+/// Validates a request and loads the images it refers to.
 pub(super) async fn read(
     shared: &Shared,
     input: ImageInput,
@@ -16,18 +16,18 @@ pub(super) async fn read(
     check(&input)?;
     let size = input.size.as_deref().unwrap_or("auto");
     let size = ImageSize::parse(size).ok_or_else(|| {
-        let shown: String = size.chars().take(40).collect();
-        wrong(format!("`size`: `{shown}` must be `auto` or pixels such as `1024x1024`"))
+        let excerpt: String = size.chars().take(40).collect();
+        invalid(format!("`size`: `{excerpt}` must be `auto` or pixels such as `1024x1024`"))
     })?;
     let prompt = match input.intent.unwrap_or_default() {
         ImageIntent::Generate => input.prompt,
         ImageIntent::Edit => input.instruction,
     };
-    let look_up = |refs: Option<Vec<ImageRef>>| pictures(shared, refs.unwrap_or_default(), session);
+    let load = |refs: Option<Vec<ImageRef>>| pictures(shared, refs.unwrap_or_default(), session);
     Ok(ImageRequest {
         prompt: prompt.unwrap_or_default(),
-        sources: look_up(input.source_images).await?,
-        references: look_up(input.reference_images).await?,
+        sources: load(input.source_images).await?,
+        references: load(input.reference_images).await?,
         size,
         quality: input.quality.unwrap_or_default(),
         format: input.format.unwrap_or_default().into(),
@@ -39,22 +39,18 @@ fn check(input: &ImageInput) -> Result<(), Error> {
     let is_blank = |text: &Option<String>| text.as_deref().unwrap_or_default().trim().is_empty();
     let has_sources = input.source_images.as_ref().is_some_and(|list| !list.is_empty());
     let rule = match input.intent.unwrap_or_default() {
-        ImageIntent::Generate if is_blank(&input.prompt) => {
-            "`prompt` is missing: say what the image shall show"
-        }
+        ImageIntent::Generate if is_blank(&input.prompt) => "`prompt` is missing: describe the image",
         ImageIntent::Generate if has_sources => {
             "`source_images` are for `intent: \"edit\"`; use `reference_images`"
         }
-        ImageIntent::Edit if is_blank(&input.instruction) => {
-            "`instruction` is missing: say what shall be changed"
-        }
+        ImageIntent::Edit if is_blank(&input.instruction) => "`instruction` is missing: describe the change",
         ImageIntent::Edit if !has_sources => "`source_images` is missing: name the image to change",
         _ if input.count.or(input.n).is_some_and(|count| count != 1) => {
-            "`count` must be 1; ask again for another image"
+            "`count` must be 1; send another request for another image"
         }
         _ => return Ok(()),
     };
-    Err(wrong(rule))
+    Err(invalid(rule))
 }
 
 async fn pictures(
@@ -66,36 +62,40 @@ async fn pictures(
     for image in refs {
         let id = match image {
             ImageRef::Blob { blob_ref } => blob_ref.blob_id,
-            ImageRef::AssistantImage { image_id } => made_before(shared, &image_id, session).await?,
+            ImageRef::AssistantImage { image_id } => find_generated(shared, &image_id, session).await?,
         };
         let blob = shared.store.blob(id.clone()).await?;
-        let blob = blob.ok_or_else(|| wrong(format!("there is no blob `{id}` in this realm")))?;
+        let blob = blob.ok_or_else(|| invalid(format!("no blob `{id}` in this realm")))?;
         let picture = Picture::read(blob.data);
         pictures.push(
-            picture.ok_or_else(|| wrong(format!("the blob `{id}` is no PNG, JPEG, GIF or WebP image")))?,
+            picture.ok_or_else(|| invalid(format!("blob `{id}` is not a PNG, JPEG, GIF, or WebP image")))?,
         );
     }
     Ok(pictures)
 }
 
-/// Finds an image of the session, the latest messages first.
-async fn made_before(shared: &Shared, image_id: &str, session: Option<SessionId>) -> Result<BlobId, Error> {
-    const PAGE: u64 = 64;
+/// Finds a generated image of the session, searching the latest messages first.
+async fn find_generated(
+    shared: &Shared,
+    image_id: &str,
+    session: Option<SessionId>,
+) -> Result<BlobId, Error> {
+    const PAGE_SIZE: u64 = 64;
     let unknown = || {
-        let shown: String = image_id.chars().take(80).collect();
-        wrong(format!("no image of this session has the id `{shown}`; name it by its blob"))
+        let excerpt: String = image_id.chars().take(80).collect();
+        invalid(format!("no image of this session has the id `{excerpt}`; refer to it by its blob id"))
     };
     let session = session.ok_or_else(unknown)?;
     let mut end = shared.store.session(session).await?.map_or(0, |row| row.message_count);
     while end > 0 {
-        let start = end.saturating_sub(PAGE);
+        let start = end.saturating_sub(PAGE_SIZE);
         for row in shared.store.messages(session, start, end - start).await?.iter().rev() {
             let Message::Assistant { blocks, .. } = message(row)? else { continue };
-            let found = blocks.into_iter().find_map(|block| match block {
+            let blob_id = blocks.into_iter().find_map(|block| match block {
                 AssistantBlock::Image(image) if image.image_id == image_id => Some(image.blob_ref.blob_id),
                 _ => None,
             });
-            if let Some(id) = found {
+            if let Some(id) = blob_id {
                 return Ok(id);
             }
         }
@@ -104,6 +104,6 @@ async fn made_before(shared: &Shared, image_id: &str, session: Option<SessionId>
     Err(unknown())
 }
 
-fn wrong(what: impl Into<String>) -> Error {
+fn invalid(what: impl Into<String>) -> Error {
     Error::Arguments(what.into())
 }

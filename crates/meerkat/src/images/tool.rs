@@ -20,28 +20,28 @@ use crate::runtime::Shared;
 /// The arguments of the tool.
 #[derive(Deserialize, JsonSchema)]
 struct Arguments {
-    /// The image to make.
+    /// The image to generate or edit.
     request: ImageInput,
 }
 
-/// Offers the tool, if there is anybody to make images.
+/// Returns the tool, if a provider of images is available.
 pub(crate) fn source(shared: &Arc<Shared>, config: &Config) -> Option<Arc<dyn ToolSource>> {
     shared.models.providers().image_provider()?;
     let def = ToolDef {
         name: "generate_image".to_owned(),
         description:
-            "Make an image from a description, or change one. The result names the image by a blob id; \
+            "Generate an image from a description, or edit one. The result contains the image's blob id; \
             the image itself becomes part of the conversation."
                 .to_owned(),
         input_schema: input_schema::<Arguments>(),
     };
     let tool = GenerateImage { def, shared: Arc::clone(shared), config: config.clone() };
-    Some(Arc::new(Offer(Arc::new(tool))))
+    Some(Arc::new(ImageTools(Arc::new(tool))))
 }
 
-struct Offer(Arc<GenerateImage>);
+struct ImageTools(Arc<GenerateImage>);
 
-impl ToolSource for Offer {
+impl ToolSource for ImageTools {
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
         vec![Arc::clone(&self.0) as _]
     }
@@ -70,14 +70,14 @@ impl Tool for GenerateImage {
                 Err(error) => return failed(&error),
             };
             match make(&self.shared, &self.config, input, session).await {
-                Ok(made) => done(made),
+                Ok(generated) => success(generated),
                 Err(error) => failed(&error),
             }
         })
     }
 }
 
-/// Reads the arguments; models that leave the outer object out are understood.
+/// Parses the arguments. Also accepts them without the outer object, which some models omit.
 fn arguments(args: Value) -> Result<ImageInput, Error> {
     if args.get("request").is_some() {
         return decode::<Arguments>(args).map(|arguments| arguments.request);
@@ -85,13 +85,13 @@ fn arguments(args: Value) -> Result<ImageInput, Error> {
     decode(args)
 }
 
-fn done(made: Made) -> ToolOutput {
-    let mut blocks = vec![ContentBlock::Text { text: json!(made.reply).to_string() }];
-    blocks.extend(made.images.iter().map(|image| ContentBlock::Image {
+fn success(generated: Made) -> ToolOutput {
+    let mut blocks = vec![ContentBlock::Text { text: json!(generated.reply).to_string() }];
+    blocks.extend(generated.images.iter().map(|image| ContentBlock::Image {
         media_type: image.media_type.clone(),
         source: MediaSource::Blob { blob_id: image.blob_ref.blob_id.clone() },
     }));
-    ToolOutput { content: Content::from(blocks), is_error: false, images: made.images }
+    ToolOutput { content: Content::from(blocks), is_error: false, images: generated.images }
 }
 
 fn failed(error: &Error) -> ToolOutput {
@@ -100,9 +100,9 @@ fn failed(error: &Error) -> ToolOutput {
         Error::Model { .. } => ToolFailure::Unavailable,
         _ => ToolFailure::ExecutionFailed,
     };
-    let mut said = json!({ "error": failure.code(), "message": error.body().message });
+    let mut body = json!({ "error": failure.code(), "message": error.body().message });
     if let Error::Image { end, .. } = error {
-        said["terminal"] = json!({ "terminal": end });
+        body["terminal"] = json!({ "terminal": end });
     }
-    ToolOutput { is_error: true, ..ToolOutput::text(said.to_string()) }
+    ToolOutput { is_error: true, ..ToolOutput::text(body.to_string()) }
 }

@@ -11,7 +11,7 @@ impl Handle for Archive {
     const NAME: &'static str = "meerkat_archive";
     const TITLE: &'static str = "Archive a session";
     const DOC: &'static str = "Archive a session: it is hidden from lists and can no longer be resumed. Its history \
-        stays readable in a durable realm. A run in flight is stopped first.";
+        stays readable in a durable realm. An active run is stopped first.";
     const IMPACT: Impact = Impact::Removes;
     type Input = SessionRequest;
     type Output = ArchiveReply;

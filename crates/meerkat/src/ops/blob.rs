@@ -12,8 +12,8 @@ pub(super) struct BlobGet;
 impl Handle for BlobGet {
     const NAME: &'static str = "meerkat_blob_get";
     const TITLE: &'static str = "Fetch a blob";
-    const DOC: &'static str = "Fetch a blob by its id, in base64: an image, or the whole of an answer or message \
-        that was too long to be shown whole. Ids come from blob_id fields of other replies.";
+    const DOC: &'static str = "Fetch a blob by id, base64-encoded: an image, or the full text of a truncated answer or \
+        message. Ids come from blob_id fields in other replies.";
     const IMPACT: Impact = Impact::Reads;
     type Input = BlobRequest;
     type Output = BlobReply;

@@ -9,15 +9,15 @@ use crate::Error;
 
 pub(super) struct Capabilities;
 
-/// Nothing to say.
+/// Empty input.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct NoInput {}
 
 impl Handle for Capabilities {
     const NAME: &'static str = "meerkat_capabilities";
     const TITLE: &'static str = "List capabilities";
-    const DOC: &'static str = "List what this build can do, and for each capability whether it is available, \
-        switched off by config or not compiled in.";
+    const DOC: &'static str = "List this build's capabilities and whether each is available, disabled by config, or \
+        not compiled in.";
     const IMPACT: Impact = Impact::Reads;
     type Input = NoInput;
     type Output = CapabilityReport;

@@ -11,10 +11,10 @@ pub(super) struct Configure;
 impl Handle for Configure {
     const NAME: &'static str = "meerkat_config";
     const TITLE: &'static str = "Read or change the config";
-    const DOC: &'static str = "Read the realm's config (action get), replace it (set with config) or change parts of \
-        it (patch, an RFC 7396 merge patch). Pass expected_generation to refuse the change if somebody else changed \
-        it since you read it. Tokens are shown as ***, which keeps them when you give it back. Where keys and tokens \
-        go, and which files are read, only the owner changes, on the command line.";
+    const DOC: &'static str = "Read the realm's config (action get), replace it (set with config), or change parts of \
+        it (patch, an RFC 7396 merge patch). Pass expected_generation to reject the change if the config was changed \
+        since you read it. Tokens are shown as ***; sending *** back keeps them. Keys that control where secrets go or \
+        which files are read can only be changed by the owner, with rkat config.";
     const IMPACT: Impact = Impact::Settles;
     type Input = ConfigRequest;
     type Output = ConfigEnvelope;
@@ -35,7 +35,7 @@ impl Handle for Configure {
             }
         };
         if input.action != ConfigAction::Get {
-            // Whoever follows the catalog hears of it now, not with the next run.
+            // Notify subscribers of the catalog now, not at the next run.
             call.runtime.settle_skills().await?;
         }
         envelope(&call.runtime, &current)

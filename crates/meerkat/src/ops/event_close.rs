@@ -11,8 +11,7 @@ pub(super) struct EventClose;
 impl Handle for EventClose {
     const NAME: &'static str = "meerkat_event_stream_close";
     const TITLE: &'static str = "Close an event stream";
-    const DOC: &'static str =
-        "Close an event stream that you no longer read. closed is false if it was not open.";
+    const DOC: &'static str = "Close an event stream you no longer read. closed is false if it was not open.";
     const IMPACT: Impact = Impact::Settles;
     type Input = StreamCloseRequest;
     type Output = StreamCloseReply;

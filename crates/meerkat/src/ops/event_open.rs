@@ -10,9 +10,9 @@ pub(super) struct EventOpen;
 impl Handle for EventOpen {
     const NAME: &'static str = "meerkat_event_stream_open";
     const TITLE: &'static str = "Open an event stream";
-    const DOC: &'static str = "Open a stream of what happens in a session: steps, text as it is written, tool calls. \
-        Open it before the run it should follow, or pass after with the seq of the last event you have to get what \
-        is still kept. Events of runs in this process only. Read it with meerkat_event_stream_read.";
+    const DOC: &'static str = "Open a stream of a session's events: steps, text as it is generated, and tool calls. \
+        Open it before the run it should follow, or set after to the seq of the last event you have to get the events \
+        still retained. Covers runs in this process only. Read it with meerkat_event_stream_read.";
     const IMPACT: Impact = Impact::Reads;
     type Input = StreamOpenRequest;
     type Output = StreamOpenReply;

@@ -19,64 +19,64 @@ impl Handle for EventRead {
     const NAME: &'static str = "meerkat_event_stream_read";
     const TITLE: &'static str = "Read an event stream";
     const DOC: &'static str = "Read the next event of an open stream, or up to limit events at once; waits up to \
-        timeout_ms for one. status is event, timeout (read again) or closed (the session was archived). If you read \
-        too slowly, one stream_truncated event says how many were lost.";
+        timeout_ms for one. status is event, timeout (read again), or closed (the session was archived). If you read \
+        too slowly, one stream_truncated event reports how many events were lost.";
     const IMPACT: Impact = Impact::Reads;
     type Input = StreamReadRequest;
     type Output = StreamReadReply;
 
     async fn handle(call: Call, input: StreamReadRequest) -> Result<StreamReadReply, Error> {
         let id = stream_id(&input.stream_id)?;
-        let patience = patience(&input)?;
+        let timeout = timeout(&input)?;
         let limit = limit(input.limit)?;
         let sessions = call.runtime.sessions();
         let session_id = sessions.stream_session(id)?;
         let bounds = Bounds::of(&call.runtime).await;
         let room = Room { events: limit, bytes: bounds.limit() };
-        let reading = sessions.read_stream(id, room, patience, &call.control.cancel).await?;
+        let reading = sessions.read_stream(id, room, timeout, &call.control.cancel).await?;
         let (status, events) = match reading {
             Reading::Events(events) => (StreamStatus::Event, events),
             Reading::Timeout => (StreamStatus::Timeout, Vec::new()),
             Reading::Closed => (StreamStatus::Closed, Vec::new()),
         };
-        let mut shown = Vec::new();
+        let mut values = Vec::new();
         for event in events {
             let event = serde_json::to_value(&*event).map_err(Error::Encode)?;
             let size = event.to_string().len();
-            shown.push(bounds.message(event, size).await);
+            values.push(bounds.message(event, size).await);
         }
         let (event, events) = match input.limit {
-            None => (shown.pop(), None),
-            Some(_) => (None, Some(shown)),
+            None => (values.pop(), None),
+            Some(_) => (None, Some(values)),
         };
         Ok(StreamReadReply { stream_id: input.stream_id, session_id, status, event, events })
     }
 }
 
-/// Reads the id of a stream.
+/// Parses the id of a stream.
 pub(super) fn stream_id(text: &str) -> Result<StreamId, Error> {
     StreamId::try_parse(text).map_err(|_| {
-        let shown: String = text.chars().take(80).collect();
-        Error::Arguments(format!("`stream_id`: `{shown}` is not a stream id"))
+        let excerpt: String = text.chars().take(80).collect();
+        Error::Arguments(format!("`stream_id`: `{excerpt}` is not a stream id"))
     })
 }
 
-fn patience(input: &StreamReadRequest) -> Result<Option<Duration>, Error> {
+fn timeout(input: &StreamReadRequest) -> Result<Option<Duration>, Error> {
     match (input.no_timeout, input.timeout_ms.unwrap_or(DEFAULT_MS)) {
         (Some(true), _) => Ok(None),
         (_, ms) if ms <= MAX_MS => Ok(Some(Duration::from_millis(ms))),
         (_, ms) => Err(Error::Arguments(format!(
-            "`timeout_ms` is {ms}, which is more than {MAX_MS}; use `no_timeout` to wait as long as it takes"
+            "`timeout_ms` is {ms}, which is more than {MAX_MS}; use `no_timeout` to wait indefinitely"
         ))),
     }
 }
 
-fn limit(asked: Option<u32>) -> Result<usize, Error> {
-    match asked {
+fn limit(requested: Option<u32>) -> Result<usize, Error> {
+    match requested {
         None => Ok(1),
         Some(limit @ 1..=MAX_EVENTS) => Ok(limit as usize),
         Some(limit) => {
-            Err(Error::Arguments(format!("`limit` is {limit}; it must lie between 1 and {MAX_EVENTS}")))
+            Err(Error::Arguments(format!("`limit` is {limit}; it must be between 1 and {MAX_EVENTS}")))
         }
     }
 }

@@ -13,9 +13,9 @@ pub(super) struct History;
 impl Handle for History {
     const NAME: &'static str = "meerkat_history";
     const TITLE: &'static str = "Read a session's history";
-    const DOC: &'static str = "Read a session's committed messages, oldest first. Use offset and limit to page \
-        through a long one; has_more says whether there is more, and next_offset where. A page holds about 100 KB. \
-        Works on archived sessions too.";
+    const DOC: &'static str = "Read a session's committed messages, oldest first. Use offset and limit to page through \
+        a long history; has_more is true if more messages follow, and next_offset is where they start. A page holds \
+        about 100 KB. Also works on archived sessions.";
     const IMPACT: Impact = Impact::Reads;
     type Input = HistoryRequest;
     type Output = HistoryReply;
@@ -44,20 +44,21 @@ struct Page {
     messages: Vec<Value>,
 }
 
-/// Reads messages until there are enough, or enough bytes.
+/// Reads messages until the count or byte limit is reached.
 async fn page(runtime: &Runtime, id: SessionId, offset: u64, limit: Option<u64>) -> Result<Page, Error> {
-    const AT_ONCE: u64 = 32;
+    const PAGE_SIZE: u64 = 32;
     let bounds = Bounds::of(runtime).await;
     let sessions = runtime.sessions();
     let first = sessions.history(id, offset, Some(0)).await?;
     let (message_count, offset) = (first.message_count, first.offset);
-    let wanted = limit.unwrap_or(u64::MAX).min(message_count - offset);
+    let requested = limit.unwrap_or(u64::MAX).min(message_count - offset);
     let mut messages: Vec<Value> = Vec::new();
     let mut bytes = 0;
-    while (messages.len() as u64) < wanted {
+    while (messages.len() as u64) < requested {
         let from = offset + messages.len() as u64;
-        let some = sessions.history(id, from, Some(AT_ONCE.min(wanted - messages.len() as u64))).await?;
-        for message in &some.messages {
+        let batch =
+            sessions.history(id, from, Some(PAGE_SIZE.min(requested - messages.len() as u64))).await?;
+        for message in &batch.messages {
             let value = serde_json::to_value(message).map_err(Error::Encode)?;
             let size = value.to_string().len();
             bytes += size.min(bounds.limit());
@@ -66,7 +67,7 @@ async fn page(runtime: &Runtime, id: SessionId, offset: u64, limit: Option<u64>)
             }
             messages.push(bounds.message(value, size).await);
         }
-        if some.messages.is_empty() {
+        if batch.messages.is_empty() {
             break;
         }
     }

@@ -10,8 +10,8 @@ pub(super) struct Interrupt;
 impl Handle for Interrupt {
     const NAME: &'static str = "meerkat_interrupt";
     const TITLE: &'static str = "Interrupt a run";
-    const DOC: &'static str = "Stop the run in flight on a session, in whatever process it is. Complete steps are \
-        kept, and the session can be resumed. SESSION_NOT_RUNNING means that there is nothing to stop.";
+    const DOC: &'static str = "Interrupt a session's active run, in any process. Completed steps are kept and the \
+        session can be resumed. SESSION_NOT_RUNNING means there was nothing to interrupt.";
     const IMPACT: Impact = Impact::Settles;
     type Input = SessionRequest;
     type Output = InterruptReply;

@@ -1,4 +1,4 @@
-//! `meerkat_mcp_add`, `meerkat_mcp_remove` and `meerkat_mcp_reload`: the MCP servers of a session that is at work.
+//! `meerkat_mcp_add`, `meerkat_mcp_remove`, and `meerkat_mcp_reload`: changes to a session's MCP servers.
 
 use meerkat_contracts::{
     McpAddRequest, McpOperation, McpReloadRequest, McpRemoveRequest, McpReply, McpStatus,
@@ -17,10 +17,9 @@ pub(super) struct McpReload;
 impl Handle for McpAdd {
     const NAME: &'static str = "meerkat_mcp_add";
     const TITLE: &'static str = "Add an MCP server";
-    const DOC: &'static str = "Give a session the tools of an MCP server: a program to start (command, args, env) or an \
-        address (url, headers). It is staged, and connected before the session's next step; tool_config_changed \
-        events tell how that went. For this session only, unless persisted writes it to the project's .rkat/mcp.toml. \
-        This process must have run the session.";
+    const DOC: &'static str = "Add an MCP server to a session: a command (command, args, env) or a URL (url, headers). \
+        It connects before the next step; tool_config_changed events report the outcome. Affects only this session \
+        unless persisted also writes it to the project's .rkat/mcp.toml. This process must have run the session.";
     const IMPACT: Impact = Impact::Makes;
     type Input = McpAddRequest;
     type Output = McpReply;
@@ -29,54 +28,54 @@ impl Handle for McpAdd {
         let entry = serde_json::to_value(&input.server_config).map_err(Error::Encode)?;
         let server = ServerConfig::from_json(&entry)
             .map_err(|error| Error::Arguments(format!("server_config.{error}")))?;
-        let (lasting, name) = (lasting(input.persisted), server.name.clone());
-        let change = LiveChange::Add { server: Box::new(server), lasting };
+        let (persistence, name) = (persistence(input.persisted), server.name.clone());
+        let change = LiveChange::Add { server: Box::new(server), persistence };
         let session = stage(&call, &input.session_id, change).await?;
-        Ok(reply(session, McpOperation::Add, Some(name), lasting))
+        Ok(reply(session, McpOperation::Add, Some(name), persistence))
     }
 }
 
 impl Handle for McpRemove {
     const NAME: &'static str = "meerkat_mcp_remove";
     const TITLE: &'static str = "Remove an MCP server";
-    const DOC: &'static str = "Take the tools of an MCP server away from a session, before its next step; calls that run \
-        may end. Other sessions keep it, unless persisted removes it from the project's .rkat/mcp.toml. This process \
-        must have run the session.";
+    const DOC: &'static str = "Remove an MCP server from a session before its next step; calls in progress may finish. \
+        Other sessions keep it unless persisted also removes it from the project's .rkat/mcp.toml. This process must \
+        have run the session.";
     const IMPACT: Impact = Impact::Removes;
     type Input = McpRemoveRequest;
     type Output = McpReply;
 
     async fn handle(call: Call, input: McpRemoveRequest) -> Result<McpReply, Error> {
-        let name = named(input.server_name)?;
-        let lasting = lasting(input.persisted);
-        let change = LiveChange::Remove { name: name.clone(), lasting };
+        let name = non_blank_name(input.server_name)?;
+        let persistence = persistence(input.persisted);
+        let change = LiveChange::Remove { name: name.clone(), persistence };
         let session = stage(&call, &input.session_id, change).await?;
-        Ok(reply(session, McpOperation::Remove, Some(name), lasting))
+        Ok(reply(session, McpOperation::Remove, Some(name), persistence))
     }
 }
 
 impl Handle for McpReload {
     const NAME: &'static str = "meerkat_mcp_reload";
     const TITLE: &'static str = "Reconnect MCP servers";
-    const DOC: &'static str = "Connect an MCP server of a session anew before its next step, or all of them if none is \
-        named: after a login, or when a server hangs. This process must have run the session.";
+    const DOC: &'static str = "Reconnect one of a session's MCP servers, or all of them, before its next step: after a \
+        login, or when a server hangs. This process must have run the session.";
     const IMPACT: Impact = Impact::Settles;
     type Input = McpReloadRequest;
     type Output = McpReply;
 
     async fn handle(call: Call, input: McpReloadRequest) -> Result<McpReply, Error> {
-        let name = input.server_name.map(named).transpose()?;
+        let name = input.server_name.map(non_blank_name).transpose()?;
         let change = LiveChange::Reload { name: name.clone() };
         let session = stage(&call, &input.session_id, change).await?;
         Ok(reply(session, McpOperation::Reload, name, Lasting::Session))
     }
 }
 
-fn lasting(persisted: Option<bool>) -> Lasting {
+fn persistence(persisted: Option<bool>) -> Lasting {
     if persisted.unwrap_or_default() { Lasting::File } else { Lasting::Session }
 }
 
-fn named(name: String) -> Result<String, Error> {
+fn non_blank_name(name: String) -> Result<String, Error> {
     if name.trim().is_empty() {
         return Err(Error::Arguments("`server_name` must not be blank".to_owned()));
     }
@@ -96,8 +95,8 @@ fn reply(
     session_id: SessionId,
     operation: McpOperation,
     server_name: Option<String>,
-    lasting: Lasting,
+    persistence: Lasting,
 ) -> McpReply {
-    let persisted = lasting == Lasting::File;
+    let persisted = persistence == Lasting::File;
     McpReply { session_id, operation, server_name, status: McpStatus::Staged, persisted }
 }

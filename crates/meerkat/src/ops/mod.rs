@@ -1,5 +1,5 @@
-//! The table of operations. Each operation is declared once, in one file: its name, what it takes and gives,
-//! what it does. Every surface is made from this table.
+//! The table of operations. Each operation is declared once, in one file: its name, input, output, and behavior.
+//! Every surface is generated from this table.
 
 mod archive;
 mod blob;
@@ -36,80 +36,80 @@ use serde_json::Value;
 use crate::config::at_path;
 use crate::{Error, RunControl, Runtime};
 
-/// How many operations this build has.
+/// Number of operations in this build.
 const COUNT: usize = 17 + if cfg!(feature = "mcp") { 3 } else { 0 };
 
-/// Every operation, in the order of the reference page.
+/// All operations, in the order of the reference page.
 pub static TABLE: [Operation; COUNT] = [
-    Operation::of::<run::Run>(),
-    Operation::of::<resume::Resume>(),
-    Operation::of::<help::Help>(),
-    Operation::of::<read::Read>(),
-    Operation::of::<history::History>(),
-    Operation::of::<sessions::Sessions>(),
-    Operation::of::<blob::BlobGet>(),
-    Operation::of::<interrupt::Interrupt>(),
-    Operation::of::<archive::Archive>(),
-    Operation::of::<config::Configure>(),
-    Operation::of::<capabilities::Capabilities>(),
-    Operation::of::<models::Models>(),
-    Operation::of::<skills::Skills>(),
+    Operation::new::<run::Run>(),
+    Operation::new::<resume::Resume>(),
+    Operation::new::<help::Help>(),
+    Operation::new::<read::Read>(),
+    Operation::new::<history::History>(),
+    Operation::new::<sessions::Sessions>(),
+    Operation::new::<blob::BlobGet>(),
+    Operation::new::<interrupt::Interrupt>(),
+    Operation::new::<archive::Archive>(),
+    Operation::new::<config::Configure>(),
+    Operation::new::<capabilities::Capabilities>(),
+    Operation::new::<models::Models>(),
+    Operation::new::<skills::Skills>(),
     #[cfg(feature = "mcp")]
-    Operation::of::<mcp::McpAdd>(),
+    Operation::new::<mcp::McpAdd>(),
     #[cfg(feature = "mcp")]
-    Operation::of::<mcp::McpRemove>(),
+    Operation::new::<mcp::McpRemove>(),
     #[cfg(feature = "mcp")]
-    Operation::of::<mcp::McpReload>(),
-    Operation::of::<event_open::EventOpen>(),
-    Operation::of::<event_read::EventRead>(),
-    Operation::of::<event_close::EventClose>(),
-    Operation::of::<generate_image::GenerateImage>(),
+    Operation::new::<mcp::McpReload>(),
+    Operation::new::<event_open::EventOpen>(),
+    Operation::new::<event_read::EventRead>(),
+    Operation::new::<event_close::EventClose>(),
+    Operation::new::<generate_image::GenerateImage>(),
 ];
 
-/// An operation, ready to be called by name.
+/// An operation that can be called by name.
 pub struct Operation {
-    /// Its name.
+    /// Name of the operation.
     pub name: &'static str,
-    /// Its name for people.
+    /// Human-readable title.
     pub title: &'static str,
-    /// What it does and when to use it, for a model to read.
+    /// Description for models: the effect and when to use it.
     pub doc: &'static str,
-    /// What it does to the world.
+    /// Side effects of the operation.
     pub impact: Impact,
     input_schema: fn() -> Value,
     output_schema: fn() -> Value,
-    judge: OnceLock<Option<Validator>>,
+    validator: OnceLock<Option<Validator>>,
     call: Handler,
 }
 
-/// Decodes arguments, refuses those of which a misfit is already known, and does the work.
+/// Decodes arguments, returns the schema violation if there is one, and runs the operation.
 type Handler = fn(Call, Value, Option<Error>) -> BoxFuture<'static, Result<Value, Error>>;
 
-/// What an operation does to the world.
+/// Side effects of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Impact {
-    /// It only reads.
+    /// Reads only.
     Reads,
-    /// It changes something; doing it again changes no more.
+    /// Changes state; repeating it has no further effect.
     Settles,
-    /// It takes something away; doing it again takes no more.
+    /// Removes something; repeating it has no further effect.
     Removes,
-    /// It asks somebody outside to make something; doing it again makes another.
+    /// Creates something in an external system; repeating it creates another.
     Makes,
-    /// It runs an agent, which may do anything its tools can.
+    /// Runs an agent, which can do anything its tools can.
     Runs,
 }
 
-/// Who calls, and how the call is watched and stopped.
+/// Context of a call.
 #[derive(Clone)]
 pub struct Call {
     /// The runtime.
     pub runtime: Runtime,
-    /// How a run is watched and stopped.
+    /// Events and cancellation of the run.
     pub control: RunControl,
 }
 
-/// An operation as its file declares it.
+/// Declaration and implementation of an operation.
 pub(crate) trait Handle {
     const NAME: &'static str;
     const TITLE: &'static str;
@@ -121,14 +121,14 @@ pub(crate) trait Handle {
     fn handle(call: Call, input: Self::Input) -> impl Future<Output = Result<Self::Output, Error>> + Send;
 }
 
-/// Finds an operation.
+/// Finds an operation by name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Operation> {
     TABLE.iter().find(|operation| operation.name == name)
 }
 
 impl Operation {
-    const fn of<H: Handle>() -> Self {
+    const fn new<H: Handle>() -> Self {
         Self {
             name: H::NAME,
             title: H::TITLE,
@@ -136,7 +136,7 @@ impl Operation {
             impact: H::IMPACT,
             input_schema: input_schema::<H::Input>,
             output_schema: reply_schema::<H::Output>,
-            judge: OnceLock::new(),
+            validator: OnceLock::new(),
             call: |call, arguments, misfit| {
                 Box::pin(async move {
                     let input = decode::<H::Input>(arguments)?;
@@ -148,50 +148,51 @@ impl Operation {
         }
     }
 
-    /// Returns the JSON Schema of what it takes.
+    /// Returns the JSON Schema of the input.
     #[must_use]
     pub fn input_schema(&self) -> Value {
         (self.input_schema)()
     }
 
-    /// Returns the JSON Schema of what it gives.
+    /// Returns the JSON Schema of the output.
     #[must_use]
     pub fn output_schema(&self) -> Value {
         (self.output_schema)()
     }
 
-    /// Calls it.
+    /// Calls the operation.
     ///
     /// # Errors
-    /// `INVALID_PARAMS` when the arguments do not fit, else what the operation says.
+    /// Returns `INVALID_PARAMS` if the arguments do not match the schema, or the operation's error.
     pub async fn call(&self, call: Call, arguments: Value) -> Result<Value, Error> {
         let misfit = self.misfit(&arguments);
-        let named = named_session(&call.runtime, &arguments);
+        let session = named_session(&call.runtime, &arguments);
         let runtime = call.runtime.clone();
-        (self.call)(call, arguments, misfit).await.map_err(|source| match named {
+        (self.call)(call, arguments, misfit).await.map_err(|source| match session {
             Some(id) => Error::OfSession { id, reference: runtime.reference(id), source: Box::new(source) },
             None => source,
         })
     }
 
-    /// Says what in the arguments does not fit the schema. Decoding finds most of it and says it better, but
-    /// takes a list for an object whose fields it happens to fill.
+    /// Returns the first schema violation in the arguments. Decoding finds most of them with better messages, but
+    /// accepts a list in place of an object if the list matches the object's fields.
     fn misfit(&self, arguments: &Value) -> Option<Error> {
-        let judge = self.judge.get_or_init(|| jsonschema::draft202012::new(&self.input_schema()).ok());
-        let error = judge.as_ref()?.validate(arguments).err()?;
+        let validator =
+            self.validator.get_or_init(|| jsonschema::draft202012::new(&self.input_schema()).ok());
+        let error = validator.as_ref()?.validate(arguments).err()?;
         let what: String = error.to_string().chars().take(300).collect();
         Some(Error::Arguments(at_path(&dotted(&error.instance_path().to_string()), &what)))
     }
 }
 
-/// Finds the session that a request is about, so that its error can name it.
+/// Finds the session that a request refers to, so that its error can name the session.
 fn named_session(runtime: &Runtime, arguments: &Value) -> Option<SessionId> {
     let text = |key: &str| arguments.get(key).and_then(Value::as_str);
-    let streamed = || runtime.sessions().stream_session(text("stream_id")?.parse().ok()?).ok();
-    text("session_id").and_then(|id| id.parse().ok()).or_else(streamed)
+    let stream_session = || runtime.sessions().stream_session(text("stream_id")?.parse().ok()?).ok();
+    text("session_id").and_then(|id| id.parse().ok()).or_else(stream_session)
 }
 
-/// Writes a JSON pointer as the path that decoding would name.
+/// Converts a JSON pointer to the path format of decoding errors.
 fn dotted(pointer: &str) -> String {
     let mut path = String::new();
     for part in pointer.split('/').skip(1) {

@@ -12,10 +12,10 @@ use crate::config::{SelfHostedConfig, SelfHostedModel};
 
 pub(super) struct Models;
 
-/// The models there are, by provider.
+/// Available models by provider.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(super) struct ModelsReply {
-    /// The version of the contract, as text.
+    /// Contract version.
     contract_version: String,
     /// The providers and their models.
     providers: Vec<ProviderGroup>,
@@ -24,8 +24,8 @@ pub(super) struct ModelsReply {
 impl Handle for Models {
     const NAME: &'static str = "meerkat_models_catalog";
     const TITLE: &'static str = "List models";
-    const DOC: &'static str = "List the models that sessions can use, by provider, with what each can do and the \
-        provider_params it takes. Self-hosted models of the config are listed too.";
+    const DOC: &'static str = "List the models that sessions can use, by provider, with the capabilities and \
+        provider_params of each. Includes self-hosted models from the config.";
     const IMPACT: Impact = Impact::Reads;
     type Input = NoInput;
     type Output = ModelsReply;

@@ -11,8 +11,8 @@ pub(super) struct Read;
 impl Handle for Read {
     const NAME: &'static str = "meerkat_read";
     const TITLE: &'static str = "Read a session";
-    const DOC: &'static str = "Read a session's state: whether a run is in flight, its model, its last answer, what \
-        it used, and the tool calls it waits for, for their results or for an approval. Never waits for a run.";
+    const DOC: &'static str = "Read a session's state: whether a run is active, its model, its last answer, its token \
+        usage, and the tool calls that are waiting for results or approval. Never waits for a run.";
     const IMPACT: Impact = Impact::Reads;
     type Input = SessionRequest;
     type Output = ReadReply;
@@ -27,8 +27,8 @@ impl Handle for Read {
         let (last_assistant_text, last_assistant_blob_id) = match sessions.last_text(id).await? {
             None => (None, None),
             Some(text) => {
-                let shown = bounds.text(text).await;
-                (Some(shown.text), shown.whole)
+                let bounded = bounds.text(text).await;
+                (Some(bounded.text), bounded.whole)
             }
         };
         Ok(ReadReply {

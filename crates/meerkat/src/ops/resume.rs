@@ -13,10 +13,10 @@ pub(super) struct Resume;
 impl Handle for Resume {
     const NAME: &'static str = "meerkat_resume";
     const TITLE: &'static str = "Continue a session";
-    const DOC: &'static str = "Continue an existing session with another prompt, or give it the results of its \
-        pending_tool_calls (then prompt may be empty; give every result), or what the user decided about its \
-        pending_approvals. Works after a restart of this server. A \
-        session runs one request at a time: SESSION_BUSY means that one is in flight, so try again later.";
+    const DOC: &'static str = "Continue an existing session with another prompt, or send it the results of its \
+        pending_tool_calls (prompt may then be empty; send every result) or the user's decisions on its \
+        pending_approvals. Works after a restart of this server. A session runs one request at a time: SESSION_BUSY \
+        means that a run is active, so try again later.";
     const IMPACT: Impact = Impact::Runs;
     type Input = ResumeRequest;
     type Output = RunReply;
@@ -38,7 +38,7 @@ impl Handle for Resume {
     }
 }
 
-/// A client that may be any user of this machine does not approve calls for the owner.
+/// Rejects approvals from a client without a token: it could be any user of this machine.
 fn check_approvals(call: &Call, approvals: &[ApprovalInput]) -> Result<(), Error> {
     let approves = approvals.iter().any(|approval| approval.approve);
     if !approves || call.runtime.config_access() != ConfigAccess::Anonymous {

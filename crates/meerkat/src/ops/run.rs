@@ -12,10 +12,10 @@ pub(super) struct Run;
 impl Handle for Run {
     const NAME: &'static str = "meerkat_run";
     const TITLE: &'static str = "Run an agent";
-    const DOC: &'static str = "Start a new agent session with a prompt and wait for its answer. The reply carries a \
-        session_id: pass it to meerkat_resume to continue the conversation. If you give tools, a call to one of them \
-        ends the run with pending_tool_calls; run them yourself and give the results to meerkat_resume. If the reply \
-        has pending_approvals, ask the user about them and give the decisions to meerkat_resume.";
+    const DOC: &'static str = "Start a new agent session with a prompt and wait for its answer. The reply contains a \
+        session_id: pass it to meerkat_resume to continue the conversation. If you provide tools, a call to one of \
+        them ends the run with pending_tool_calls; run them yourself and send the results with meerkat_resume. If \
+        the reply has pending_approvals, ask the user about them and send the decisions with meerkat_resume.";
     const IMPACT: Impact = Impact::Runs;
     type Input = RunRequest;
     type Output = RunReply;
@@ -42,12 +42,12 @@ fn check_labels(input: &RunRequest) -> Result<(), Error> {
     }
 }
 
-/// Labels are shown with every session of a list.
+/// Limits the size of labels, because they are returned for every session in a list.
 fn check_length<'a>(labels: impl Iterator<Item = (&'a String, &'a String)>) -> Result<(), Error> {
-    const MOST: usize = 8 * 1024;
+    const MAX_BYTES: usize = 8 * 1024;
     let length: usize = labels.map(|(key, value)| key.len() + value.len()).sum();
-    if length <= MOST {
+    if length <= MAX_BYTES {
         return Ok(());
     }
-    Err(Error::Arguments(format!("`labels` have {length} bytes together, which is more than {MOST}")))
+    Err(Error::Arguments(format!("`labels` have {length} bytes together, which is more than {MAX_BYTES}")))
 }

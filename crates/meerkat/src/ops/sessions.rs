@@ -11,9 +11,9 @@ pub(super) struct Sessions;
 impl Handle for Sessions {
     const NAME: &'static str = "meerkat_sessions";
     const TITLE: &'static str = "List sessions";
-    const DOC: &'static str = "List the realm's sessions, the most recently changed first. Filter by labels, page \
-        with offset and limit; next_offset is there if there are more. Archived sessions are left out \
-        unless include_archived is true.";
+    const DOC: &'static str = "List the realm's sessions, most recently changed first. Filter by labels, page with \
+        offset and limit; next_offset is set if there are more. Archived sessions are omitted unless include_archived \
+        is true.";
     const IMPACT: Impact = Impact::Reads;
     type Input = SessionsRequest;
     type Output = SessionsReply;
@@ -33,17 +33,17 @@ impl Handle for Sessions {
     }
 }
 
-/// Lists sessions until there are enough, or enough bytes.
+/// Lists sessions until the count or byte limit is reached.
 async fn page(runtime: &Runtime, mut query: SessionQuery) -> Result<SessionsReply, Error> {
-    const AT_ONCE: u64 = 100;
+    const PAGE_SIZE: u64 = 100;
     let limit = Bounds::of(runtime).await.limit();
-    let (mut left, mut bytes) = (query.limit.unwrap_or(u64::MAX), 0);
+    let (mut remaining, mut bytes) = (query.limit.unwrap_or(u64::MAX), 0);
     let mut sessions: Vec<SessionEntry> = Vec::new();
     loop {
-        // One more than is wanted tells whether there are more.
-        query.limit = Some(left.saturating_add(1).min(AT_ONCE));
+        // Request one more than needed, to know whether more sessions follow.
+        query.limit = Some(remaining.saturating_add(1).min(PAGE_SIZE));
         let entries = runtime.sessions().list_each(query.clone()).await?;
-        let found = entries.len() as u64;
+        let count = entries.len() as u64;
         for view in entries {
             let Ok(view) = view else {
                 query.offset += 1;
@@ -51,15 +51,15 @@ async fn page(runtime: &Runtime, mut query: SessionQuery) -> Result<SessionsRepl
             };
             let entry = entry(runtime, view);
             let size = serde_json::to_vec(&entry).map_err(Error::Encode)?.len();
-            if left == 0 || (bytes + size > limit && !sessions.is_empty()) {
+            if remaining == 0 || (bytes + size > limit && !sessions.is_empty()) {
                 return Ok(SessionsReply { sessions, next_offset: Some(query.offset) });
             }
             bytes += size;
-            left -= 1;
+            remaining -= 1;
             query.offset += 1;
             sessions.push(entry);
         }
-        if Some(found) < query.limit {
+        if Some(count) < query.limit {
             return Ok(SessionsReply { sessions, next_offset: None });
         }
     }

@@ -11,9 +11,9 @@ pub(super) struct Skills;
 impl Handle for Skills {
     const NAME: &'static str = "meerkat_skills";
     const TITLE: &'static str = "List or inspect skills";
-    const DOC: &'static str = "List the skills there are, with where each comes from and which of them are shadowed by \
-        another of their name (action list), or read one in full (action inspect, with its skill_key). Give skills \
-        to an agent with preload_skills or skill_refs of meerkat_run.";
+    const DOC: &'static str = "List available skills, with the source of each and which ones are shadowed by another \
+        skill of the same name (action list), or read one in full (action inspect, with its skill_key). Load skills \
+        into an agent with preload_skills or skill_refs of meerkat_run.";
     const IMPACT: Impact = Impact::Reads;
     type Input = SkillsRequest;
     type Output = SkillsReply;

@@ -1,4 +1,4 @@
-//! What `meerkat_run` and `meerkat_resume` have in common: what they check, and how they answer.
+//! Request checks and replies shared by `meerkat_run` and `meerkat_resume`.
 
 use meerkat_contracts::{
     BuiltinConfig, CompletedReply, HookOverrides, PendingReply, RunReply, SkillKey, SkillRef, TextBlock,
@@ -14,7 +14,7 @@ use crate::session::{HookWishes, RunResult, validate_tools};
 use crate::structured::OutputJudge;
 use crate::{Error, Runtime, features, skills};
 
-/// Makes the options of a run from a request; both requests have the same names for the same things.
+/// Builds the options of a run from a request; both requests use the same field names.
 macro_rules! turn_options {
     ($request:ident, $input:expr, $schema:expr, $overlay:expr, $hooks:expr) => {
         $crate::session::TurnOptions {
@@ -43,7 +43,7 @@ macro_rules! turn_options {
     };
 }
 
-/// Borrows what a request wishes for besides its prompt.
+/// Borrows the options of a request other than its prompt.
 macro_rules! wishes {
     ($request:ident) => {
         $crate::ops::turn::Wishes {
@@ -63,7 +63,7 @@ macro_rules! wishes {
 
 pub(super) use {turn_options, wishes};
 
-/// What a request wishes for besides its prompt.
+/// Options of a request other than its prompt.
 pub(super) struct Wishes<'a> {
     pub(super) keep_alive: Option<bool>,
     pub(super) comms_name: Option<&'a str>,
@@ -78,8 +78,7 @@ pub(super) struct Wishes<'a> {
 }
 
 impl Wishes<'_> {
-    /// Refuses what is wrong, and what cannot be had rather than leaving it out in silence. Returns the output
-    /// schema.
+    /// Rejects options that are invalid or unavailable, instead of ignoring them silently. Returns the output schema.
     pub(super) fn check(&self) -> Result<Option<OutputSchema>, Error> {
         self.check_comms()?;
         self.check_skills()?;
@@ -94,8 +93,8 @@ impl Wishes<'_> {
     }
 
     fn check_comms(&self) -> Result<(), Error> {
-        let named = self.comms_name.is_some_and(|name| !name.trim().is_empty());
-        match (self.keep_alive, named) {
+        let has_name = self.comms_name.is_some_and(|name| !name.trim().is_empty());
+        match (self.keep_alive, has_name) {
             (Some(true), false) => Err(Error::Arguments("`keep_alive` needs a `comms_name`".to_owned())),
             (_, true) => Err(Error::NotCompiled { what: "communication between agents", feature: "comms" }),
             (_, false) => Ok(()),
@@ -104,7 +103,7 @@ impl Wishes<'_> {
 
     fn check_skills(&self) -> Result<(), Error> {
         if !self.skill_references.is_empty() {
-            let message = "`skill_references` is no longer taken: name skills in `skill_refs`";
+            let message = "`skill_references` is no longer accepted; use `skill_refs`";
             return Err(Error::Arguments(message.to_owned()));
         }
         let refs: Vec<_> = self.skill_refs.iter().map(SkillRef::key).collect();
@@ -124,52 +123,54 @@ impl Wishes<'_> {
     }
 }
 
-/// Reads the hooks that a request wishes for, as far as whoever asks may.
-pub(super) async fn hooks(runtime: &Runtime, wished: Option<HookOverrides>) -> Result<HookWishes, Error> {
-    let wished = wished.unwrap_or_default();
-    let wishes = HookWishes {
-        entries: entries(wished.entries.unwrap_or_default())?,
-        disable: wished.disable.unwrap_or_default(),
+/// Reads the hook overrides of a request, and rejects those that the caller may not set.
+pub(super) async fn hooks(runtime: &Runtime, overrides: Option<HookOverrides>) -> Result<HookWishes, Error> {
+    let overrides = overrides.unwrap_or_default();
+    let overlay = HookWishes {
+        entries: entries(overrides.entries.unwrap_or_default())?,
+        disable: overrides.disable.unwrap_or_default(),
     };
     let access = runtime.config_access();
-    if access != ConfigAccess::Owner && wishes != HookWishes::default() {
+    if access != ConfigAccess::Owner && overlay != HookWishes::default() {
         let mut config = runtime.config().get().await?.config.hooks;
         config.client_overrides &= access == ConfigAccess::Client;
         config.entries = runtime.hook_entries(&config).await?;
-        check_access(&wishes, &config)?;
+        check_access(&overlay, &config)?;
     }
-    Ok(wishes)
+    Ok(overlay)
 }
 
-fn entries(wished: Vec<Map<String, Value>>) -> Result<Vec<HookEntry>, Error> {
+fn entries(values: Vec<Map<String, Value>>) -> Result<Vec<HookEntry>, Error> {
     let read = |(index, entry): (usize, Map<String, Value>)| {
         serde_path_to_error::deserialize(Value::Object(entry)).map_err(|error| {
             let path = format!("entries[{index}].{}", error.path());
             Error::Hooks(at_path(path.trim_end_matches(".."), &error.inner().to_string()))
         })
     };
-    wished.into_iter().enumerate().map(read).collect()
+    values.into_iter().enumerate().map(read).collect()
 }
 
-/// A client neither starts programs nor sends a run's words anywhere, and does not lift the owner's guardrails.
-fn check_access(wishes: &HookWishes, config: &HooksConfig) -> Result<(), Error> {
-    let outside = |entry: &&HookEntry| !matches!(entry.runtime, HookRuntime::InProcess { .. });
-    let guards = |entry: &&HookEntry| {
-        entry.capability == HookCapability::Guardrail && wishes.disable.contains(&entry.id)
+/// Rejects overrides that would let a client start commands, send a run's content elsewhere, or disable the owner's
+/// guardrails.
+fn check_access(overlay: &HookWishes, config: &HooksConfig) -> Result<(), Error> {
+    let is_external = |entry: &&HookEntry| !matches!(entry.runtime, HookRuntime::InProcess { .. });
+    let is_disabled_guardrail = |entry: &&HookEntry| {
+        entry.capability == HookCapability::Guardrail && overlay.disable.contains(&entry.id)
     };
-    let what = match (wishes.entries.iter().find(outside), config.entries.iter().find(guards)) {
+    let external = overlay.entries.iter().find(is_external);
+    let what = match (external, config.entries.iter().find(is_disabled_guardrail)) {
         _ if config.client_overrides => return Ok(()),
-        (Some(entry), _) => format!("the hook `{}`, which is a program or an address,", entry.id),
-        (None, Some(entry)) => format!("leaving the guardrail `{}` out", entry.id),
+        (Some(entry), _) => format!("the hook `{}`, which is a command or a URL,", entry.id),
+        (None, Some(entry)) => format!("disabling the guardrail `{}`", entry.id),
         (None, None) => return Ok(()),
     };
     Err(Error::HooksProtected { what })
 }
 
-/// Instructions must fit into a system prompt.
+/// Checks that the instructions fit in a system prompt.
 fn check_instructions(instructions: &[String]) -> Result<(), Error> {
-    let long = |text: &String| text.len() > crate::prompt::SECTION;
-    match instructions.iter().position(long) {
+    let is_too_long = |text: &String| text.len() > crate::prompt::SECTION;
+    match instructions.iter().position(is_too_long) {
         Some(index) => Err(Error::Arguments(format!(
             "`additional_instructions[{index}]` is longer than {} bytes",
             crate::prompt::SECTION
@@ -178,7 +179,7 @@ fn check_instructions(instructions: &[String]) -> Result<(), Error> {
     }
 }
 
-/// Makes the reply of a run. Its structured output is never cut.
+/// Builds the reply of a run. Structured output is never truncated.
 pub(super) async fn reply(runtime: &Runtime, result: RunResult) -> RunReply {
     let RunResult { session_id, model, warnings, schema_warnings, report } = result;
     let session_ref = runtime.reference(session_id);

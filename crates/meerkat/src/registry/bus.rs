@@ -22,12 +22,12 @@ impl RealmBus {
 
     async fn commit(&self, change: Change) -> Result<Option<Vec<u8>>, BusError> {
         let transaction = Transaction { guards: Vec::new(), changes: vec![change] };
-        Ok(self.store.commit(transaction).await.map_err(fault)?.replaced)
+        Ok(self.store.commit(transaction).await.map_err(bus_error)?.replaced)
     }
 
     async fn read(&self, query: StateQuery) -> Result<Vec<Value>, BusError> {
-        let rows = self.store.state(query).await.map_err(fault)?;
-        // Whatever is stored and no JSON was not put there by this protocol.
+        let rows = self.store.state(query).await.map_err(bus_error)?;
+        // Stored values that are not JSON were not written by this protocol.
         Ok(rows.iter().filter_map(|row| serde_json::from_slice(&row.value).ok()).collect())
     }
 }
@@ -56,7 +56,7 @@ impl Bus for RealmBus {
         let delete = Change::DeleteState { scope: scope.to_owned(), key: key.to_owned() };
         Box::pin(async {
             let removed = self.commit(delete).await?;
-            // What could not be read was there all the same.
+            // A value that cannot be parsed still existed.
             Ok(removed.map(|value| serde_json::from_slice(&value).unwrap_or(Value::Bool(true))))
         })
     }
@@ -72,11 +72,11 @@ impl Bus for RealmBus {
         Box::pin(async move {
             loop {
                 let query = StateQuery::Key { scope: scope.to_owned(), key: key.to_owned() };
-                let found = self.store.state(query).await.map_err(fault)?.pop().map(|row| row.value);
-                // What cannot be read has no author who could change it.
-                let read =
-                    found.as_deref().map(|bytes| serde_json::from_slice(bytes).unwrap_or(Value::Bool(true)));
-                if !allowed(read.as_ref()) {
+                let stored = self.store.state(query).await.map_err(bus_error)?.pop().map(|row| row.value);
+                // A value that cannot be parsed has no author who may change it.
+                let parsed =
+                    stored.as_deref().map(|bytes| serde_json::from_slice(bytes).unwrap_or(Value::Bool(true)));
+                if !allowed(parsed.as_ref()) {
                     return Ok(Exchange::Denied);
                 }
                 let (scope, key) = (scope.to_owned(), key.to_owned());
@@ -84,12 +84,12 @@ impl Bus for RealmBus {
                     Some(value) => Change::PutState { scope: scope.clone(), key: key.clone(), value },
                     None => Change::DeleteState { scope: scope.clone(), key: key.clone() },
                 };
-                let guards = vec![Guard::State { scope, key, value: found }];
+                let guards = vec![Guard::State { scope, key, value: stored }];
                 match self.store.commit(Transaction { guards, changes: vec![change] }).await {
-                    Ok(_) => return Ok(Exchange::Done(read)),
-                    // Another process changed it; the new value has to be accepted too.
+                    Ok(_) => return Ok(Exchange::Done(parsed)),
+                    // Another process changed the value; check the new value, too.
                     Err(meerkat_store::Error::StateChanged { .. }) => {}
-                    Err(error) => return Err(fault(error)),
+                    Err(error) => return Err(bus_error(error)),
                 }
             }
         })
@@ -105,15 +105,15 @@ impl Bus for RealmBus {
 
     fn changes<'a>(&'a self, scope: &'a str, since: u64) -> Reply<'a, Option<Changes>> {
         Box::pin(async move {
-            let found = self.store.state_changes(scope.to_owned(), since).await.map_err(fault)?;
-            // What is no JSON takes the place of what was there, and is listed by nobody.
-            let read = |row: StateRow| (row.key, serde_json::from_slice(&row.value).unwrap_or_default());
-            let put = found.put.into_iter().map(read).collect();
-            Ok(Some(Changes { revision: found.revision, put, keys: found.keys }))
+            let changes = self.store.state_changes(scope.to_owned(), since).await.map_err(bus_error)?;
+            // A value that is not JSON replaces the previous one, and is not listed.
+            let parse = |row: StateRow| (row.key, serde_json::from_slice(&row.value).unwrap_or_default());
+            let put = changes.put.into_iter().map(parse).collect();
+            Ok(Some(Changes { revision: changes.revision, put, keys: changes.keys }))
         })
     }
 }
 
-fn fault(error: meerkat_store::Error) -> BusError {
+fn bus_error(error: meerkat_store::Error) -> BusError {
     BusError::Failed(Box::new(error))
 }

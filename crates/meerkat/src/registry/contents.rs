@@ -1,4 +1,4 @@
-//! What is registered, read anew whenever it has changed.
+//! Contents of the registry, read again whenever they change.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -8,26 +8,26 @@ use tokio::sync::{Mutex, watch};
 
 use super::live::LiveRegistry;
 
-/// How often the store is asked whether another process has changed something, while somebody wants to know.
-const EVERY: Duration = Duration::from_millis(500);
+/// Interval at which the store is polled for changes by other processes, while there are watchers.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long changes are gathered before they are read.
-const GATHER: Duration = Duration::from_millis(50);
+/// Time to collect changes before reading them.
+const BATCH_DELAY: Duration = Duration::from_millis(50);
 
-/// What is registered, as of one moment.
+/// Snapshot of the registered skills and prompts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {
     /// The skills, without their texts.
     pub skills: Arc<Skills>,
     /// The prompts.
     pub prompts: Arc<Prompts>,
-    /// How often skills and prompts were changed; a skill may have changed where nothing else says so.
+    /// Revisions of skills and prompts; a skill's text may change without changing its summary.
     revisions: (Option<u64>, Option<u64>),
-    /// Where they are stored.
+    /// Scopes in which they are stored.
     scopes: Scopes,
 }
 
-/// Reads what is registered, and follows it once somebody wants to know.
+/// Reads the registry, and watches it once there is a watcher.
 pub(super) struct Following {
     live: Arc<LiveRegistry>,
     latest: watch::Sender<Arc<Contents>>,
@@ -41,7 +41,7 @@ impl Following {
         Self { live, latest, reading: Mutex::default(), started: OnceLock::new() }
     }
 
-    /// Follows what is registered for as long as somebody listens or uses the registry.
+    /// Subscribes to the contents, which are updated as long as the registry is in use.
     pub(super) fn follow(self: &Arc<Self>) -> watch::Receiver<Arc<Contents>> {
         self.started.get_or_init(|| {
             tokio::spawn(keep_up(Arc::downgrade(self), self.live.registry().changes()));
@@ -49,10 +49,10 @@ impl Following {
         self.latest.subscribe()
     }
 
-    /// Reads what is registered if it or the config has changed; notifies the followers.
+    /// Reads the contents if they or the config changed, and notifies the subscribers.
     pub(super) async fn catch_up(&self) -> Result<Arc<Contents>, BusError> {
-        let _one = self.reading.lock().await;
-        // If the config cannot be read now, the last one that could still counts.
+        let _guard = self.reading.lock().await;
+        // If the config cannot be read now, the last known config still applies.
         let _ = self.live.refresh().await;
         let contents = match self.live.current() {
             Some(registry) => self.read(&registry).await?,
@@ -69,28 +69,28 @@ impl Following {
     async fn read(&self, registry: &Registry) -> Result<Arc<Contents>, BusError> {
         let scopes = registry.options().scopes.clone();
         let bus = registry.bus();
-        // They are asked for first: what changes in between is read again, never missed.
+        // Read the revisions first: a change in between is read again, never missed.
         let revisions = (bus.revision(&scopes.skills).await, bus.revision(&scopes.prompts).await);
-        let known = Arc::clone(&self.latest.borrow());
-        if known.revisions == revisions && known.scopes == scopes && revisions.0.is_some() {
-            return Ok(known);
+        let latest = Arc::clone(&self.latest.borrow());
+        if latest.revisions == revisions && latest.scopes == scopes && revisions.0.is_some() {
+            return Ok(latest);
         }
         let (skills, prompts) = (registry.skills().await?, registry.prompts().await?);
         Ok(Arc::new(Contents { skills, prompts, revisions, scopes }))
     }
 }
 
-/// Looks for changes of this process at once, and for those of others from time to time.
-async fn keep_up(following: Weak<Following>, mut changes: watch::Receiver<u64>) {
+/// Applies changes by this process immediately, and polls for changes by other processes.
+async fn keep_up(watcher: Weak<Following>, mut changes: watch::Receiver<u64>) {
     loop {
-        let Some(current) = following.upgrade() else { return };
-        // What cannot be read now is read the next time.
+        let Some(current) = watcher.upgrade() else { return };
+        // Contents that cannot be read now are read in the next round.
         let _ = current.catch_up().await;
         drop(current);
-        // The sender is a part of what is followed, which is gone then.
-        if let Ok(Err(_)) = tokio::time::timeout(EVERY, changes.changed()).await {
+        // The sender is part of the registry, so an error means that the registry was dropped.
+        if let Ok(Err(_)) = tokio::time::timeout(POLL_INTERVAL, changes.changed()).await {
             return;
         }
-        tokio::time::sleep(GATHER).await;
+        tokio::time::sleep(BATCH_DELAY).await;
     }
 }

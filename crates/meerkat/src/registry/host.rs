@@ -1,4 +1,4 @@
-//! The realm's hub in this process, with the registry on it.
+//! The realm's hub in this process, which hosts the registry.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use super::link::{self, HubAt, Lent};
 use super::live::LiveRegistry;
 use crate::{Error, Runtime};
 
-/// A hub of this process. As long as it lives, calls of the realm's registry go through it.
+/// A hub of this process. Until it is dropped, calls of the realm's registry go through it.
 pub struct HostedHub {
     hub: Hub,
     file: Option<std::path::PathBuf>,
-    _lent: Lent,
+    _guard: Lent,
 }
 
 impl HostedHub {
@@ -25,52 +25,52 @@ impl HostedHub {
         &self.hub
     }
 
-    /// Tells the other processes of the realm where it is, for as long as the answer is kept. A realm in memory has no
-    /// others.
+    /// Publishes the hub's URL to the other processes of the realm until the returned beacon is dropped. Returns `None`
+    /// for an in-memory realm, which has no other processes.
     ///
     /// # Errors
-    /// Fails when another process has said so of its own hub, or when it cannot be written.
+    /// Returns an error if another process has published its hub, or the file cannot be written.
     pub fn announce(&self, url: String, token: Option<String>) -> Result<Option<Beacon>, Error> {
         let Some(file) = &self.file else { return Ok(None) };
-        // Programs at the other one would no longer be found.
+        // Workers connected to the other hub would no longer be found.
         if let Some(HubAt { url, pid, .. }) = link::living(file) {
             return Err(Error::HubRunning { url, pid });
         }
-        let at = HubAt { url, pid: std::process::id(), token };
-        let text = serde_json::to_vec(&at).map_err(Error::Encode)?;
+        let endpoint = HubAt { url, pid: std::process::id(), token };
+        let text = serde_json::to_vec(&endpoint).map_err(Error::Encode)?;
         Ok(Some(Beacon::raise(file, text)?))
     }
 }
 
 impl Runtime {
-    /// Makes the realm's hub, with the registry on it. While the config disables the registry, its functions say so.
-    /// `log` takes what was refused.
+    /// Creates the realm's hub, which hosts the registry. While the config disables the registry, its functions fail.
+    /// `log` receives rejected requests.
     ///
     /// # Errors
-    /// Fails when the config cannot be read.
+    /// Returns an error if the config cannot be read.
     pub async fn host_hub(&self, log: impl Fn(&str) + Send + Sync + 'static) -> Result<HostedHub, Error> {
         let attached = self.attached();
         attached.live.refresh().await?;
         let mut options = HubOptions::new(Arc::clone(&attached.store));
         options.log = Some(Arc::new(log));
         let hub = Hub::new(options);
-        put(&hub, &attached.live)?;
+        register_functions(&hub, &attached.live)?;
         let link = &attached.registry.link;
         let file = link.file().cloned();
-        Ok(HostedHub { _lent: Lent::new(link, hub.clone()), hub, file })
+        Ok(HostedHub { _guard: Lent::new(link, hub.clone()), hub, file })
     }
 }
 
-/// The registry as the hub calls it: under the config as it is at each call.
+/// Calls by the hub, each under the current config.
 impl LiveRegistry {
     async fn call(&self, call: Invocation) -> Result<Value, CallError> {
-        // A config that cannot be read changes nothing.
+        // If the config cannot be read, the last known config applies.
         let _ = self.refresh().await;
         let Some(registry) = self.current() else {
-            let text = "registered skills and prompts are switched off; set `registry.enabled` to true";
+            let text = "registered skills and prompts are disabled; set `registry.enabled` to true";
             return Err(CallError::failed(text));
         };
-        let done = match &call.guarded {
+        let result = match &call.guarded {
             None => registry.call(&call.function_id, call.data).await,
             Some(guarded) => {
                 let author = Author {
@@ -81,20 +81,20 @@ impl LiveRegistry {
                 registry.call_as(Some(author), &call.function_id, call.data).await
             }
         };
-        done.map_err(|error| CallError::failed(error.to_string()))
+        result.map_err(|error| CallError::failed(error.to_string()))
     }
 
     /// Returns the scopes that only the registry writes.
     async fn scopes(&self) -> Vec<String> {
-        // A registry that is switched off still has what was registered.
+        // A disabled registry still has its contents.
         let _ = self.refresh().await;
         let Scopes { skills, prompts } = self.registry().options().scopes.clone();
         vec![skills, prompts]
     }
 }
 
-/// Puts the registry on a hub.
-fn put(hub: &Hub, live: &Arc<LiveRegistry>) -> Result<(), Error> {
+/// Registers the registry's functions and trigger types with a hub.
+fn register_functions(hub: &Hub, live: &Arc<LiveRegistry>) -> Result<(), Error> {
     for function in functions() {
         let live = Arc::clone(live);
         hub.register(LocalFunction {
@@ -120,7 +120,7 @@ fn put(hub: &Hub, live: &Arc<LiveRegistry>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Who wants to be told of changes.
+/// Subscriptions to triggers of one type.
 struct Subscriptions {
     registry: Registry,
     trigger_type: &'static str,

@@ -1,4 +1,5 @@
-//! The way to the realm's hub: in this process, or in another one that says so in a file of the realm.
+//! Connection to the realm's hub, which runs in this process or in another one that publishes its URL in a file of
+//! the realm.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,48 +11,48 @@ use meerkat_store::Beacon;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// How long a hub may take to be reached, and to list its functions.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Timeout for connecting to a hub and for listing its functions.
+const HUB_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Where a realm's hub is.
+/// Endpoint of a realm's hub.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HubAt {
-    /// Its address, `ws://` and so on.
+    /// WebSocket URL of the hub.
     pub url: String,
     /// The process that runs it.
     pub pid: u32,
-    /// What whoever connects has to show. Only the owner of the realm can read it.
+    /// Token that clients must send. Only the owner of the realm can read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
 
-/// Reads where the hub of a living process is.
+/// Reads the endpoint of a hub whose process is alive.
 pub(super) fn living(file: &Path) -> Option<HubAt> {
     serde_json::from_slice(&Beacon::read(file)?).ok()
 }
 
-/// There is no hub to call functions through.
+/// Error: no hub is running.
 #[derive(Debug, thiserror::Error)]
 #[error("no hub is running in this realm; start one with `rkat hub`")]
 pub(super) struct NoHub;
 
-/// The way to the realm's hub.
+/// Connection to the realm's hub.
 pub(super) struct Link {
-    /// The file that says where a hub of another process is.
+    /// File with the endpoint of another process's hub.
     file: Option<PathBuf>,
-    known: Mutex<Known>,
+    state: Mutex<LinkState>,
     connecting: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct Known {
+struct LinkState {
     /// The hub of this process.
     hosted: Option<Hub>,
-    /// The connection to that of another process.
+    /// The connection to another process's hub.
     client: Option<(HubAt, Client)>,
 }
 
-/// Who carries a call.
+/// The hub that routes a call.
 #[derive(Clone)]
 pub(super) enum Peer {
     Here(Hub),
@@ -60,24 +61,24 @@ pub(super) enum Peer {
 
 impl Link {
     pub(super) fn new(file: Option<PathBuf>) -> Self {
-        Self { file, known: Mutex::default(), connecting: tokio::sync::Mutex::default() }
+        Self { file, state: Mutex::default(), connecting: tokio::sync::Mutex::default() }
     }
 
     pub(super) fn file(&self) -> Option<&PathBuf> {
         self.file.as_ref()
     }
 
-    /// Takes calls to a hub of this process, or no longer.
+    /// Sets or clears the hub of this process, to which calls are routed.
     pub(super) fn host(&self, hub: Option<Hub>) {
-        self.known().hosted = hub;
+        self.state().hosted = hub;
     }
 
-    /// Says where a hub of another process is.
+    /// Returns the endpoint of another process's hub.
     pub(super) fn hub(&self) -> Option<HubAt> {
         living(self.file.as_ref()?)
     }
 
-    /// Returns the hub of another process, if this one has none and that one can be reached.
+    /// Returns the hub of another process, if this process has none and the other one can be reached.
     pub(super) async fn elsewhere(&self) -> Option<Peer> {
         match self.peer().await {
             Ok(peer @ Peer::There(_)) => Some(peer),
@@ -94,19 +95,20 @@ impl Link {
         self.peer().await?.call(function, data, timeout).await
     }
 
-    /// Calls a function of a program that uses the hub of this process. Those who use another are told by that one.
+    /// Calls a function of a worker connected to the hub of this process. Another process's hub notifies its own
+    /// workers.
     pub(super) fn send(&self, function: &str, data: &Value) {
-        let hosted = self.known().hosted.clone();
+        let hosted = self.state().hosted.clone();
         if let Some(hub) = hosted {
             hub.call_void(function, data);
         }
     }
 
-    /// Lists the functions there are.
+    /// Lists the available functions.
     pub(super) async fn functions(&self, timeout: Duration) -> Result<Vec<Value>, BusError> {
-        let listed = self.call("engine::functions::list", json!({}), timeout.min(PATIENCE)).await?;
-        match listed {
-            Value::Object(mut listed) => match listed.remove("functions") {
+        let response = self.call("engine::functions::list", json!({}), timeout.min(HUB_TIMEOUT)).await?;
+        match response {
+            Value::Object(mut response) => match response.remove("functions") {
                 Some(Value::Array(functions)) => Ok(functions),
                 _ => Ok(Vec::new()),
             },
@@ -115,33 +117,36 @@ impl Link {
     }
 
     async fn peer(&self) -> Result<Peer, BusError> {
-        if let Some(hub) = self.known().hosted.clone() {
+        if let Some(hub) = self.state().hosted.clone() {
             return Ok(Peer::Here(hub));
         }
-        let Some(at) = self.hub() else {
-            // A connection would look for the hub that is gone for ever.
-            self.known().client = None;
+        let Some(endpoint) = self.hub() else {
+            // The connection would try to reach the vanished hub forever.
+            self.state().client = None;
             return Err(BusError::Failed(Box::new(NoHub)));
         };
-        // One connection serves everybody.
-        let _one = self.connecting.lock().await;
-        if let Some((_, client)) = self.known().client.as_ref().filter(|(known, _)| *known == at) {
+        // All callers share one connection.
+        let _guard = self.connecting.lock().await;
+        if let Some((_, client)) =
+            self.state().client.as_ref().filter(|(connected, _)| *connected == endpoint)
+        {
             return Ok(Peer::There(client.clone()));
         }
-        let options = ClientOptions { url: at.url.clone(), token: at.token.clone(), name: "rkat".to_owned() };
-        let connected = tokio::time::timeout(PATIENCE, Client::connect(options)).await;
+        let (url, token) = (endpoint.url.clone(), endpoint.token.clone());
+        let options = ClientOptions { url, token, name: "rkat".to_owned() };
+        let connected = tokio::time::timeout(HUB_TIMEOUT, Client::connect(options)).await;
         let client = match connected {
             Ok(Ok(client)) => client,
             Ok(Err(error)) => return Err(BusError::Failed(Box::new(error))),
             Err(_) => return Err(BusError::NotConnected),
         };
-        self.known().client = Some((at, client.clone()));
+        self.state().client = Some((endpoint, client.clone()));
         Ok(Peer::There(client))
     }
 
-    /// It is whole whatever panicked while it was locked.
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the state. It is valid even if a thread panicked while holding the lock.
+    fn state(&self) -> MutexGuard<'_, LinkState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -152,15 +157,15 @@ impl Peer {
         data: Value,
         timeout: Duration,
     ) -> Result<Value, BusError> {
-        let called = match self {
+        let result = match self {
             Self::Here(hub) => hub.call(function, &data, timeout).await,
             Self::There(client) => client.call(function, &data, timeout).await,
         };
-        called.map_err(fault)
+        result.map_err(bus_error)
     }
 }
 
-fn fault(error: CallError) -> BusError {
+fn bus_error(error: CallError) -> BusError {
     match error.code.as_str() {
         "TIMEOUT" => BusError::Timeout,
         "NOT_CONNECTED" => BusError::NotConnected,
@@ -168,7 +173,7 @@ fn fault(error: CallError) -> BusError {
     }
 }
 
-/// Keeps the hub of this process in use for as long as it lives.
+/// Routes calls to the hub of this process until dropped.
 pub(super) struct Lent(Arc<Link>);
 
 impl Lent {
@@ -180,7 +185,7 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // The hub has the registry, which has the link: without this, none of them would ever end.
+        // The hub owns the registry, which owns the link: this breaks the reference cycle.
         self.0.host(None);
     }
 }

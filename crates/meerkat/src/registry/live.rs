@@ -30,14 +30,14 @@ impl LiveRegistry {
 
     /// Reads the config if it has changed, and applies it.
     pub(super) async fn refresh(&self) -> Result<(), Error> {
-        let known = self.newest().0;
-        if let Some(current) = self.config.get_unless(known).await? {
+        let generation = self.newest().0;
+        if let Some(current) = self.config.get_unless(generation).await? {
             self.apply(current.generation, &current.config.registry);
         }
         Ok(())
     }
 
-    /// Applies a config unless a newer one was applied before.
+    /// Applies a config unless a newer one has already been applied.
     pub(super) fn apply(&self, generation: u64, config: &RegistryConfig) {
         let mut newest = self.newest();
         if generation >= newest.0 {
@@ -53,13 +53,13 @@ impl LiveRegistry {
         newest.1.enabled.then(|| self.registry.with_options(options(&newest.1)))
     }
 
-    /// A value is whole whatever panicked while it was locked.
+    /// Locks the newest config. It is valid even if a thread panicked while holding the lock.
     fn newest(&self) -> MutexGuard<'_, (u64, RegistryConfig)> {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns how a registry behaves under a config.
+/// Returns the registry options for a config.
 pub(super) fn options(config: &RegistryConfig) -> Options {
     Options {
         scopes: Scopes { skills: config.scopes.skills.clone(), prompts: config.scopes.prompts.clone() },

@@ -1,8 +1,8 @@
-//! What programs registered in a realm, as this process has it.
+//! Access to the skills, prompts, and functions registered in a realm.
 //!
-//! Registered content is read from the realm's store, wherever it was put there. Functions are called through the
-//! realm's hub: the one of this process if it has one, or else the one that another process of the realm runs. With no
-//! hub, what is stored can still be read and changed.
+//! Registered content is read from the realm's store, regardless of which process wrote it. Functions are called
+//! through the realm's hub: the one in this process, or else the one run by another process of the realm. Without a
+//! hub, stored content can still be read and changed.
 
 mod bus;
 mod contents;
@@ -42,12 +42,12 @@ pub(crate) struct Attached {
     source: Arc<source::Registered>,
 }
 
-/// What programs registered in a realm. Cloning it is cheap; all clones are the same registry.
+/// The registry of a realm. Cloning is cheap; all clones share the same registry.
 #[derive(Clone)]
 pub struct RealmRegistry {
     registry: Registry,
     link: Arc<Link>,
-    following: Arc<Following>,
+    watcher: Arc<Following>,
 }
 
 impl Attached {
@@ -55,20 +55,20 @@ impl Attached {
         let store = realm.store();
         let link = Arc::new(Link::new(realm.paths().map(|paths| paths.hub.clone())));
         let bus = RealmBus::new(Arc::clone(&store), Arc::clone(&link));
-        // One registry has the subscriptions under every config.
+        // A single registry keeps the subscriptions across config changes.
         let registry = Registry::new(Arc::new(bus), clock, live::options(&RegistryConfig::default()));
         let live = Arc::new(LiveRegistry::new(registry.clone(), config));
-        let following = Arc::new(Following::new(Arc::clone(&live)));
+        let watcher = Arc::new(Following::new(Arc::clone(&live)));
         Self {
             store,
             live,
-            registry: RealmRegistry { registry, link, following },
+            registry: RealmRegistry { registry, link, watcher },
             #[cfg(feature = "skills")]
             source: Arc::default(),
         }
     }
 
-    /// Makes the registered skills those of the store, and says whether they were others before.
+    /// Refreshes the registered skills from the store; returns whether they changed.
     #[cfg(feature = "skills")]
     pub(crate) async fn skills(&self, current: &CurrentConfig, skills: &Skills) -> Fresh {
         self.live.apply(current.generation, &current.config.registry);
@@ -78,19 +78,19 @@ impl Attached {
         }
     }
 
-    /// A build without skills has no use for those that are registered.
+    /// Does nothing in a build without skills.
     #[cfg(not(feature = "skills"))]
-    #[expect(clippy::unused_async, reason = "as in the builds that have skills")]
+    #[expect(clippy::unused_async, reason = "same signature as in builds with skills")]
     pub(crate) async fn skills(&self, _: &CurrentConfig, _: &Skills) -> Fresh {
         Fresh::No
     }
 
-    /// Returns the functions that agents may call, as tools.
+    /// Returns tools for the functions that agents may call.
     pub(crate) async fn tools(&self, config: &Config) -> Option<Arc<dyn ToolSource>> {
         if !config.registry.enabled || config.registry.tools.is_empty() {
             return None;
         }
-        // A run keeps the config that it began with, and changes nothing for others.
+        // A run keeps the config it started with, without affecting others.
         let registry = self.registry.registry.with_options(live::options(&config.registry));
         tools::source(&RealmRegistry { registry, ..self.registry.clone() }, &config.registry).await
     }
@@ -103,58 +103,58 @@ impl RealmRegistry {
         &self.registry
     }
 
-    /// Calls a function: one of the registry, or one that a program offers.
+    /// Calls a function of the registry or of a worker.
     ///
     /// # Errors
-    /// Says what the function said, or that nobody can be asked for it.
+    /// Returns the function's error, or an error if no worker can be reached.
     pub async fn call(&self, function: &str, data: Value) -> Result<Value, Error> {
-        let ours = meerkat_registry::functions().iter().any(|known| known.id == function);
-        // A change goes through the hub that others have subscribed at, if there is one.
-        let changes = function.ends_with("::register") || function.ends_with("::unregister");
-        let elsewhere = if ours && changes { self.link.elsewhere().await } else { None };
-        if ours && elsewhere.is_none() {
+        let is_registry_function = meerkat_registry::functions().iter().any(|known| known.id == function);
+        // Changes go through a remote hub, if one is running, so that it notifies its subscribers.
+        let is_change = function.ends_with("::register") || function.ends_with("::unregister");
+        let remote = if is_registry_function && is_change { self.link.elsewhere().await } else { None };
+        if is_registry_function && remote.is_none() {
             return Ok(self.registry.call(function, data).await?);
         }
         meerkat_registry::check(function, &data)?;
-        let called = match elsewhere {
+        let result = match remote {
             Some(peer) => peer.call(function, data, self.timeout()).await,
             None => self.link.call(function, data, self.timeout()).await,
         };
-        called.map_err(|source| Error::Function { function: function.to_owned(), source })
+        result.map_err(|source| Error::Function { function: function.to_owned(), source })
     }
 
-    /// Says where the realm's hub is, if one is running.
+    /// Returns the endpoint of the realm's hub, if one is running.
     #[must_use]
     pub fn hub(&self) -> Option<HubAt> {
         self.link.hub()
     }
 
-    /// Lists the functions that programs offer; those of the hub itself are left out.
+    /// Lists the functions of workers, without those of the hub itself.
     ///
     /// # Errors
-    /// Fails when there is no hub, or it does not answer.
+    /// Returns an error if no hub is running or it does not respond.
     pub async fn functions(&self) -> Result<Vec<Value>, Error> {
-        let listed = self.link.functions(self.timeout()).await;
-        let mut listed = listed.map_err(|source| {
+        let functions = self.link.functions(self.timeout()).await;
+        let mut functions = functions.map_err(|source| {
             let function = "engine::functions::list".to_owned();
             Error::Function { function, source }
         })?;
-        listed.retain(|function| tools::id_of(function).is_some_and(|id| !is_reserved(id)));
-        Ok(listed)
+        functions.retain(|function| tools::id_of(function).is_some_and(|id| !is_reserved(id)));
+        Ok(functions)
     }
 
-    /// Reads what is registered now, under the current config; nothing if the config disables the registry.
+    /// Reads the current contents under the current config; empty if the config disables the registry.
     ///
     /// # Errors
-    /// Fails when the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn contents(&self) -> Result<Arc<Contents>, Error> {
-        self.following.catch_up().await.map_err(|error| Error::Registry(error.into()))
+        self.watcher.catch_up().await.map_err(|error| Error::Registry(error.into()))
     }
 
-    /// Follows what is registered, by whomever: a receiver is told within half a second.
+    /// Subscribes to the contents. Receivers are notified of changes by any process within half a second.
     #[must_use]
     pub fn follow(&self) -> tokio::sync::watch::Receiver<Arc<Contents>> {
-        self.following.follow()
+        self.watcher.follow()
     }
 
     fn timeout(&self) -> Duration {
@@ -163,30 +163,30 @@ impl RealmRegistry {
 }
 
 impl Runtime {
-    /// Returns what programs registered in the realm.
+    /// Returns the realm's registry.
     ///
     /// # Errors
-    /// Fails when the config cannot be read, or says that there is no registry.
+    /// Returns an error if the config cannot be read or disables the registry.
     pub async fn registry(&self) -> Result<RealmRegistry, Error> {
         let attached = self.attached();
         attached.live.refresh().await?;
-        let off = Error::Disabled { what: "registered skills and prompts", key: "registry.enabled" };
-        attached.live.current().map(|_| attached.registry.clone()).ok_or(off)
+        let disabled = Error::Disabled { what: "registered skills and prompts", key: "registry.enabled" };
+        attached.live.current().map(|_| attached.registry.clone()).ok_or(disabled)
     }
 }
 
-/// Sorts an error of the registry.
+/// Maps an error of the registry to its kind.
 pub(crate) fn kind(error: &meerkat_registry::Error) -> ErrorKind {
-    use meerkat_registry::Error as Fault;
+    use meerkat_registry::Error as RegistryError;
     match error {
-        Fault::Trigger { source, .. } | Fault::State(source) => bus_kind(source),
-        Fault::SkillNotFound(_) => ErrorKind::SkillNotFound,
+        RegistryError::Trigger { source, .. } | RegistryError::State(source) => bus_kind(source),
+        RegistryError::SkillNotFound(_) => ErrorKind::SkillNotFound,
         other if other.kind() == Kind::Failed => ErrorKind::Internal,
         _ => ErrorKind::InvalidParams,
     }
 }
 
-/// Sorts an error of what carries calls.
+/// Maps an error of the bus to its kind.
 pub(crate) fn bus_kind(error: &BusError) -> ErrorKind {
     match error {
         BusError::Remote { code, .. } if code == "function_not_found" => ErrorKind::InvalidParams,

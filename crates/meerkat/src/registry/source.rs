@@ -1,5 +1,5 @@
-//! Registered skills as a source of the catalog. It comes last, so that a program cannot take the place of what the
-//! user put into a directory.
+//! Registered skills as a source of the catalog. It comes last, so that a worker cannot shadow skills that the user
+//! put in a directory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::Skills;
 use crate::features::Fresh;
 
-/// The skills that programs registered.
+/// The skills registered by workers.
 pub(super) struct Registered {
     provenance: Arc<Provenance>,
     state: Mutex<State>,
@@ -21,9 +21,9 @@ pub(super) struct Registered {
 
 #[derive(Default)]
 struct State {
-    /// The scope that was read, and its revision then.
+    /// The scope that was last read, and its revision at that time.
     read: Option<(String, u64)>,
-    found: Arc<Found>,
+    scan: Arc<Found>,
 }
 
 impl Default for Registered {
@@ -40,7 +40,7 @@ impl Default for Registered {
 }
 
 impl Registered {
-    /// Reads the skills if they have changed. The source joins the others once there is something in it.
+    /// Reads the skills if they have changed. The source is added to the catalog once it has skills.
     pub(super) async fn update(self: &Arc<Self>, registry: &Registry, skills: &Skills) -> Fresh {
         let scope = registry.options().scopes.skills.clone();
         let revision = registry.bus().revision(&scope).await;
@@ -51,20 +51,20 @@ impl Registered {
         if read.is_some() && read == self.state().read {
             return Fresh::No;
         }
-        // What cannot be read now is read before the next run.
+        // Skills that cannot be read now are read before the next run.
         let Ok(mut stored) = registry.stored_skills().await else { return Fresh::No };
         stored.sort_unstable_by(|one, other| one.id.cmp(&other.id));
-        let found = stored.iter().map(|skill| Arc::new(self.skill(skill))).collect();
-        *self.state() = State { read, found: Arc::new(Found { skills: found, ..Found::default() }) };
+        let scanned = stored.iter().map(|skill| Arc::new(self.skill(skill))).collect();
+        *self.state() = State { read, scan: Arc::new(Found { skills: scanned, ..Found::default() }) };
         let source: Arc<dyn Source> = Arc::clone(self) as _;
         skills.join(&source);
         Fresh::Yes
     }
 
-    /// Forgets the skills, and says whether there were some.
+    /// Removes the skills; returns whether there were any.
     pub(super) fn clear(&self) -> Fresh {
         let mut state = self.state();
-        if state.found.skills.is_empty() {
+        if state.scan.skills.is_empty() {
             return Fresh::No;
         }
         *state = State::default();
@@ -75,9 +75,10 @@ impl Registered {
         let title = title(&stored.skill).filter(|title| !title.is_empty());
         let description = description(&stored.skill);
         let description = description.unwrap_or_else(|| title.unwrap_or(&stored.id).to_owned());
-        // A text in quotes of JSON is one of YAML too.
-        let head = format!("---\nname: {}\ndescription: {}\n---\n\n", json!(stored.id), json!(description));
-        let text = format!("{head}{}", stored.skill);
+        // A JSON string is also a valid YAML string.
+        let frontmatter =
+            format!("---\nname: {}\ndescription: {}\n---\n\n", json!(stored.id), json!(description));
+        let text = format!("{frontmatter}{}", stored.skill);
         Skill {
             key: SkillKey {
                 source_uuid: self.provenance.source_uuid,
@@ -90,14 +91,14 @@ impl Registered {
             source: Arc::clone(&self.provenance),
             digest: Digest::of(text.as_bytes()),
             size: text.len() as u64,
-            // Slash commands are what programs register as prompts.
+            // Workers register slash commands as prompts, not as skills.
             traits: Traits { invocation: Invocation::Model, ..Traits::default() },
             trust: Trust::Trusted,
             place: Place::Text(Arc::from(text)),
         }
     }
 
-    /// It is whole whatever panicked while it was locked.
+    /// Locks the state. It is valid even if a thread panicked while holding the lock.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -109,6 +110,6 @@ impl Source for Registered {
     }
 
     fn look(&self) -> Arc<Found> {
-        Arc::clone(&self.state().found)
+        Arc::clone(&self.state().scan)
     }
 }

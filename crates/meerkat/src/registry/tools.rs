@@ -1,4 +1,4 @@
-//! Functions of other programs as tools of agents, where the config allows them.
+//! Workers' functions as tools for agents, if the config allows them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::{Link, RealmRegistry};
 use crate::config::RegistryConfig;
 use crate::pattern::matches;
 
-/// The longest name of a tool that all providers take.
-const LONGEST: usize = 64;
+/// Maximum length of a tool name that all providers accept.
+const MAX_NAME_LENGTH: usize = 64;
 
-/// Makes tools of the functions that the config allows; there are none while there is no hub.
+/// Creates tools for the functions that the config allows; returns `None` if no hub is running.
 pub(super) async fn source(registry: &RealmRegistry, config: &RegistryConfig) -> Option<Arc<dyn ToolSource>> {
     let functions = registry.functions().await.ok()?;
     let mut tools: BTreeMap<String, Arc<dyn Tool>> = BTreeMap::new();
@@ -23,13 +23,13 @@ pub(super) async fn source(registry: &RealmRegistry, config: &RegistryConfig) ->
         let Some(id) = id_of(function).filter(|id| is_allowed(id, &config.tools)) else { continue };
         let def = definition(id, function);
         let tool = Function { def, id: id.to_owned(), link: Arc::clone(&registry.link) };
-        // Of two functions that would have one name, the first keeps it.
+        // If two functions map to the same tool name, the first one keeps it.
         tools.entry(tool.def.name.clone()).or_insert_with(|| Arc::new(tool));
     }
     (!tools.is_empty()).then(|| Arc::new(Functions(tools.into_values().collect())) as _)
 }
 
-/// Returns the id of a function in a list of functions.
+/// Returns the id of an entry in a list of functions.
 pub(super) fn id_of(function: &Value) -> Option<&str> {
     function.get("function_id").and_then(Value::as_str)
 }
@@ -48,17 +48,17 @@ fn definition(id: &str, function: &Value) -> ToolDef {
     ToolDef { name: tool_name(id), description, input_schema }
 }
 
-/// Models give their arguments as objects only.
+/// Returns `true` if a schema is that of an object. Models send arguments only as objects.
 fn is_object(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("object")
 }
 
-/// Makes a name that every provider takes.
+/// Converts a function id to a tool name that all providers accept.
 fn tool_name(id: &str) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_') { letter } else { '_' }
     };
-    id.chars().map(plain).take(LONGEST).collect()
+    id.chars().map(plain).take(MAX_NAME_LENGTH).collect()
 }
 
 struct Functions(Vec<Arc<dyn Tool>>);
@@ -75,8 +75,8 @@ struct Function {
     link: Arc<Link>,
 }
 
-/// A run ends a tool that takes too long; this is only so that a call does not stay with the hub for ever.
-const LONG: Duration = Duration::from_secs(3600);
+/// Timeout of a call. Runs cancel slow tools themselves; this only prevents a call from staying in the hub forever.
+const CALL_TIMEOUT: Duration = Duration::from_secs(3600);
 
 impl Tool for Function {
     fn def(&self) -> &ToolDef {
@@ -85,7 +85,7 @@ impl Tool for Function {
 
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {
         Box::pin(async move {
-            match self.link.call(&self.id, invocation.call.args, LONG).await {
+            match self.link.call(&self.id, invocation.call.args, CALL_TIMEOUT).await {
                 Ok(Value::String(text)) => ToolOutput::text(text),
                 Ok(answer) => ToolOutput::text(answer.to_string()),
                 Err(error) => ToolOutput::failure(failure(&error), &error.to_string()),
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_are_allowed_by_patterns_and_those_of_the_hub_never() {
+    fn patterns_allow_functions_but_not_reserved_ones() {
         let allowed = |patterns: &[&str], id: &str| {
             is_allowed(id, &patterns.iter().map(|pattern| (*pattern).to_owned()).collect::<Vec<_>>())
         };
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_described_as_every_provider_takes_it() {
+    fn definition_is_valid_for_every_provider() {
         let function = json!({
             "function_id": "demo::send mail/ä", "description": " ", "request_format": { "type": "string" },
         });

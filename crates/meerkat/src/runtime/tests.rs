@@ -1,4 +1,4 @@
-//! Which config the skills and the registry of a runtime follow.
+//! Tests that a runtime's skills and registry follow the newest config.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ async fn older_config_never_moves_the_registry_back() {
 
     let register = json!({ "id": "demo", "skill": "# Demo" });
     registry.call("skills::register", register).await.unwrap();
-    // The registered skills join the catalog with this run, under the newer config all the same.
+    // This run adds the registered skills to the catalog, still under the newer config.
     runtime.shared.settle_skills(&older).await;
     assert!(runtime.skills().catalogue().snapshot().by_name("demo").is_ok());
 

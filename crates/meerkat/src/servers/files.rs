@@ -1,7 +1,7 @@
-//! The files of MCP servers: the project's and the user's, and the book of those that are trusted.
+//! The MCP config files of the project and the user, and the store of trusted files.
 //!
-//! Where they are is given; nothing here looks for a home directory. A file is written whole or not at all, and
-//! what an author wrote in it stays as it was.
+//! Callers provide the locations; this module does not look for a home directory. Files are written atomically, and
+//! the author's comments and formatting are preserved.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,85 +15,85 @@ use meerkat_mcp::{TrustBook, TrustError};
 use super::disk;
 use crate::project::is_same;
 
-/// Where the files of servers are.
+/// Locations of the MCP config files.
 #[derive(Debug, Clone, Default)]
 pub struct ServerFiles {
     project: Option<PathBuf>,
     user: Option<PathBuf>,
-    book: Option<PathBuf>,
+    store: Option<PathBuf>,
 }
 
-/// Whether the project's file may start programs.
+/// Trust in the project's file, which decides whether it may start commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProjectTrust {
-    /// There is none.
+    /// The project has no file.
     NoFile,
-    /// The user has trusted it as it is.
+    /// The user trusts the current content of the file.
     Trusted,
-    /// The user has not.
+    /// The user does not trust the current content of the file.
     Untrusted,
 }
 
-/// What the files say, and whether the project's may start programs: both are of the same moment.
+/// A consistent snapshot of the files' entries and the trust in the project's file.
 #[derive(Debug, Clone)]
 pub struct LoadedFiles {
     /// The entries.
     pub entries: LoadedServers,
-    /// Whether those of the project may be started.
+    /// Trust in the project's file.
     pub trust: ProjectTrust,
 }
 
-/// Why a file of servers could not be used.
+/// Error of an MCP config file or the trust store.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerFilesError {
-    /// It could not be read or written.
+    /// The file could not be read or written.
     #[error("{} cannot be {doing}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What was done with it.
+        /// The failed operation, as a participle.
         doing: &'static str,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The book of trusted files is damaged.
+    /// The trust store is damaged.
     #[error("{}", path.display())]
     Book {
-        /// The book.
+        /// Path of the trust store.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         source: TrustError,
     },
-    /// An entry makes no sense.
+    /// An entry is invalid.
     #[error(transparent)]
     Entry(#[from] ConfigProblem),
-    /// Nobody said where the file is.
-    #[error("there is no place for the file of servers: no {0} directory is known")]
+    /// The location of the file is unknown.
+    #[error("cannot locate `mcp.toml`: the {0} directory is unknown")]
     NoPlace(&'static str),
 }
 
-/// When a file was last written, and how long it is.
+/// Modification time and size of a file.
 type Stamp = Option<(SystemTime, u64)>;
 
-/// What a directory has in the place of content: it is trusted whatever is in it.
-const FOLDER: &str = "directory";
+/// Content that stands for a directory in the trust store: a directory is trusted regardless of its content.
+const FOLDER: &str = "folder";
 
 impl ServerFiles {
-    /// Says where the files are: in `.rkat` of the project's directory and of the user's own.
+    /// Locates the files in `.rkat` of the project's directory and of the user's home directory.
     #[must_use]
     pub fn of(project: Option<&Path>, home: Option<&Path>) -> Self {
         let file = |root: &Path| root.join(".rkat/mcp.toml");
         let user = home.map(file);
-        // The file of a user who works at home is the user's, not a project's.
-        let is_users = |project: &Path| home.is_some_and(|home| is_same(home, project));
-        let project = project.filter(|project| !is_users(project)).map(file);
-        Self { project, user, book: home.map(|home| home.join(".rkat/trust.json")) }
+        // If the project is the home directory, the file is the user's, not a project's.
+        let is_home = |project: &Path| home.is_some_and(|home| is_same(home, project));
+        let project = project.filter(|project| !is_home(project)).map(file);
+        Self { project, user, store: home.map(|home| home.join(".rkat/trust.json")) }
     }
 
-    /// Says where a file is.
+    /// Returns the path of a file.
     ///
     /// # Errors
-    /// Fails when nobody said where.
+    /// Returns an error if the location is unknown.
     pub fn path(&self, scope: Scope) -> Result<&Path, ServerFilesError> {
         match scope {
             Scope::Project => self.project.as_deref().ok_or(ServerFilesError::NoPlace("project")),
@@ -101,25 +101,25 @@ impl ServerFiles {
         }
     }
 
-    /// Says whether the project's file, as it is now, may start programs. Whoever starts what is in it asks
-    /// [`load`](Self::load) instead, which reads it once.
+    /// Returns the trust in the current content of the project's file. To start its entries, use
+    /// [`load`](Self::load) instead, which reads the file only once.
     ///
     /// # Errors
-    /// Fails when the file or the book cannot be read.
+    /// Returns an error if the file or the trust store cannot be read.
     pub fn trust(&self) -> Result<ProjectTrust, ServerFilesError> {
         Ok(self.load()?.trust)
     }
 
     pub(super) fn trust_of(&self, text: &str) -> Result<ProjectTrust, ServerFilesError> {
         let path = disk::real(self.path(Scope::Project)?);
-        let trusted = self.book()?.trusts(&path, text);
+        let trusted = self.store()?.trusts(&path, text);
         Ok(if trusted { ProjectTrust::Trusted } else { ProjectTrust::Untrusted })
     }
 
-    /// Trusts the project's file as it is, and returns its path; `None` if there is none.
+    /// Trusts the current content of the project's file; returns its path, or `None` if there is no file.
     ///
     /// # Errors
-    /// Fails when the file cannot be read, or when there is no place to keep trust.
+    /// Returns an error if the file cannot be read, or the trust store has no location.
     pub fn trust_project(&self) -> Result<Option<String>, ServerFilesError> {
         match self.read(Scope::Project)? {
             None => Ok(None),
@@ -127,97 +127,97 @@ impl ServerFiles {
         }
     }
 
-    /// Trusts neither the project's file nor its directory any longer, and returns what was trusted of them.
+    /// Revokes trust in the project's file and directory; returns those of the two that were trusted.
     ///
     /// # Errors
-    /// Fails when the book cannot be read or written.
+    /// Returns an error if the trust store cannot be read or written.
     pub fn distrust(&self) -> Result<Vec<String>, ServerFilesError> {
-        let place = self.book.as_deref().ok_or(ServerFilesError::NoPlace("home"))?;
+        let path = self.store.as_deref().ok_or(ServerFilesError::NoPlace("home"))?;
         let file = disk::real(self.path(Scope::Project)?);
         let folder = self.folder().map(disk::real);
-        let mut book = self.book()?;
-        let forgotten: Vec<_> =
-            std::iter::once(file).chain(folder).filter(|path| book.forget(path)).collect();
-        if !forgotten.is_empty() {
-            disk::write(place, &book.to_text()).map_err(disk::failed(place, "written"))?;
+        let mut store = self.store()?;
+        let revoked: Vec<_> =
+            std::iter::once(file).chain(folder).filter(|trusted| store.forget(trusted)).collect();
+        if !revoked.is_empty() {
+            disk::write(path, &store.to_text()).map_err(disk::failed(path, "written"))?;
         }
-        Ok(forgotten)
+        Ok(revoked)
     }
 
-    /// Says whether the user has trusted the project's directory, and with it what its skills say. A project that is
-    /// the user's own directory needs no trust.
+    /// Returns `true` if the user trusts the project's directory and therefore its skills. A project that is the
+    /// user's home directory is always trusted.
     ///
     /// # Errors
-    /// Fails when the book cannot be read.
+    /// Returns an error if the trust store cannot be read.
     pub fn trusts_folder(&self) -> Result<bool, ServerFilesError> {
         match self.folder() {
             None => Ok(true),
-            Some(folder) => Ok(self.book()?.trusts(&disk::real(folder), FOLDER)),
+            Some(folder) => Ok(self.store()?.trusts(&disk::real(folder), FOLDER)),
         }
     }
 
     /// Trusts the project's directory, and returns its path.
     ///
     /// # Errors
-    /// Fails when there is no place to keep trust.
+    /// Returns an error if the trust store has no location.
     pub fn trust_folder(&self) -> Result<String, ServerFilesError> {
         let folder = disk::real(self.folder().ok_or(ServerFilesError::NoPlace("project"))?);
-        self.note(|book| book.trust(&folder, FOLDER))?;
+        self.update_trust(|store| store.trust(&folder, FOLDER))?;
         Ok(folder)
     }
 
-    /// Lists the directories that the user has trusted, whole projects and single skills.
+    /// Returns the directories that the user trusts: projects and single skills.
     ///
     /// # Errors
-    /// Fails when the book cannot be read.
+    /// Returns an error if the trust store cannot be read.
     pub fn trusted_folders(&self) -> Result<Vec<PathBuf>, ServerFilesError> {
-        Ok(self.book()?.trusted(FOLDER).map(PathBuf::from).collect())
+        Ok(self.store()?.trusted(FOLDER).map(PathBuf::from).collect())
     }
 
-    /// Trusts the directory of one skill: who makes or installs it has chosen it.
+    /// Trusts the directory of a skill: creating or installing a skill implies trust.
     ///
     /// # Errors
-    /// Fails when there is no place to keep trust.
+    /// Returns an error if the trust store has no location.
     pub fn trust_skill(&self, folder: &Path) -> Result<(), ServerFilesError> {
-        self.note(|book| book.trust(&disk::real(folder), FOLDER))
+        self.update_trust(|store| store.trust(&disk::real(folder), FOLDER))
     }
 
-    /// Trusts the directory of one skill no longer. Do it while the directory is there.
+    /// Revokes trust in the directory of a skill. The directory must still exist.
     ///
     /// # Errors
-    /// Fails when there is no place to keep trust.
+    /// Returns an error if the trust store has no location.
     pub fn distrust_skill(&self, folder: &Path) -> Result<(), ServerFilesError> {
-        self.note(|book| {
-            book.forget(&disk::real(folder));
+        self.update_trust(|store| {
+            store.forget(&disk::real(folder));
         })
     }
 
-    /// Says whether the user has trusted a file as it is.
+    /// Returns `true` if the user trusts the current content of a file.
     pub(crate) fn trusts_file(&self, path: &Path, text: &str) -> Result<bool, ServerFilesError> {
-        Ok(self.book()?.trusts(&disk::real(path), text))
+        Ok(self.store()?.trusts(&disk::real(path), text))
     }
 
-    /// Trusts a file as it is, and returns its whole path.
+    /// Trusts the current content of a file, and returns the file's absolute path.
     pub(crate) fn trust_file(&self, path: &Path, text: &str) -> Result<String, ServerFilesError> {
         let path = disk::real(path);
-        self.note(|book| book.trust(&path, text))?;
+        self.update_trust(|store| store.trust(&path, text))?;
         Ok(path)
     }
 
-    /// Trusts a file no longer, and returns its path if it was trusted.
+    /// Revokes trust in a file, and returns its path if it was trusted.
     pub(crate) fn distrust_file(&self, path: &Path) -> Result<Option<String>, ServerFilesError> {
         let path = disk::real(path);
-        let mut known = false;
-        self.note(|book| known = book.forget(&path))?;
-        Ok(known.then_some(path))
+        let mut was_trusted = false;
+        self.update_trust(|store| was_trusted = store.forget(&path))?;
+        Ok(was_trusted.then_some(path))
     }
 
-    /// Changes the book of what is trusted.
-    fn note(&self, change: impl FnOnce(&mut TrustBook)) -> Result<(), ServerFilesError> {
-        let place = self.book.as_deref().ok_or(ServerFilesError::NoPlace("home"))?;
-        let mut book = self.book()?;
-        change(&mut book);
-        disk::write(place, &book.to_text()).map_err(disk::failed(place, "written"))
+    /// Changes the trust store.
+    fn update_trust(&self, change: impl FnOnce(&mut TrustBook)) -> Result<(), ServerFilesError> {
+        let path = self.store.as_deref().ok_or(ServerFilesError::NoPlace("home"))?;
+        let mut store = self.store()?;
+        change(&mut store);
+        disk::write(path, &store.to_text()).map_err(disk::failed(path, "written"))
     }
 
     fn folder(&self) -> Option<&Path> {
@@ -226,14 +226,14 @@ impl ServerFiles {
 
     fn trust_text(&self, text: &str) -> Result<String, ServerFilesError> {
         let path = disk::real(self.path(Scope::Project)?);
-        self.note(|book| book.trust(&path, text))?;
+        self.update_trust(|store| store.trust(&path, text))?;
         Ok(path)
     }
 
-    /// Reads both files, each once: what they say, and whether what is in the project's may be started.
+    /// Reads both files, each once, and determines the trust in the project's file.
     ///
     /// # Errors
-    /// Fails when a file is there and cannot be read; what is wrong in it is part of the answer.
+    /// Returns an error if a file exists but cannot be read; invalid entries are part of the result.
     pub fn load(&self) -> Result<LoadedFiles, ServerFilesError> {
         let project = self.read(Scope::Project)?;
         let trust = match &project {
@@ -244,11 +244,11 @@ impl ServerFiles {
         Ok(LoadedFiles { entries: load_servers(&files), trust })
     }
 
-    /// Adds an entry, and says whether the project's file is trusted then. What was there and not trusted stays
-    /// so; a file with nothing but what was added is trusted by that act.
+    /// Adds an entry, and returns the resulting trust in the project's file. An untrusted file stays untrusted; a file
+    /// with only the new entry becomes trusted.
     ///
     /// # Errors
-    /// Fails when the file does not parse or has an entry of that name.
+    /// Returns an error if the file does not parse or already has an entry with this name.
     pub fn add(&self, scope: Scope, server: &ServerConfig) -> Result<ProjectTrust, ServerFilesError> {
         let before = self.read(scope)?.map(|file| file.text).unwrap_or_default();
         let after = add_server(&self.label(scope)?, &before, server)?;
@@ -257,10 +257,10 @@ impl ServerFiles {
         Ok(if trusted { ProjectTrust::Trusted } else { ProjectTrust::Untrusted })
     }
 
-    /// Removes an entry, and says whether there was one.
+    /// Removes an entry, and returns `true` if it existed.
     ///
     /// # Errors
-    /// Fails when the file does not parse.
+    /// Returns an error if the file does not parse.
     pub fn remove(&self, scope: Scope, name: &str) -> Result<bool, ServerFilesError> {
         let before = self.read(scope)?.map(|file| file.text).unwrap_or_default();
         let Some(after) = remove_server(&self.label(scope)?, &before, name)? else { return Ok(false) };
@@ -273,11 +273,11 @@ impl ServerFiles {
         Ok(scope == Scope::User || self.trust_of(text)? == ProjectTrust::Trusted)
     }
 
-    /// Writes a file. What is to be trusted is so before it is there, so that nobody meets it half-way.
+    /// Writes a file. Trust is recorded before the file is written, so that no reader sees it untrusted.
     fn replace(&self, scope: Scope, text: &str, trust: Option<ProjectTrust>) -> Result<(), ServerFilesError> {
         let path = self.path(scope)?;
         if scope == Scope::Project {
-            // The path of a file that is not there yet is known once its directory is.
+            // The real path of a missing file is known only once its directory exists.
             disk::make_folder(path).map_err(disk::failed(path, "written"))?;
             if trust == Some(ProjectTrust::Trusted) {
                 self.trust_text(text)?;
@@ -296,17 +296,17 @@ impl ServerFiles {
         Ok(text.map(|text| ServerFile { scope, label: path.display().to_string(), text }))
     }
 
-    fn book(&self) -> Result<TrustBook, ServerFilesError> {
-        let Some(path) = &self.book else { return Ok(TrustBook::default()) };
+    fn store(&self) -> Result<TrustBook, ServerFilesError> {
+        let Some(path) = &self.store else { return Ok(TrustBook::default()) };
         let text = disk::read(path).map_err(disk::failed(path, "read"))?.unwrap_or_default();
         TrustBook::parse(&text).map_err(|source| ServerFilesError::Book { path: path.clone(), source })
     }
 
-    /// Tells one state of the files from another, at the price of three looks at the disk.
+    /// Returns stamps that identify the state of the files, at the cost of three `stat` calls.
     pub(super) fn stamps(&self) -> [Stamp; 3] {
-        [&self.project, &self.user, &self.book].map(|path| {
-            let found = std::fs::metadata(path.as_ref()?).ok()?;
-            Some((found.modified().ok()?, found.len()))
+        [&self.project, &self.user, &self.store].map(|path| {
+            let metadata = std::fs::metadata(path.as_ref()?).ok()?;
+            Some((metadata.modified().ok()?, metadata.len()))
         })
     }
 }

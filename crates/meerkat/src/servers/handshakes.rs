@@ -1,4 +1,5 @@
-//! Which MCP servers never answer `server/discover`: an empty file for each, whose age is how old the verdict is.
+//! Record of MCP servers that never respond to `server/discover`: one empty file per server, whose age is the age of
+//! the record.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,22 +9,22 @@ use meerkat_mcp::HandshakeMemory;
 
 use super::disk;
 
-/// Time after which a program is asked again: it may have been upgraded in place.
+/// Time after which a server is probed again: it may have been upgraded in place.
 const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// A directory of verdicts.
+/// A directory of records.
 #[derive(Debug, Clone)]
 pub(super) struct HandshakeDir {
     dir: PathBuf,
 }
 
 impl HandshakeDir {
-    /// Stores verdicts in `.rkat/mcp-handshakes` of the user's home directory.
+    /// Stores records in `.rkat/mcp-handshakes` of the user's home directory.
     pub(super) fn new(home: &Path) -> Self {
         Self { dir: home.join(".rkat/mcp-handshakes") }
     }
 
-    /// Does the file work of one verdict outside of the async threads.
+    /// Runs a file operation on a record on a blocking thread.
     fn with_file<T: Default + Send + 'static>(
         &self,
         key: &str,
@@ -37,14 +38,14 @@ impl HandshakeDir {
 impl HandshakeMemory for HandshakeDir {
     fn is_silent(&self, key: &str) -> BoxFuture<'_, bool> {
         self.with_file(key, |path| {
-            let age = path.metadata().and_then(|found| found.modified()).map(|time| time.elapsed());
+            let age = path.metadata().and_then(|metadata| metadata.modified()).map(|time| time.elapsed());
             matches!(age, Ok(Ok(age)) if age < MAX_AGE)
         })
     }
 
     fn remember(&self, key: &str) -> BoxFuture<'_, ()> {
         self.with_file(key, |path| {
-            // Without the file the next start takes a few seconds longer.
+            // Without the file, the next start takes a few seconds longer.
             let _ = disk::write(path, "");
         })
     }
@@ -67,7 +68,7 @@ mod tests {
     use super::{HandshakeDir, MAX_AGE};
 
     #[tokio::test]
-    async fn a_verdict_lasts_a_week() {
+    async fn record_expires_after_a_week() {
         let home = Scratch::new();
         let memory = HandshakeDir::new(home.path());
         assert!(!memory.is_silent("aa").await);

@@ -1,4 +1,4 @@
-//! Changes to the servers of one session, as callers ask for them.
+//! Changes to the servers of one session, requested by callers.
 
 use meerkat_core::SessionId;
 use meerkat_mcp::Change;
@@ -7,14 +7,14 @@ use meerkat_mcp::config::{Scope, ServerConfig, TransportConfig};
 use super::{McpServers, ProjectTrust};
 use crate::{ConfigAccess, Error};
 
-/// What a caller wants changed.
+/// A requested change to a session's servers.
 #[derive(Debug, Clone)]
 pub(crate) enum LiveChange {
-    /// A server comes, for this session; also into the project's file if it is to last.
-    Add { server: Box<ServerConfig>, lasting: Lasting },
-    /// A server goes.
-    Remove { name: String, lasting: Lasting },
-    /// A server is connected anew, or all are.
+    /// Adds a server to the session, and to the project's file if persisted.
+    Add { server: Box<ServerConfig>, persistence: Lasting },
+    /// Removes a server.
+    Remove { name: String, persistence: Lasting },
+    /// Reconnects one server, or all of them.
     Reload { name: Option<String> },
 }
 
@@ -26,11 +26,10 @@ pub(crate) enum Lasting {
 }
 
 impl McpServers {
-    /// Notes a change, which takes effect before the session's next step.
+    /// Stages a change, which takes effect before the session's next step.
     ///
     /// # Errors
-    /// Fails when this process has not run the session, or when the change makes no sense; nothing is changed
-    /// then.
+    /// Returns an error, and changes nothing, if this process has not run the session or the change is invalid.
     pub(crate) fn change(
         &self,
         access: ConfigAccess,
@@ -39,52 +38,52 @@ impl McpServers {
     ) -> Result<(), Error> {
         let live = self.sessions().get(session).cloned().ok_or(Error::NotLive(session))?;
         let servers = &live.servers;
-        let known = |name: &String| {
+        let check_known = |name: &String| {
             let names = servers.names();
             let unknown =
                 || Error::UnknownServer { name: name.clone(), known: names.iter().cloned().collect() };
             if names.contains(name) { Ok(()) } else { Err(unknown()) }
         };
         match change {
-            LiveChange::Add { lasting: Lasting::File, .. }
-            | LiveChange::Remove { lasting: Lasting::File, .. }
+            LiveChange::Add { persistence: Lasting::File, .. }
+            | LiveChange::Remove { persistence: Lasting::File, .. }
                 if access == ConfigAccess::Anonymous =>
             {
                 let what = "changing the project's `.rkat/mcp.toml`".to_owned();
                 return Err(Error::TokenNeeded { what, instead: "omit `persisted`" });
             }
-            LiveChange::Add { server, lasting } => {
-                let ready = self.checked(access, &server)?;
-                match self.keep(&server, lasting)? {
-                    // It comes with the file, for every session.
+            LiveChange::Add { server, persistence } => {
+                let expanded = self.validate(access, &server)?;
+                match self.persist(&server, persistence)? {
+                    // The file adds it for every session.
                     ProjectTrust::Trusted => servers.stage_shared(server.name.clone()),
-                    _ => servers.stage(Change::Add(Box::new(ready))),
+                    _ => servers.stage(Change::Add(Box::new(expanded))),
                 }
             }
-            LiveChange::Remove { name, lasting } => {
-                known(&name)?;
-                if lasting == Lasting::File && !self.options.files.remove(Scope::Project, &name)? {
+            LiveChange::Remove { name, persistence } => {
+                check_known(&name)?;
+                if persistence == Lasting::File && !self.options.files.remove(Scope::Project, &name)? {
                     let file = self.options.files.label(Scope::Project)?;
                     return Err(Error::NotInFile { name, file });
                 }
                 servers.stage(Change::Remove(name));
             }
             LiveChange::Reload { name } => {
-                name.as_ref().map_or(Ok(()), known)?;
+                name.as_ref().map_or(Ok(()), check_known)?;
                 servers.stage(Change::Reload(name));
             }
         }
         Ok(())
     }
 
-    /// Checks an entry that came from a caller, and replaces its variables.
-    fn checked(&self, access: ConfigAccess, server: &ServerConfig) -> Result<ServerConfig, Error> {
+    /// Validates an entry from a caller and expands its variables.
+    fn validate(&self, access: ConfigAccess, server: &ServerConfig) -> Result<ServerConfig, Error> {
         let is_command = matches!(server.transport, TransportConfig::Stdio { .. });
         if is_command && access == ConfigAccess::Anonymous {
             let what = format!("starting the command of the MCP server `{}`", server.name);
             return Err(Error::TokenNeeded { what, instead: "add the server with `rkat mcp add`" });
         }
-        // A client names any URL, so a variable would carry the owner's key there.
+        // A client can name any URL, so a variable would send the owner's key there.
         if let Some(field) = server.endpoint_variable().filter(|_| access != ConfigAccess::Owner) {
             return Err(Error::Arguments(format!(
                 "server_config.`{field}`: cannot use an environment variable here; write the value, or add the server \
@@ -95,9 +94,9 @@ impl McpServers {
         server.expanded(&lookup).map_err(|error| Error::Arguments(format!("server_config.{error}")))
     }
 
-    /// Writes an entry to the project's file if it is to last, and says whether it starts from there.
-    fn keep(&self, server: &ServerConfig, lasting: Lasting) -> Result<ProjectTrust, Error> {
-        match lasting {
+    /// Writes an entry to the project's file if it is to be persisted; returns the trust in that file.
+    fn persist(&self, server: &ServerConfig, persistence: Lasting) -> Result<ProjectTrust, Error> {
+        match persistence {
             Lasting::Session => Ok(ProjectTrust::NoFile),
             Lasting::File => Ok(self.options.files.add(Scope::Project, server)?),
         }

@@ -1,7 +1,7 @@
-//! The MCP servers of a runtime: those of the files, which all sessions share, and those of single sessions.
+//! The MCP servers of a runtime: those in config files, shared by all sessions, and those of single sessions.
 //!
-//! Files are looked at between two steps of any run, and what changed in them takes effect then. A change to a
-//! project's file that the user has not trusted starts nothing that was not trusted before.
+//! Files are checked between the steps of any run, and changes take effect then. An untrusted change to a project's
+//! file does not start anything that was not already trusted.
 
 mod disk;
 mod files;
@@ -35,44 +35,44 @@ pub(crate) use live::{Lasting, LiveChange};
 use sessions::{Live, LiveSessions};
 pub use tokens::TokenFolder;
 
-/// How much of a model's window is taken for its window where nobody knows it.
-const USUAL_WINDOW: u64 = 128_000;
+/// Default context window, in tokens, of models whose window is unknown.
+const DEFAULT_WINDOW: u64 = 128_000;
 
-/// What the servers of a runtime are made from.
+/// Options of a runtime's servers.
 #[derive(Clone, Default)]
 pub struct McpServersOptions {
-    /// Where the files of servers are.
+    /// Locations of the MCP config files.
     pub files: ServerFiles,
-    /// Servers besides those of the files, which do not replace them.
+    /// Servers in addition to those of the files; they take precedence over servers of the same name in files.
     pub servers: Vec<ServerConfig>,
-    /// What servers are run with.
+    /// Options of the server set.
     pub set: SetOptions,
-    /// Where the values of `${NAME}` come from.
+    /// Source of the values of `${NAME}`.
     pub variables: Option<SecretSource>,
-    /// Who is told of entries that cannot be used.
+    /// Sink for reports of entries that cannot be used.
     pub notify: Option<Notify>,
 }
 
-/// Where a program finds itself, as far as servers are concerned.
+/// Environment of the application in which servers run.
 #[derive(Debug, Clone, Default)]
 pub struct ServerSurroundings {
-    /// The project's directory; servers are started in it.
+    /// The project's directory, in which servers are started.
     pub project: Option<PathBuf>,
-    /// The user's own directory.
+    /// The user's home directory.
     pub home: Option<PathBuf>,
-    /// The environment, where the values of `${NAME}` come from. Servers get the harmless part of it.
+    /// Environment variables, used to expand `${NAME}`. Servers inherit the variables that are not secret.
     pub environment: BTreeMap<String, String>,
-    /// The program itself, which must call [`supervise`](meerkat_mcp::supervise) first thing.
+    /// The application's executable, which must call [`supervise`](meerkat_mcp::supervise) first.
     pub program: Option<PathBuf>,
-    /// Who knows the secrets of the program, and learns those of the servers; the runtime should have the same.
+    /// Redactor with the application's secrets, to which the servers' secrets are added; use the runtime's redactor.
     pub redactor: Redactor,
 }
 
 impl McpServersOptions {
-    /// Says what a program's servers are made from.
+    /// Creates the options for an application's environment.
     #[must_use]
-    pub fn of(around: ServerSurroundings) -> Self {
-        let ServerSurroundings { project, home, environment, program, redactor } = around;
+    pub fn of(surroundings: ServerSurroundings) -> Self {
+        let ServerSurroundings { project, home, environment, program, redactor } = surroundings;
         let tokens = home.as_deref().map(|home| Arc::new(TokenFolder::of(home)) as Arc<dyn Tokens>);
         let handshakes = home
             .as_deref()
@@ -97,80 +97,80 @@ impl McpServersOptions {
 pub struct McpServers {
     options: McpServersOptions,
     shared: Arc<ServerSet>,
-    seen: Mutex<wanted::Seen>,
+    file_state: Mutex<wanted::Seen>,
     sessions: Mutex<LiveSessions>,
 }
 
 impl McpServers {
-    /// Makes the servers of a runtime. None is started before it is needed.
+    /// Creates the servers of a runtime. Servers are started when first needed.
     #[must_use]
     pub fn new(options: McpServersOptions) -> Arc<Self> {
         let set = SetOptions { notify: options.notify.clone(), ..options.set.clone() };
         let shared = Arc::new(ServerSet::new(set));
-        Arc::new(Self { options, shared, seen: Mutex::default(), sessions: Mutex::default() })
+        Arc::new(Self { options, shared, file_state: Mutex::default(), sessions: Mutex::default() })
     }
 
-    /// Starts the servers of the files, or follows what changed in them. It waits for none, and costs little
-    /// when nothing changed.
+    /// Starts the servers of the files, or applies changes to the files. Does not wait for servers, and is cheap if
+    /// nothing changed.
     ///
-    /// It must be called inside a Tokio runtime.
+    /// Must be called inside a Tokio runtime.
     pub fn start(&self) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file_state = self.file_state.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = self.options.files.stamps();
-        if seen.is_current(&stamps) {
+        if file_state.is_current(&stamps) {
             return;
         }
-        let tell = |line: &str| {
+        let report = |line: &str| {
             if let Some(notify) = &self.options.notify {
                 notify(line);
             }
         };
         let lookup = |name: &str| self.options.variables.as_ref().and_then(|variables| variables(name));
-        if let Some(of_files) = seen.look(&self.options.files, stamps, &lookup, &tell) {
-            let mut wanted = self.options.servers.clone();
-            let given = |name: &str| self.options.servers.iter().any(|server| server.name == name);
-            wanted.extend(of_files.into_iter().filter(|server| !given(&server.name)));
-            self.shared.stage_all(wanted);
+        if let Some(from_files) = file_state.look(&self.options.files, stamps, &lookup, &report) {
+            let mut desired = self.options.servers.clone();
+            let is_embedded = |name: &str| self.options.servers.iter().any(|server| server.name == name);
+            desired.extend(from_files.into_iter().filter(|server| !is_embedded(&server.name)));
+            self.shared.stage_all(desired);
             self.shared.apply();
         }
     }
 
-    /// The servers that all sessions share, to be looked at and waited for. Which they are is said by the options
-    /// and the files.
+    /// Returns the servers shared by all sessions, for inspecting and awaiting them. The options and the files
+    /// determine these servers.
     #[must_use]
     pub fn shared(&self) -> &ServerSet {
         &self.shared
     }
 
-    /// Says where the entry of a server is, as `file:line`; nothing for one that is not from a file.
+    /// Returns the location of a server's entry, as `file:line`, or `None` if it is not from a file.
     #[must_use]
     pub fn place(&self, name: &str) -> Option<String> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).place(name)
+        self.file_state.lock().unwrap_or_else(PoisonError::into_inner).place(name)
     }
 
-    /// The servers of a session that this process has run, unless it has run many others since.
+    /// Returns the servers of a session that this process has run, unless it has run many other sessions since.
     #[must_use]
     pub fn session(&self, session: SessionId) -> Option<Arc<SessionServers>> {
         self.sessions().get(session).map(|live| Arc::clone(&live.servers))
     }
 
-    /// Starts the servers and waits for those that a run must not start without.
+    /// Starts the servers and waits for the required ones.
     ///
     /// # Errors
-    /// Names the first that has failed, as soon as it has.
+    /// Returns an error as soon as a required server fails.
     pub async fn require(self: &Arc<Self>) -> Result<(), RequiredError> {
         let servers = Arc::clone(self);
         // The files may be on a slow disk.
         let _ = tokio::task::spawn_blocking(move || servers.start()).await;
-        if let Some(unusable) = self.seen.lock().unwrap_or_else(PoisonError::into_inner).unusable() {
+        if let Some(unusable) = self.file_state.lock().unwrap_or_else(PoisonError::into_inner).unusable() {
             return Err(unusable);
         }
         self.shared.require().await
     }
 
-    /// Ends every server and waits until all that they started is gone, or until the time is up; then those who
-    /// watch them see to it.
-    pub async fn close(&self, patience: Duration) {
+    /// Stops all servers and waits until their processes have exited, or until the timeout; after that, their
+    /// supervisors finish the cleanup.
+    pub async fn close(&self, timeout: Duration) {
         let sessions = self.sessions().take_all();
         let mut ends = JoinSet::new();
         for live in sessions {
@@ -178,7 +178,7 @@ impl McpServers {
         }
         let shared = Arc::clone(&self.shared);
         ends.spawn(async move { shared.close().await });
-        let _ = tokio::time::timeout(patience, ends.join_all()).await;
+        let _ = tokio::time::timeout(timeout, ends.join_all()).await;
     }
 
     fn sessions(&self) -> MutexGuard<'_, LiveSessions> {
@@ -190,22 +190,22 @@ impl McpServers {
         self.sessions().join(session, new)
     }
 
-    /// Returns the tools of a session's servers for a run with a window of so many tokens.
+    /// Returns the tools of a session's servers for a run with a context window of `window` tokens.
     pub(crate) fn source(self: &Arc<Self>, session: SessionId, window: Option<u64>) -> Arc<dyn ToolSource> {
         let live = self.join(session);
-        let watched = Watched { all: Arc::clone(self), servers: live.servers };
-        let window = usize::try_from(window.unwrap_or(USUAL_WINDOW)).unwrap_or(usize::MAX);
-        Arc::new(SearchedTools::new(Arc::new(watched), window).with_loaded(live.loaded))
+        let tools = SharedAndSessionTools { all: Arc::clone(self), servers: live.servers };
+        let window = usize::try_from(window.unwrap_or(DEFAULT_WINDOW)).unwrap_or(usize::MAX);
+        Arc::new(SearchedTools::new(Arc::new(tools), window).with_loaded(live.loaded))
     }
 
-    /// Ends what belongs to a session alone.
+    /// Stops the servers that belong only to a session.
     pub(crate) fn forget(&self, session: SessionId) {
-        let gone = self.sessions().remove(session);
-        drop(gone);
+        let removed = self.sessions().remove(session);
+        drop(removed);
     }
 }
 
-/// The servers as a runtime has them.
+/// The servers attached to a runtime.
 pub(crate) struct Attached(Arc<McpServers>);
 
 impl Attached {
@@ -222,8 +222,8 @@ impl Attached {
         self.0.require().await.map_err(missing)
     }
 
-    pub(crate) async fn close(&self, patience: Duration) {
-        self.0.close(patience).await;
+    pub(crate) async fn close(&self, timeout: Duration) {
+        self.0.close(timeout).await;
     }
 }
 
@@ -235,13 +235,13 @@ impl Deref for Attached {
     }
 }
 
-/// A session's servers, which follow the files.
-struct Watched {
+/// Tools of a session's servers and of the shared servers, kept in sync with the files.
+struct SharedAndSessionTools {
     all: Arc<McpServers>,
     servers: Arc<SessionServers>,
 }
 
-impl ToolSource for Watched {
+impl ToolSource for SharedAndSessionTools {
     fn settle(&self) -> Vec<ToolConfigChange> {
         self.all.start();
         self.servers.settle()

@@ -1,7 +1,7 @@
-//! The sessions that this process has run, as far as their servers are concerned.
+//! MCP servers of the sessions that this process has run.
 //!
-//! A session that changed its servers is kept until it is archived. Of the others, the latest are kept: the next run of
-//! a session that was dropped starts with the shared servers, as its first run did.
+//! A session that changed its servers is kept until it is archived. Of the other sessions, only the most recent are
+//! kept: the next run of a dropped session starts with the shared servers, like its first run.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use std::sync::Arc;
 use meerkat_core::SessionId;
 use meerkat_mcp::{LoadedTools, SessionServers};
 
-/// Number of idle, unchanged sessions that are kept.
+/// Maximum number of idle, unchanged sessions to keep.
 const MAX_IDLE: usize = 1024;
 
-/// What a session has in this process.
+/// State of a session in this process.
 #[derive(Clone)]
 pub(super) struct Live {
     pub(super) servers: Arc<SessionServers>,
     pub(super) loaded: LoadedTools,
-    /// The number of its latest run in this process.
+    /// Number of its latest run in this process.
     latest: u64,
 }
 
@@ -26,7 +26,7 @@ impl Live {
         Self { servers: Arc::new(servers), loaded: LoadedTools::default(), latest: 0 }
     }
 
-    /// Returns true if nothing but tool names the model has loaded would be lost with it.
+    /// Returns `true` if dropping the session loses nothing but the tool names loaded by the model.
     fn is_idle(&self) -> bool {
         Arc::strong_count(&self.servers) == 1 && self.servers.is_unchanged()
     }
@@ -37,7 +37,7 @@ impl Live {
 pub(super) struct LiveSessions {
     known: HashMap<SessionId, Live>,
     runs: u64,
-    /// The number of sessions at which idle ones are dropped again.
+    /// Number of sessions at which idle ones are dropped again.
     sweep_at: usize,
 }
 
@@ -66,7 +66,7 @@ impl LiveSessions {
         self.known.drain().map(|(_, live)| live).collect()
     }
 
-    /// Drops all but the latest idle sessions. Half of the limit stays free, so that this is not done for every run.
+    /// Drops all but the most recent idle sessions. Leaves half of the limit free, so that not every run repeats this.
     fn drop_idle(&mut self) {
         let idle = self.known.iter().filter(|(_, live)| live.is_idle());
         let mut idle: Vec<_> = idle.map(|(session, live)| (live.latest, *session)).collect();
@@ -102,9 +102,9 @@ mod tests {
         }
         join(5 * MAX_IDLE);
         assert!(sessions.known.len() <= MAX_IDLE + 2, "{}", sessions.known.len());
-        let kept = |number| sessions.get(id(number)).is_some();
+        let has = |number| sessions.get(id(number)).is_some();
         assert_eq!(
-            [kept(0), kept(1), kept(2), kept(5 * MAX_IDLE - 1), kept(5 * MAX_IDLE)],
+            [has(0), has(1), has(2), has(5 * MAX_IDLE - 1), has(5 * MAX_IDLE)],
             [true, true, false, true, true]
         );
         drop(running);

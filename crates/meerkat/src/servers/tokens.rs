@@ -1,4 +1,4 @@
-//! The tokens of logins, one file for each server, outside of every project and for the user's eyes only.
+//! Login tokens: one file per server, outside of every project and readable only by the user.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ pub struct TokenFolder {
 }
 
 impl TokenFolder {
-    /// Keeps tokens in `.rkat/mcp-tokens` of the user's own directory.
+    /// Stores tokens in `.rkat/mcp-tokens` of the user's home directory.
     #[must_use]
     pub fn of(home: &Path) -> Self {
         Self { folder: home.join(".rkat/mcp-tokens") }
     }
 
-    /// The keys are made of characters that every file system takes.
+    /// Returns the path of a key's file. Keys contain only characters that every file system supports.
     fn path(&self, key: &str) -> PathBuf {
         self.folder.join(format!("{key}.json"))
     }

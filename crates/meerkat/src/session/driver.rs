@@ -1,6 +1,6 @@
-//! The driver of a run: does what the machine says and tells it what happened.
+//! The driver of a run: carries out the state machine's effects and feeds their results back.
 //!
-//! One task owns one run. Whatever is durable goes through [`Driver::commit`], fenced by the run's lease.
+//! One task owns one run. Everything durable goes through [`Driver::commit`], fenced by the run's lease.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,11 +33,12 @@ use crate::params;
 use crate::runtime::Shared;
 use crate::structured::OutputJudge;
 
-/// How long an approved call waits for a server that has its tool and is still being connected.
-const TOOL_PATIENCE: Duration = Duration::from_secs(10);
-const TOOL_PAUSE: Duration = Duration::from_millis(50);
+/// Time an approved call waits for its tool's server to finish connecting.
+const TOOL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval between checks for that tool.
+const TOOL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Everything a run needs besides the machine.
+/// Everything a run needs in addition to the state machine.
 pub(super) struct Driver {
     pub(super) shared: Arc<Shared>,
     pub(super) session: SessionId,
@@ -46,39 +47,39 @@ pub(super) struct Driver {
     pub(super) model: Arc<dyn Model>,
     pub(super) request: ModelRequest,
     pub(super) judge: Option<OutputJudge>,
-    /// Where this run has tools from besides what all runs have.
+    /// Tool sources of this run, in addition to those shared by all runs.
     pub(super) own_sources: Vec<Arc<dyn ToolSource>>,
-    /// What is told right after the run's first event.
+    /// Events emitted right after the run's first event.
     pub(super) asides: Vec<AgentEvent>,
     pub(super) client_tools: Vec<(ToolDef, Option<ToolRoute>)>,
     pub(super) overlay: ToolOverlay,
-    /// Which calls need an approval.
+    /// The approval policy for calls.
     pub(super) approvals: ApprovalPolicy,
     pub(super) emitter: Arc<Emitter>,
-    /// What the run remembers, if it does.
+    /// The run's memory, if enabled.
     pub(super) memory: Option<RunMemory>,
     /// The run's hooks, if it has any.
     pub(super) hooks: Option<Arc<RunHooks>>,
     pub(super) interrupt: CancellationToken,
-    /// What the first commit does besides; taken when it is made.
+    /// Guards and changes to add to the first commit; taken when it is built.
     pub(super) admission: Option<Transaction>,
-    /// What ended in the background before this step, as the model is told.
+    /// Notices for the model about background jobs that finished before this step.
     pub(super) endings: Vec<String>,
-    /// Whether the step that is settled began with approved calls, before any model was asked.
+    /// Whether the current step started with approved calls, before a model call.
     pub(super) has_taken_up: bool,
     /// The run's span.
     pub(super) trace: RunTrace,
-    /// The run's place among those that this process may have at once.
+    /// The run's slot within the process-wide limit.
     pub(super) _slot: RunSlot,
 }
 
-/// How a driven run ended.
+/// Result of driving a run.
 pub(super) enum Driven {
-    /// With a report.
+    /// The run ended with a report.
     Ended(Report),
-    /// Before anything was durable.
+    /// The run failed before anything was durable.
     Refused(Error),
-    /// In the middle, because it could not be stored.
+    /// The run stopped midway because it could not be stored.
     Unstored(Error),
 }
 
@@ -93,26 +94,26 @@ impl Driver {
         let mut flight = Flight::new(Arc::clone(&self.emitter), store, self.config.tools.max_concurrent);
         let mut tools: BTreeMap<String, Arc<dyn Tool>> = BTreeMap::new();
         let mut lease: Option<Lease> = None;
-        let mut trouble: Option<Error> = None;
+        let mut store_error: Option<Error> = None;
         let clock = Arc::clone(&self.shared.clock);
         let mut stops = Stops::new(self.interrupt.clone(), run.time_left(), &clock);
         loop {
             let input = match run.next() {
                 Effect::Emit(event) => {
-                    let begins = matches!(event, AgentEvent::RunStarted { .. });
+                    let is_start = matches!(event, AgentEvent::RunStarted { .. });
                     self.emitter.emit(event);
-                    if begins {
-                        self.asides.drain(..).for_each(|aside| self.emitter.emit(aside));
+                    if is_start {
+                        self.asides.drain(..).for_each(|event| self.emitter.emit(event));
                     }
                     continue;
                 }
                 Effect::Commit(commit) => {
                     let stored = self.commit(&commit, &mut lease).await;
-                    Input::Committed(stored.map_err(|error| trouble.insert(error).to_string()))
+                    Input::Committed(stored.map_err(|error| store_error.insert(error).to_string()))
                 }
-                Effect::Boundary(wanted) => {
+                Effect::Boundary(required) => {
                     let stop;
-                    (tools, stop) = self.gather_with(&wanted, &mut stops).await;
+                    (tools, stop) = self.gather_with(&required, &mut stops).await;
                     if let Some(stop) = stop {
                         run.feed(clock.now(), Input::stop(stop));
                     }
@@ -129,11 +130,11 @@ impl Driver {
                     continue;
                 }
                 Effect::Consult(invocation) => {
-                    self.consult(*invocation, &run, &mut flight);
+                    self.start_hooks(*invocation, &run, &mut flight);
                     continue;
                 }
                 Effect::Vet(calls) => {
-                    self.vet(calls, &mut flight);
+                    self.start_call_checks(calls, &mut flight);
                     continue;
                 }
                 Effect::Rest(pause) => {
@@ -154,10 +155,10 @@ impl Driver {
                     if lease.is_some() {
                         self.tell_of_failure(&report.outcome).await;
                     }
-                    return ended(*report, trouble, lease.is_some());
+                    return drive_result(*report, store_error, lease.is_some());
                 }
             };
-            // What came during a commit is heard before what follows it begins.
+            // Deliver a stop that arrived during a commit before the next effect starts.
             if matches!(input, Input::Committed(Ok(())))
                 && let Some(stop) = stops.due(clock.now())
             {
@@ -167,8 +168,8 @@ impl Driver {
         }
     }
 
-    /// Makes a commit durable. The first one also admits the run: it takes the lease and, for a new session,
-    /// creates it.
+    /// Stores a commit. The first one also admits the run: it takes the lease and creates the session if it
+    /// is new.
     async fn commit(&mut self, commit: &Commit, lease: &mut Option<Lease>) -> Result<(), Error> {
         let transaction = self.transaction(commit, lease.as_ref())?;
         let done = self.shared.store.commit(transaction).await?;
@@ -207,7 +208,7 @@ impl Driver {
         Ok(transaction)
     }
 
-    /// Gives the lease back where the end itself could not be stored; else it runs out by itself.
+    /// Releases the lease if the end of the run could not be stored. If that fails, the lease expires.
     async fn let_go(&self, report: &Report, lease: Option<&Lease>) {
         let Some(lease) = lease.filter(|_| is_store_failure(report)) else {
             return;
@@ -221,8 +222,8 @@ impl Driver {
         self.shared.sources.iter().chain(&self.own_sources)
     }
 
-    /// Lets sources make the changes they held back for this moment, and tells of them.
-    fn settle_sources(&mut self) {
+    /// Lets sources apply their deferred changes, and emits events for them.
+    fn apply_source_changes(&mut self) {
         for change in self.sources().flat_map(|source| source.settle()) {
             self.emitter.emit(AgentEvent::ToolConfigChanged { payload: change });
         }
@@ -230,8 +231,8 @@ impl Driver {
         self.endings.extend(finished.into_iter().map(|job| self.emitter.tell_ending(job)));
     }
 
-    /// What the model reads in a step: the conversation, and which tools are still to come. The notices hold for
-    /// one step, so they are not part of the conversation.
+    /// Returns the messages for the model in a step: the conversation, tools that are still pending, and finished
+    /// background jobs. The notices apply to one step only, so they are not part of the conversation.
     fn step_messages(&self, run: &Run) -> Vec<Arc<Message>> {
         let mut messages = run.context(self.taken());
         let created_at = self.shared.clock.now();
@@ -248,8 +249,8 @@ impl Driver {
         messages
     }
 
-    /// Guesses how much of the model's window is taken before a word of the conversation: by what it is told in any
-    /// case, its tools, and its answer.
+    /// Estimates the tokens of the context window reserved for everything except the conversation: the system prompt,
+    /// the tools, and the response.
     fn taken(&self) -> u64 {
         let tools: usize = self
             .request
@@ -257,40 +258,40 @@ impl Driver {
             .iter()
             .map(|tool| tool.name.len() + tool.description.len() + tool.input_schema.to_string().len())
             .sum();
-        let told = (self.request.system.len() + tools) as u64 / 4;
+        let fixed = (self.request.system.len() + tools) as u64 / 4;
         let window = self.model.info().context_window.unwrap_or(u64::MAX);
-        told + u64::from(self.request.max_tokens).min(window / 4)
+        fixed + u64::from(self.request.max_tokens).min(window / 4)
     }
 
-    /// Settles which tools the next step has, and waits for a while for those that are wanted and still to come.
+    /// Collects the tools for the next step, and waits briefly for required ones whose servers are still connecting.
     async fn gather_with(
         &mut self,
-        wanted: &[String],
+        required: &[String],
         stops: &mut Stops,
     ) -> (BTreeMap<String, Arc<dyn Tool>>, Option<Stop>) {
         let clock = Arc::clone(&self.shared.clock);
-        let end = later(clock.now(), TOOL_PATIENCE);
-        // What ended before a step that asks no model is told in the next one that does.
+        let end = later(clock.now(), TOOL_TIMEOUT);
+        // Job notices before a step without a model call are kept for the next step with one.
         if !self.has_taken_up {
             self.endings.clear();
         }
-        self.has_taken_up = !wanted.is_empty();
+        self.has_taken_up = !required.is_empty();
         loop {
-            self.settle_sources();
+            self.apply_source_changes();
             let tools = self.gather();
-            let is_missing = wanted.iter().any(|name| !tools.contains_key(name));
+            let is_missing = required.iter().any(|name| !tools.contains_key(name));
             let is_coming = self.sources().any(|source| source.notice().is_some());
             if !is_missing || !is_coming || clock.now() > end {
                 return (tools, None);
             }
             tokio::select! {
                 stop = stops.next() => return (tools, Some(stop)),
-                () = clock.sleep(TOOL_PAUSE) => {}
+                () = clock.sleep(TOOL_POLL_INTERVAL) => {}
             }
         }
     }
 
-    /// Settles which tools the next step has. A caller's tool comes before one of a source with its name.
+    /// Collects the tools for the next step. A caller's tool takes precedence over a source's tool of the same name.
     fn gather(&mut self) -> BTreeMap<String, Arc<dyn Tool>> {
         let mut tools = BTreeMap::new();
         for tool in self.sources().flat_map(|source| source.tools()) {
@@ -300,23 +301,24 @@ impl Driver {
             tools.remove(&def.name);
         }
         tools.retain(|name, _| self.overlay.allows(name));
-        let own =
+        let caller_tools =
             self.client_tools.iter().map(|(def, _)| def.clone()).filter(|def| self.overlay.allows(&def.name));
-        self.request.tools = own.chain(tools.values().map(|tool| tool.def().clone())).collect();
+        self.request.tools = caller_tools.chain(tools.values().map(|tool| tool.def().clone())).collect();
         tools
     }
 
     fn table(&self, tools: &BTreeMap<String, Arc<dyn Tool>>) -> ToolTable {
-        let own = self.client_tools.iter().filter(|(def, _)| self.overlay.allows(&def.name));
-        let own = own.filter_map(|(def, route)| route.map(|route| (def.name.clone(), route)));
+        let caller_tools = self.client_tools.iter().filter(|(def, _)| self.overlay.allows(&def.name));
+        let caller_tools =
+            caller_tools.filter_map(|(def, route)| route.map(|route| (def.name.clone(), route)));
         let route = |(name, tool): (&String, &Arc<dyn Tool>)| {
             let asks = self.config.approvals.asks_for(self.approvals, name, tool.impact());
             (name.clone(), if asks { ToolRoute::Approval } else { ToolRoute::Local })
         };
-        tools.iter().map(route).chain(own).collect()
+        tools.iter().map(route).chain(caller_tools).collect()
     }
 
-    /// Returns how long one model call may take.
+    /// Returns the timeout of one model call.
     fn call_timeout(&self) -> Duration {
         const DEFAULT: Duration = Duration::from_secs(600);
         const FOREVER: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -330,20 +332,20 @@ impl Driver {
     fn model_call(&self, ask: Ask, run: &Run) -> ModelCall {
         let timeout = self.call_timeout();
         let mut request = self.request.clone();
-        let mut judge = None;
+        let mut validator = None;
         let audience = if matches!(ask, Ask::Step) { Audience::Listeners } else { Audience::Nobody };
-        // A summary is made of what was said about images, not of the images.
+        // A summary is based on the text about images, not on the images.
         let media = if matches!(ask, Ask::Summarise { .. }) { Media::Named } else { Media::Shown };
         match ask {
             Ask::Step => request.messages = self.step_messages(run),
-            Ask::Extract(asides) => {
+            Ask::Extract(prompts) => {
                 request.messages = run.context(self.taken());
-                request.messages.extend(asides);
+                request.messages.extend(prompts);
                 request.tools = Arc::default();
                 request.temperature = Some(0.0);
                 request.provider_params = without_tools(request.provider_params);
                 request.output_schema = self.judge.as_ref().map(OutputJudge::schema);
-                judge.clone_from(&self.judge);
+                validator.clone_from(&self.judge);
             }
             Ask::Summarise { messages, max_tokens } => {
                 request.messages = messages;
@@ -352,11 +354,11 @@ impl Driver {
                 request.provider_params = without_tools(request.provider_params);
             }
         }
-        ModelCall { model: Arc::clone(&self.model), request, timeout, audience, media, judge }
+        ModelCall { model: Arc::clone(&self.model), request, timeout, audience, media, judge: validator }
     }
 
-    /// Starts asking the hooks of a point.
-    fn consult(&self, mut invocation: HookInvocation, run: &Run, flight: &mut Flight) {
+    /// Starts the hooks of a hook point.
+    fn start_hooks(&self, mut invocation: HookInvocation, run: &Run, flight: &mut Flight) {
         if invocation.point == HookPoint::PreLlmRequest {
             invocation.llm_request = Some(HookRequest {
                 max_tokens: self.request.max_tokens,
@@ -374,8 +376,8 @@ impl Driver {
         }));
     }
 
-    /// Starts asking which calls may be run.
-    fn vet(&self, calls: Vec<ToolCall>, flight: &mut Flight) {
+    /// Starts the hooks that decide which calls may run.
+    fn start_call_checks(&self, calls: Vec<ToolCall>, flight: &mut Flight) {
         let (hooks, session) = (self.hooks.clone(), self.session);
         flight.consult(Box::pin(async move {
             Input::Vetted(match hooks {
@@ -385,7 +387,7 @@ impl Driver {
         }));
     }
 
-    /// Tells the hooks of a run that failed. They cannot change that any more.
+    /// Runs the hooks for a failed run. They cannot change the outcome.
     async fn tell_of_failure(&self, outcome: &Outcome) {
         let Some(hooks) = self.hooks.as_ref().filter(|hooks| hooks.points().has(HookPoint::RunFailed)) else {
             return;
@@ -412,7 +414,7 @@ impl Driver {
     }
 }
 
-/// Removes the tools that the provider would run from the parameters of a request.
+/// Removes provider-run tools from the parameters of a request.
 fn without_tools(params: Option<Arc<Value>>) -> Option<Arc<Value>> {
     match params.map(Arc::unwrap_or_clone) {
         Some(Value::Object(params)) => Some(Arc::new(Value::Object(params::without_tools(params)))),
@@ -427,11 +429,11 @@ fn call_changes(session: SessionId, calls: &CallChange) -> Result<Vec<Change>, E
             let calls = intents.iter().map(new_call).collect::<Result<_, Error>>()?;
             vec![Change::OpenCalls { session, calls }]
         }
-        CallChange::Settle(results) => settle_calls(session, results)?,
+        CallChange::Settle(results) => complete_calls(session, results)?,
         CallChange::Update { calls, results } => {
             let put = |intent| Ok(Change::PutCall { session, call: new_call(intent)? });
             let mut changes = calls.iter().map(put).collect::<Result<Vec<_>, Error>>()?;
-            changes.append(&mut settle_calls(session, results)?);
+            changes.append(&mut complete_calls(session, results)?);
             changes
         }
         CallChange::Close => vec![Change::CloseCalls(session)],
@@ -442,32 +444,32 @@ fn new_call(intent: &Intent) -> Result<NewCall, Error> {
     Ok(NewCall { id: intent.id.clone(), call: encode(intent)? })
 }
 
-fn settle_calls(session: SessionId, results: &[Settled]) -> Result<Vec<Change>, Error> {
-    let settle = |result: &Settled| {
+fn complete_calls(session: SessionId, results: &[Settled]) -> Result<Vec<Change>, Error> {
+    let complete = |result: &Settled| {
         let call = result.result.tool_use_id.clone();
         Ok(Change::SettleCall { session, call, result: encode(result)? })
     };
-    results.iter().map(settle).collect()
+    results.iter().map(complete).collect()
 }
 
-fn ended(report: Report, trouble: Option<Error>, admitted: bool) -> Driven {
-    match trouble.filter(|_| is_store_failure(&report)) {
+fn drive_result(report: Report, store_error: Option<Error>, admitted: bool) -> Driven {
+    match store_error.filter(|_| is_store_failure(&report)) {
         Some(error) if admitted => Driven::Unstored(error),
         Some(error) => Driven::Refused(error),
-        None if !admitted => Driven::Refused(refusal(report.outcome)),
+        None if !admitted => Driven::Refused(admission_error(report.outcome)),
         None => Driven::Ended(report),
     }
 }
 
-/// Says why a run ended before anything of it was durable.
-fn refusal(outcome: Outcome) -> Error {
+/// Returns why a run ended before anything was durable.
+fn admission_error(outcome: Outcome) -> Error {
     match outcome {
         Outcome::Failed(failure) => Error::Refused(failure),
         Outcome::Cancelled => Error::Abandoned,
         Outcome::Completed(_) | Outcome::Pending(_) => Error::Refused(Failure {
             class: ErrorClass::Budget,
             cause: TerminalCause::BudgetExhausted,
-            message: "the run's time was up before it began".to_owned(),
+            message: "the run's time limit elapsed before it started".to_owned(),
         }),
     }
 }

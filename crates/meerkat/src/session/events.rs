@@ -1,4 +1,4 @@
-//! Where a run's events go.
+//! Delivery of a run's events.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use meerkat_core::{AgentEvent, EventEnvelope, FinishedJob, Redactor};
 
 use crate::events::RunChannel;
 
-/// Takes the events of a run, in order. It is called from the run and must not block.
+/// Callback that receives the events of a run, in order. It is called from the run and must not block.
 pub type EventSink = Arc<dyn Fn(EventEnvelope) + Send + Sync>;
 
-/// Passes a run's events on: to its session's channel, and to whoever started it.
+/// Forwards a run's events to the session's channel and to the caller's sink.
 pub(crate) struct Emitter {
     channel: RunChannel,
     sink: Option<EventSink>,
-    /// Set when the sink panicked: a listener must not hurt the run it listens to.
+    /// Set when the sink panicked: a listener must not affect the run.
     broken: AtomicBool,
     redactor: Redactor,
 }
@@ -25,16 +25,16 @@ impl Emitter {
         Self { channel, sink, broken: AtomicBool::new(false), redactor }
     }
 
-    /// Returns who knows what no event may say.
+    /// Returns the redactor that masks secrets in events.
     pub(crate) fn redactor(&self) -> &Redactor {
         &self.redactor
     }
 
-    /// Tells that a job ended, and returns what the model is told of it.
+    /// Emits an event for a finished job, and returns the notice for the model.
     pub(crate) fn tell_ending(&self, job: FinishedJob) -> String {
         let FinishedJob { id, name, status, detail } = job;
         let body =
-            format!("[BG_JOB] {id} ({name}) has ended: {detail}. shell_job_status shows what it wrote.");
+            format!("[BG_JOB] {id} ({name}) finished: {detail}. Use shell_job_status to see its output.");
         self.emit(AgentEvent::BackgroundJobCompleted {
             job_id: id,
             display_name: name,

@@ -1,6 +1,6 @@
-//! What a run has started and not yet heard of: a model call, tools, a pause.
+//! The work a run is waiting for: a model call, hooks, tools, a backoff.
 //!
-//! Dropping the flight abandons all of it.
+//! Dropping [`Flight`] cancels all of it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,42 +24,42 @@ use super::spans;
 use crate::hooks::RunHooks;
 use crate::structured::OutputJudge;
 
-/// Work under way for one run.
+/// Work in flight for one run.
 pub(super) struct Flight {
     emitter: Arc<Emitter>,
     store: Arc<dyn Store>,
     max_concurrent: usize,
     slots: Arc<Semaphore>,
-    ask: Option<BoxFuture<'static, Input>>,
-    /// Text that listeners have heard of the latest model call.
+    model_call: Option<BoxFuture<'static, Input>>,
+    /// Text of the latest model call streamed so far.
     streamed: Arc<Mutex<String>>,
-    rest: Option<BoxFuture<'static, ()>>,
+    backoff: Option<BoxFuture<'static, ()>>,
     hooks: Option<BoxFuture<'static, Input>>,
     tools: JoinSet<(String, ToolOutput)>,
     calls: HashMap<Id, (String, Instant)>,
 }
 
-/// One model call to make.
+/// A model call to run.
 pub(super) struct ModelCall {
     pub(super) model: Arc<dyn Model>,
     pub(super) request: ModelRequest,
     pub(super) timeout: Duration,
-    /// Whether listeners hear the answer as it comes.
+    /// Whether the response is streamed to listeners.
     pub(super) audience: Audience,
-    /// Whether the model sees what is in the store.
+    /// Whether stored media is inlined for the model.
     pub(super) media: Media,
-    /// Who judges the answer, if it is to be a structured output.
+    /// Validator of the response, if it must be a structured output.
     pub(super) judge: Option<OutputJudge>,
 }
 
-/// Whether listeners hear an answer as it comes.
+/// Whether a response is streamed to listeners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Audience {
     Listeners,
     Nobody,
 }
 
-/// Whether a model sees what is in the store, or is only told of it.
+/// Whether a model gets stored media inline or as a text placeholder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Media {
     Shown,
@@ -73,9 +73,9 @@ impl Flight {
             store,
             max_concurrent,
             slots: Arc::new(Semaphore::new(max_concurrent.max(1))),
-            ask: None,
+            model_call: None,
             streamed: Arc::default(),
-            rest: None,
+            backoff: None,
             hooks: None,
             tools: JoinSet::new(),
             calls: HashMap::new(),
@@ -87,35 +87,35 @@ impl Flight {
         let (emitter, store) = (Arc::clone(&self.emitter), Arc::clone(&self.store));
         let streamed = Arc::<Mutex<String>>::default();
         self.streamed = Arc::clone(&streamed);
-        let asked = async move {
-            let mut input = call.make(&emitter, &*store, &streamed).await;
+        let future = async move {
+            let mut input = call.run(&emitter, &*store, &streamed).await;
             if let Input::Failed(error) = &mut input {
                 // A provider's message may have been cut in the middle of a secret.
-                let clean = emitter.redactor().redact_cut(&error.message, Cut::End).into_owned();
-                error.message = clean;
+                let redacted = emitter.redactor().redact_cut(&error.message, Cut::End).into_owned();
+                error.message = redacted;
             }
             spans::answered(&Span::current(), &input);
             input
         };
-        self.ask = Some(Box::pin(asked.instrument(span)));
+        self.model_call = Some(Box::pin(future.instrument(span)));
     }
 
-    /// Returns the text that listeners have heard of the latest model call.
+    /// Returns the text of the latest model call streamed so far.
     pub(super) fn streamed(&self) -> String {
         self.streamed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Starts a pause.
+    /// Starts a backoff before a retry.
     pub(super) fn rest(&mut self, pause: BoxFuture<'static, ()>) {
-        self.rest = Some(pause);
+        self.backoff = Some(pause);
     }
 
-    /// Starts asking hooks.
-    pub(super) fn consult(&mut self, asked: BoxFuture<'static, Input>) {
-        self.hooks = Some(asked);
+    /// Starts hooks.
+    pub(super) fn consult(&mut self, future: BoxFuture<'static, Input>) {
+        self.hooks = Some(future);
     }
 
-    /// Starts a tool; it waits for a free slot. Hooks are told what comes of it before anybody else is.
+    /// Starts a tool; it waits for a free slot. Hooks see its result before anything else does.
     pub(super) fn start(
         &mut self,
         (tool, span): (Option<Arc<dyn Tool>>, Span),
@@ -129,14 +129,17 @@ impl Flight {
         let work = async move {
             let (id, name) = (invocation.call.id.clone(), invocation.call.name.clone());
             let Some(tool) = tool else {
-                return (id, ToolOutput::failure(ToolFailure::Unavailable, "the tool went away"));
+                return (
+                    id,
+                    ToolOutput::failure(ToolFailure::Unavailable, "the tool is no longer available"),
+                );
             };
             let _slot = slots.acquire().await;
-            let told = hooks.map(|hooks| (hooks, invocation.session_id, invocation.call.clone()));
+            let hook_call = hooks.map(|hooks| (hooks, invocation.session_id, invocation.call.clone()));
             let output = match tokio::time::timeout(timeout, tool.call(invocation)).await {
                 Ok(mut output) => {
                     output.redact(emitter.redactor());
-                    stored_output(&*store, allowed(told, output).await, emitter.redactor()).await
+                    stored_output(&*store, check_output(hook_call, output).await, emitter.redactor()).await
                 }
                 Err(_) => {
                     let timeout_ms = timeout.as_millis() as u64;
@@ -152,25 +155,25 @@ impl Flight {
         self.calls.insert(handle.id(), (id, Instant::now()));
     }
 
-    /// Stops everything.
+    /// Cancels all work in flight.
     pub(super) fn abandon(&mut self) {
         *self = Self::new(Arc::clone(&self.emitter), Arc::clone(&self.store), self.max_concurrent);
     }
 
-    /// Waits for the first thing that happens; forever, if nothing is under way.
+    /// Waits for the next result; forever if nothing is in flight.
     pub(super) async fn next(&mut self) -> Input {
-        let Self { ask, rest, hooks, tools, calls, .. } = self;
+        let Self { model_call, backoff, hooks, tools, calls, .. } = self;
         tokio::select! {
-            input = settle(ask) => {
-                self.ask = None;
+            input = wait_for(model_call) => {
+                self.model_call = None;
                 input
             }
-            input = settle(hooks) => {
+            input = wait_for(hooks) => {
                 self.hooks = None;
                 input
             }
-            () = settle(rest) => {
-                self.rest = None;
+            () = wait_for(backoff) => {
+                self.backoff = None;
                 Input::Rested
             }
             Some(ended) = tools.join_next_with_id() => tool_done(calls, ended),
@@ -178,22 +181,27 @@ impl Flight {
     }
 }
 
-/// Lets the hooks look at what came of a call; one that refuses keeps it from the model.
-async fn allowed(told: Option<(Arc<RunHooks>, SessionId, ToolCall)>, output: ToolOutput) -> ToolOutput {
-    let looked_at = |hooks: &RunHooks| hooks.points().has(HookPoint::PostToolExecution);
-    let Some((hooks, session, call)) = told.filter(|(hooks, ..)| looked_at(hooks)) else { return output };
+/// Runs the hooks on a call's output. If a hook denies it, the denial replaces the output.
+async fn check_output(
+    hook_call: Option<(Arc<RunHooks>, SessionId, ToolCall)>,
+    output: ToolOutput,
+) -> ToolOutput {
+    let has_hooks = |hooks: &RunHooks| hooks.points().has(HookPoint::PostToolExecution);
+    let Some((hooks, session, call)) = hook_call.filter(|(hooks, ..)| has_hooks(hooks)) else {
+        return output;
+    };
     match hooks.consult(&HookInvocation::of_output(session, &call, &output)).await {
         Ok(()) => output,
         Err(denial) => denial.output(),
     }
 }
 
-/// Tells listeners that a tool could not be offered to the model.
-fn left_out(tool: String, reason: &str) -> AgentEvent {
+/// Returns the event for a tool that was omitted from a model request.
+fn tool_omitted(tool: String, reason: &str) -> AgentEvent {
     let payload = ToolConfigChange {
         operation: ToolConfigOperation::Remove,
         target: tool,
-        status: format!("left out of the request: {reason}"),
+        status: format!("omitted from the request: {reason}"),
         status_info: Some(json!({ "kind": "warning_failed_closed", "error": reason })),
         persisted: false,
         applied_at_turn: None,
@@ -203,7 +211,7 @@ fn left_out(tool: String, reason: &str) -> AgentEvent {
     AgentEvent::ToolConfigChanged { payload }
 }
 
-async fn settle<T>(slot: &mut Option<BoxFuture<'static, T>>) -> T {
+async fn wait_for<T>(slot: &mut Option<BoxFuture<'static, T>>) -> T {
     match slot {
         Some(future) => future.await,
         None => std::future::pending().await,
@@ -216,7 +224,7 @@ fn tool_done(
 ) -> Input {
     let (task, output) = match ended {
         Ok((task, (_, output))) => (task, output),
-        // A tool that panics has failed like any other.
+        // A tool that panics counts as failed.
         Err(error) => (error.id(), ToolOutput::failure(ToolFailure::ExecutionFailed, "the tool crashed")),
     };
     let (id, started) = calls.remove(&task).unwrap_or_else(|| (String::new(), Instant::now()));
@@ -224,7 +232,7 @@ fn tool_done(
 }
 
 impl ModelCall {
-    async fn make(mut self, emitter: &Emitter, store: &dyn Store, streamed: &Mutex<String>) -> Input {
+    async fn run(mut self, emitter: &Emitter, store: &dyn Store, streamed: &Mutex<String>) -> Input {
         if self.media == Media::Shown {
             let messages = std::mem::take(&mut self.request.messages);
             self.request.messages = shown(store, self.model.info(), messages).await;
@@ -238,20 +246,20 @@ impl ModelCall {
                         AgentEvent::TextDelta { delta }
                     }
                     Delta::Reasoning(delta) => AgentEvent::ReasoningDelta { delta },
-                    Delta::ToolLeftOut { tool, reason } => left_out(tool, &reason),
+                    Delta::ToolLeftOut { tool, reason } => tool_omitted(tool, &reason),
                 });
             }
         };
-        let answer = match tokio::time::timeout(self.timeout, self.model.ask(&self.request, &sink)).await {
-            Ok(Ok(answer)) if answer.nests_too_deep() => return Input::Failed(self.too_deep()),
-            Ok(Ok(answer)) => answer,
+        let response = match tokio::time::timeout(self.timeout, self.model.ask(&self.request, &sink)).await {
+            Ok(Ok(response)) if response.nests_too_deep() => return Input::Failed(self.too_deep()),
+            Ok(Ok(response)) => response,
             Ok(Err(error)) => return Input::Failed(error),
             Err(_) => return Input::Failed(self.timed_out()),
         };
         match self.judge {
-            None => Input::Answered(answer),
-            Some(judge) => {
-                let text: String = answer
+            None => Input::Answered(response),
+            Some(validator) => {
+                let text: String = response
                     .blocks
                     .iter()
                     .filter_map(|block| match block {
@@ -259,8 +267,8 @@ impl ModelCall {
                         _ => None,
                     })
                     .collect();
-                let verdict = judge.judge(&text);
-                Input::Extracted { text, usage: answer.usage, verdict }
+                let verdict = validator.judge(&text);
+                Input::Extracted { text, usage: response.usage, verdict }
             }
         }
     }
@@ -271,7 +279,7 @@ impl ModelCall {
             provider: self.model.info().provider,
             status: None,
             retry_after: None,
-            message: "the answer has arguments or content that nest too deep to be kept".to_owned(),
+            message: "the response is nested too deeply to store".to_owned(),
         }
     }
 
@@ -281,7 +289,7 @@ impl ModelCall {
             provider: self.model.info().provider,
             status: None,
             retry_after: None,
-            message: format!("no answer within {} s", self.timeout.as_secs_f32()),
+            message: format!("no response within {} s", self.timeout.as_secs_f32()),
         }
     }
 }

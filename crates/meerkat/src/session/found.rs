@@ -1,4 +1,4 @@
-//! A session as a run finds it: what is asked for and what the session remembers, put together.
+//! Preparation of a run: combines the caller's options with the session's stored state.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::providers::Served;
 use crate::runtime::Shared;
 use crate::{Error, features, params};
 
-/// A session as a run finds it.
+/// A run prepared from the session and the caller's options.
 pub(super) struct Found {
     pub(super) id: SessionId,
     pub(super) settings: SessionSettings,
@@ -96,19 +96,19 @@ impl Shared {
     ) -> Result<Found, Error> {
         let (id, now) = (row.id, self.clock.now());
         let mut settings = record::settings(&row)?;
-        let (asked, provider) = match (&turn.model, turn.provider) {
-            // Naming the provider it has already is no wish for another model.
+        let (model, provider) = match (&turn.model, turn.provider) {
+            // Naming the session's current provider does not select another model.
             (None, provider) if provider.is_none_or(|provider| provider == settings.provider) => {
                 (Some(settings.model.as_str()), Some(settings.provider))
             }
             (model, provider) => (model.as_deref(), provider),
         };
-        let served = self.models.resolve(asked, provider, config)?;
-        let strictest = settings.approvals;
+        let served = self.models.resolve(model, provider, config)?;
+        let stored_approvals = settings.approvals;
         settings.change(turn, &*served.model);
         self.check_tools(&settings, config)?;
         if self.config_access != ConfigAccess::Owner {
-            settings.approvals = settings.approvals.max(strictest);
+            settings.approvals = settings.approvals.max(stored_approvals);
         }
         let progress = record::progress(&row)?;
         let transcript = self.transcript(&row, &progress).await?;
@@ -133,17 +133,17 @@ impl Shared {
         })
     }
 
-    /// Rejects a run by a client that may be any user of this machine, if the session has tools that the config does
-    /// not give to every session.
+    /// Rejects a run by an anonymous client, which may be any user of this machine, if the session has tools that the
+    /// config does not enable for every session.
     fn check_tools(&self, settings: &SessionSettings, config: &Config) -> Result<(), Error> {
         if self.config_access != ConfigAccess::Anonymous {
             return Ok(());
         }
-        let opened = [
+        let tools = [
             (settings.shell, config.tools.shell_enabled, "shell tools (`builtin_config.enable_shell`)"),
             (settings.builtins, config.tools.builtins_enabled, "built-in tools (`enable_builtins`)"),
         ];
-        match opened.into_iter().find(|(own, enabled, _)| *own == Some(true) && !enabled) {
+        match tools.into_iter().find(|(requested, enabled, _)| *requested == Some(true) && !enabled) {
             None => Ok(()),
             Some((_, _, tools)) => {
                 let what = format!("a session with {tools}");
@@ -152,7 +152,7 @@ impl Shared {
         }
     }
 
-    /// Reads what the model still reads itself, and the summary of the rest.
+    /// Loads the messages that the model still reads in full, and the summary of the earlier ones.
     async fn transcript(&self, row: &SessionRow, progress: &Progress) -> Result<Transcript, Error> {
         let first = progress.compaction.map_or(0, |compaction| compaction.kept_from);
         let rows = self.store.messages(row.id, first, u64::MAX).await?;
@@ -170,7 +170,7 @@ impl Shared {
 }
 
 impl SessionSettings {
-    /// Takes over what a run changes.
+    /// Applies the settings that a run changes.
     fn change(&mut self, turn: &TurnOptions, model: &dyn Model) {
         let before = self.provider;
         self.model.clone_from(&model.info().id);
@@ -209,13 +209,14 @@ impl SessionSettings {
     }
 }
 
-/// Says what a provider cannot take of an output schema; a strict one is refused then.
+/// Returns warnings for parts of an output schema that the provider does not support; rejects a strict schema that
+/// has any.
 fn schema_warnings(schema: Option<&OutputSchema>, provider: Provider) -> Result<Vec<SchemaWarning>, Error> {
     let Some(schema) = schema else { return Ok(Vec::new()) };
     let warnings = features::schema_warnings(provider, &schema.schema);
     match warnings.first() {
         Some(first) if schema.compat == SchemaCompat::Strict => Err(Error::SchemaRules(format!(
-            "{provider} does not take it: `{}`: {}",
+            "{provider} does not support it: `{}`: {}",
             first.path, first.message
         ))),
         _ => Ok(warnings),

@@ -1,4 +1,4 @@
-//! Lists of sessions. One whose record cannot be read does not hide the others.
+//! Session lists. A session whose record cannot be read does not hide the others.
 
 use meerkat_core::SessionId;
 use meerkat_store::{Archived, Backend, SessionQuery, SessionRow};
@@ -10,25 +10,25 @@ use crate::unreadable::explain;
 /// A session whose record cannot be read.
 #[derive(Debug)]
 pub struct UnreadableSession {
-    /// Its id.
+    /// Session id.
     pub id: SessionId,
-    /// Why not, with the file that the record is in.
+    /// The reason, including the file that contains the record.
     pub error: Box<Error>,
 }
 
 impl SessionService {
-    /// Lists the sessions that can be read, the most recently changed first.
+    /// Lists the readable sessions, most recently changed first.
     ///
     /// # Errors
-    /// Fails when the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn list(&self, query: SessionQuery) -> Result<Vec<SessionView>, Error> {
         Ok(self.list_each(query).await?.into_iter().flatten().collect())
     }
 
-    /// Lists sessions, the most recently changed first, each as it can be read. Those that cannot are logged, too.
+    /// Lists sessions, most recently changed first, with an error for each that cannot be read. These are also logged.
     ///
     /// # Errors
-    /// Fails when the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn list_each(
         &self,
         query: SessionQuery,
@@ -44,10 +44,10 @@ impl SessionService {
         Ok(entries)
     }
 
-    /// Lists the ids of sessions, the most recently changed first, whether or not the sessions can be read.
+    /// Lists session ids, most recently changed first, including sessions that cannot be read.
     ///
     /// # Errors
-    /// Fails when the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn ids(&self, query: SessionQuery) -> Result<Vec<SessionId>, Error> {
         Ok(self.rows(query).await?.into_iter().map(|row| row.id).collect())
     }
@@ -61,7 +61,7 @@ impl SessionService {
 
     async fn unreadable(&self, id: SessionId, error: Error) -> UnreadableSession {
         let error = explain(&*self.shared.store, error).await;
-        tracing::warn!(session = %id, error = error.body().message, "a session is not listed");
+        tracing::warn!(session = %id, error = error.body().message, "skipping unreadable session");
         UnreadableSession { id, error: Box::new(error) }
     }
 }

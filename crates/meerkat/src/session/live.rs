@@ -1,7 +1,7 @@
-//! The runs that are in flight in this process, and the keeper of their leases.
+//! Active runs of this process, and renewal of their leases.
 //!
-//! The keeper is one task that lives while there is a run: it renews the leases and passes on interrupts that
-//! other processes asked for. Who may run what is decided by the lease rows alone, never by this map.
+//! One task runs while any run is active: it renews the leases and delivers interrupts requested by other processes.
+//! Only the lease rows decide which process may run a session, never this map.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,19 +11,19 @@ use meerkat_core::{Clock, RunId, SessionId, Timestamp};
 use meerkat_store::{Change, Store, Transaction};
 use tokio_util::sync::CancellationToken;
 
-/// How long a lease lasts unless renewed.
+/// Lifetime of a lease that is not renewed.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
-/// How often leases are renewed.
-const RENEWAL: Duration = Duration::from_secs(5);
-/// How often interrupts of other processes are looked for.
-const POLL: Duration = Duration::from_millis(200);
+/// Interval between lease renewals.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval between checks for interrupts from other processes.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Adds a length of time to a time.
+/// Adds a duration to a timestamp, saturating at the maximum.
 pub(crate) fn later(now: Timestamp, by: Duration) -> Timestamp {
     now.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// The runs in flight.
+/// Active runs of this process.
 #[derive(Clone)]
 pub(crate) struct LiveRuns {
     inner: Arc<Inner>,
@@ -38,26 +38,26 @@ struct Inner {
 #[derive(Default)]
 struct State {
     runs: HashMap<SessionId, (RunId, CancellationToken)>,
-    /// Runs that were admitted, including those without a lease so far.
+    /// Number of admitted runs, including those without a lease yet.
     admitted: usize,
-    /// Sessions that are being archived, and by how many callers.
-    retiring: HashMap<SessionId, usize>,
-    keeping: bool,
+    /// Sessions that are being archived, with the number of callers archiving each.
+    archiving: HashMap<SessionId, usize>,
+    renewing: bool,
     closing: bool,
 }
 
-/// A session that is being archived, until it is dropped.
+/// Marks a session as being archived until dropped.
 pub(crate) struct Retiring {
     runs: LiveRuns,
     session: SessionId,
 }
 
-/// One of the runs that this process may have at once; dropping it makes room for another.
+/// One of the process-wide run slots; dropping it frees the slot.
 pub(crate) struct RunSlot {
     runs: LiveRuns,
 }
 
-/// A run in flight; dropping it takes the run off the list.
+/// An active run; dropping it removes the run from the list.
 pub(crate) struct LiveRun {
     runs: LiveRuns,
     session: SessionId,
@@ -69,7 +69,7 @@ impl LiveRuns {
         Self { inner: Arc::new(Inner { store, clock, state: Mutex::default() }) }
     }
 
-    /// Admits a run unless `limit` of them are admitted already.
+    /// Admits a run unless `limit` runs are already admitted.
     pub(crate) fn admit(&self, limit: usize) -> Option<RunSlot> {
         let mut state = self.state();
         if state.admitted >= limit {
@@ -80,38 +80,38 @@ impl LiveRuns {
         Some(RunSlot { runs: self.clone() })
     }
 
-    /// Puts a run on the list once it has its lease.
+    /// Adds a run to the list once it has its lease.
     pub(crate) fn add(&self, session: SessionId, run: RunId, interrupt: CancellationToken) -> LiveRun {
         let mut state = self.state();
         if state.closing {
             interrupt.cancel();
         }
         state.runs.insert(session, (run, interrupt));
-        if !std::mem::replace(&mut state.keeping, true) {
+        if !std::mem::replace(&mut state.renewing, true) {
             tokio::spawn(self.clone().keep());
         }
         drop(state);
         LiveRun { runs: self.clone(), session, run }
     }
 
-    /// Asks a run of this process to stop; false when it is not here.
+    /// Interrupts a run of this process; returns `false` if it does not run here.
     pub(crate) fn interrupt(&self, session: SessionId) -> bool {
         let token = self.state().runs.get(&session).map(|(_, token)| token.clone());
         token.inspect(CancellationToken::cancel).is_some()
     }
 
-    /// Takes note that a session is being archived.
+    /// Marks a session as being archived.
     pub(crate) fn retire(&self, session: SessionId) -> Retiring {
-        *self.state().retiring.entry(session).or_default() += 1;
+        *self.state().archiving.entry(session).or_default() += 1;
         Retiring { runs: self.clone(), session }
     }
 
-    /// Says whether a session is being archived.
+    /// Returns `true` if a session is being archived.
     pub(crate) fn is_retiring(&self, session: SessionId) -> bool {
-        self.state().retiring.contains_key(&session)
+        self.state().archiving.contains_key(&session)
     }
 
-    /// Asks every run to stop, those that are just beginning included.
+    /// Interrupts every run, including those that are just starting.
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.closing = true;
@@ -120,7 +120,7 @@ impl LiveRuns {
         }
     }
 
-    /// Counts the runs.
+    /// Returns the number of runs.
     pub(crate) fn count(&self) -> usize {
         self.state().runs.len()
     }
@@ -129,25 +129,25 @@ impl LiveRuns {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lists the runs; when there is none, the keeper may go.
-    fn kept(&self) -> Option<Vec<SessionId>> {
+    /// Lists the sessions to renew; if there are none, clears the flag so that the renewal task can end.
+    fn sessions_to_renew(&self) -> Option<Vec<SessionId>> {
         let mut state = self.state();
-        state.keeping = !state.runs.is_empty();
-        state.keeping.then(|| state.runs.keys().copied().collect())
+        state.renewing = !state.runs.is_empty();
+        state.renewing.then(|| state.runs.keys().copied().collect())
     }
 
     async fn keep(self) {
-        let mut place = KeepersPlace { runs: self.clone(), left: false };
+        let mut guard = KeepersPlace { runs: self.clone(), finished: false };
         let mut renewed = self.inner.clock.now();
         loop {
-            self.inner.clock.sleep(POLL).await;
-            let Some(sessions) = self.kept() else {
-                place.left = true;
+            self.inner.clock.sleep(POLL_INTERVAL).await;
+            let Some(sessions) = self.sessions_to_renew() else {
+                guard.finished = true;
                 return;
             };
             let now = self.inner.clock.now();
-            // A store that fails here fails the runs at their next commit, with the reason.
-            if now >= later(renewed, RENEWAL) {
+            // If the store fails here, the runs fail at their next commit and report the reason.
+            if now >= later(renewed, RENEWAL_INTERVAL) {
                 renewed = now;
                 let changes = vec![Change::RenewLeases { sessions, expires_at: later(now, LEASE) }];
                 let _ = self.inner.store.commit(Transaction { guards: Vec::new(), changes }).await;
@@ -159,16 +159,16 @@ impl LiveRuns {
     }
 }
 
-/// The keeper's place, which is free again even when its task is dropped with the tokio runtime.
+/// Clears the renewal flag even if the task is dropped with the tokio runtime.
 struct KeepersPlace {
     runs: LiveRuns,
-    left: bool,
+    finished: bool,
 }
 
 impl Drop for KeepersPlace {
     fn drop(&mut self) {
-        if !self.left {
-            self.runs.state().keeping = false;
+        if !self.finished {
+            self.runs.state().renewing = false;
         }
     }
 }
@@ -176,10 +176,10 @@ impl Drop for KeepersPlace {
 impl Drop for Retiring {
     fn drop(&mut self) {
         let mut state = self.runs.state();
-        if let Some(callers) = state.retiring.get_mut(&self.session) {
+        if let Some(callers) = state.archiving.get_mut(&self.session) {
             *callers -= 1;
             if *callers == 0 {
-                state.retiring.remove(&self.session);
+                state.archiving.remove(&self.session);
             }
         }
     }
@@ -194,7 +194,7 @@ impl Drop for RunSlot {
 impl Drop for LiveRun {
     fn drop(&mut self) {
         let mut state = self.runs.state();
-        // The session's next run may be on the list already.
+        // The session's next run may already be on the list.
         if state.runs.get(&self.session).is_some_and(|(run, _)| *run == self.run) {
             state.runs.remove(&self.session);
         }

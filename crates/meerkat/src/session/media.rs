@@ -1,8 +1,8 @@
-//! Images, clips, files and long texts: kept once in the realm's store. Images and clips are put back where a model is
-//! to see them; of a file it is told, and of a long text it sees the head and the tail.
+//! Images, videos, files, and long texts: stored once in the realm's store. Images and videos are inlined again for
+//! models that can see them; a file becomes a placeholder, and a long text is truncated in the middle.
 //!
-//! Messages name what is stored by its id, so a long conversation does not carry its images along. Whatever is
-//! missing or unreadable becomes a text that says so; a run never fails for an image.
+//! Messages refer to blobs by id, so a long conversation does not carry its images along. A missing or unreadable blob
+//! is replaced by a text that says so; a run never fails because of an image.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use meerkat_store::{Blob, Change, Store, Transaction};
 use crate::Error;
 use crate::bound::head_and_tail;
 
-/// The largest image that Anthropic reads: five megabytes in base64.
+/// Maximum size of an image for Anthropic, in bytes: five megabytes in base64.
 const ANTHROPIC_LIMIT: usize = 5 * 1024 * 1024 / 4 * 3;
 
-/// How much text of one result a model reads, in bytes: about ten thousand tokens.
+/// Maximum text of one tool result for the model, in bytes: about ten thousand tokens.
 const MAX_TEXT: usize = 40 * 1024;
-/// Texts up to this length are never cut.
-const SMALL: usize = 1024;
+/// Minimum length at which a text is truncated, in bytes.
+const MIN_TRUNCATED: usize = 1024;
 
-/// Moves what a caller brought inline into blobs.
+/// Moves inline data of a caller's input into blobs.
 ///
 /// # Errors
-/// Refuses data that is not base64, and blobs that do not exist.
+/// Returns an error if data is not base64, or a blob does not exist.
 pub(super) async fn stored_input(
     store: &dyn Store,
     input: RunInput,
@@ -40,11 +40,11 @@ pub(super) async fn stored_input(
         check_blobs(store, &format!("tool_results[{at}].content"), &result.content).await?;
     }
     let mut blobs = Vec::new();
-    let prompt = stored(&input.prompt, &mut blobs)
+    let prompt = externalize(&input.prompt, &mut blobs)
         .map_err(|index| Error::Arguments(format!("`prompt[{index}].data` is not base64")))?;
     let mut results = Vec::with_capacity(input.results.len());
     for (at, result) in input.results.iter().enumerate() {
-        let content = stored(&result.content, &mut blobs).map_err(|index| {
+        let content = externalize(&result.content, &mut blobs).map_err(|index| {
             Error::Arguments(format!("`tool_results[{at}].content[{index}].data` is not base64"))
         })?;
         results.push(ToolResult { content, ..result.clone() });
@@ -53,7 +53,7 @@ pub(super) async fn stored_input(
     Ok((RunInput { prompt, results, ..input }, changes))
 }
 
-/// Rejects content that names a blob which the realm does not have.
+/// Rejects content that refers to a blob missing from the realm.
 async fn check_blobs(store: &dyn Store, field: &str, content: &Content) -> Result<(), Error> {
     for (index, block) in content.blocks().iter().enumerate() {
         let (ContentBlock::Image { source, .. }
@@ -74,14 +74,14 @@ async fn check_blobs(store: &dyn Store, field: &str, content: &Content) -> Resul
     Ok(())
 }
 
-/// Moves what a tool gave inline, and texts that are too long to be read, into blobs. Where that fails, all stays
-/// where it is.
+/// Moves inline data of a tool's output, and texts that are too long for the model, into blobs. If that fails, the
+/// output is returned unchanged.
 pub(super) async fn stored_output(store: &dyn Store, output: ToolOutput, redactor: &Redactor) -> ToolOutput {
     let mut blobs = Vec::new();
-    // Data that makes no sense is no reason to let a long text through.
-    let content = stored(&output.content, &mut blobs).unwrap_or_else(|_| output.content.clone());
-    let content = redacted_files(&content, &mut blobs, redactor);
-    let content = shortened(&content, &mut blobs);
+    // Truncate long texts even if inline data is invalid.
+    let content = externalize(&output.content, &mut blobs).unwrap_or_else(|_| output.content.clone());
+    let content = redact_files(&content, &mut blobs, redactor);
+    let content = truncate_texts(&content, &mut blobs);
     if blobs.is_empty() {
         return output;
     }
@@ -92,8 +92,8 @@ pub(super) async fn stored_output(store: &dyn Store, output: ToolOutput, redacto
     }
 }
 
-/// Takes secrets out of the files among blobs, which were not yet text when the rest was.
-fn redacted_files(content: &Content, blobs: &mut [Blob], redactor: &Redactor) -> Content {
+/// Redacts secrets in file blobs, which were still base64 when the rest of the output was redacted.
+fn redact_files(content: &Content, blobs: &mut [Blob], redactor: &Redactor) -> Content {
     let mut blocks = content.blocks().to_vec();
     for block in &mut blocks {
         let ContentBlock::File { source: MediaSource::Blob { blob_id }, .. } = block else { continue };
@@ -107,8 +107,8 @@ fn redacted_files(content: &Content, blobs: &mut [Blob], redactor: &Redactor) ->
     Content::from(blocks)
 }
 
-/// Cuts texts that are together too long: each keeps its share of head and tail, and the whole becomes a blob.
-fn shortened(content: &Content, blobs: &mut Vec<Blob>) -> Content {
+/// Truncates texts that are too long in total: each keeps its share of head and tail, and the full text becomes a blob.
+fn truncate_texts(content: &Content, blobs: &mut Vec<Blob>) -> Content {
     let lengths = content.blocks().iter().filter_map(|block| match block {
         ContentBlock::Text { text } => Some(text.len()),
         _ => None,
@@ -117,8 +117,8 @@ fn shortened(content: &Content, blobs: &mut Vec<Blob>) -> Content {
     if total <= MAX_TEXT {
         return content.clone();
     }
-    let share = (MAX_TEXT / count).max(SMALL);
-    let mut cut = |block: &ContentBlock| match block {
+    let share = (MAX_TEXT / count).max(MIN_TRUNCATED);
+    let mut truncate = |block: &ContentBlock| match block {
         ContentBlock::Text { text } if text.len() > share => {
             let blob = Blob::new("text/plain", text.clone().into_bytes());
             let text = head_and_tail(text, share, Some(&blob.id));
@@ -127,11 +127,11 @@ fn shortened(content: &Content, blobs: &mut Vec<Blob>) -> Content {
         }
         other => other.clone(),
     };
-    Content::from(content.blocks().iter().map(&mut cut).collect::<Vec<_>>())
+    Content::from(content.blocks().iter().map(&mut truncate).collect::<Vec<_>>())
 }
 
-/// Returns the content with blobs in place of inline data; the error is the place of what is not base64.
-fn stored(content: &Content, blobs: &mut Vec<Blob>) -> Result<Content, usize> {
+/// Returns the content with inline data replaced by blobs; the error is the index of the block that is not base64.
+fn externalize(content: &Content, blobs: &mut Vec<Blob>) -> Result<Content, usize> {
     let mut blocks = content.blocks().to_vec();
     for (index, block) in blocks.iter_mut().enumerate() {
         let (ContentBlock::Image { media_type, source }
@@ -149,26 +149,26 @@ fn stored(content: &Content, blobs: &mut Vec<Blob>) -> Result<Content, usize> {
     Ok(Content::from(blocks))
 }
 
-/// Puts blobs back into messages, as far as the model can see them.
+/// Inlines the blobs of messages that the model can see.
 pub(super) async fn shown(
     store: &dyn Store,
     model: &ModelInfo,
     messages: Vec<Arc<Message>>,
 ) -> Vec<Arc<Message>> {
     let mut reader = Reader { store, model, read: BTreeMap::new() };
-    let mut shown = Vec::with_capacity(messages.len());
+    let mut inlined = Vec::with_capacity(messages.len());
     for message in messages {
-        let put_back = reader.message(&message).await;
-        shown.push(put_back.map_or(message, Arc::new));
+        let changed = reader.message(&message).await;
+        inlined.push(changed.map_or(message, Arc::new));
     }
-    shown
+    inlined
 }
 
-/// Who sees a block.
+/// The part of a conversation that a block belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Said,
-    Result,
+enum BlockOrigin {
+    UserMessage,
+    ToolResult,
 }
 
 /// Reads each blob once.
@@ -179,19 +179,17 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Returns the message with what it names, or nothing where it names nothing.
+    /// Returns the message with its blobs inlined, or `None` if it has no blobs.
     async fn message(&mut self, message: &Message) -> Option<Message> {
         match message {
-            Message::User { content, created_at } if names_blobs(content) => {
-                let content = self.content(content, Place::Said).await;
+            Message::User { content, created_at } if has_blobs(content) => {
+                let content = self.content(content, BlockOrigin::UserMessage).await;
                 Some(Message::User { content, created_at: *created_at })
             }
-            Message::ToolResults { results, created_at }
-                if results.iter().any(|r| names_blobs(&r.content)) =>
-            {
+            Message::ToolResults { results, created_at } if results.iter().any(|r| has_blobs(&r.content)) => {
                 let mut out = Vec::with_capacity(results.len());
                 for result in results {
-                    let content = self.content(&result.content, Place::Result).await;
+                    let content = self.content(&result.content, BlockOrigin::ToolResult).await;
                     out.push(ToolResult { content, ..result.clone() });
                 }
                 Some(Message::ToolResults { results: out, created_at: *created_at })
@@ -200,23 +198,23 @@ impl Reader<'_> {
         }
     }
 
-    async fn content(&mut self, content: &Content, place: Place) -> Content {
+    async fn content(&mut self, content: &Content, origin: BlockOrigin) -> Content {
         let mut blocks = Vec::with_capacity(content.blocks().len());
         for block in content.blocks() {
-            blocks.push(match blob_of(block) {
-                Some(id) if self.is_seen(block, place) => self.block(block, id).await,
+            blocks.push(match media_blob(block) {
+                Some(id) if self.is_visible(block, origin) => self.block(block, id).await,
                 _ => block.clone(),
             });
         }
         Content::from(blocks)
     }
 
-    fn is_seen(&self, block: &ContentBlock, place: Place) -> bool {
+    fn is_visible(&self, block: &ContentBlock, origin: BlockOrigin) -> bool {
         let profile = self.model.profile;
-        match (block, place) {
-            (ContentBlock::Image { .. }, Place::Said) => profile.vision,
-            (ContentBlock::Image { .. }, Place::Result) => profile.image_tool_results,
-            (ContentBlock::Video { .. }, Place::Said) => profile.inline_video,
+        match (block, origin) {
+            (ContentBlock::Image { .. }, BlockOrigin::UserMessage) => profile.vision,
+            (ContentBlock::Image { .. }, BlockOrigin::ToolResult) => profile.image_tool_results,
+            (ContentBlock::Video { .. }, BlockOrigin::UserMessage) => profile.inline_video,
             _ => false,
         }
     }
@@ -224,7 +222,7 @@ impl Reader<'_> {
     async fn block(&mut self, block: &ContentBlock, id: &BlobId) -> ContentBlock {
         let data = match self.data(id).await {
             Ok(data) => data,
-            Err(why) => return ContentBlock::Text { text: format!("{} ({why})", block.to_text()) },
+            Err(reason) => return ContentBlock::Text { text: format!("{} ({reason})", block.to_text()) },
         };
         let mut block = block.clone();
         if let ContentBlock::Image { source, .. } | ContentBlock::Video { source, .. } = &mut block {
@@ -252,11 +250,11 @@ impl Reader<'_> {
     }
 }
 
-fn names_blobs(content: &Content) -> bool {
-    content.blocks().iter().any(|block| blob_of(block).is_some())
+fn has_blobs(content: &Content) -> bool {
+    content.blocks().iter().any(|block| media_blob(block).is_some())
 }
 
-fn blob_of(block: &ContentBlock) -> Option<&BlobId> {
+fn media_blob(block: &ContentBlock) -> Option<&BlobId> {
     match block {
         ContentBlock::Image { source: MediaSource::Blob { blob_id }, .. }
         | ContentBlock::Video { source: MediaSource::Blob { blob_id }, .. } => Some(blob_id),

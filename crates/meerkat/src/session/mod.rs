@@ -1,4 +1,4 @@
-//! Sessions: created, run, read, interrupted, archived.
+//! Sessions: creating, running, reading, interrupting, and archiving them.
 
 mod driver;
 mod events;

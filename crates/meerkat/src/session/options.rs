@@ -1,4 +1,4 @@
-//! What can be asked of a run, how it is watched, and what comes of it.
+//! Options, control handles, and results of runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,65 +16,67 @@ use tokio_util::sync::CancellationToken;
 use super::events::EventSink;
 use crate::Error;
 
-/// What a new session is like.
+/// Options of a new session.
 #[derive(Debug, Clone, Default)]
 pub struct NewSessionOptions {
-    /// What it can be found by.
+    /// Labels for finding the session later.
     pub labels: BTreeMap<String, String>,
 }
 
-/// One run: what to do, and what to change in the session for it and from then on.
+/// Options of one run: its input, and settings for this run or for the session from now on.
 #[derive(Debug, Clone, Default)]
 pub struct TurnOptions {
-    /// What the user says and brings.
+    /// The user's prompt and tool results.
     pub input: RunInput,
-    /// Another model from now on.
+    /// The session's model from now on.
     pub model: Option<String>,
-    /// Who serves it.
+    /// The model's provider.
     pub provider: Option<Provider>,
-    /// Another system prompt from now on.
+    /// The session's system prompt from now on.
     pub system_prompt: Option<String>,
-    /// Other instructions from now on.
+    /// The session's instructions from now on.
     pub instructions: Option<Vec<String>>,
-    /// Another output limit from now on.
+    /// Maximum output tokens per step from now on.
     pub max_tokens: Option<u32>,
-    /// Other provider parameters from now on.
+    /// Provider parameters from now on.
     pub provider_params: Option<Map<String, Value>>,
-    /// Other tools of the caller from now on.
+    /// The caller's tools from now on.
     pub tools: Option<Vec<ToolHandler>>,
-    /// Built-in tools on or off from now on; the config decides where nobody ever said.
+    /// Enables or disables built-in tools from now on. Defaults to the config if no run of the session set it.
     pub builtins: Option<bool>,
-    /// What the built-in file tools may do from now on; everything unless a run of the session set it.
+    /// Access of the built-in file tools from now on. Defaults to full access if no run of the session set it.
     pub files: Option<FileAccess>,
-    /// Memory of what compaction leaves out on or off from now on; the config decides where nobody ever said.
+    /// Enables or disables memory of compacted messages from now on. Defaults to the config if no run of the session
+    /// set it.
     pub memory: Option<bool>,
-    /// Shell tools on or off from now on; the config decides where nobody ever said. They come with built-in tools only.
+    /// Enables or disables shell tools from now on. Defaults to the config if no run of the session set it. Requires
+    /// built-in tools.
     pub shell: Option<bool>,
-    /// How long shell commands may take from now on, in seconds.
+    /// Time limit of shell commands from now on, in seconds.
     pub shell_timeout_secs: Option<u64>,
-    /// What the structured output of this run must fit.
+    /// Schema of this run's structured output.
     pub output_schema: Option<OutputSchema>,
-    /// How often to ask again for it, from now on.
+    /// Maximum retries for an invalid structured output, from now on.
     pub structured_output_retries: Option<u32>,
-    /// Which tools this run may use.
+    /// Allowed and blocked tools of this run.
     pub overlay: ToolOverlay,
-    /// What this run may use up.
+    /// Budget limits of this run.
     pub budget: BudgetLimits,
-    /// Other skills in the system prompt from now on.
+    /// Skills in the system prompt from now on.
     pub preload_skills: Option<Vec<SkillKey>>,
-    /// Skills that are put before what the user says.
+    /// Skills inserted before the user's prompt.
     pub skills: Vec<SkillKey>,
-    /// Other hooks for this run.
+    /// Added and disabled hooks of this run.
     pub hooks: HookWishes,
-    /// Which calls need an approval from now on; the config decides where nobody ever said.
+    /// The approval policy for calls from now on. Defaults to the config if no run of the session set it.
     pub approvals: Option<ApprovalPolicy>,
 }
 
 impl TurnOptions {
-    /// Rejects options that no model, provider, or caller could work with.
+    /// Rejects invalid options.
     ///
     /// # Errors
-    /// Returns `INVALID_PARAMS` with the field and what it must be.
+    /// Returns `INVALID_PARAMS` with the field and the accepted values.
     pub(super) fn validate(&self) -> Result<(), Error> {
         if self.max_tokens == Some(0) {
             let message = "`max_tokens` must be greater than 0; omit it to use the config's limit";
@@ -84,57 +86,57 @@ impl TurnOptions {
     }
 }
 
-/// The hooks of a run, as far as they are not those of the config.
+/// Changes to the configured hooks for one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HookWishes {
-    /// Hooks besides those of the config.
+    /// Hooks to add to those of the config.
     pub entries: Vec<HookEntry>,
-    /// The ids of those of the config that are left out.
+    /// Ids of configured hooks to disable.
     pub disable: Vec<String>,
 }
 
-/// Which tools a run may use; a block comes before an allowance.
+/// Allowed and blocked tools of a run; blocking takes precedence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolOverlay {
-    /// Only these, if set.
+    /// If set, only these tools are allowed.
     pub allowed: Option<Vec<String>>,
-    /// Not these.
+    /// Tools that are blocked.
     pub blocked: Vec<String>,
 }
 
 impl ToolOverlay {
-    /// Says whether there is no tool a run may use.
+    /// Returns `true` if the run may use no tools.
     pub(super) fn allows_none(&self) -> bool {
         self.allowed.as_ref().is_some_and(Vec::is_empty)
     }
 
     pub(super) fn allows(&self, name: &str) -> bool {
-        let listed = |names: &[String]| names.iter().any(|listed| listed == name);
-        !listed(&self.blocked) && self.allowed.as_deref().is_none_or(listed)
+        let contains = |names: &[String]| names.iter().any(|entry| entry == name);
+        !contains(&self.blocked) && self.allowed.as_deref().is_none_or(contains)
     }
 }
 
-/// Rejects tools of a caller that no provider takes or that no one could run.
+/// Rejects caller tools that providers do not accept or that have an unknown handler.
 ///
 /// # Errors
-/// Returns `INVALID_PARAMS` with the field and what it must be.
+/// Returns `INVALID_PARAMS` with the field and the accepted values.
 pub(crate) fn validate_tools(tools: &[ToolHandler]) -> Result<(), Error> {
     let mut seen = BTreeSet::new();
     for (index, tool) in tools.iter().enumerate() {
-        let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-        if tool.name.is_empty() || tool.name.len() > 64 || !tool.name.bytes().all(fits) {
-            let shown: String = tool.name.chars().take(80).collect();
+        let is_valid = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        if tool.name.is_empty() || tool.name.len() > 64 || !tool.name.bytes().all(is_valid) {
+            let name: String = tool.name.chars().take(80).collect();
             return Err(Error::Arguments(format!(
-                "`tools[{index}].name`: `{shown}` must have 1 to 64 letters, digits, `_` or `-`"
+                "`tools[{index}].name`: `{name}` must have 1 to 64 letters, digits, `_` or `-`"
             )));
         }
         if !seen.insert(&tool.name) {
-            return Err(Error::Arguments(format!("`tools[{index}].name`: `{}` is there twice", tool.name)));
+            return Err(Error::Arguments(format!("`tools[{index}].name`: duplicate tool `{}`", tool.name)));
         }
         if let Some(handler) = tool.handler.as_deref().filter(|handler| *handler != ToolHandler::CALLBACK) {
-            let shown: String = handler.chars().take(80).collect();
+            let handler: String = handler.chars().take(80).collect();
             return Err(Error::Arguments(format!(
-                "`tools[{index}].handler`: unknown handler `{shown}`; use `{}`, or omit the field",
+                "`tools[{index}].handler`: unknown handler `{handler}`; use `{}`, or omit the field",
                 ToolHandler::CALLBACK
             )));
         }
@@ -142,30 +144,30 @@ pub(crate) fn validate_tools(tools: &[ToolHandler]) -> Result<(), Error> {
     Ok(())
 }
 
-/// How a run is watched and stopped.
+/// Handles for observing and interrupting a run.
 #[derive(Clone, Default)]
 pub struct RunControl {
     /// Cancelling it interrupts the run.
     pub cancel: CancellationToken,
-    /// Gets the run's events.
+    /// Callback that receives the run's events.
     pub events: Option<EventSink>,
-    /// What the run is called; a name is made up if none is given.
+    /// The run's id; generated if `None`.
     pub run_id: Option<RunId>,
-    /// Where the caller stands in a trace; the run's span belongs there.
+    /// The caller's trace context, used as the parent of the run's span.
     pub trace: Option<Arc<TraceContext>>,
 }
 
-/// How a run ended.
+/// Result of a run that completed or is pending.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunResult {
-    /// The session.
+    /// Session id.
     pub session_id: SessionId,
-    /// The model that served it.
+    /// The model that was used.
     pub model: String,
-    /// What the caller should know about how the model or the schema was taken.
+    /// Warnings for the caller, for example about the model or the schema.
     pub warnings: Vec<String>,
-    /// What the provider cannot take of the output schema.
+    /// Parts of the output schema that the provider does not support.
     pub schema_warnings: Vec<SchemaWarning>,
-    /// What came of it: completed or pending. Failures and interrupts are errors.
+    /// Report of the outcome: completed or pending. Failures and interrupts are errors.
     pub report: Report,
 }

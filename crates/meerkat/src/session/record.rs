@@ -1,4 +1,4 @@
-//! What a session remembers between runs, and how it is stored.
+//! The state of a session between runs, and its stored form.
 
 use meerkat_contracts::{SkillKey, ToolHandler};
 use meerkat_core::run::{Intent, Progress, StoredCall};
@@ -14,53 +14,53 @@ use crate::Error;
 /// The settings of a session. Fields may be added with a default; none may change its meaning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SessionSettings {
-    /// The model of its runs.
+    /// The session's model.
     pub(crate) model: String,
-    /// Who serves it.
+    /// The model's provider.
     pub(crate) provider: Provider,
-    /// Its own system prompt.
+    /// The session's own system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) system_prompt: Option<String>,
-    /// Further sections for the system prompt.
+    /// Additional sections of the system prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) instructions: Vec<String>,
-    /// The skills in its system prompt.
+    /// Skills in the system prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) preload_skills: Vec<SkillKey>,
-    /// How many tokens the model may write in one step.
+    /// Maximum output tokens per step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_tokens: Option<u32>,
-    /// Parameters for the provider.
+    /// Provider parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) provider_params: Option<Map<String, Value>>,
-    /// How often to ask again for a structured output.
+    /// Maximum retries for an invalid structured output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) structured_output_retries: Option<u32>,
     /// The caller's tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tools: Vec<ToolHandler>,
-    /// Whether it has built-in tools; the config decides if not set.
+    /// Whether built-in tools are enabled; defaults to the config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) builtins: Option<bool>,
-    /// What its built-in file tools may do; everything if not set.
+    /// Access of the built-in file tools; defaults to full access.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) files: Option<FileAccess>,
-    /// Whether it remembers what compaction leaves out; the config decides if not set.
+    /// Whether compacted messages are remembered; defaults to the config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) memory: Option<bool>,
-    /// Whether it has shell tools; the config decides if not set.
+    /// Whether shell tools are enabled; defaults to the config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) shell: Option<bool>,
-    /// How long its shell commands may take; the config decides if not set.
+    /// Time limit of shell commands, in seconds; defaults to the config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) shell_timeout_secs: Option<u64>,
-    /// Which of its calls need an approval; the config decides if not set.
+    /// The approval policy for calls; defaults to the config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) approvals: Option<ApprovalPolicy>,
-    /// The process that created it.
+    /// The process that created the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) instance_id: Option<String>,
-    /// The config's generation when it was created.
+    /// The config's generation when the session was created.
     #[serde(default)]
     pub(crate) config_generation: u64,
 }

@@ -1,4 +1,4 @@
-//! The session service: what embedders and every surface call.
+//! The session service, called by embedders and every surface.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,52 +17,52 @@ use crate::prompt;
 use crate::runtime::Shared;
 use crate::unreadable::explained;
 
-/// Creates, runs, reads, interrupts and archives sessions.
+/// Creates, runs, reads, interrupts, and archives sessions.
 ///
-/// At most one run is in flight on a session, across processes: a second gets `SESSION_BUSY`. Reading never
+/// A session has at most one active run, across processes: starting a second fails with `SESSION_BUSY`. Reading never
 /// waits for a run.
 #[derive(Clone)]
 pub struct SessionService {
     pub(super) shared: Arc<Shared>,
 }
 
-/// A session as it stands.
+/// Current state of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionView {
-    /// Its id.
+    /// Session id.
     pub id: SessionId,
-    /// When it began.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
-    /// How many messages it has.
+    /// Number of messages.
     pub message_count: u64,
-    /// Whether a run is in flight.
+    /// Whether the session has an active run.
     pub is_active: bool,
-    /// Whether its latest run ended with calls that wait for results or an approval.
+    /// Whether the latest run ended with calls that need results or an approval.
     pub is_waiting: bool,
-    /// Whether it is archived.
+    /// Whether the session is archived.
     pub is_archived: bool,
-    /// Its model.
+    /// The session's model.
     pub model: String,
-    /// Who serves it.
+    /// The model's provider.
     pub provider: Provider,
-    /// What it used.
+    /// Total token usage.
     pub usage: Usage,
-    /// What that cost, as far as prices were known.
+    /// Total cost of the usage whose prices are known.
     pub cost: Usd,
-    /// What it can be found by.
+    /// Labels for finding the session.
     pub labels: BTreeMap<String, String>,
-    /// Its latest run.
+    /// The latest run.
     pub last_run: Option<LastRun>,
 }
 
-/// A part of a session's messages.
+/// Page of a session's messages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryPage {
-    /// How many messages the session has.
+    /// Number of messages in the session.
     pub message_count: u64,
-    /// How many were passed over.
+    /// Number of skipped messages.
     pub offset: u64,
     /// The messages, oldest first.
     pub messages: Vec<Message>,
@@ -73,10 +73,11 @@ impl SessionService {
         Self { shared }
     }
 
-    /// Creates a session and runs its first prompt. Nothing is left behind if the first commit fails.
+    /// Creates a session and runs its first prompt. If the first commit fails, no session is created.
     ///
     /// # Errors
-    /// After the first commit an error names the session, which stays and can be resumed.
+    /// Returns an error if the run fails. After the first commit, the error names the session, which remains and can be
+    /// resumed.
     pub async fn create(
         &self,
         options: NewSessionOptions,
@@ -85,29 +86,30 @@ impl SessionService {
     ) -> Result<RunResult, Error> {
         turn.validate()?;
         let current = self.run_config(&mut turn).await?;
-        let asides = self.shared.give_skills(&mut turn, &current).await?;
+        let initial_events = self.shared.give_skills(&mut turn, &current).await?;
         self.await_servers(&turn).await?;
-        let found = self.shared.found_new(options, &turn, &current).await?;
-        self.shared.execute(found, turn, current.config, control, asides).await
+        let prepared = self.shared.found_new(options, &turn, &current).await?;
+        self.shared.execute(prepared, turn, current.config, control, initial_events).await
     }
 
-    /// Runs the next prompt of a session, or gives it the results it waits for.
+    /// Runs the next prompt of a session, or resumes it with the results of pending calls.
     ///
     /// # Errors
-    /// `SESSION_BUSY` when a run is in flight, `SESSION_NOT_FOUND` when there is no such session or it is
-    /// archived, `INVALID_PARAMS` when the input does not fit. What was committed before is never undone.
+    /// Returns `SESSION_BUSY` if the session has an active run, `SESSION_NOT_FOUND` if it does not exist or is
+    /// archived, and `INVALID_PARAMS` if the input does not match the session's state. Committed steps are never
+    /// undone.
     pub async fn start_turn(
         &self,
         id: SessionId,
         mut turn: TurnOptions,
         control: RunControl,
     ) -> Result<RunResult, Error> {
-        const TRIES: usize = 3;
+        const MAX_ATTEMPTS: usize = 3;
         turn.validate()?;
         let current = self.run_config(&mut turn).await?;
-        let asides = self.shared.give_skills(&mut turn, &current).await?;
+        let initial_events = self.shared.give_skills(&mut turn, &current).await?;
         self.await_servers(&turn).await?;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let row = self.row(id).await?;
             if row.archived_at.is_some() {
                 return Err(meerkat_store::Error::Archived(id).into());
@@ -116,26 +118,29 @@ impl SessionService {
                 return Err(meerkat_store::Error::Busy(id).into());
             }
             let fence = row.fence;
-            let found = match self.explained(self.shared.found(row, &turn, &current.config).await).await {
-                // The input may not fit because somebody else was faster: then the session was run since.
+            let prepared = match self
+                .explain_result(self.shared.found(row, &turn, &current.config).await)
+                .await
+            {
+                // The input may be invalid because another process ran the session in the meantime.
                 Err(error @ Error::Opening(_)) if self.row(id).await?.fence == fence => return Err(error),
                 Err(Error::Opening(_)) => continue,
-                found => found?,
+                prepared => prepared?,
             };
-            let again = (turn.clone(), current.config.clone(), control.clone(), asides.clone());
-            let done = self.shared.execute(found, again.0, again.1, again.2, again.3).await;
-            // Another process ran the session between our reading and our commit: look again.
-            if !matches!(&done, Err(Error::Store(meerkat_store::Error::Changed(_)))) {
-                return done;
+            let args = (turn.clone(), current.config.clone(), control.clone(), initial_events.clone());
+            let result = self.shared.execute(prepared, args.0, args.1, args.2, args.3).await;
+            // Retry if another process ran the session between our read and our commit.
+            if !matches!(&result, Err(Error::Store(meerkat_store::Error::Changed(_)))) {
+                return result;
             }
         }
         Err(meerkat_store::Error::Busy(id).into())
     }
 
-    /// Interrupts the run in flight, in whatever process it is.
+    /// Interrupts a session's active run, in any process.
     ///
     /// # Errors
-    /// `SESSION_NOT_RUNNING` when there is none.
+    /// Returns `SESSION_NOT_RUNNING` if the session has no active run.
     pub async fn interrupt(&self, id: SessionId) -> Result<(), Error> {
         let row = self.row(id).await?;
         if self.is_gone(&row) {
@@ -150,22 +155,22 @@ impl SessionService {
         Ok(())
     }
 
-    /// Reads a session, archived ones included where sessions are durable.
+    /// Reads a session; an archived one too if sessions are durable.
     ///
     /// # Errors
-    /// `SESSION_NOT_FOUND` when there is none.
+    /// Returns `SESSION_NOT_FOUND` if the session does not exist.
     pub async fn read(&self, id: SessionId) -> Result<SessionView, Error> {
         let row = self.row(id).await?;
         if self.is_gone(&row) {
             return Err(meerkat_store::Error::SessionNotFound(id).into());
         }
-        self.explained(self.view(&row).await).await
+        self.explain_result(self.view(&row).await).await
     }
 
     /// Reads committed messages, oldest first.
     ///
     /// # Errors
-    /// `SESSION_NOT_FOUND` when there is no such session.
+    /// Returns `SESSION_NOT_FOUND` if the session does not exist.
     pub async fn history(
         &self,
         id: SessionId,
@@ -177,19 +182,19 @@ impl SessionService {
         let limit = limit.unwrap_or(u64::MAX).min(message_count - offset);
         let rows = self.shared.store.messages(id, offset, limit).await?;
         let messages = rows.iter().map(record::message).collect();
-        let messages = self.explained(messages).await?;
+        let messages = self.explain_result(messages).await?;
         Ok(HistoryPage { message_count, offset, messages })
     }
 
-    /// Reads the last text the agent wrote.
+    /// Returns the agent's latest text.
     ///
     /// # Errors
-    /// Fails when the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn last_text(&self, id: SessionId) -> Result<Option<String>, Error> {
-        const PAGE: u64 = 32;
+        const PAGE_SIZE: u64 = 32;
         let mut end = self.read(id).await?.message_count;
         while end > 0 {
-            let start = end.saturating_sub(PAGE);
+            let start = end.saturating_sub(PAGE_SIZE);
             let page = self.history(id, start, Some(end - start)).await?;
             let text = page.messages.iter().rev().find_map(Message::assistant_text);
             if text.is_some() {
@@ -200,14 +205,14 @@ impl SessionService {
         Ok(None)
     }
 
-    /// Lists the calls that wait for the caller: for their results, or for an approval.
+    /// Lists pending calls: those that need a result or an approval from the caller.
     ///
     /// # Errors
-    /// Fails when the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn pending_calls(&self, id: SessionId) -> Result<Pending, Error> {
         let rows = self.shared.store.calls(id).await?;
         let stored = rows.iter().map(record::call).collect();
-        let stored: Vec<StoredCall> = self.explained(stored).await?;
+        let stored: Vec<StoredCall> = self.explain_result(stored).await?;
         let mut pending = Pending::default();
         if stored.iter().all(|call| call.result.is_some() || call.intent.route == ToolRoute::Local) {
             return Ok(pending);
@@ -215,8 +220,8 @@ impl SessionService {
         let count = self.read(id).await?.message_count;
         let last = self.history(id, count.saturating_sub(1), Some(1)).await?;
         for call in last.messages.first().map(Message::tool_calls).unwrap_or_default() {
-            let waits = |stored: &&StoredCall| stored.intent.id == call.id && stored.result.is_none();
-            let Some(StoredCall { intent, .. }) = stored.iter().find(waits) else { continue };
+            let is_pending = |stored: &&StoredCall| stored.intent.id == call.id && stored.result.is_none();
+            let Some(StoredCall { intent, .. }) = stored.iter().find(is_pending) else { continue };
             match (intent.route, intent.expires_at) {
                 (ToolRoute::Callback, _) => pending.calls.push(call),
                 (ToolRoute::Approval, Some(expires_at)) => {
@@ -228,13 +233,13 @@ impl SessionService {
         Ok(pending)
     }
 
-    /// Archives a session: it is hidden and cannot be resumed, but its messages stay where sessions are
-    /// durable. A run in flight is interrupted first.
+    /// Archives a session: it is hidden and cannot be resumed, but its messages stay readable if sessions are
+    /// durable. An active run is interrupted first.
     ///
     /// # Errors
-    /// `SESSION_NOT_FOUND` when there is none, or it is archived already.
+    /// Returns `SESSION_NOT_FOUND` if the session does not exist or is already archived.
     pub async fn archive(&self, id: SessionId) -> Result<(), Error> {
-        let _retiring = self.shared.live.retire(id);
+        let _guard = self.shared.live.retire(id);
         loop {
             let now = self.shared.clock.now();
             let guards = vec![Guard::Live(id), Guard::Free { session: id, now }];
@@ -250,7 +255,7 @@ impl SessionService {
                     return Ok(());
                 }
                 Err(meerkat_store::Error::Busy(_)) => {
-                    // It may end by itself in the meantime; either way we look again.
+                    // Ignore errors: the run may have ended in the meantime. Retry either way.
                     let _ = self.interrupt(id).await;
                     self.shared.clock.sleep(std::time::Duration::from_millis(20)).await;
                 }
@@ -259,7 +264,7 @@ impl SessionService {
         }
     }
 
-    /// Reads the config as a run needs it, and gives the run what it leaves to the config.
+    /// Loads the config for a run, and fills in options that the run leaves to the config.
     async fn run_config(&self, turn: &mut TurnOptions) -> Result<CurrentConfig, Error> {
         let mut current = self.shared.config.get().await?;
         let agent = &mut current.config.agent;
@@ -272,13 +277,13 @@ impl SessionService {
         Ok(current)
     }
 
-    /// Waits for the MCP servers that a run must not start without, if it may use tools at all.
+    /// Waits for the MCP servers that must be ready before a run, if the run may use tools.
     async fn await_servers(&self, turn: &TurnOptions) -> Result<(), Error> {
         if turn.overlay.allows_none() { Ok(()) } else { self.shared.servers.require().await }
     }
 
-    /// Says more about a record that cannot be decoded.
-    async fn explained<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+    /// Adds details to the error of a record that cannot be decoded.
+    async fn explain_result<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         explained(&*self.shared.store, result).await
     }
 
@@ -291,21 +296,21 @@ impl SessionService {
         row.lease.as_ref().is_some_and(|lease| lease.expires_at > self.shared.clock.now())
     }
 
-    /// Says whether an archived session is gone: where nothing is durable, there is nothing to fall back to.
+    /// Returns `true` if an archived session no longer exists, because the realm is in memory.
     fn is_gone(&self, row: &SessionRow) -> bool {
         row.archived_at.is_some() && self.shared.realm.backend() == Backend::Memory
     }
 
-    /// Returns true if calls wait for the caller. A run that ended without any costs no look at the store.
+    /// Returns `true` if the session has pending calls. Does not read the store if the latest run ended without any.
     async fn is_waiting(&self, row: &SessionRow, progress: &Progress) -> Result<bool, Error> {
         let was_pending = progress.last_run.is_some_and(|run| run.end == Some(RunEnd::Pending));
         if !was_pending || self.is_active(row) {
             return Ok(false);
         }
-        let waits = |call: StoredCall| call.result.is_none() && call.intent.route != ToolRoute::Local;
+        let is_pending = |call: StoredCall| call.result.is_none() && call.intent.route != ToolRoute::Local;
         let rows = self.shared.store.calls(row.id).await?;
         let calls = rows.iter().map(record::call).collect::<Result<Vec<_>, _>>()?;
-        Ok(calls.into_iter().any(waits))
+        Ok(calls.into_iter().any(is_pending))
     }
 
     pub(super) async fn view(&self, row: &SessionRow) -> Result<SessionView, Error> {

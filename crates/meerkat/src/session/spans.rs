@@ -1,7 +1,7 @@
-//! The spans of a run, named as the conventions of OpenTelemetry for generative AI have it: `invoke_agent` around
-//! the run, and in it a `chat` for each model call and an `execute_tool` for each tool.
+//! The spans of a run, named after the OpenTelemetry conventions for generative AI: `invoke_agent` around the run, and
+//! in it a `chat` for each model call and an `execute_tool` for each tool call.
 //!
-//! Without a listener they cost next to nothing. What was said is put into them only where a listener asks for it.
+//! Without a subscriber they cost next to nothing. They contain message content only if a subscriber enables it.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use uuid::Uuid;
 use super::driver::Driven;
 use super::flight::{Media, ModelCall};
 
-/// The name of every agent that has none of its own.
+/// Agent name in spans.
 const AGENT: &str = "meerkat";
 
-/// Says whether a listener wants what was said.
+/// Returns `true` if a subscriber wants message content.
 fn wants_content() -> bool {
     tracing::enabled!(target: "meerkat::content", Level::TRACE)
 }
@@ -31,19 +31,19 @@ fn new_id() -> u64 {
     Uuid::new_v4().as_u64_pair().1
 }
 
-/// A run's span, and where it stands in a trace.
+/// A run's span and trace context.
 ///
-/// It is small, for it is part of every run that waits, and the spans in it name it as their parent: to enter it
-/// would cost every run more.
+/// This type is small because every waiting run holds one. Child spans name the run's span as their parent explicitly,
+/// because entering it would be more expensive.
 #[derive(Clone)]
-pub(super) struct RunTrace(Arc<Traced>);
+pub(super) struct RunTrace(Arc<TraceInner>);
 
-struct Traced {
+struct TraceInner {
     span: Span,
     session: SessionId,
-    /// Where the run stands; where nobody records it, where its caller stands.
+    /// The run's trace context, or its caller's if traces are not recorded.
     context: Option<Arc<TraceContext>>,
-    /// What the session had used before.
+    /// The session's token usage before the run.
     used: Usage,
 }
 
@@ -82,11 +82,12 @@ impl RunTrace {
             meerkat.session.cost_usd = Empty,
         );
         let is_traced = tracing::enabled!(target: "meerkat::traced", Level::INFO);
-        let context = if is_traced { Some(Arc::new(placed(&span, caller.as_deref()))) } else { caller };
-        Self(Arc::new(Traced { span, session, context, used }))
+        let context =
+            if is_traced { Some(Arc::new(record_context(&span, caller.as_deref()))) } else { caller };
+        Self(Arc::new(TraceInner { span, session, context, used }))
     }
 
-    /// Begins the span of a tool's call; what the tool calls in turn belongs to the place that is returned.
+    /// Starts the span of a tool call, and returns it with the trace context for requests that the tool makes.
     pub(super) fn tool(&self, call: &ToolCall) -> (Span, Option<Arc<TraceContext>>) {
         let span = tracing::info_span!(
             parent: &self.0.span,
@@ -110,21 +111,21 @@ impl RunTrace {
         let is_traced = tracing::enabled!(target: "meerkat::traced", Level::INFO);
         let context = self.0.context.as_ref().map(|run| match is_traced {
             true => {
-                let own = run.child(new_id());
-                span.record("otel.span_id", own.span_id);
-                Arc::new(own)
+                let child = run.child(new_id());
+                span.record("otel.span_id", child.span_id);
+                Arc::new(child)
             }
             false => Arc::clone(run),
         });
         (span, context)
     }
 
-    /// Begins the span of a model call.
+    /// Starts the span of a model call.
     pub(super) fn chat(&self, call: &ModelCall) -> Span {
         let (info, request) = (call.model.info(), &call.request);
         let purpose = match (&call.judge, call.media) {
             (Some(_), _) => "extract",
-            (None, Media::Named) => "summarize",
+            (None, Media::Named) => "summarise",
             (None, Media::Shown) => "step",
         };
         let span = tracing::info_span!(
@@ -150,7 +151,7 @@ impl RunTrace {
             error.type = Empty,
             meerkat.chat.purpose = purpose,
         );
-        span.in_scope(|| tracing::debug!(purpose, model = info.id, "the model is asked"));
+        span.in_scope(|| tracing::debug!(purpose, model = info.id, "calling the model"));
         if wants_content() {
             let instructions = json!([{ "type": "text", "content": request.system }]);
             span.record("gen_ai.system_instructions", instructions.to_string());
@@ -159,24 +160,25 @@ impl RunTrace {
         span
     }
 
-    /// Says how the run ended.
-    pub(super) fn end(&self, driven: &Result<Driven, JoinError>) {
-        let report = match driven {
+    /// Records the end of the run.
+    pub(super) fn end(&self, result: &Result<Driven, JoinError>) {
+        let report = match result {
             Ok(Driven::Ended(report)) => report,
             Ok(Driven::Refused(error) | Driven::Unstored(error)) => {
-                return self.failed("refused", word(&error.kind()), &error.to_string());
+                return self.record_failure("refused", variant_name(&error.kind()), &error.to_string());
             }
-            Err(_) => return self.failed("broken_off", "panic", "the run broke off"),
+            Err(_) => return self.record_failure("broken_off", "panic", "the run crashed"),
         };
         let (now, before) = (report.usage, self.0.used);
-        let less = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
+        let difference =
+            |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
         record_usage(
             &self.0.span,
             Usage {
                 input_tokens: now.input_tokens.saturating_sub(before.input_tokens),
                 output_tokens: now.output_tokens.saturating_sub(before.output_tokens),
-                cache_creation_tokens: less(now.cache_creation_tokens, before.cache_creation_tokens),
-                cache_read_tokens: less(now.cache_read_tokens, before.cache_read_tokens),
+                cache_creation_tokens: difference(now.cache_creation_tokens, before.cache_creation_tokens),
+                cache_read_tokens: difference(now.cache_read_tokens, before.cache_read_tokens),
             },
         );
         self.0.span.record("meerkat.run.steps", report.steps);
@@ -185,29 +187,31 @@ impl RunTrace {
             self.0.span.record("meerkat.session.cost_usd", cost.micros() as f64 / 1e6);
         }
         match &report.outcome {
-            Outcome::Completed(_) => self.ended("completed"),
-            Outcome::Pending(_) => self.ended("pending"),
-            Outcome::Cancelled => self.failed("cancelled", "cancelled", "the run was interrupted"),
-            Outcome::Failed(failure) => self.failed("failed", word(&failure.class), &failure.message),
+            Outcome::Completed(_) => self.record_end("completed"),
+            Outcome::Pending(_) => self.record_end("pending"),
+            Outcome::Cancelled => self.record_failure("cancelled", "cancelled", "the run was interrupted"),
+            Outcome::Failed(failure) => {
+                self.record_failure("failed", variant_name(&failure.class), &failure.message)
+            }
         }
     }
 
-    fn ended(&self, end: &str) {
+    fn record_end(&self, end: &str) {
         self.0.span.record("meerkat.run.end", end);
         self.0.span.in_scope(|| tracing::info!(end, "the run ended"));
     }
 
-    fn failed(&self, end: &str, sort: impl AsRef<str>, message: &str) {
-        self.0.span.record("error.type", sort.as_ref());
+    fn record_failure(&self, end: &str, error_type: impl AsRef<str>, message: &str) {
+        self.0.span.record("error.type", error_type.as_ref());
         self.0.span.record("otel.failure", message);
-        self.ended(end);
+        self.record_end(end);
     }
 }
 
-/// Gives a run's span its place in a trace: that of its caller, or a new one.
-fn placed(span: &Span, caller: Option<&TraceContext>) -> TraceContext {
+/// Records a trace context in a run's span, as a child of the caller's or in a new trace, and returns it.
+fn record_context(span: &Span, caller: Option<&TraceContext>) -> TraceContext {
     let parent = caller.map_or(0, |caller| caller.span_id);
-    let place = match caller {
+    let context = match caller {
         Some(caller) => caller.child(new_id()),
         None => TraceContext {
             trace_id: Uuid::new_v4().as_u128(),
@@ -216,25 +220,25 @@ fn placed(span: &Span, caller: Option<&TraceContext>) -> TraceContext {
             state: None,
         },
     };
-    span.record("otel.trace_id", place.trace_id).record("otel.span_id", place.span_id);
-    span.record("otel.parent_id", parent).record("otel.sampled", place.is_sampled());
-    if let Some(state) = &place.state {
+    span.record("otel.trace_id", context.trace_id).record("otel.span_id", context.span_id);
+    span.record("otel.parent_id", parent).record("otel.sampled", context.is_sampled());
+    if let Some(state) = &context.state {
         span.record("otel.state", state.as_str());
     }
-    place
+    context
 }
 
-/// Says how a model call ended.
+/// Records the end of a model call.
 pub(super) fn answered(span: &Span, input: &Input) {
     match input {
-        Input::Answered(answer) => {
-            record_usage(span, answer.usage);
-            span.record("gen_ai.response.finish_reasons", finish_reason(answer.stop_reason));
+        Input::Answered(response) => {
+            record_usage(span, response.usage);
+            span.record("gen_ai.response.finish_reasons", finish_reason(response.stop_reason));
             if wants_content() {
                 let output = json!([{
                     "role": "assistant",
-                    "parts": answer.blocks.iter().map(part).collect::<Vec<_>>(),
-                    "finish_reason": finish_reason(answer.stop_reason),
+                    "parts": response.blocks.iter().map(part).collect::<Vec<_>>(),
+                    "finish_reason": finish_reason(response.stop_reason),
                 }]);
                 span.record("gen_ai.output.messages", output.to_string());
             }
@@ -248,29 +252,30 @@ pub(super) fn answered(span: &Span, input: &Input) {
             }
         }
         Input::Failed(error) => {
-            span.record("error.type", word(&error.kind)).record("otel.failure", error.message.as_str());
+            span.record("error.type", variant_name(&error.kind))
+                .record("otel.failure", error.message.as_str());
             span.in_scope(|| tracing::debug!(error = error.message, "the model call failed"));
         }
         _ => {}
     }
 }
 
-/// Says what came of a tool's call.
+/// Records the result of a tool call.
 pub(super) fn done(span: &Span, output: &ToolOutput) {
     if output.is_error && !span.is_disabled() {
         let text = output.content.to_text();
-        let told: Option<Value> = serde_json::from_str(&text).ok();
-        let code = told.as_ref().and_then(|told| told.get("error")?.as_str());
+        let json: Option<Value> = serde_json::from_str(&text).ok();
+        let code = json.as_ref().and_then(|json| json.get("error")?.as_str());
         let code =
             code.filter(|code| code.len() <= 40 && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
         span.record("error.type", code.unwrap_or("tool_error"));
-        // What a tool says of its failure may be content.
+        // A tool's error message may be content.
         span.record("otel.failure", "the tool failed");
     }
     if wants_content() {
         span.record("gen_ai.tool.call.result", output.content.to_text());
     }
-    span.in_scope(|| tracing::debug!(is_error = output.is_error, "the tool was called"));
+    span.in_scope(|| tracing::debug!(is_error = output.is_error, "tool call finished"));
 }
 
 fn record_usage(span: &Span, usage: Usage) {
@@ -284,7 +289,7 @@ fn record_usage(span: &Span, usage: Usage) {
     }
 }
 
-/// The name that the conventions have for a provider.
+/// Returns the OpenTelemetry name of a provider.
 const fn provider(provider: Provider) -> &'static str {
     match provider {
         Provider::Gemini => "gcp.gemini",
@@ -302,9 +307,9 @@ const fn finish_reason(reason: StopReason) -> &'static str {
     }
 }
 
-/// The word that stands for a variant everywhere.
-fn word(variant: &impl serde::Serialize) -> String {
-    serde_json::to_value(variant).ok().and_then(|word| Some(word.as_str()?.to_owned())).unwrap_or_default()
+/// Returns the serialized name of a variant.
+fn variant_name(variant: &impl serde::Serialize) -> String {
+    serde_json::to_value(variant).ok().and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default()
 }
 
 fn input_messages(request: &ModelRequest) -> Value {
@@ -325,7 +330,7 @@ fn input_messages(request: &ModelRequest) -> Value {
             json!({ "role": "tool", "parts": parts.collect::<Vec<_>>() })
         }
     };
-    request.messages.iter().map(|one| message(one)).collect()
+    request.messages.iter().map(|item| message(item)).collect()
 }
 
 fn part(block: &AssistantBlock) -> Value {

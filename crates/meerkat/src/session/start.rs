@@ -1,4 +1,4 @@
-//! How a run is started: a session as it was found, made into a driver and a machine, and driven to its end.
+//! Start of a run: turns a prepared run into a driver and a state machine, and drives it to its end.
 
 use std::sync::Arc;
 
@@ -34,50 +34,51 @@ use crate::runtime::Shared;
 use crate::structured::OutputJudge;
 use crate::{Error, features};
 
-/// What was loaded for a run before it is prepared.
+/// Inputs loaded for a run before its driver is built.
 struct RunParts {
     config: Config,
-    taught: Taught,
+    run_skills: Taught,
     hooks: HookSet,
     slot: RunSlot,
 }
 
 impl Shared {
-    /// Runs it to its end, in a task of its own: a caller that goes away does not take the run with it.
+    /// Runs a prepared run to its end in a separate task, so that the run continues if the caller is dropped.
     pub(super) async fn execute(
         self: &Arc<Self>,
-        found: Found,
+        prepared_run: Found,
         turn: TurnOptions,
         config: Config,
         control: RunControl,
-        asides: Vec<AgentEvent>,
+        initial_events: Vec<AgentEvent>,
     ) -> Result<RunResult, Error> {
         let mut session = SessionRef {
-            id: found.id,
-            reference: self.reference(found.id),
-            created: found.created,
+            id: prepared_run.id,
+            reference: self.reference(prepared_run.id),
+            created: prepared_run.created,
             resumable: true,
         };
         let limit = config.limits.max_sessions();
         let slot = self.live.admit(limit).ok_or(Error::TooManySessions { limit })?;
-        let model_id = found.settings.model.clone();
-        let mut warnings = self.warnings(&found, &turn, &config);
-        let schema_warnings = found.schema_warnings.clone();
+        let model_id = prepared_run.settings.model.clone();
+        let mut warnings = self.warnings(&prepared_run, &turn, &config);
+        let schema_warnings = prepared_run.schema_warnings.clone();
         let interrupt = CancellationToken::new();
         let hooks = self.hook_set(&config, &turn.hooks).await?;
-        let taught = self.teach(&found.settings, &turn, &config, asides).await;
-        warnings.extend(taught.warnings.iter().cloned());
-        let own = RunControl { cancel: interrupt.clone(), ..control.clone() };
-        let (driver, run) = self.prepare(found, turn, RunParts { config, taught, hooks, slot }, own)?;
+        let run_skills = self.teach(&prepared_run.settings, &turn, &config, initial_events).await;
+        warnings.extend(run_skills.warnings.iter().cloned());
+        let run_control = RunControl { cancel: interrupt.clone(), ..control.clone() };
+        let (driver, run) =
+            self.prepare(prepared_run, turn, RunParts { config, run_skills, hooks, slot }, run_control)?;
         let mut task = tokio::spawn(Arc::clone(self).supervise(driver, run));
-        let driven = tokio::select! {
-            driven = &mut task => driven,
+        let result = tokio::select! {
+            result = &mut task => result,
             () = control.cancel.cancelled() => {
                 interrupt.cancel();
                 task.await
             }
         };
-        let report = match driven.flatten() {
+        let report = match result.flatten() {
             Ok(Driven::Ended(report)) => report,
             Ok(Driven::Refused(error)) => return Err(error),
             Ok(Driven::Unstored(Error::Store(source))) => return Err(Error::Unstored { session, source }),
@@ -100,36 +101,36 @@ impl Shared {
         }
     }
 
-    /// Returns what the caller should know before the run starts.
-    fn warnings(&self, found: &Found, turn: &TurnOptions, config: &Config) -> Vec<String> {
-        let model = &found.settings.model;
-        let mut warnings: Vec<_> = found.served.warning.iter().cloned().collect();
-        let params = found.settings.provider_params.as_ref();
-        warnings.extend(params::left_out(found.served.model.info(), params));
+    /// Returns warnings for the caller that are known before the run starts.
+    fn warnings(&self, prepared_run: &Found, turn: &TurnOptions, config: &Config) -> Vec<String> {
+        let model = &prepared_run.settings.model;
+        let mut warnings: Vec<_> = prepared_run.served.warning.iter().cloned().collect();
+        let params = prepared_run.settings.provider_params.as_ref();
+        warnings.extend(params::left_out(prepared_run.served.model.info(), params));
         if turn.budget.max_cost_usd.is_some() && self.price(config, model).is_none() {
             warnings.push(format!(
-                "`max_cost_usd` has no effect: no price of `{model}` is known; set one in `prices` of the config"
+                "`max_cost_usd` has no effect: the price of `{model}` is unknown; set one in `prices` of the config"
             ));
         }
         warnings
     }
 
-    /// Returns what a model costs: what the config says, or else what is known of it.
+    /// Returns the price of a model: from the config, or else from the built-in table.
     fn price(&self, config: &Config, model: &str) -> Option<Price> {
         config.prices.get(model).copied().or_else(|| PriceTable::built_in().price(model))
     }
 
-    /// Returns which calls need an approval: what the session says, or else the config. Somebody who may only use the
-    /// runtime can make that stricter, and no laxer.
-    fn approval_policy(&self, config: &Config, own: Option<ApprovalPolicy>) -> ApprovalPolicy {
+    /// Returns the approval policy: the session's, or else the config's. A caller that does not own the realm can only
+    /// make it stricter.
+    fn approval_policy(&self, config: &Config, session_policy: Option<ApprovalPolicy>) -> ApprovalPolicy {
         let policy = config.approvals.policy;
-        match (own, self.config_access) {
-            (own, ConfigAccess::Owner) => own.unwrap_or(policy),
-            (own, _) => own.map_or(policy, |own| own.max(policy)),
+        match (session_policy, self.config_access) {
+            (requested, ConfigAccess::Owner) => requested.unwrap_or(policy),
+            (requested, _) => requested.map_or(policy, |requested| requested.max(policy)),
         }
     }
 
-    /// Says whether a session will take another prompt: it does unless it is archived or just about to be.
+    /// Returns `true` if a session can be resumed: it is neither archived nor being archived.
     async fn is_resumable(&self, session: SessionId) -> bool {
         let archived = match self.store.session(session).await {
             Ok(row) => row.is_none_or(|row| row.archived_at.is_some()),
@@ -138,19 +139,19 @@ impl Shared {
         !archived && !self.live.is_retiring(session)
     }
 
-    /// Drives a run. One that breaks off, because a model or a listener panics, lets its session go at once.
+    /// Drives a run. If it panics, for example in a model or a listener, its lease is released at once.
     async fn supervise(self: Arc<Self>, driver: Driver, run: Run) -> Result<Driven, JoinError> {
         let (session, run_id) = (driver.session, driver.run_id);
         let trace = driver.trace.clone();
-        let driven = tokio::spawn(Box::pin(driver.drive(run))).await;
-        trace.end(&driven);
-        if driven.is_err() {
+        let result = tokio::spawn(Box::pin(driver.drive(run))).await;
+        trace.end(&result);
+        if result.is_err() {
             self.let_go(session, run_id).await;
         }
-        driven
+        result
     }
 
-    /// Gives back the lease of a run that no longer does so itself; if that fails, it runs out.
+    /// Releases the lease of a run that crashed. If that fails, the lease expires.
     async fn let_go(&self, session: SessionId, run_id: RunId) {
         let row = self.store.session(session).await.ok().flatten();
         if let Some(lease) = row.and_then(|row| row.lease).filter(|lease| lease.run == run_id) {
@@ -160,8 +161,8 @@ impl Shared {
         }
     }
 
-    /// Returns the runtime's own tools, where the session or else the config wants them, and those of the
-    /// session's MCP servers.
+    /// Returns the built-in tools, if enabled by the session or else the config, and the tools of the session's MCP
+    /// servers.
     fn own_sources(
         self: &Arc<Self>,
         session: SessionId,
@@ -173,14 +174,14 @@ impl Shared {
         built_in.into_iter().chain(self.servers.source(session, model.context_window)).collect()
     }
 
-    /// Puts the hooks of a run together.
-    async fn hook_set(&self, config: &Config, wishes: &HookWishes) -> Result<HookSet, Error> {
+    /// Builds the hook set of a run.
+    async fn hook_set(&self, config: &Config, overlay: &HookWishes) -> Result<HookSet, Error> {
         let entries = self.hooks.entries(&config.hooks).await?;
-        HookSet::new(&entries, wishes.entries.clone(), &wishes.disable)
-            .map_err(|fault| Error::Hooks(fault.to_string()))
+        HookSet::new(&entries, overlay.entries.clone(), &overlay.disable)
+            .map_err(|error| Error::Hooks(error.to_string()))
     }
 
-    /// Returns the hooks of a run; `None` where there are none, which costs nothing.
+    /// Returns the hooks of a run, or `None` if it has none.
     fn run_hooks(
         self: &Arc<Self>,
         config: &Config,
@@ -195,9 +196,9 @@ impl Shared {
 
     fn prepare(
         self: &Arc<Self>,
-        found: Found,
+        prepared_run: Found,
         turn: TurnOptions,
-        RunParts { config, taught, hooks, slot }: RunParts,
+        RunParts { config, run_skills, hooks, slot }: RunParts,
         control: RunControl,
     ) -> Result<(Driver, Run), Error> {
         let Found {
@@ -211,15 +212,15 @@ impl Shared {
             created,
             schema_warnings,
             ..
-        } = found;
-        let past = if created { Past::None } else { Past::Unknown };
+        } = prepared_run;
+        let prior_events = if created { Past::None } else { Past::Unknown };
         let model = served.model;
         let run_id = control.run_id.unwrap_or_else(|| RunId::from_uuid(Uuid::now_v7()));
-        let judge = turn.output_schema.map(OutputJudge::new).transpose()?;
+        let validator = turn.output_schema.map(OutputJudge::new).transpose()?;
         let retries = settings.structured_output_retries.unwrap_or(config.agent.structured_output_retries);
         let budget = config.limits.cap(turn.budget.or(config.budget.limits()));
         let emitter =
-            Arc::new(Emitter::new(self.events.run(id, past), control.events, self.redactor.clone()));
+            Arc::new(Emitter::new(self.events.run(id, prior_events), control.events, self.redactor.clone()));
         let hooks = self.run_hooks(&config, hooks, &emitter);
         let run_settings = RunSettings {
             session_id: id,
@@ -230,7 +231,7 @@ impl Shared {
             price: self.price(&config, &model.info().id),
             warn_at: config.agent.budget_warning_threshold as f32,
             retry: config.retry.policy(),
-            extraction_retries: judge.is_some().then_some(retries),
+            extraction_retries: validator.is_some().then_some(retries),
             schema_warnings,
             extraction_prompt: config.agent.extraction_prompt.as_deref().map(Arc::from),
             compaction: compaction(&config, &*model),
@@ -246,19 +247,23 @@ impl Shared {
             shared: Arc::clone(self),
             session: id,
             run_id,
-            request: settings.request(&config, model.info(), &taught.sections, &turn.overlay),
+            request: settings.request(&config, model.info(), &run_skills.sections, &turn.overlay),
             own_sources: if turn.overlay.allows_none() {
                 Vec::new()
             } else {
-                let own = self.own_sources(id, &settings, &config, model.info());
-                own.into_iter().chain(taught.tools).chain(memory.as_ref().map(RunMemory::source)).collect()
+                let sources = self.own_sources(id, &settings, &config, model.info());
+                sources
+                    .into_iter()
+                    .chain(run_skills.tools)
+                    .chain(memory.as_ref().map(RunMemory::source))
+                    .collect()
             },
-            asides: taught.events,
+            asides: run_skills.events,
             client_tools: settings.tools.iter().map(client_tool).collect(),
             approvals: self.approval_policy(&config, settings.approvals),
             config,
             model,
-            judge,
+            judge: validator,
             overlay: turn.overlay,
             emitter,
             memory,
@@ -275,7 +280,7 @@ impl Shared {
 }
 
 impl SessionSettings {
-    /// Makes the part of a model request that is the same in every step.
+    /// Builds the part of a model request that is the same in every step.
     fn request(
         &self,
         config: &Config,
@@ -304,14 +309,15 @@ impl SessionSettings {
     }
 }
 
-/// Says what the model had failed with when a budget ended the run: else the caller would see nothing but an end.
+/// Returns a warning with the last model failure if a budget ended the run before a retry. Otherwise the caller would
+/// not see the failure.
 fn hidden_failure(outcome: &Outcome) -> Option<String> {
     let Outcome::Completed(Completion { last_failure: Some(failure), .. }) = outcome else { return None };
-    Some(format!("the run ended while the model was to be asked again; it had failed with: {failure}"))
+    Some(format!("the run ended before a retry; the last model call failed: {failure}"))
 }
 
-/// Returns a caller's tool and its route. A session that an older version stored may have one with an unknown handler:
-/// the model sees it and cannot call it.
+/// Returns a caller's tool and its route. A session stored by an older version may have a tool with an unknown handler;
+/// the model sees it but cannot call it.
 fn client_tool(tool: &ToolHandler) -> (ToolDef, Option<ToolRoute>) {
     let def = ToolDef {
         name: tool.name.clone(),
@@ -324,9 +330,9 @@ fn client_tool(tool: &ToolHandler) -> (ToolDef, Option<ToolRoute>) {
 
 fn compaction(config: &Config, model: &dyn Model) -> Option<CompactionPolicy> {
     let window = model.info().context_window;
-    let own = config.compaction.auto_compact_threshold;
+    let configured = config.compaction.auto_compact_threshold;
     features::COMPACTION.then(|| CompactionPolicy {
-        threshold: window.map_or(own, |window| own.min(window / 5 * 4)).max(1),
+        threshold: window.map_or(configured, |window| configured.min(window / 5 * 4)).max(1),
         window,
         keep_groups: config.compaction.recent_turn_budget,
         max_summary_tokens: config.compaction.max_summary_tokens,

@@ -1,4 +1,4 @@
-//! What may end a run from outside: an interrupt, or its time.
+//! External stop signals of a run: an interrupt or its deadline.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::live::later;
 
-/// Listens for what may end a run; each is told once.
+/// Stop signals of a run; each is reported once.
 pub(super) struct Stops {
     interrupt: Option<CancellationToken>,
     deadline: Option<(Timestamp, BoxFuture<'static, ()>)>,
@@ -17,15 +17,15 @@ pub(super) struct Stops {
 
 impl Stops {
     pub(super) fn new(interrupt: CancellationToken, limit: Option<Duration>, clock: &Arc<dyn Clock>) -> Self {
-        let alarm = |limit| {
-            let own = Arc::clone(clock);
-            let ring: BoxFuture<'static, ()> = Box::pin(async move { own.sleep(limit).await });
-            (later(clock.now(), limit), ring)
+        let deadline = |limit| {
+            let timer_clock = Arc::clone(clock);
+            let timer: BoxFuture<'static, ()> = Box::pin(async move { timer_clock.sleep(limit).await });
+            (later(clock.now(), limit), timer)
         };
-        Self { interrupt: Some(interrupt), deadline: limit.map(alarm) }
+        Self { interrupt: Some(interrupt), deadline: limit.map(deadline) }
     }
 
-    /// Says what has come by now.
+    /// Returns a stop signal that has already arrived.
     pub(super) fn due(&mut self, now: Timestamp) -> Option<Stop> {
         if self.interrupt.take_if(|token| token.is_cancelled()).is_some() {
             return Some(Stop::Interrupt);
@@ -33,14 +33,14 @@ impl Stops {
         self.deadline.take_if(|(at, _)| *at <= now).map(|_| Stop::Deadline)
     }
 
-    /// Waits for what comes next.
+    /// Waits for the next stop signal.
     pub(super) async fn next(&mut self) -> Stop {
         tokio::select! {
             () = cancelled(self.interrupt.as_ref()) => {
                 self.interrupt = None;
                 Stop::Interrupt
             }
-            () = rung(self.deadline.as_mut()) => {
+            () = deadline_elapsed(self.deadline.as_mut()) => {
                 self.deadline = None;
                 Stop::Deadline
             }
@@ -55,9 +55,9 @@ async fn cancelled(token: Option<&CancellationToken>) {
     }
 }
 
-async fn rung(deadline: Option<&mut (Timestamp, BoxFuture<'static, ()>)>) {
+async fn deadline_elapsed(deadline: Option<&mut (Timestamp, BoxFuture<'static, ()>)>) {
     match deadline {
-        Some((_, alarm)) => alarm.await,
+        Some((_, timer)) => timer.await,
         None => std::future::pending().await,
     }
 }

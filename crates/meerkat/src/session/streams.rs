@@ -1,4 +1,4 @@
-//! Streams of a session's events, as operations open, read and close them.
+//! Event streams of a session: opened, read, and closed by operations.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::service::SessionService;
 use crate::Error;
 use crate::events::{Reading, Room, StreamId};
 
-/// How long to wait at most before looking whether another process archived the session.
-const LOOK: Duration = Duration::from_secs(5);
+/// Interval between checks whether another process archived the session.
+const ARCHIVE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 impl SessionService {
-    /// Opens a stream of what the session tells after a number, or from now on.
+    /// Opens a stream of the session's events after a sequence number, or from now on.
     pub(crate) async fn open_stream(&self, id: SessionId, after: Option<u64>) -> Result<StreamId, Error> {
         if self.read(id).await?.is_archived {
             return Err(meerkat_store::Error::Archived(id).into());
@@ -21,28 +21,28 @@ impl SessionService {
         self.shared.events.open(id, after)
     }
 
-    /// Says which session a stream is of.
+    /// Returns the session of a stream.
     pub(crate) fn stream_session(&self, stream: StreamId) -> Result<SessionId, Error> {
         self.shared.events.session(stream)
     }
 
-    /// Reads a stream for as long as the patience lasts; forever without one.
+    /// Reads a stream until the timeout; waits forever if it is `None`.
     pub(crate) async fn read_stream(
         &self,
         stream: StreamId,
-        room: Room,
-        patience: Option<Duration>,
+        limit: Room,
+        timeout: Option<Duration>,
         cancel: &CancellationToken,
     ) -> Result<Reading, Error> {
         let session = self.stream_session(stream)?;
-        let mut left = patience;
+        let mut left = timeout;
         loop {
-            let slice = left.map_or(LOOK, |left| left.min(LOOK));
-            let reading = self.shared.events.read(stream, room, slice, cancel).await?;
-            if reading != Reading::Timeout {
-                return Ok(reading);
+            let slice = left.map_or(ARCHIVE_CHECK_INTERVAL, |left| left.min(ARCHIVE_CHECK_INTERVAL));
+            let outcome = self.shared.events.read(stream, limit, slice, cancel).await?;
+            if outcome != Reading::Timeout {
+                return Ok(outcome);
             }
-            if self.is_over(session).await? {
+            if self.is_ended(session).await? {
                 self.shared.events.end(session);
             } else if cancel.is_cancelled() || left == Some(slice) {
                 return Ok(Reading::Timeout);
@@ -51,13 +51,13 @@ impl SessionService {
         }
     }
 
-    /// Closes a stream; `None` when it was not open.
+    /// Closes a stream and returns its session, or `None` if it was not open.
     pub(crate) fn close_stream(&self, stream: StreamId) -> Option<SessionId> {
         let session = self.shared.events.session(stream).ok()?;
         self.shared.events.close(stream).then_some(session)
     }
 
-    async fn is_over(&self, id: SessionId) -> Result<bool, Error> {
+    async fn is_ended(&self, id: SessionId) -> Result<bool, Error> {
         let row = self.shared.store.session(id).await?;
         Ok(row.is_none_or(|row| row.archived_at.is_some()))
     }

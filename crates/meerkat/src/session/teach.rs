@@ -1,7 +1,7 @@
-//! The skills of a run: those that were asked for, written out, and the list of those there are.
+//! The skills of a run: the full text of requested skills, and the list of available ones.
 //!
-//! A skill that was asked for and cannot be had refuses the run. One that a session was created with and that is
-//! gone since is told of, and the run goes on without it.
+//! If a requested skill cannot be loaded, the run fails. If a preloaded skill of the session is no longer available,
+//! the run continues without it and reports a warning.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::config::{Config, CurrentConfig};
 use crate::runtime::Shared;
 use crate::skills::{Injected, Offered};
 
-/// The tool without which a list of skills is of no use.
-const LOAD: &str = "load_skill";
+/// Tool for loading skills; without it, a list of skills is useless.
+const LOAD_TOOL: &str = "load_skill";
 
-/// What a run is taught.
+/// Skills and skill tools loaded for a run.
 #[derive(Default)]
 pub(super) struct Taught {
-    /// Sections of the system prompt.
+    /// Sections for the system prompt.
     pub(super) sections: Vec<String>,
     pub(super) tools: Vec<Arc<dyn ToolSource>>,
     pub(super) events: Vec<AgentEvent>,
@@ -30,7 +30,7 @@ pub(super) struct Taught {
 }
 
 impl Shared {
-    /// Puts the skills that a run asks for before what the user says, and checks those that it asks to preload.
+    /// Inserts the requested skills before the user's prompt, and checks that the skills to preload can be loaded.
     pub(super) async fn give_skills(
         &self,
         turn: &mut TurnOptions,
@@ -38,18 +38,18 @@ impl Shared {
     ) -> Result<Vec<AgentEvent>, Error> {
         self.settle_skills(current).await;
         self.skills.inject(turn.preload_skills.as_deref().unwrap_or_default()).await?;
-        let given = self.skills.inject(&turn.skills).await?;
-        let nothing_asked = turn.input.prompt.is_blank() && turn.input.results.is_empty();
-        if given.is_empty() || nothing_asked {
+        let skills = self.skills.inject(&turn.skills).await?;
+        let is_empty = turn.input.prompt.is_blank() && turn.input.results.is_empty();
+        if skills.is_empty() || is_empty {
             return Ok(Vec::new());
         }
-        let said = turn.input.prompt.blocks().iter().cloned();
-        let skills = given.iter().map(|skill| ContentBlock::Text { text: skill.text.clone() });
-        turn.input.prompt = Content::from(skills.chain(said).collect::<Vec<_>>());
-        Ok(vec![resolved(&given)])
+        let prompt = turn.input.prompt.blocks().iter().cloned();
+        let texts = skills.iter().map(|skill| ContentBlock::Text { text: skill.text.clone() });
+        turn.input.prompt = Content::from(texts.chain(prompt).collect::<Vec<_>>());
+        Ok(vec![resolved(&skills)])
     }
 
-    /// Settles what the system prompt says of skills, and which tools go with it.
+    /// Loads the system prompt sections and tools for skills.
     pub(super) async fn teach(
         &self,
         settings: &SessionSettings,
@@ -57,33 +57,33 @@ impl Shared {
         config: &Config,
         events: Vec<AgentEvent>,
     ) -> Taught {
-        let mut taught = Taught { events, ..Taught::default() };
+        let mut run_skills = Taught { events, ..Taught::default() };
         let mut preloaded = Vec::new();
         for key in &settings.preload_skills {
             match self.skills.inject(std::slice::from_ref(key)).await {
                 Ok(skills) => preloaded.extend(skills),
                 Err(error) => {
-                    taught.warnings.push(format!("a skill of this session is missing: {error}"));
-                    taught.events.push(failed(key, &error));
+                    run_skills.warnings.push(format!("cannot load a preloaded skill: {error}"));
+                    run_skills.events.push(failed(key, &error));
                 }
             }
         }
         if !preloaded.is_empty() {
-            taught.events.push(resolved(&preloaded));
-            taught.sections.extend(preloaded.into_iter().map(|skill| skill.text));
+            run_skills.events.push(resolved(&preloaded));
+            run_skills.sections.extend(preloaded.into_iter().map(|skill| skill.text));
         }
-        // The skills that came with the program teach its tools: only who has those is told of them.
+        // Bundled skills explain the built-in tools, so they are listed only if those are enabled.
         let builtins = settings.builtins.unwrap_or(config.tools.builtins_enabled);
-        let offered = if builtins { Offered::All } else { Offered::Brought };
-        let taken = settings.tools.iter().any(|tool| tool.name == LOAD);
-        if !taken && turn.overlay.allows(LOAD) {
-            taught.sections.extend(self.skills.inventory(offered));
-            taught.tools.extend(self.skills.tools(offered));
+        let filter = if builtins { Offered::All } else { Offered::Brought };
+        let is_shadowed = settings.tools.iter().any(|tool| tool.name == LOAD_TOOL);
+        if !is_shadowed && turn.overlay.allows(LOAD_TOOL) {
+            run_skills.sections.extend(self.skills.inventory(filter));
+            run_skills.tools.extend(self.skills.tools(filter));
         }
         if !turn.overlay.allows_none() {
-            taught.tools.extend(self.registry.tools(config).await);
+            run_skills.tools.extend(self.registry.tools(config).await);
         }
-        taught
+        run_skills
     }
 }
 

@@ -1,4 +1,4 @@
-//! A build without skills: whoever asks for one is told so.
+//! Skills in a build without the feature `skills`: requests for them fail.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::{Error, SecretSource};
 #[derive(Debug, Clone, Default)]
 pub struct Skills(());
 
-/// Which skills an agent is told of.
+/// Skills that are visible to an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Offered {
     All,
     Brought,
 }
 
-/// There is nothing to answer with.
+/// Empty reply.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct SkillsReply {}
 
-const ABSENT: Error = Error::NotCompiled { what: "giving skills to agents", feature: "skills" };
+const ABSENT: Error = Error::NotCompiled { what: "loading skills", feature: "skills" };
 
 pub(crate) const LASTING: FindLasting = |_| Vec::new();
 
@@ -35,7 +35,7 @@ pub(crate) fn check(_: &str, keys: &[SkillKey]) -> Result<(), Error> {
     if keys.is_empty() { Ok(()) } else { Err(ABSENT) }
 }
 
-#[expect(clippy::unused_async, reason = "as in the builds that have skills")]
+#[expect(clippy::unused_async, reason = "same signatures as in builds with skills")]
 impl Skills {
     pub(crate) async fn settle(
         &self,

@@ -1,7 +1,7 @@
-//! `skills.toml`: the keys of `skills` in files of the project and the user, beside the realm's config.
+//! `skills.toml`: the `skills` keys in files of the project and the user, in addition to the realm's config.
 //!
-//! They are read anew each time, so an edit counts from the next run on. A file that cannot be understood is told
-//! among the problems of the catalog and left out.
+//! The files are read each time, so an edit takes effect at the next run. An invalid file is skipped and reported as a
+//! problem of the catalog.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,34 +10,34 @@ use meerkat_skills::{Effect, Found, Problem, Provenance, Source, SourceId, Sourc
 
 use crate::config::SkillsConfig;
 
-/// The files, the first of which counts.
+/// The files, in order of precedence.
 pub(super) struct SkillFiles(pub(super) Vec<PathBuf>);
 
 impl SkillFiles {
-    /// Lays the files over the config: what the config leaves at its default, the first file that says something
-    /// else decides; repositories are those of all, by name.
+    /// Merges the files into the config. A key that the config leaves at its default takes its value from the first
+    /// file that changes it; repositories are merged by name.
     pub(super) fn over(&self, config: &SkillsConfig) -> (SkillsConfig, Vec<Problem>) {
-        let (mut merged, mut notes) = (config.clone(), Vec::new());
+        let (mut merged, mut problems) = (config.clone(), Vec::new());
         for path in &self.0 {
             match read(path) {
                 Ok(None) => {}
                 Ok(Some(file)) => merge(&mut merged, file),
-                Err(reason) => notes.push(Problem {
+                Err(reason) => problems.push(Problem {
                     effect: Effect::Skipped,
                     path: path.clone(),
                     line: None,
                     reason,
-                    fix: "mend it, or take it away".to_owned(),
+                    fix: "fix or remove it".to_owned(),
                 }),
             }
         }
         if let Some(reason) = merged.fault() {
             let path = self.0.first().cloned().unwrap_or_default();
-            let fix = "mend the files of skills; until then only the config counts".to_owned();
-            notes.push(Problem { effect: Effect::Skipped, path, line: None, reason, fix });
+            let fix = "fix the skills files; until then only the config applies".to_owned();
+            problems.push(Problem { effect: Effect::Skipped, path, line: None, reason, fix });
             merged = config.clone();
         }
-        (merged, notes)
+        (merged, problems)
     }
 }
 
@@ -50,15 +50,15 @@ fn read(path: &Path) -> Result<Option<SkillsConfig>, String> {
 }
 
 fn merge(merged: &mut SkillsConfig, file: SkillsConfig) {
-    let usual = SkillsConfig::default();
+    let defaults = SkillsConfig::default();
     merged.enabled &= file.enabled;
-    for (value, own, usual) in [
-        (&mut merged.max_injection_bytes, file.max_injection_bytes, usual.max_injection_bytes),
-        (&mut merged.inventory_threshold, file.inventory_threshold, usual.inventory_threshold),
-        (&mut merged.inventory_budget, file.inventory_budget, usual.inventory_budget),
+    for (value, file_value, default) in [
+        (&mut merged.max_injection_bytes, file.max_injection_bytes, defaults.max_injection_bytes),
+        (&mut merged.inventory_threshold, file.inventory_threshold, defaults.inventory_threshold),
+        (&mut merged.inventory_budget, file.inventory_budget, defaults.inventory_budget),
     ] {
-        if *value == usual {
-            *value = own;
+        if *value == default {
+            *value = file_value;
         }
     }
     for repository in file.repositories {
@@ -69,10 +69,10 @@ fn merge(merged: &mut SkillsConfig, file: SkillsConfig) {
     merged.identity.remaps.extend(file.identity.remaps);
 }
 
-/// A source of nothing but problems.
+/// A source that contains only problems.
 pub(super) struct Notes {
     provenance: Arc<Provenance>,
-    found: Arc<Found>,
+    scan: Arc<Found>,
 }
 
 impl Notes {
@@ -87,14 +87,14 @@ impl Notes {
         Self::of(provenance, problems)
     }
 
-    /// What is wrong with one place.
+    /// Creates a source for the problems of one repository.
     pub(super) fn of(provenance: Provenance, problems: Vec<Problem>) -> Arc<Self> {
-        let found = Arc::new(Found { problems, ..Found::default() });
-        Arc::new(Self { provenance: Arc::new(provenance), found })
+        let scan = Arc::new(Found { problems, ..Found::default() });
+        Arc::new(Self { provenance: Arc::new(provenance), scan })
     }
 
     pub(super) fn problems(&self) -> &[Problem] {
-        &self.found.problems
+        &self.scan.problems
     }
 }
 
@@ -104,6 +104,6 @@ impl Source for Notes {
     }
 
     fn look(&self) -> Arc<Found> {
-        Arc::clone(&self.found)
+        Arc::clone(&self.scan)
     }
 }

@@ -1,4 +1,4 @@
-//! The skills of a runtime's agents. Without the feature `skills` there are none, and who asks is told so.
+//! The skills of a runtime's agents. Without the feature `skills`, there are none, and requests for them fail.
 
 #[cfg_attr(feature = "skills", path = "present.rs")]
 #[cfg_attr(not(feature = "skills"), path = "absent.rs")]
@@ -15,10 +15,10 @@ pub use built::{SkillsOptions, Supplied};
 use meerkat_contracts::SkillKey;
 use meerkat_core::RealmId;
 
-/// The realm that a config is of, and the config's generation. Configs of one realm are in order.
+/// The realm of a config and the config's generation. Configs of the same realm are ordered.
 pub(crate) type ConfigVersion = (RealmId, u64);
 
-/// A skill, written out for a prompt.
+/// A skill rendered for a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Injected {
     pub(crate) key: SkillKey,

@@ -1,7 +1,7 @@
-//! Skills as agents get them: listed in the system prompt, read with tools, or written out in a prompt.
+//! Skills for agents: listed in the system prompt, read with tools, or injected into a prompt.
 //!
-//! The catalog belongs to the process. What the realm's config says about skills is laid over it each time it
-//! is used, and costs nothing as long as the config is the same.
+//! The catalog belongs to the process. The realm's config is applied to it before each use, which costs nothing if the
+//! config is unchanged.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ use super::{ConfigVersion, Injected};
 use crate::config::SkillsConfig;
 use crate::{Error, SecretSource, help};
 
-/// The skills of a runtime. Cloning it is cheap; all clones are the same skills.
+/// The skills of a runtime. Cloning is cheap; all clones share the same skills.
 #[derive(Clone)]
 pub struct Skills {
     shared: Arc<Shared>,
@@ -38,40 +38,40 @@ struct Shared {
     embedded: Option<Arc<dyn Source>>,
     files: SkillFiles,
     cache: Option<PathBuf>,
-    /// Held on threads that may wait, while the catalog is made to follow a config.
-    following: Mutex<()>,
-    /// Never held while a file is read or written: async tasks wait for it.
-    settled: Mutex<Option<Settled>>,
-    /// What programs registered; it comes last.
+    /// Held on blocking threads while a config is applied to the catalog.
+    apply_lock: Mutex<()>,
+    /// Never held during file access: async tasks wait for it.
+    applied_state: Mutex<Option<AppliedState>>,
+    /// Skills registered by workers; this source comes last.
     registered: OnceLock<Arc<dyn Source>>,
 }
 
-/// Where skills are.
+/// Locations of skills.
 #[derive(Debug, Clone, Default)]
 pub struct SkillsOptions {
-    /// The conventional directories, and others.
+    /// The standard directories, and others.
     pub roots: Roots,
-    /// Files with the keys of `skills` in the config, the first of which counts.
+    /// Files with the config's `skills` keys, in order of precedence.
     pub files: Vec<PathBuf>,
-    /// Where skills from elsewhere are kept; without it, there are none from elsewhere.
+    /// Cache of fetched skills; without it, skill repositories are disabled.
     pub cache: Option<PathBuf>,
-    /// Whether the skills that came with the program are among them.
+    /// Whether the bundled skills are included.
     pub supplied: Supplied,
 }
 
-/// Whether the skills that came with the program are among those of a runtime.
+/// Inclusion of the bundled skills.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Supplied {
-    /// They are.
+    /// Include the bundled skills.
     #[default]
     Included,
-    /// They are not.
+    /// Exclude the bundled skills.
     LeftOut,
 }
 
 impl SkillsOptions {
-    /// Says where the rest is, given the directories: `skills.toml` in `.rkat` of the user's directory, and in that of the
-    /// project if the user has trusted it; what is fetched goes beside the user's.
+    /// Derives the other locations from the directories: `skills.toml` in the user's `.rkat`, and in the project's if
+    /// the project is trusted; fetched skills are cached in the user's `.rkat`.
     #[must_use]
     pub fn of(roots: Roots) -> Self {
         let file = |folder: &PathBuf| folder.join(".rkat/skills.toml");
@@ -82,42 +82,42 @@ impl SkillsOptions {
     }
 }
 
-/// What the catalog was last made to follow.
-struct Settled {
+/// State that was last applied to the catalog.
+struct AppliedState {
     version: Option<ConfigVersion>,
     config: SkillsConfig,
     capabilities: BTreeSet<String>,
     notes: Arc<Notes>,
-    /// They are kept up to date as long as they are kept.
+    /// Updated in the background until dropped.
     repositories: Repositories,
-    /// Whether what programs registered is among the sources.
+    /// Whether the skills registered by workers are among the sources.
     registered: bool,
 }
 
-/// What the catalog is to follow.
-struct Wanted {
-    /// Which config it is, if a realm has it.
+/// State to apply to the catalog.
+struct DesiredState {
+    /// Version of the config, if it belongs to a realm.
     version: Option<ConfigVersion>,
     config: SkillsConfig,
     capabilities: BTreeSet<String>,
 }
 
-impl Settled {
-    fn wanted(&self) -> Wanted {
+impl AppliedState {
+    fn desired(&self) -> DesiredState {
         let (config, capabilities) = (self.config.clone(), self.capabilities.clone());
-        Wanted { version: self.version.clone(), config, capabilities }
+        DesiredState { version: self.version.clone(), config, capabilities }
     }
 
-    /// Says whether it is of the same realm and newer.
-    fn is_newer(&self, than: &Wanted) -> bool {
-        match (&self.version, &than.version) {
-            (Some((realm, known)), Some((other, wanted))) => realm == other && known > wanted,
+    /// Returns `true` if it is newer than `desired` and of the same realm.
+    fn is_newer(&self, desired: &DesiredState) -> bool {
+        match (&self.version, &desired.version) {
+            (Some((realm, applied)), Some((other, desired))) => realm == other && applied > desired,
             _ => false,
         }
     }
 }
 
-/// Every skill, or one of them in full.
+/// All skills, or one of them in full.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum SkillsReply {
@@ -130,7 +130,7 @@ impl JsonSchema for SkillsReply {
         "SkillsReply".into()
     }
 
-    /// One object with the fields of both, because clients drop tools whose root is a union.
+    /// Returns one object with the fields of both variants, because clients drop tools whose root is a union.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut properties = Map::new();
         for schema in [SkillList::json_schema(generator), InspectedSkill::json_schema(generator)] {
@@ -149,11 +149,11 @@ impl Default for Skills {
 }
 
 impl Skills {
-    /// Makes skills of the directories, and of those that came with the program.
+    /// Creates the skills from the directories and the bundled skills.
     #[must_use]
     pub fn new(options: SkillsOptions) -> Self {
         let folders = standard_roots(&options.roots, Limits::default());
-        let embedded = (options.supplied == Supplied::Included).then(supplied);
+        let embedded = (options.supplied == Supplied::Included).then(bundled_skills);
         let sources = folders.iter().chain(&embedded).cloned().collect();
         let policy = Policy {
             capabilities: crate::features::available(&crate::Config::default()),
@@ -167,8 +167,8 @@ impl Skills {
             embedded,
             files: SkillFiles(options.files),
             cache: options.cache,
-            following: Mutex::default(),
-            settled: Mutex::default(),
+            apply_lock: Mutex::default(),
+            applied_state: Mutex::default(),
             registered: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
@@ -180,7 +180,7 @@ impl Skills {
         &self.shared.catalogue
     }
 
-    /// Makes the catalog follow the config, and catch up with what has changed.
+    /// Applies the config to the catalog and picks up changes in its sources.
     pub(crate) async fn settle(
         &self,
         version: Option<ConfigVersion>,
@@ -189,26 +189,26 @@ impl Skills {
         secrets: &SecretSource,
     ) {
         let shared = &self.shared;
-        let at_hand =
+        let is_in_memory =
             shared.files.0.is_empty() && shared.folders.is_empty() && config.repositories.is_empty();
         let (skills, config, secrets) = (self.clone(), config.clone(), Arc::clone(secrets));
         let work = move || {
             skills.apply(version, &config, capabilities, &secrets);
             skills.shared.catalogue.catch_up();
         };
-        if at_hand {
+        if is_in_memory {
             return work();
         }
-        // It fails only if a source panicked; what was known before stays.
+        // This fails only if a source panicked; the catalog then stays unchanged.
         let _ = tokio::task::spawn_blocking(work).await;
     }
 
-    /// Makes the catalog follow a config where no runtime does: skills are served from it, and nothing is run.
+    /// Applies a config to the catalog without a runtime, where skills are only served and nothing is run.
     pub async fn settle_alone(&self, config: &crate::Config, secrets: &SecretSource) {
         self.settle(None, &config.skills, crate::features::available(config), secrets).await;
     }
 
-    /// Lays the files over the config, and makes the catalog follow both. It reads and writes files.
+    /// Merges the files into the config and applies the result to the catalog. Reads and writes files.
     fn apply(
         &self,
         version: Option<ConfigVersion>,
@@ -216,36 +216,36 @@ impl Skills {
         capabilities: BTreeSet<String>,
         secrets: &SecretSource,
     ) {
-        let _following = self.shared.following.lock().unwrap_or_else(PoisonError::into_inner);
-        let (config, notes) = self.shared.files.over(config);
-        self.follow(Wanted { version, config, capabilities }, secrets, notes);
+        let _guard = self.shared.apply_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let (config, problems) = self.shared.files.over(config);
+        self.apply_state(DesiredState { version, config, capabilities }, secrets, problems);
     }
 
-    /// Makes the catalog follow what is wanted, unless that is older than what it follows.
-    fn follow(&self, wanted: Wanted, secrets: &SecretSource, notes: Vec<Problem>) {
+    /// Applies the desired state to the catalog, unless a newer one is already applied.
+    fn apply_state(&self, desired: DesiredState, secrets: &SecretSource, problems: Vec<Problem>) {
         let shared = &self.shared;
-        let mut settled = self.settled();
+        let mut current = self.applied_state();
         let registered = shared.registered.get().is_some();
-        let Wanted { version, config, capabilities } = match &*settled {
-            Some(known) if known.is_newer(&wanted) => known.wanted(),
-            _ => wanted,
+        let DesiredState { version, config, capabilities } = match &*current {
+            Some(applied) if applied.is_newer(&desired) => applied.desired(),
+            _ => desired,
         };
-        if let Some(known) = &mut *settled
-            && known.config == config
-            && known.capabilities == capabilities
-            && known.notes.problems() == notes
-            && known.registered == registered
+        if let Some(applied) = &mut *current
+            && applied.config == config
+            && applied.capabilities == capabilities
+            && applied.notes.problems() == problems
+            && applied.registered == registered
         {
-            known.version = version;
+            applied.version = version;
             return;
         }
-        drop(settled);
+        drop(current);
         let config = &config;
-        let notes = Notes::new(notes);
-        let more = match &shared.cache {
+        let notes = Notes::new(problems);
+        let repositories = match &shared.cache {
             Some(cache) if config.enabled => {
                 if !config.repositories.is_empty() {
-                    // Fetching reports that it cannot be created.
+                    // If this fails, fetching reports the error.
                     let _ = meerkat_store::create_private_dirs(cache);
                 }
                 repositories(config, cache, secrets, &shared.catalogue)
@@ -255,10 +255,10 @@ impl Skills {
         let sources = match config.enabled {
             false => Vec::new(),
             true => {
-                let folders = shared.folders.iter().chain(&more.sources);
-                let told: Arc<dyn Source> = Arc::clone(&notes) as _;
-                let told = (!notes.problems().is_empty()).then_some(told);
-                folders.chain(&shared.embedded).chain(shared.registered.get()).cloned().chain(told).collect()
+                let folders = shared.folders.iter().chain(&repositories.sources);
+                let noted: Arc<dyn Source> = Arc::clone(&notes) as _;
+                let noted = (!notes.problems().is_empty()).then_some(noted);
+                folders.chain(&shared.embedded).chain(shared.registered.get()).cloned().chain(noted).collect()
             }
         };
         shared.catalogue.set_sources(sources);
@@ -268,33 +268,33 @@ impl Skills {
             turned_off_by: (!config.enabled).then(|| "skills.enabled".to_owned()),
             remaps: remaps(config),
         });
-        *self.settled() = Some(Settled {
+        *self.applied_state() = Some(AppliedState {
             version,
             config: config.clone(),
             capabilities,
             notes,
-            repositories: more,
+            repositories,
             registered,
         });
     }
 
-    /// Adds a source behind all others, from the next settling on. Only the first counts.
+    /// Adds a source after all others, effective at the next refresh. Only the first call has an effect.
     #[cfg(feature = "registry")]
     pub(crate) fn join(&self, source: &Arc<dyn Source>) {
         let _ = self.shared.registered.set(Arc::clone(source));
     }
 
-    /// Looks at the sources now.
+    /// Rescans the sources now.
     pub(crate) async fn look(&self) {
         let catalogue = self.shared.catalogue.clone();
-        // It fails only if a source panicked; what was known before stays.
+        // This fails only if a source panicked; the catalog then stays unchanged.
         let _ = tokio::task::spawn_blocking(move || catalogue.refresh()).await;
     }
 
-    /// Fetches what is new in the configured repositories now, and says how it went with each.
+    /// Updates all configured repositories now and returns the outcome for each.
     pub async fn update(&self) -> Vec<(String, Result<(), meerkat_skills::Error>)> {
-        let remotes = match &*self.settled() {
-            Some(settled) => settled.repositories.remotes.clone(),
+        let remotes = match &*self.applied_state() {
+            Some(applied) => applied.repositories.remotes.clone(),
             None => Vec::new(),
         };
         let mut outcomes = Vec::with_capacity(remotes.len());
@@ -304,19 +304,19 @@ impl Skills {
         outcomes
     }
 
-    /// Returns the keys that count: those of the config and of the files.
+    /// Returns the effective config: the realm's config merged with the files.
     fn config(&self) -> SkillsConfig {
-        self.settled().as_ref().map(|settled| settled.config.clone()).unwrap_or_default()
+        self.applied_state().as_ref().map(|applied| applied.config.clone()).unwrap_or_default()
     }
 
-    fn settled(&self) -> MutexGuard<'_, Option<Settled>> {
-        self.shared.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    fn applied_state(&self) -> MutexGuard<'_, Option<AppliedState>> {
+        self.shared.applied_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes skills out for a prompt.
+    /// Renders skills for a prompt.
     ///
     /// # Errors
-    /// Says which of them cannot be had.
+    /// Returns an error that names the first skill that cannot be loaded.
     pub(crate) async fn inject(&self, keys: &[SkillKey]) -> Result<Vec<Injected>, Error> {
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -326,27 +326,27 @@ impl Skills {
         blocking(move || {
             let snapshot = catalogue.snapshot();
             let injected = |key: &SkillKey| {
-                let skill = snapshot.by_key(&parsed(key)?).map_err(fault)?;
-                Ok(Injected { key: key.clone(), text: view::inject(skill, limit).map_err(fault)? })
+                let skill = snapshot.by_key(&parse_key(key)?).map_err(to_error)?;
+                Ok(Injected { key: key.clone(), text: view::inject(skill, limit).map_err(to_error)? })
             };
             keys.iter().map(injected).collect()
         })
         .await
     }
 
-    /// Writes the list of skills for a system prompt; nothing if there are none.
-    pub(crate) fn inventory(&self, offered: Offered) -> Option<String> {
+    /// Renders the list of skills for a system prompt; returns `None` if there are no skills.
+    pub(crate) fn inventory(&self, filter: Offered) -> Option<String> {
         let config = self.config();
         let inventory = Inventory { threshold: config.inventory_threshold, budget: config.inventory_budget };
-        inventory.render(&self.shared.catalogue.snapshot(), offered)
+        inventory.render(&self.shared.catalogue.snapshot(), filter)
     }
 
-    /// Returns the tools that go with the list.
-    pub(crate) fn tools(&self, offered: Offered) -> Option<Arc<dyn ToolSource>> {
-        Some(Arc::new(AgentTools::new(self.shared.catalogue.clone(), offered)))
+    /// Returns the tools for reading skills.
+    pub(crate) fn tools(&self, filter: Offered) -> Option<Arc<dyn ToolSource>> {
+        Some(Arc::new(AgentTools::new(self.shared.catalogue.clone(), filter)))
     }
 
-    /// Lists every skill, or shows one.
+    /// Lists all skills, or inspects one.
     pub(crate) async fn answer(&self, request: SkillsRequest) -> Result<SkillsReply, Error> {
         if !self.config().enabled {
             return Err(Error::Disabled { what: "skills", key: "skills.enabled" });
@@ -357,62 +357,65 @@ impl Skills {
             SkillsAction::Inspect => {
                 let missing = || Error::Arguments("`skill_key` is missing".to_owned());
                 let key = request.skill_key.ok_or_else(missing)?;
-                let key = parsed(&key).map_err(|error| Error::Arguments(format!("`skill_key`: {error}")))?;
+                let key =
+                    parse_key(&key).map_err(|error| Error::Arguments(format!("`skill_key`: {error}")))?;
                 let source = request.source.as_deref().map(str::parse).transpose();
                 let source = source.map_err(|error: meerkat_skills::KeyError| {
                     Error::Arguments(format!("`source`: {error}"))
                 })?;
-                let shown = view::inspect(&catalogue.snapshot(), &key, source).map_err(fault)?;
-                Ok(SkillsReply::Inspect(Box::new(shown)))
+                let skill = view::inspect(&catalogue.snapshot(), &key, source).map_err(to_error)?;
+                Ok(SkillsReply::Inspect(Box::new(skill)))
             }
         })
         .await
     }
 }
 
-/// The skills that came with the program.
-fn supplied() -> Arc<dyn Source> {
-    let mut known: Vec<Companion> = companions().to_vec();
-    known.extend(help::companions());
-    Arc::new(Embedded::new(&known))
+/// Returns the source of the bundled skills.
+fn bundled_skills() -> Arc<dyn Source> {
+    let mut bundled: Vec<Companion> = companions().to_vec();
+    bundled.extend(help::companions());
+    Arc::new(Embedded::new(&bundled))
 }
 
-/// Finds the skills that an agent goes on reading when its conversation is shortened.
+/// Finds the skills to keep in context when a conversation is compacted.
 pub(crate) const LASTING: FindLasting = view::in_use;
 
-/// Refuses keys that cannot be those of skills; `place` is where they stand.
-pub(crate) fn check(place: &str, keys: &[SkillKey]) -> Result<(), Error> {
+/// Rejects invalid skill keys; `field` names the field that contains them.
+pub(crate) fn check(field: &str, keys: &[SkillKey]) -> Result<(), Error> {
     for (index, key) in keys.iter().enumerate() {
-        parsed(key).map_err(|error| Error::Arguments(format!("`{place}[{index}]`: {error}")))?;
+        parse_key(key).map_err(|error| Error::Arguments(format!("`{field}[{index}]`: {error}")))?;
     }
     Ok(())
 }
 
-fn parsed(key: &SkillKey) -> Result<meerkat_skills::SkillKey, Error> {
-    let wrong = |error: meerkat_skills::KeyError| Error::Arguments(error.to_string());
+fn parse_key(key: &SkillKey) -> Result<meerkat_skills::SkillKey, Error> {
+    let invalid = |error: meerkat_skills::KeyError| Error::Arguments(error.to_string());
     Ok(meerkat_skills::SkillKey {
-        source_uuid: key.source_uuid.parse().map_err(wrong)?,
-        skill_name: key.skill_name.parse().map_err(wrong)?,
+        source_uuid: key.source_uuid.parse().map_err(invalid)?,
+        skill_name: key.skill_name.parse().map_err(invalid)?,
     })
 }
 
-fn fault(error: meerkat_skills::Error) -> Error {
+fn to_error(error: meerkat_skills::Error) -> Error {
     Error::Skill { kind: error.kind(), source: Box::new(error) }
 }
 
-/// Remaps that name no possible skill lead nowhere. Of several for one key the first counts.
+/// Returns the configured remaps. Remaps with invalid keys are ignored; for duplicate keys, the first remap applies.
 fn remaps(config: &SkillsConfig) -> BTreeMap<meerkat_skills::SkillKey, meerkat_skills::SkillKey> {
     let remaps = config.identity.remaps.iter();
-    let mut known = BTreeMap::new();
-    for (from, to) in remaps.filter_map(|remap| Some((parsed(&remap.from).ok()?, parsed(&remap.to).ok()?))) {
-        known.entry(from).or_insert(to);
+    let mut result = BTreeMap::new();
+    for (from, to) in
+        remaps.filter_map(|remap| Some((parse_key(&remap.from).ok()?, parse_key(&remap.to).ok()?)))
+    {
+        result.entry(from).or_insert(to);
     }
-    known
+    result
 }
 
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
+    let result = tokio::task::spawn_blocking(work).await;
+    result.unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
 }

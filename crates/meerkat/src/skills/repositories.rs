@@ -1,6 +1,6 @@
-//! Places that skills come from besides directories on this machine, kept up to date in the background.
+//! Configured skill repositories, including remote ones, which are updated in the background.
 //!
-//! What was fetched before is served at once and as long as nothing newer can be had: nobody waits for a network.
+//! Cached skills are served immediately until newer ones are fetched: nothing waits for the network.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::SecretSource;
 use crate::config::{GitRefType, SkillRepository, SkillsConfig};
 use crate::features::Reach;
 
-/// The configured places; dropping them ends their updates.
+/// The configured repositories; dropping them stops their updates.
 #[derive(Default)]
 pub(super) struct Repositories {
     pub(super) sources: Vec<Arc<dyn Source>>,
@@ -26,61 +26,61 @@ pub(super) struct Repositories {
     _updates: Option<DropGuard>,
 }
 
-/// Something that has to be fetched.
+/// A repository that has to be fetched.
 enum Remote {
     Git(Arc<Git>),
     Http(Arc<Http>),
-    /// It cannot be asked without this variable.
+    /// A repository that cannot be fetched because this environment variable is not set.
     NoVariable(String),
 }
 
-/// A remote place and how often it is asked.
+/// A remote repository and its update interval.
 pub(super) struct Update {
     name: String,
     remote: Remote,
-    every: Option<Duration>,
-    /// The file that says when it was fetched the last time.
+    interval: Option<Duration>,
+    /// File whose modification time is the time of the last fetch.
     stamp: std::path::PathBuf,
 }
 
-/// Makes sources of the configured places, and starts to keep them up to date.
+/// Creates sources for the configured repositories and starts their background updates.
 pub(super) fn repositories(
     config: &SkillsConfig,
     cache: &Path,
     secrets: &SecretSource,
     catalogue: &Catalogue,
 ) -> Repositories {
-    let mut made = Repositories::default();
+    let mut result = Repositories::default();
     for repository in &config.repositories {
-        let place = Place { cache: &cache.join(repository.source_uuid().to_string()), secrets };
-        let (remote, every) = match place.make(repository) {
+        let builder = SourceBuilder { cache: &cache.join(repository.source_uuid().to_string()), secrets };
+        let (remote, interval) = match builder.build(repository) {
             Err(NoVariable(name)) => {
-                made.sources.push(without(repository, &name));
+                result.sources.push(missing_variable_source(repository, &name));
                 (Remote::NoVariable(name), None)
             }
-            Ok(Made::Folder(folder)) => {
-                made.sources.push(folder);
+            Ok(BuiltSource::Folder(folder)) => {
+                result.sources.push(folder);
                 continue;
             }
-            Ok(Made::Git(git, every)) => {
-                made.sources.push(Arc::clone(&git) as _);
-                (Remote::Git(git), every)
+            Ok(BuiltSource::Git(git, interval)) => {
+                result.sources.push(Arc::clone(&git) as _);
+                (Remote::Git(git), interval)
             }
-            Ok(Made::Http(http, every)) => {
-                made.sources.push(Arc::clone(&http) as _);
-                (Remote::Http(http), every)
+            Ok(BuiltSource::Http(http, interval)) => {
+                result.sources.push(Arc::clone(&http) as _);
+                (Remote::Http(http), interval)
             }
         };
-        let (name, stamp) = (repository.name().to_owned(), place.stamp(repository));
-        made.remotes.push(Arc::new(Update { name, remote, every, stamp }));
+        let (name, stamp) = (repository.name().to_owned(), builder.stamp(repository));
+        result.remotes.push(Arc::new(Update { name, remote, interval, stamp }));
     }
     let end = CancellationToken::new();
-    for update in &made.remotes {
-        let keep = Arc::clone(update).keep(catalogue.clone());
-        tokio::spawn(end.clone().run_until_cancelled_owned(keep));
+    for update in &result.remotes {
+        let updates = Arc::clone(update).run(catalogue.clone());
+        tokio::spawn(end.clone().run_until_cancelled_owned(updates));
     }
-    made._updates = Some(end.drop_guard());
-    made
+    result._updates = Some(end.drop_guard());
+    result
 }
 
 impl Update {
@@ -88,27 +88,27 @@ impl Update {
         &self.name
     }
 
-    /// Fetches what is new now.
+    /// Fetches new skills now.
     pub(super) async fn fetch(&self, catalogue: &Catalogue) -> Result<(), meerkat_skills::Error> {
-        let done = match &self.remote {
+        let outcome = match &self.remote {
             Remote::Git(git) => git.update().await,
             Remote::Http(http) => http.update().await,
             Remote::NoVariable(name) => Err(meerkat_skills::Error::NoVariable(name.clone())),
         };
-        let (catalogue, fetched) = (catalogue.clone(), done.is_ok().then(|| self.stamp.clone()));
-        let note = move || {
+        let (catalogue, fetched) = (catalogue.clone(), outcome.is_ok().then(|| self.stamp.clone()));
+        let record = move || {
             if let Some(stamp) = fetched {
-                // Without it, the next process only fetches once more.
+                // Without the stamp, the next process only fetches once more than needed.
                 let _ = std::fs::write(stamp, "");
             }
             catalogue.refresh();
         };
-        // It fails only if a source panicked; what was known before stays.
-        let _ = tokio::task::spawn_blocking(note).await;
-        done
+        // This fails only if a source panicked; the catalog then stays unchanged.
+        let _ = tokio::task::spawn_blocking(record).await;
+        outcome
     }
 
-    /// Returns how long ago it was fetched the last time, if it was.
+    /// Returns the time since the last fetch, if any.
     async fn age(&self) -> Option<Duration> {
         let stamp = self.stamp.clone();
         let modified = move || std::fs::metadata(stamp).and_then(|stamp| stamp.modified());
@@ -116,23 +116,23 @@ impl Update {
         SystemTime::now().duration_since(fetched).ok()
     }
 
-    /// Fetches what is new, now if it is due and then from time to time.
-    async fn keep(self: Arc<Self>, catalogue: Catalogue) {
+    /// Fetches new skills periodically, starting now if an update is due.
+    async fn run(self: Arc<Self>, catalogue: Catalogue) {
         if let Remote::NoVariable(_) = self.remote {
-            // The variables of a process stay as they are.
+            // The environment variables of a process do not change.
             return;
         }
         let age = self.age().await;
-        if let (Some(age), Some(every)) = (age, self.every) {
-            tokio::time::sleep(every.saturating_sub(age)).await;
+        if let (Some(age), Some(interval)) = (age, self.interval) {
+            tokio::time::sleep(interval.saturating_sub(age)).await;
         } else if age.is_some() {
             // A tag or a commit does not move.
             return;
         }
         loop {
-            // A failure is a problem of the source, which tells it with what it has.
-            match (self.every, self.fetch(&catalogue).await) {
-                (Some(every), _) => tokio::time::sleep(every).await,
+            // The source reports a failure along with its cached skills.
+            match (self.interval, self.fetch(&catalogue).await) {
+                (Some(interval), _) => tokio::time::sleep(interval).await,
                 (None, Ok(())) => return,
                 (None, Err(_)) => tokio::time::sleep(Duration::from_secs(300)).await,
             }
@@ -140,30 +140,30 @@ impl Update {
     }
 }
 
-/// Where a place is kept.
-struct Place<'a> {
+/// Builds the source of a repository.
+struct SourceBuilder<'a> {
     cache: &'a Path,
     secrets: &'a SecretSource,
 }
 
-enum Made {
+enum BuiltSource {
     Folder(Arc<Folder>),
     Git(Arc<Git>, Option<Duration>),
     Http(Arc<Http>, Option<Duration>),
 }
 
-impl Place<'_> {
-    /// Another address or ref was not fetched yet, whatever was fetched before.
+impl SourceBuilder<'_> {
+    /// Returns the path of the stamp. It depends on the URL and ref, so a changed repository counts as not fetched.
     fn stamp(&self, repository: &SkillRepository) -> std::path::PathBuf {
         self.cache.join(format!("fetched-{}", digest(&locator(repository))))
     }
 
-    fn make(&self, repository: &SkillRepository) -> Result<Made, NoVariable> {
+    fn build(&self, repository: &SkillRepository) -> Result<BuiltSource, NoVariable> {
         let limits = Limits::default();
         Ok(match repository {
             SkillRepository::Filesystem { path, .. } => {
                 let provenance = provenance(repository);
-                Made::Folder(Arc::new(Folder::new(provenance, Scope::User, path.clone(), limits)))
+                BuiltSource::Folder(Arc::new(Folder::new(provenance, Scope::User, path.clone(), limits)))
             }
             SkillRepository::Git {
                 url,
@@ -184,42 +184,43 @@ impl Place<'_> {
                         GitRefType::Commit => RefKind::Commit,
                     },
                     skills_root: skills_root.clone(),
-                    token: auth_token.as_deref().map(|token| self.expanded(token)).transpose()?,
+                    token: auth_token.as_deref().map(|token| self.expand(token)).transpose()?,
                     ssh_key: ssh_key.clone(),
                     depth: *depth,
-                    ..GitOptions::new(self.expanded(url)?, self.cache)
+                    ..GitOptions::new(self.expand(url)?, self.cache)
                 };
                 let provenance = provenance(repository);
                 let moves = *ref_type == GitRefType::Branch;
-                let every = moves.then(|| Duration::from_secs((*refresh_seconds).max(1)));
-                Made::Git(Arc::new(Git::new(provenance, Scope::User, options, limits)), every)
+                let interval = moves.then(|| Duration::from_secs((*refresh_seconds).max(1)));
+                BuiltSource::Git(Arc::new(Git::new(provenance, Scope::User, options, limits)), interval)
             }
             SkillRepository::Http {
                 url, auth_header, auth_token, refresh_seconds, timeout_seconds, ..
             } => {
                 let header = |token: &String| {
-                    let token = self.expanded(token)?;
+                    let token = self.expand(token)?;
                     Ok(match auth_header {
                         Some(name) => (name.clone(), token),
                         None => ("authorization".to_owned(), format!("Bearer {token}")),
                     })
                 };
                 let options = HttpOptions {
-                    url: self.expanded(url)?,
+                    url: self.expand(url)?,
                     headers: auth_token.iter().map(header).collect::<Result<_, NoVariable>>()?,
                     timeout: Duration::from_secs(*timeout_seconds),
                     cache: self.cache.to_owned(),
                 };
                 let provenance = provenance(repository);
                 let fetch = Arc::new(Fetcher(Reach::default()));
-                let every = Some(Duration::from_secs((*refresh_seconds).max(1)));
-                Made::Http(Arc::new(Http::new(provenance, Scope::User, options, fetch)), every)
+                let interval = Some(Duration::from_secs((*refresh_seconds).max(1)));
+                BuiltSource::Http(Arc::new(Http::new(provenance, Scope::User, options, fetch)), interval)
             }
         })
     }
 
-    /// Puts variables in place of `${NAME}`. Nothing is sent with a name where a value should be.
-    fn expanded(&self, text: &str) -> Result<String, NoVariable> {
+    /// Expands `${NAME}` to environment variables. Returns an error for an unset variable, so that a placeholder is
+    /// never sent in place of a value.
+    fn expand(&self, text: &str) -> Result<String, NoVariable> {
         let mut parts = text.split("${");
         let mut expanded = parts.next().unwrap_or_default().to_owned();
         for part in parts {
@@ -236,23 +237,23 @@ impl Place<'_> {
     }
 }
 
-/// A variable that is needed and not set.
+/// A required environment variable that is not set.
 #[derive(Debug, PartialEq, Eq)]
 struct NoVariable(String);
 
-/// A place that cannot be asked without a variable, and says so.
-fn without(repository: &SkillRepository, variable: &str) -> Arc<dyn Source> {
+/// Creates a source that reports that a required environment variable is not set.
+fn missing_variable_source(repository: &SkillRepository, variable: &str) -> Arc<dyn Source> {
     let problem = Problem {
         effect: Effect::Unreadable,
         path: repository.name().into(),
         line: None,
-        reason: format!("the variable `{variable}` of its address or token is not set"),
-        fix: "set it, or take the repository out of the config".to_owned(),
+        reason: format!("the environment variable `{variable}` in its URL or token is not set"),
+        fix: "set it, or remove the repository from the config".to_owned(),
     };
     Notes::of(provenance(repository), vec![problem])
 }
 
-/// What tells a place from others, as it is written in the config.
+/// Returns the part of the config that identifies a repository.
 fn locator(repository: &SkillRepository) -> String {
     match repository {
         SkillRepository::Filesystem { path, .. } => path.display().to_string(),
@@ -267,7 +268,7 @@ fn digest(text: &str) -> String {
     digest.trim_start_matches("sha256:").chars().take(16).collect()
 }
 
-/// Names a place; what tells it from others is made of its locator.
+/// Returns the provenance of a repository; its fingerprint is derived from its locator.
 fn provenance(repository: &SkillRepository) -> Provenance {
     let transport_kind = match repository {
         SkillRepository::Filesystem { .. } => Transport::Filesystem,
@@ -283,7 +284,7 @@ fn provenance(repository: &SkillRepository) -> Provenance {
     }
 }
 
-/// Asks servers with the client that reaches providers.
+/// Fetches over the HTTP client used for providers.
 struct Fetcher(Reach);
 
 impl Fetch for Fetcher {
@@ -317,21 +318,21 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_not_set_is_told_by_its_name() {
+    fn unset_variable_is_reported_by_name() {
         let secrets: SecretSource = Arc::new(|name: &str| (name == "GROUP").then(|| "us".to_owned()));
-        let place = Place { cache: Path::new("cache"), secrets: &secrets };
-        assert_eq!(place.expanded("a/${GROUP}/b"), Ok("a/us/b".to_owned()));
-        assert_eq!(place.make(&repository("v1")).err(), Some(NoVariable("TOKEN".to_owned())));
-        let told = without(&repository("v1"), "TOKEN").look().problems[0].to_string();
-        let reason = "the variable `TOKEN` of its address or token is not set";
-        assert_eq!(told, format!("team: {reason}; set it, or take the repository out of the config"));
+        let builder = SourceBuilder { cache: Path::new("cache"), secrets: &secrets };
+        assert_eq!(builder.expand("a/${GROUP}/b"), Ok("a/us/b".to_owned()));
+        assert_eq!(builder.build(&repository("v1")).err(), Some(NoVariable("TOKEN".to_owned())));
+        let problem = missing_variable_source(&repository("v1"), "TOKEN").look().problems[0].to_string();
+        let reason = "the environment variable `TOKEN` in its URL or token is not set";
+        assert_eq!(problem, format!("team: {reason}; set it, or remove the repository from the config"));
     }
 
     #[test]
-    fn another_ref_was_not_fetched_yet() {
+    fn changed_ref_counts_as_not_fetched() {
         let secrets: SecretSource = Arc::new(|_: &str| None);
-        let place = Place { cache: Path::new("cache"), secrets: &secrets };
-        assert_eq!(place.stamp(&repository("v1")), place.stamp(&repository("v1")));
-        assert_ne!(place.stamp(&repository("v1")), place.stamp(&repository("v2")));
+        let builder = SourceBuilder { cache: Path::new("cache"), secrets: &secrets };
+        assert_eq!(builder.stamp(&repository("v1")), builder.stamp(&repository("v1")));
+        assert_ne!(builder.stamp(&repository("v1")), builder.stamp(&repository("v2")));
     }
 }

@@ -1,4 +1,4 @@
-//! Clients that have shown no token: they use what the owner has enabled, and loosen nothing.
+//! Anonymous clients: they use what the owner has enabled, and cannot loosen any restriction.
 
 use meerkat::{ConfigAccess, ErrorKind};
 use meerkat_core::ToolOutput;
@@ -12,7 +12,7 @@ fn anonymous(script: impl IntoIterator<Item = Script>) -> World {
     World::for_caller(ConfigAccess::Anonymous, ScriptedModel::new(script), [tool])
 }
 
-/// Calls an operation that must be rejected for want of a token, and returns the reason.
+/// Calls an operation that must be rejected because it needs a token, and returns the reason.
 async fn rejected(world: &World, name: &str, arguments: Value) -> String {
     let error = call(world, name, arguments).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable, "{error}");
@@ -123,5 +123,5 @@ async fn hook_overrides_stay_closed_without_a_token() {
     });
     let error = call(&world, "meerkat_run", run(&json!({ "hooks_override": { "entries": [hook] } }))).await;
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("is for the owner of the realm"), "{error}");
+    assert!(error.contains("is restricted to the owner of the realm"), "{error}");
 }

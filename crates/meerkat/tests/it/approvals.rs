@@ -1,4 +1,4 @@
-//! Calls that need an approval: which do, what the caller is told, and how the session goes on.
+//! Calls that need approval: which ones do, what the caller receives, and how the session continues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::world::{World, call, fits, kind, say, text, then};
 
-/// A tool that counts how often it is run, and does not say what it may do.
+/// A tool that counts its runs and does not declare its impact.
 fn erase() -> (Arc<dyn Tool>, Arc<AtomicU32>) {
     let runs = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&runs);
@@ -29,12 +29,12 @@ fn calls(ids: &[&str]) -> Script {
 }
 
 fn deciding(decisions: &[(&str, Decision)]) -> TurnOptions {
-    let said = |(call, decision): &(&str, Decision)| Approval {
+    let approval = |(call, decision): &(&str, Decision)| Approval {
         call: (*call).to_owned(),
         expires_at: None,
         decision: decision.clone(),
     };
-    let input = RunInput { approvals: decisions.iter().map(said).collect(), ..RunInput::default() };
+    let input = RunInput { approvals: decisions.iter().map(approval).collect(), ..RunInput::default() };
     TurnOptions { input, ..TurnOptions::default() }
 }
 
@@ -55,26 +55,29 @@ async fn asking(script: impl IntoIterator<Item = Script>) -> (World, Arc<AtomicU
 }
 
 #[tokio::test]
-async fn an_approved_call_is_run_and_a_denied_one_is_not() {
+async fn approved_call_runs_and_denied_call_does_not() {
     let (world, runs) = asking([calls(&["a", "b"]), Script::say("done")]).await;
     let waiting = world.create(say("go")).await.unwrap();
     let id = waiting.session_id;
     assert_eq!((awaited(&waiting), runs.load(Ordering::Relaxed)), (vec!["a".to_owned(), "b".to_owned()], 0));
-    assert!(!world.sessions().read(id).await.unwrap().is_active, "nobody waits inside a run");
+    assert!(
+        !world.sessions().read(id).await.unwrap().is_active,
+        "no run stays active while approval is pending"
+    );
     let stored = world.sessions().pending_calls(id).await.unwrap();
-    assert_eq!(waiting.report.outcome, Outcome::Pending(stored), "it is stored what it waits for");
+    assert_eq!(waiting.report.outcome, Outcome::Pending(stored), "the pending calls are stored");
 
     let no = Decision::Deny(Some("keep it".to_owned()));
     let done = world.resume(id, deciding(&[("b", no), ("a", Decision::Approve)])).await.unwrap();
     assert_eq!((text(&done), runs.load(Ordering::Relaxed)), ("done", 1));
-    assert_eq!((done.report.steps, done.report.tool_calls), (2, 1), "it is one run");
-    let told = r#"results: a=erased, b={"error":"not_approved","message":"not run: the user did not approve it: keep it"}"#;
-    assert_eq!(world.model.seen()[1].lines[2], told);
+    assert_eq!((done.report.steps, done.report.tool_calls), (2, 1), "the same run continues");
+    let denied = r#"results: a=erased, b={"error":"not_approved","message":"not run: the user did not approve it: keep it"}"#;
+    assert_eq!(world.model.seen()[1].lines[2], denied);
     assert_eq!(world.sessions().pending_calls(id).await.unwrap(), Pending::default());
 }
 
 #[tokio::test]
-async fn what_does_not_fit_the_waiting_calls_changes_nothing() {
+async fn invalid_approvals_change_nothing() {
     let (world, runs) = asking([calls(&["a", "b"]), Script::say("done")]).await;
     let id = world.create(say("go")).await.unwrap().session_id;
     let approve = |id| (id, Decision::Approve);
@@ -91,7 +94,7 @@ async fn what_does_not_fit_the_waiting_calls_changes_nothing() {
 }
 
 #[tokio::test]
-async fn new_input_supersedes_what_waits_for_an_approval() {
+async fn new_input_supersedes_calls_awaiting_approval() {
     let (world, runs) = asking([calls(&["a"]), Script::say("as you like")]).await;
     let id = world.create(say("go")).await.unwrap().session_id;
     let done = world.resume(id, then("never mind")).await.unwrap();
@@ -100,7 +103,7 @@ async fn new_input_supersedes_what_waits_for_an_approval() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_approval_after_the_deadline_runs_nothing() {
+async fn approval_after_the_deadline_runs_nothing() {
     let (tool, runs) = erase();
     let script = [calls(&["a"]), Script::say("too bad")];
     let world = World::in_memory(script, [tool], Some(Arc::new(TestClock::start())));
@@ -109,11 +112,11 @@ async fn an_approval_after_the_deadline_runs_nothing() {
     tokio::time::advance(Duration::from_secs(11 * 60)).await;
     let done = world.resume(id, deciding(&[("a", Decision::Approve)])).await.unwrap();
     assert_eq!((text(&done), runs.load(Ordering::Relaxed)), ("too bad", 0));
-    assert!(world.model.seen()[1].lines[2].contains("nobody approved it in time"));
+    assert!(world.model.seen()[1].lines[2].contains("approval timed out"));
 }
 
 #[tokio::test]
-async fn the_policy_and_what_a_tool_says_of_itself_decide_what_is_asked() {
+async fn policy_and_tool_impact_decide_on_approval() {
     for (policy, allow, waits) in [
         ("never", json!([]), false),
         ("on-request", json!([]), true),
@@ -129,7 +132,7 @@ async fn the_policy_and_what_a_tool_says_of_itself_decide_what_is_asked() {
 }
 
 #[tokio::test]
-async fn tools_that_only_look_are_asked_for_when_everything_is() {
+async fn read_only_tools_need_approval_only_under_always() {
     let look = || Script::Call(vec![("a".to_owned(), "datetime".to_owned(), json!({}))]);
     for (policy, waits) in [(ApprovalPolicy::OnRequest, false), (ApprovalPolicy::Always, true)] {
         let world = World::with(ScriptedModel::new([look(), Script::say("late")]), []);
@@ -140,7 +143,7 @@ async fn tools_that_only_look_are_asked_for_when_everything_is() {
 }
 
 #[tokio::test]
-async fn a_session_keeps_its_policy() {
+async fn session_keeps_its_policy() {
     let (tool, _) = erase();
     let script = [Script::say("hi"), calls(&["a"])];
     let world = World::with(ScriptedModel::new(script), [tool]);
@@ -150,7 +153,7 @@ async fn a_session_keeps_its_policy() {
 }
 
 #[tokio::test]
-async fn a_client_cannot_lift_what_a_session_was_begun_with() {
+async fn client_cannot_relax_session_policy() {
     let (tool, _) = erase();
     let world = World::for_client(ScriptedModel::new([Script::say("hi"), calls(&["a"])]), [tool]);
     let strict = TurnOptions { approvals: Some(ApprovalPolicy::Always), ..say("hello") };
@@ -160,48 +163,48 @@ async fn a_client_cannot_lift_what_a_session_was_begun_with() {
 }
 
 #[tokio::test]
-async fn an_approved_call_waits_for_the_server_that_has_its_tool() {
+async fn approved_call_waits_for_its_server() {
     let (tool, runs) = erase();
-    let source = Arc::new(Late { tool, looks: AtomicU32::new(0) });
+    let source = Arc::new(Late { tool, scans: AtomicU32::new(0) });
     let world = World::with_source([calls(&["a"]), Script::say("done")], Arc::clone(&source) as _);
     let asking = TurnOptions { approvals: Some(ApprovalPolicy::Always), ..say("go") };
     let id = world.create(asking).await.unwrap().session_id;
-    source.looks.store(3, Ordering::Relaxed);
+    source.scans.store(3, Ordering::Relaxed);
     let done = world.resume(id, deciding(&[("a", Decision::Approve)])).await.unwrap();
     assert_eq!((text(&done), runs.load(Ordering::Relaxed)), ("done", 1));
 }
 
-/// A source whose tool is there when it was asked for often enough.
+/// A source whose tool becomes available after several scans.
 struct Late {
     tool: Arc<dyn Tool>,
-    looks: AtomicU32,
+    scans: AtomicU32,
 }
 
 impl ToolSource for Late {
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        let looks = self.looks.load(Ordering::Relaxed);
-        if looks < 2 {
+        let scans = self.scans.load(Ordering::Relaxed);
+        if scans < 2 {
             return vec![Arc::clone(&self.tool)];
         }
-        self.looks.store(looks - 1, Ordering::Relaxed);
+        self.scans.store(scans - 1, Ordering::Relaxed);
         Vec::new()
     }
 
     fn notice(&self) -> Option<String> {
-        (self.looks.load(Ordering::Relaxed) > 0).then(|| "one is to come".to_owned())
+        (self.scans.load(Ordering::Relaxed) > 0).then(|| "one is to come".to_owned())
     }
 }
 
 #[tokio::test]
-async fn the_replies_on_the_wire_say_what_waits_and_take_the_decision() {
+async fn wire_replies_list_pending_approvals() {
     let (world, runs) = asking([calls(&["a"]), Script::say("done")]).await;
     let request = json!({ "prompt": "go", "model": ScriptedModel::ID });
     let reply = call(&world, "meerkat_run", request).await.unwrap();
     fits("meerkat_run", &reply);
-    let mut shown = reply["pending_approvals"].clone();
-    let end = shown[0].as_object_mut().unwrap().remove("expires_at").unwrap();
+    let mut approvals_json = reply["pending_approvals"].clone();
+    let end = approvals_json[0].as_object_mut().unwrap().remove("expires_at").unwrap();
     assert!(end.as_str().unwrap().parse::<meerkat_core::Timestamp>().is_ok());
-    assert_eq!(shown, json!([{ "tool_use_id": "a", "tool_name": "erase", "args": { "n": 1 } }]));
+    assert_eq!(approvals_json, json!([{ "tool_use_id": "a", "tool_name": "erase", "args": { "n": 1 } }]));
     assert_eq!((&reply["status"], &reply["pending_tool_calls"]), (&json!("pending_approval"), &json!([])));
 
     let read = call(&world, "meerkat_read", json!({ "session_id": reply["session_id"] })).await.unwrap();
@@ -215,18 +218,18 @@ async fn the_replies_on_the_wire_say_what_waits_and_take_the_decision() {
 }
 
 #[tokio::test]
-async fn a_client_makes_the_policy_stricter_and_never_laxer() {
+async fn client_can_only_tighten_the_policy() {
     let cases = [("never", "always", true), ("always", "never", true), ("never", "never", false)];
-    for (config, wished, waits) in cases {
+    for (config, requested, waits) in cases {
         let (tool, _) = erase();
         let world = World::for_client(ScriptedModel::new([calls(&["a"]), Script::say("done")]), [tool]);
         world.configure(json!({ "approvals": { "policy": config } })).await;
-        let request = json!({ "prompt": "go", "model": ScriptedModel::ID, "approval_policy": wished });
+        let request = json!({ "prompt": "go", "model": ScriptedModel::ID, "approval_policy": requested });
         let reply = call(&world, "meerkat_run", request).await.unwrap();
-        assert_eq!(reply["status"] == "pending_approval", waits, "{config} {wished}: {reply}");
+        assert_eq!(reply["status"] == "pending_approval", waits, "{config} {requested}: {reply}");
         let lax =
             json!({ "action": "patch", "patch": { "approvals": { "policy": "never", "allow": ["*"] } } });
-        let refused = call(&world, "meerkat_config", lax).await.unwrap_err();
-        assert!(refused.to_string().contains("approvals"), "{refused}");
+        let error = call(&world, "meerkat_config", lax).await.unwrap_err();
+        assert!(error.to_string().contains("approvals"), "{error}");
     }
 }

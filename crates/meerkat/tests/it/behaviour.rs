@@ -1,7 +1,7 @@
-//! The table "Capability behavior" of the public capability matrix, for the profile this build has.
+//! The table "Capability behavior" of the public capability matrix, for the profile of this build.
 //!
-//! Each operation is tried, and what was seen is put into the words of the table. Nothing here but the choice
-//! of the column knows what to expect.
+//! Each operation is run, and the result is mapped to the words of the table. Only the choice of the column depends on
+//! the expected result.
 
 use meerkat::{Archived, ErrorKind, SessionId, SessionQuery};
 use meerkat_testkit::{Recorder, Script};
@@ -36,7 +36,7 @@ const TABLE: [(&str, [&str; 4]); 8] = [
 ];
 
 #[tokio::test]
-async fn every_operation_behaves_as_the_profile_says() {
+async fn every_operation_matches_its_profile() {
     let seen = [
         ("create_session", create_session().await),
         ("start_turn", start_turn().await),
@@ -91,7 +91,7 @@ async fn read_running() -> &'static str {
     let world = World::new([Script::say("ok"), Script::Hang]);
     let (id, running) = world.hanging().await;
     let view = world.sessions().read(id).await.unwrap();
-    assert_eq!((view.is_active, view.message_count), (true, 3), "what the user said is there already");
+    assert_eq!((view.is_active, view.message_count), (true, 3), "the prompt is already stored");
     assert_eq!(world.sessions().list(SessionQuery::default()).await.unwrap(), [view]);
     assert!(!running.is_finished());
     world.model.release();
@@ -123,7 +123,7 @@ async fn list() -> &'static str {
     let world = before.another([]);
     drop(before);
     let live = world.session("live").await;
-    match listed(&world, Archived::Hidden).await.as_slice() {
+    match list_sessions(&world, Archived::Hidden).await.as_slice() {
         [one] if *one == live => "Live sessions only",
         [one, two] if (*one, *two) == (live, stored) => "Live + stored sessions",
         other => panic!("{other:?}"),
@@ -134,15 +134,15 @@ async fn archive() -> &'static str {
     let world = World::new([]);
     let id = world.session("hi").await;
     world.sessions().archive(id).await.unwrap();
-    assert_eq!(listed(&world, Archived::Hidden).await, []);
-    match listed(&world, Archived::Included).await.as_slice() {
+    assert_eq!(list_sessions(&world, Archived::Hidden).await, []);
+    match list_sessions(&world, Archived::Included).await.as_slice() {
         [] => "Removes from memory",
-        [kept] if *kept == id => "Removes from memory, snapshot kept",
+        [one] if *one == id => "Removes from memory, snapshot kept",
         other => panic!("{other:?}"),
     }
 }
 
-/// The threshold lies above two short exchanges and below a long prompt.
+/// The threshold is above two short exchanges and below a long prompt.
 async fn auto_compaction() -> &'static str {
     let world = World::new([Script::say("a"), Script::say("b"), Script::say("c"), Script::say("d")]);
     world.configure(json!({"compaction": {"auto_compact_threshold": 200}})).await;
@@ -160,7 +160,7 @@ async fn auto_compaction() -> &'static str {
     match compactions(&late).as_slice() {
         [] => {
             assert_eq!(seen.len(), 3);
-            assert_eq!(seen[2].lines.len(), 5, "the whole history");
+            assert_eq!(seen[2].lines.len(), 5, "the full history");
             "No-op"
         }
         [started, completed] => {
@@ -173,7 +173,7 @@ async fn auto_compaction() -> &'static str {
     }
 }
 
-async fn listed(world: &World, archived: Archived) -> Vec<SessionId> {
+async fn list_sessions(world: &World, archived: Archived) -> Vec<SessionId> {
     let query = SessionQuery { archived, ..SessionQuery::default() };
     world.sessions().list(query).await.unwrap().into_iter().map(|view| view.id).collect()
 }

@@ -1,4 +1,4 @@
-//! Replies that fit: long texts are shown in part and kept whole, histories come in pages.
+//! Reply limits: long texts are truncated and stored in full, and histories are paged.
 
 use meerkat::{ErrorKind, TurnOptions};
 use meerkat_testkit::{Script, ScriptedModel};
@@ -8,19 +8,19 @@ use crate::world::{World, answers, call, client_tool, fits, say};
 
 const LIMIT: usize = 2048;
 
-/// A realm whose replies have at most two kilobytes.
+/// Creates a world whose replies are limited to two kilobytes.
 async fn world(script: impl IntoIterator<Item = Script>) -> World {
     let world = World::new(script);
     world.configure(json!({"limits": {"max_reply_bytes": LIMIT}})).await;
     world
 }
 
-/// A text that is nowhere like itself.
+/// Returns a text in which no part repeats.
 fn long(lines: usize) -> String {
     (0..lines).map(|line| format!("line {line} of the é answer\n")).collect()
 }
 
-/// The bytes of a blob.
+/// Returns the media type and text of a blob.
 async fn blob(world: &World, id: &Value) -> (String, String) {
     let reply = call(world, "meerkat_blob_get", json!({"blob_id": id})).await.unwrap();
     fits("meerkat_blob_get", &reply);
@@ -30,18 +30,21 @@ async fn blob(world: &World, id: &Value) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_long_answer_is_shown_as_head_and_tail_and_kept_whole() {
+async fn long_answer_is_truncated_and_stored_in_full() {
     let text = long(500);
     let world = world([Script::say(&text)]).await;
     let arguments = json!({"prompt": "hi", "model": ScriptedModel::ID});
     let reply = call(&world, "meerkat_run", arguments).await.unwrap();
     fits("meerkat_run", &reply);
-    let shown = reply["content"][0]["text"].as_str().unwrap();
+    let truncated = reply["content"][0]["text"].as_str().unwrap();
     let id = reply["blob_id"].as_str().unwrap();
-    assert!(shown.len() < LIMIT + 200, "{}", shown.len());
-    assert!(shown.starts_with("line 0 of") && shown.ends_with("line 499 of the é answer\n"), "{shown}");
-    let note = format!("bytes left out; meerkat_blob_get with blob_id {id} gives the whole …]");
-    assert!(shown.contains(&note), "{shown}");
+    assert!(truncated.len() < LIMIT + 200, "{}", truncated.len());
+    assert!(
+        truncated.starts_with("line 0 of") && truncated.ends_with("line 499 of the é answer\n"),
+        "{truncated}"
+    );
+    let note = format!("bytes omitted; meerkat_blob_get with blob_id {id} returns the full text …]");
+    assert!(truncated.contains(&note), "{truncated}");
     assert_eq!(blob(&world, &reply["blob_id"]).await, ("text/plain".to_owned(), text));
 
     let read = call(&world, "meerkat_read", json!({"session_id": reply["session_id"]})).await.unwrap();
@@ -51,7 +54,7 @@ async fn a_long_answer_is_shown_as_head_and_tail_and_kept_whole() {
 }
 
 #[tokio::test]
-async fn an_answer_that_fits_is_shown_as_it_is() {
+async fn short_answer_is_unchanged() {
     let text = "x".repeat(LIMIT);
     let world = world([Script::say(&text)]).await;
     let arguments = json!({"prompt": "hi", "model": ScriptedModel::ID});
@@ -60,7 +63,7 @@ async fn an_answer_that_fits_is_shown_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_structured_output_is_never_cut() {
+async fn structured_output_is_never_truncated() {
     let value = json!({"text": long(300)});
     let world = world([Script::say("here"), Script::say(&value.to_string())]).await;
     let arguments = json!({"prompt": "hi", "model": ScriptedModel::ID, "output_schema": {"type": "object"}});
@@ -69,7 +72,7 @@ async fn a_structured_output_is_never_cut() {
 }
 
 #[tokio::test]
-async fn a_history_comes_in_pages_that_fit_and_lead_on() {
+async fn history_pages_fit_and_chain() {
     let world = world((0..8).map(|_| Script::say(&"y".repeat(600)))).await;
     let id = world.session("begin").await;
     for _ in 1..8 {
@@ -99,29 +102,29 @@ async fn a_history_comes_in_pages_that_fit_and_lead_on() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_too_long_is_shown_in_part_whatever_it_holds() {
+async fn long_messages_are_truncated_and_stored_in_full() {
     let args = json!({"numbers": (0..5000).collect::<Vec<_>>()});
     let script = [Script::Call(vec![("c1".to_owned(), "ask".to_owned(), args)]), Script::say(&long(300))];
     let world = world(script).await;
     let tools = Some(vec![client_tool("ask", None)]);
     let id = world.create(TurnOptions { tools, ..say(&long(400)) }).await.unwrap().session_id;
     world.resume(id, answers([("c1", &long(500))])).await.unwrap();
-    let whole = world.sessions().history(id, 0, None).await.unwrap().messages;
-    for (offset, message) in whole.iter().enumerate() {
+    let full = world.sessions().history(id, 0, None).await.unwrap().messages;
+    for (offset, message) in full.iter().enumerate() {
         let arguments = json!({"session_id": id, "offset": offset, "limit": 1});
         let page = call(&world, "meerkat_history", arguments).await.unwrap();
         fits("meerkat_history", &page);
-        let shown = &page["messages"][0];
-        assert!(shown.to_string().len() < 2 * LIMIT, "{shown}");
-        assert!(shown.to_string().contains("bytes left out"), "{shown}");
-        let (media_type, text) = blob(&world, &shown["blob_id"]).await;
+        let truncated = &page["messages"][0];
+        assert!(truncated.to_string().len() < 2 * LIMIT, "{truncated}");
+        assert!(truncated.to_string().contains("bytes omitted"), "{truncated}");
+        let (media_type, text) = blob(&world, &truncated["blob_id"]).await;
         assert_eq!(media_type, "application/json");
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), serde_json::to_value(message).unwrap());
     }
 }
 
 #[tokio::test]
-async fn a_blob_that_is_not_there_is_refused() {
+async fn unknown_blob_is_rejected() {
     let world = World::new([]);
     let id = format!("sha256:{}", "0".repeat(64));
     let error = call(&world, "meerkat_blob_get", json!({"blob_id": id})).await.unwrap_err();
@@ -135,27 +138,27 @@ async fn a_blob_that_is_not_there_is_refused() {
 }
 
 #[tokio::test]
-async fn a_list_of_sessions_comes_in_pages_that_fit_and_lead_on() {
+async fn session_list_pages_fit_and_chain() {
     let world = world([]).await;
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for _ in 0..23 {
-        made.push(json!(world.session("hi").await));
+        created.push(json!(world.session("hi").await));
     }
-    made.reverse();
-    let (mut offset, mut listed, mut pages) = (json!(null), Vec::new(), 0);
+    created.reverse();
+    let (mut offset, mut ids, mut pages) = (json!(null), Vec::new(), 0);
     loop {
         let page = call(&world, "meerkat_sessions", json!({"offset": offset})).await.unwrap();
         fits("meerkat_sessions", &page);
         assert!(page.to_string().len() <= LIMIT + 100, "{page}");
         pages += 1;
-        listed.extend(page["sessions"].as_array().unwrap().iter().map(|entry| entry["session_id"].clone()));
+        ids.extend(page["sessions"].as_array().unwrap().iter().map(|entry| entry["session_id"].clone()));
         if page.get("next_offset").is_none() {
             break;
         }
-        assert_eq!(page["next_offset"], json!(listed.len()));
+        assert_eq!(page["next_offset"], json!(ids.len()));
         offset = page["next_offset"].clone();
     }
-    assert_eq!(listed, made);
+    assert_eq!(ids, created);
     assert!((3..=12).contains(&pages), "{pages}");
     let few = call(&world, "meerkat_sessions", json!({"limit": 2, "offset": 20})).await.unwrap();
     assert_eq!((few["sessions"].as_array().unwrap().len(), &few["next_offset"]), (2, &json!(22)));
@@ -166,7 +169,7 @@ async fn a_list_of_sessions_comes_in_pages_that_fit_and_lead_on() {
 }
 
 #[tokio::test]
-async fn labels_that_no_list_could_hold_are_refused() {
+async fn oversized_labels_are_rejected() {
     let world = world([]).await;
     let labels = json!({"note": "x".repeat(9000)});
     let error = call(&world, "meerkat_run", json!({"prompt": "hi", "labels": labels})).await.unwrap_err();
@@ -174,7 +177,7 @@ async fn labels_that_no_list_could_hold_are_refused() {
 }
 
 #[tokio::test]
-async fn arguments_of_pending_calls_are_shown_in_part_and_kept_whole() {
+async fn pending_arguments_are_truncated_and_stored() {
     let long = json!({"path": "/tmp/a", "text": long(300), "mode": 7});
     let many = json!({"names": (0..2000).map(|n| format!("n{n}")).collect::<Vec<_>>()});
     let short = json!({"path": "/tmp/b"});
@@ -192,18 +195,18 @@ async fn arguments_of_pending_calls_are_shown_in_part_and_kept_whole() {
     let pending = reply["pending_tool_calls"].as_array().unwrap();
     assert!(reply.to_string().len() < 3 * LIMIT, "{reply}");
     assert_eq!((&pending[0]["args"]["path"], &pending[0]["args"]["mode"]), (&json!("/tmp/a"), &json!(7)));
-    for (call, whole) in pending.iter().zip([&long, &many]) {
-        assert!(call["args"].to_string().contains("bytes left out"), "{call}");
+    for (call, full) in pending.iter().zip([&long, &many]) {
+        assert!(call["args"].to_string().contains("bytes omitted"), "{call}");
         let (media_type, text) = blob(&world, &call["args_blob_id"]).await;
         assert_eq!(media_type, "application/json");
-        assert_eq!(&serde_json::from_str::<Value>(&text).unwrap(), whole);
+        assert_eq!(&serde_json::from_str::<Value>(&text).unwrap(), full);
     }
     let expected = json!({"tool_use_id": "c", "tool_name": "write", "args": short});
     assert_eq!(pending[2], expected);
 }
 
 #[tokio::test]
-async fn an_event_with_many_small_texts_is_shown_in_part() {
+async fn event_with_many_texts_is_truncated() {
     let args = json!({"names": (0..3000).map(|n| format!("n{n}")).collect::<Vec<_>>()});
     let world =
         world([Script::say("one"), Script::call("c1", "look", args.clone()), Script::say("two")]).await;
@@ -221,7 +224,7 @@ async fn an_event_with_many_small_texts_is_shown_in_part() {
     assert!(found.to_string().len() < 2 * LIMIT, "{found}");
     let payload = &found["event"]["payload"];
     assert_eq!((&payload["id"], &payload["name"]), (&json!("c1"), &json!("look")));
-    assert!(payload["args"].to_string().contains("bytes left out"), "{payload}");
-    let (_, whole) = blob(&world, &found["event"]["blob_id"]).await;
-    assert_eq!(serde_json::from_str::<Value>(&whole).unwrap()["payload"]["args"], args);
+    assert!(payload["args"].to_string().contains("bytes omitted"), "{payload}");
+    let (_, full) = blob(&world, &found["event"]["blob_id"]).await;
+    assert_eq!(serde_json::from_str::<Value>(&full).unwrap()["payload"]["args"], args);
 }

@@ -1,4 +1,4 @@
-//! Built-in tools as sessions have them.
+//! Built-in tools in sessions.
 
 use std::collections::BTreeSet;
 
@@ -27,10 +27,10 @@ fn answer(result: &RunResult) -> &str {
     &done.text
 }
 
-/// The tools that the offline model says it sees.
+/// Returns the tools that the offline model lists.
 async fn seen(builtins: Option<bool>, shell: Option<bool>) -> BTreeSet<String> {
     let scratch = Scratch::new();
-    let turn = say("which tools are there?", builtins, shell);
+    let turn = say("which tools do you have?", builtins, shell);
     let sessions = runtime(&scratch).sessions();
     let result = sessions.create(NewSessionOptions::default(), turn, RunControl::default()).await.unwrap();
     let words = answer(&result).split(|letter: char| !letter.is_alphanumeric() && letter != '_');
@@ -39,7 +39,7 @@ async fn seen(builtins: Option<bool>, shell: Option<bool>) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn tools_are_there_for_those_who_ask_for_them() {
+async fn builtin_tools_are_enabled_on_request() {
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     let safe = ["datetime", "read_file", "apply_patch", "task_create"];
     assert_eq!(seen(None, None).await, set(&[]));
@@ -73,7 +73,7 @@ async fn read_only_files_stay_read_only_on_resume() {
 }
 
 #[tokio::test]
-async fn tasks_belong_to_a_session_and_are_there_in_its_next_run() {
+async fn tasks_persist_within_their_session() {
     let scratch = Scratch::new();
     let sessions = runtime(&scratch).sessions();
     let make = say(r#"call task_create {"subject": "first", "description": "d"}"#, Some(true), None);

@@ -1,4 +1,4 @@
-//! Long conversations are shortened for the model and kept whole in the store.
+//! Compaction: long conversations are shortened for the model and stored in full.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 
 use crate::world::{World, object, say, text, then, watch};
 
-/// About 250 tokens.
+/// Returns about 250 tokens of text.
 fn long(word: &str) -> String {
     format!("{word} ").repeat(200)
 }
 
-/// A world whose sessions are compacted from 200 tokens on.
+/// Creates a world that compacts sessions from 200 tokens on.
 async fn compacting(script: impl IntoIterator<Item = Script>) -> World {
     let look = FnTool::new("look", async |_| ToolOutput::text("seen"));
     let world = World::with(ScriptedModel::new(script), [look]);
@@ -33,7 +33,7 @@ async fn recorded(world: &World, id: SessionId, prompt: &str) -> Recorder {
 }
 
 #[tokio::test]
-async fn the_model_reads_the_summary_and_what_came_after_it() {
+async fn model_reads_summary_and_later_messages() {
     let world =
         compacting([Script::say("a"), Script::say("they said one"), Script::say("b"), Script::say("c")])
             .await;
@@ -43,19 +43,20 @@ async fn the_model_reads_the_summary_and_what_came_after_it() {
     world.resume(id, then("three")).await.unwrap();
 
     let seen = world.model.seen();
-    assert_eq!(seen[1].lines[..2], ["user: one", "assistant: a"], "what is summarized");
+    assert_eq!(seen[1].lines[..2], ["user: one", "assistant: a"], "the summarized messages");
     assert!(seen[1].lines[2].starts_with("user: Summarize the conversation"), "{:?}", seen[1].lines);
     let tools: Vec<_> = seen.iter().map(|request| request.tools.len()).collect();
-    // What was left out can be searched from the next run on.
+    // Compacted messages are searchable from the next run on.
     let search = usize::from(cfg!(feature = "memory-store-session"));
-    assert_eq!(tools, [1, 0, 1, 1 + search], "a summary needs none");
-    let summary = "notice: [Context compacted] What came before, in short:\n\nthey said one".to_owned();
+    assert_eq!(tools, [1, 0, 1, 1 + search], "a summary request has no tools");
+    let summary =
+        "notice: [Context compacted] Summary of the conversation so far:\n\nthey said one".to_owned();
     assert_eq!(seen[2].lines, [summary.clone(), format!("user: {two}")]);
     let after =
         [summary.clone(), format!("user: {two}"), "assistant: b".to_owned(), "user: three".to_owned()];
     assert_eq!(seen[3].lines, after, "in a later run, too");
 
-    let whole = [
+    let full = [
         "user: one",
         "assistant: a",
         &format!("user: {two}"),
@@ -64,11 +65,11 @@ async fn the_model_reads_the_summary_and_what_came_after_it() {
         "user: three",
         "assistant: c",
     ];
-    assert_eq!(world.lines(id).await, whole, "the history stays whole");
+    assert_eq!(world.lines(id).await, full, "the history stays complete");
 }
 
 #[tokio::test]
-async fn the_events_say_what_was_shortened() {
+async fn events_report_compaction() {
     let world = compacting([Script::say("a"), Script::say("they said one")]).await;
     let id = world.session("one").await;
     let recorder = recorded(&world, id, &long("two")).await;
@@ -79,7 +80,7 @@ async fn the_events_say_what_was_shortened() {
 }
 
 #[tokio::test]
-async fn the_first_step_of_a_session_is_never_compacted() {
+async fn first_step_is_never_compacted() {
     let world = compacting([]).await;
     let (done, recorder) = world.record(say(&long("one"))).await;
     done.unwrap();
@@ -87,7 +88,7 @@ async fn the_first_step_of_a_session_is_never_compacted() {
 }
 
 #[tokio::test]
-async fn steps_must_lie_between_two_compactions() {
+async fn compactions_are_separated_by_steps() {
     let world = compacting([]).await;
     let id = world.session("one").await;
     let mut compacted = Vec::new();
@@ -99,17 +100,17 @@ async fn steps_must_lie_between_two_compactions() {
 }
 
 #[tokio::test]
-async fn a_failed_summary_does_not_fail_the_run() {
+async fn failed_summary_does_not_fail_the_run() {
     let world = compacting([Script::say("a"), Script::Fail(ModelErrorKind::Server), Script::say("b")]).await;
     let id = world.session("one").await;
     let recorder = recorded(&world, id, &long("two")).await;
     assert_eq!(recorder.of_type("compaction_failed").len(), 1);
-    assert_eq!(world.model.seen()[2].lines.len(), 3, "the whole history");
+    assert_eq!(world.model.seen()[2].lines.len(), 3, "the full history");
     assert_eq!(world.sessions().last_text(id).await.unwrap().unwrap(), "b");
 }
 
 #[tokio::test]
-async fn a_small_window_lowers_the_threshold() {
+async fn small_window_lowers_the_threshold() {
     let world = World::with(ScriptedModel::with_window([], 250), []);
     let id = world.session("one").await;
     let recorder = recorded(&world, id, &long("two")).await;
@@ -117,7 +118,7 @@ async fn a_small_window_lowers_the_threshold() {
 }
 
 #[tokio::test]
-async fn a_session_over_its_window_recovers_even_without_a_summary() {
+async fn overflowing_session_recovers_without_summary() {
     let overflow = || Script::Fail(ModelErrorKind::ContextOverflow);
     let world = World::new([Script::say("a"), overflow(), overflow(), Script::say("recovered")]);
     world.configure(json!({"compaction": {"recent_turn_budget": 1}})).await;
@@ -128,36 +129,36 @@ async fn a_session_over_its_window_recovers_even_without_a_summary() {
     assert_eq!(
         seen[3].lines,
         [
-            "notice: [Context compacted] The oldest 2 messages were left out; no summary of them could be made.",
+            "notice: [Context compacted] The oldest 2 messages were omitted; they could not be summarized.",
             "user: two"
         ]
     );
 }
 
-/// A model with a small window that reads every request with care, and works for as many steps as it is told.
+/// A model with a small window that validates every request, and works for a given number of steps.
 struct Strict {
     info: ModelInfo,
     steps: u64,
-    asked: AtomicU64,
-    refused: AtomicU64,
+    steps_taken: AtomicU64,
+    rejected: AtomicU64,
 }
 
 impl Strict {
-    /// Counts a request as the provider would, and finds what is wrong with it.
+    /// Counts the tokens of a request as the provider would, and checks it.
     fn length(request: &ModelRequest) -> u64 {
         for (index, message) in request.messages.iter().enumerate() {
-            let asked: Vec<_> = message.tool_calls().into_iter().map(|call| call.id).collect();
+            let calls: Vec<_> = message.tool_calls().into_iter().map(|call| call.id).collect();
             let answered: Vec<_> = match request.messages.get(index + 1).map(|next| &**next) {
                 Some(Message::ToolResults { results, .. }) => {
                     results.iter().map(|result| result.tool_use_id.clone()).collect()
                 }
                 _ => Vec::new(),
             };
-            assert_eq!(answered, asked, "every call keeps its result");
+            assert_eq!(answered, calls, "every call has its result");
         }
         let tools: usize = request.tools.iter().map(|tool| tool.input_schema.to_string().len()).sum();
-        let said: u64 = request.messages.iter().map(|message| estimate_tokens(message)).sum();
-        said + (request.system.len() + tools) as u64 / 4
+        let tokens: u64 = request.messages.iter().map(|message| estimate_tokens(message)).sum();
+        tokens + (request.system.len() + tools) as u64 / 4
     }
 }
 
@@ -174,7 +175,7 @@ impl Model for Strict {
         Box::pin(async move {
             let input_tokens = Self::length(request);
             if self.info.context_window.is_some_and(|window| input_tokens > window) {
-                self.refused.fetch_add(1, Ordering::Relaxed);
+                self.rejected.fetch_add(1, Ordering::Relaxed);
                 return Err(ModelError {
                     kind: ModelErrorKind::ContextOverflow,
                     provider: Provider::Other,
@@ -187,7 +188,7 @@ impl Model for Strict {
             let block = if request.tools.is_empty() {
                 text("They went on. ".repeat(2000))
             } else {
-                match self.asked.fetch_add(1, Ordering::Relaxed) {
+                match self.steps_taken.fetch_add(1, Ordering::Relaxed) {
                     step if step < self.steps => AssistantBlock::ToolUse {
                         id: format!("c{step}"),
                         name: "work".to_owned(),
@@ -205,11 +206,11 @@ impl Model for Strict {
 }
 
 #[tokio::test]
-async fn two_thousand_steps_on_a_small_window_never_fail() {
+async fn many_steps_on_a_small_window_never_fail() {
     let info = ModelInfo { context_window: Some(4000), ..ModelInfo::new("small", Provider::Other) };
-    let (asked, refused) = (AtomicU64::new(0), AtomicU64::new(0));
-    let model = Arc::new(Strict { info, steps: 2000, asked, refused });
-    // Results of all lengths, now and then one that is longer than the whole window.
+    let (steps_taken, rejected) = (AtomicU64::new(0), AtomicU64::new(0));
+    let model = Arc::new(Strict { info, steps: 2000, steps_taken, rejected });
+    // Results of many lengths, some longer than the entire window.
     let work = FnTool::new("work", async |invocation: Invocation| {
         let step = invocation.call.args["step"].as_u64().unwrap_or_default();
         let words = if step.is_multiple_of(97) { 5000 } else { step * 37 % 900 };
@@ -229,28 +230,28 @@ async fn two_thousand_steps_on_a_small_window_never_fail() {
     let summaries = recorder.of_type("compaction_completed").len();
     let turns = 2001 + u32::try_from(summaries).unwrap();
     assert_eq!((text(&done), done.report.steps, done.report.tool_calls), ("all done", turns, 2000));
-    assert_eq!(model.refused.load(Ordering::Relaxed), 0, "nothing was ever too long");
+    assert_eq!(model.rejected.load(Ordering::Relaxed), 0, "no request was too long");
     assert!(summaries > 100);
     assert_eq!(recorder.of_type("compaction_failed"), [Value::Null; 0]);
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_too_long_by_itself_is_refused_and_the_session_goes_on() {
+async fn oversized_prompt_fails_but_session_continues() {
     let overflow = || Script::Fail(ModelErrorKind::ContextOverflow);
-    let refusals = [Script::say("hi"), overflow(), overflow(), overflow()];
+    let replies = [Script::say("hi"), overflow(), overflow(), overflow()];
     let world =
-        World::new(refusals.into_iter().chain([overflow(), Script::say("in short"), Script::say("read")]));
+        World::new(replies.into_iter().chain([overflow(), Script::say("in short"), Script::say("read")]));
     let id = world.session("hello").await;
     let prompt = long("one");
-    let refused = world.resume(id, then(&prompt)).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::AgentError, "{refused}");
+    let error = world.resume(id, then(&prompt)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AgentError, "{error}");
     assert!(
-        world.model.seen().iter().skip(1).all(|request| !request.lines.join("").contains("[… left out …]"))
+        world.model.seen().iter().skip(1).all(|request| !request.lines.join("").contains("[… omitted …]"))
     );
     let done = world.resume(id, then("go on")).await.unwrap();
     assert_eq!(text(&done), "read");
     let seen = world.model.seen();
     let lines = &seen[seen.len() - 1].lines;
     assert!(lines.iter().all(|line| line.len() < prompt.len()), "{lines:?}");
-    assert!(world.lines(id).await.contains(&format!("user: {prompt}")), "the history stays whole");
+    assert!(world.lines(id).await.contains(&format!("user: {prompt}")), "the history stays complete");
 }

@@ -1,4 +1,4 @@
-//! The realm's config: whole, valid, counted.
+//! The realm's config: validation, patches, and generations.
 
 use meerkat::{Config, ConfigChange, CurrentConfig, Error, ErrorKind, Outcome};
 use meerkat_testkit::Script;
@@ -19,12 +19,12 @@ async fn patch(world: &World, patch: Value, expected: Option<u64>) -> Result<Cur
 }
 
 #[tokio::test]
-async fn an_untouched_config_is_all_defaults_at_generation_zero() {
+async fn initial_config_is_all_defaults() {
     assert_eq!(get(&World::new([])).await, CurrentConfig { config: Config::default(), generation: 0 });
 }
 
 #[tokio::test]
-async fn setting_replaces_the_document_and_patching_changes_parts_of_it() {
+async fn set_replaces_and_patch_merges_the_config() {
     let world = World::new([]);
     let first = set(&world, json!({"agent": {"max_turns": 7, "temperature": 0.5}}), None).await.unwrap();
     assert_eq!((first.generation, first.config.agent.max_turns), (1, Some(7)));
@@ -38,13 +38,13 @@ async fn setting_replaces_the_document_and_patching_changes_parts_of_it() {
     assert_eq!(
         (third.generation, third.config.agent.max_turns),
         (3, None),
-        "what is left out takes its default"
+        "omitted keys return to their defaults"
     );
     assert_eq!(get(&world).await, third);
 }
 
 #[tokio::test]
-async fn null_takes_a_key_back_to_its_default() {
+async fn null_resets_a_key_to_its_default() {
     let world = World::new([]);
     patch(&world, json!({"tools": {"max_concurrent": 3, "tool_timeouts": {"a": "5s"}}}), None).await.unwrap();
     let inner = patch(&world, json!({"tools": {"max_concurrent": null}}), None).await.unwrap();
@@ -55,7 +55,7 @@ async fn null_takes_a_key_back_to_its_default() {
 }
 
 #[tokio::test]
-async fn a_change_to_a_stale_generation_is_refused() {
+async fn change_to_a_stale_generation_is_rejected() {
     let world = World::new([]);
     patch(&world, json!({"agent": {"max_turns": 7}}), Some(0)).await.unwrap();
     for stale in [0, 2] {
@@ -73,7 +73,7 @@ async fn a_change_to_a_stale_generation_is_refused() {
 }
 
 #[tokio::test]
-async fn a_document_that_makes_no_sense_is_refused_and_changes_nothing() {
+async fn invalid_config_is_rejected() {
     let world = World::new([]);
     patch(&world, json!({"agent": {"max_turns": 7}}), None).await.unwrap();
     let cases = [
@@ -97,7 +97,7 @@ async fn a_document_that_makes_no_sense_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn patches_made_at_once_are_all_applied() {
+async fn concurrent_patches_are_all_applied() {
     let world = World::new([]);
     let one = async |key: &str| {
         patch(&world, json!({"tools": {"tool_timeouts": {key: "5s"}}}), None).await.unwrap()
@@ -110,7 +110,7 @@ async fn patches_made_at_once_are_all_applied() {
 }
 
 #[tokio::test]
-async fn a_run_takes_the_config_as_it_is_when_it_begins() {
+async fn run_uses_the_config_at_its_start() {
     let world = World::new([]);
     let id = world.session("one").await;
     world
@@ -123,7 +123,7 @@ async fn a_run_takes_the_config_as_it_is_when_it_begins() {
 }
 
 #[tokio::test]
-async fn a_prompt_file_a_schema_and_its_prompt_come_from_the_config() {
+async fn prompt_file_and_schema_come_from_config() {
     let world = World::new([Script::say("one"), Script::say("{}")]);
     let folder = meerkat_testkit::Scratch::new();
     let file = folder.join("prompt.md");
@@ -148,7 +148,7 @@ async fn a_prompt_file_a_schema_and_its_prompt_come_from_the_config() {
     let wrong = [
         (
             json!({"agent": {"system_prompt_file": "here.md"}}),
-            "`agent.system_prompt_file` must be a full path",
+            "`agent.system_prompt_file` must be an absolute path",
         ),
         (json!({"agent": {"output_schema": {"type": 7}}}), "`agent.output_schema`: "),
         (json!({"max_tokens": 0}), "`max_tokens` must be greater than 0"),
@@ -161,13 +161,13 @@ async fn a_prompt_file_a_schema_and_its_prompt_come_from_the_config() {
     }
 }
 
-/// Changes the config as a client of a server does.
+/// Changes the config as a client of a server.
 async fn as_client(world: &World, patch: Value) -> Result<Value, Error> {
     call(world, "meerkat_config", json!({"action": "patch", "patch": patch})).await
 }
 
 #[tokio::test]
-async fn a_client_does_not_decide_where_the_owners_secrets_go() {
+async fn client_cannot_redirect_the_owners_secrets() {
     let world = World::new([]);
     world
         .configure(json!({
@@ -179,7 +179,7 @@ async fn a_client_does_not_decide_where_the_owners_secrets_go() {
         }))
         .await;
     let server = |name: &str, server: Value| json!({"self_hosted": {"servers": {name: server}}});
-    let refused = [
+    let rejected = [
         (
             json!({"providers": {"anthropic": {"base_url": "https://evil.example"}}}),
             "providers.anthropic.base_url",
@@ -206,7 +206,7 @@ async fn a_client_does_not_decide_where_the_owners_secrets_go() {
             "skills.repositories[0]",
         ),
     ];
-    for (patch, key) in refused {
+    for (patch, key) in rejected {
         let error = as_client(&world, patch.clone()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidParams, "{patch}: {error}");
         assert_eq!(error.data(), Some(json!({"type": "config_protected", "key": key})), "{patch}");
@@ -226,7 +226,7 @@ async fn a_client_does_not_decide_where_the_owners_secrets_go() {
 }
 
 #[tokio::test]
-async fn a_variable_that_holds_somebody_elses_secret_is_not_taken() {
+async fn variables_of_other_services_are_rejected() {
     let world = World::new([]);
     for name in ["RKAT_TOKEN", "OPENAI_API_KEY", "rkat_token", "GOOGLE_API_KEY", "RKAT_ANTHROPIC_API_KEY"] {
         let server = json!({"base_url": "https://desk.example", "bearer_token_env": name});
@@ -235,31 +235,31 @@ async fn a_variable_that_holds_somebody_elses_secret_is_not_taken() {
         assert_eq!(
             error.to_string(),
             format!(
-                "invalid config: `self_hosted.servers.desk.bearer_token_env`: `{name}` holds a secret for somebody \
-                 else; use a variable of the server's own"
+                "invalid config: `self_hosted.servers.desk.bearer_token_env`: `{name}` may hold a secret that is not \
+                 for this server; use another variable"
             )
         );
     }
 }
 
 #[tokio::test]
-async fn a_model_that_is_set_counts_even_if_it_is_the_default() {
+async fn explicit_default_model_is_honored() {
     let world = World::new([]);
     let run = async || call(&world, "meerkat_run", json!({"prompt": "hi"})).await;
     assert_eq!(run().await.unwrap()["model"], "offline");
-    let shown = get(&world).await.config;
-    assert_eq!(serde_json::to_value(&shown).unwrap()["agent"]["model"], "claude-opus-4-7");
-    set(&world, object_of(&shown), None).await.unwrap();
-    assert_eq!(run().await.unwrap()["model"], "offline", "a copy that is given back sets nothing");
+    let masked = get(&world).await.config;
+    assert_eq!(serde_json::to_value(&masked).unwrap()["agent"]["model"], "claude-opus-4-7");
+    set(&world, to_json(&masked), None).await.unwrap();
+    assert_eq!(run().await.unwrap()["model"], "offline", "writing back a copy sets nothing");
     set(&world, json!({"agent": {"model": "claude-opus-4-7"}}), None).await.unwrap();
     let error = run().await.unwrap_err().to_string();
-    assert!(error.starts_with("no model `claude-opus-4-7` can be used: there is no API key"), "{error}");
+    assert!(error.starts_with("cannot use model `claude-opus-4-7`: no API key"), "{error}");
     patch(&world, json!({"agent": {"model": null}}), None).await.unwrap();
     assert_eq!(run().await.unwrap()["model"], "offline");
 }
 
 #[tokio::test]
-async fn the_token_of_a_source_of_skills_is_masked_and_stays_when_it_is_given_back() {
+async fn masked_repository_token_is_restored() {
     let world = World::new([]);
     let source = |name: &str, id: u8| {
         json!({
@@ -268,36 +268,36 @@ async fn the_token_of_a_source_of_skills_is_masked_and_stays_when_it_is_given_ba
         })
     };
     set(&world, json!({"skills": {"repositories": [source("a", 1), source("b", 2)]}}), None).await.unwrap();
-    let mut shown = object_of(&get(&world).await.config);
-    let list = &mut shown["skills"]["repositories"];
+    let mut masked = to_json(&get(&world).await.config);
+    let list = &mut masked["skills"]["repositories"];
     assert_eq!((&list[0]["auth_token"], &list[1]["auth_token"]), (&json!("***"), &json!("***")));
     list[0]["git_ref"] = json!("next");
     list.as_array_mut().unwrap().reverse();
-    let kept = set(&world, shown.clone(), None).await.unwrap().config.skills.repositories;
-    let written = format!("{kept:?}");
+    let stored = set(&world, masked.clone(), None).await.unwrap().config.skills.repositories;
+    let written = format!("{stored:?}");
     assert!(written.contains("token of a") && written.contains("token of b"), "{written}");
     assert!(written.contains("\"next\"") && !written.contains("***"), "{written}");
-    shown["skills"]["repositories"][0]["name"] = json!("c");
-    let error = set(&world, shown, None).await.unwrap_err().to_string();
+    masked["skills"]["repositories"][0]["name"] = json!("c");
+    let error = set(&world, masked, None).await.unwrap_err().to_string();
     assert!(error.starts_with("invalid config: `skills.repositories[0].auth_token` is `***`"), "{error}");
 }
 
-fn object_of(config: &Config) -> Value {
+fn to_json(config: &Config) -> Value {
     serde_json::to_value(config).unwrap()
 }
 
 #[tokio::test]
-async fn a_login_in_an_address_is_masked_and_stays_when_it_is_given_back() {
+async fn masked_url_login_is_restored() {
     let world = World::new([]);
-    // Such an address is refused now, but may be stored.
+    // Such a URL is rejected now, but may be stored.
     let stored = json!({"providers": {"gemini": {"base_url": "https://me:word@host/v1"}}});
     let transaction = meerkat_store::Transaction {
         guards: Vec::new(),
         changes: vec![meerkat_store::Change::PutConfig(serde_json::to_vec(&stored).unwrap())],
     };
     world.runtime.realm().store().commit(transaction).await.unwrap();
-    let shown = object_of(&get(&world).await.config);
-    assert_eq!(shown["providers"]["gemini"]["base_url"], "https://***@host/v1");
-    let kept = set(&world, shown, None).await.unwrap().config;
-    assert_eq!(kept.providers.gemini.base_url.as_deref(), Some("https://me:word@host/v1"));
+    let masked = to_json(&get(&world).await.config);
+    assert_eq!(masked["providers"]["gemini"]["base_url"], "https://***@host/v1");
+    let current = set(&world, masked, None).await.unwrap().config;
+    assert_eq!(current.providers.gemini.base_url.as_deref(), Some("https://me:word@host/v1"));
 }

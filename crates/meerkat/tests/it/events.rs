@@ -1,4 +1,4 @@
-//! The events of a run: which, in which order, and from whom.
+//! The events of a run: types, order, and source.
 
 use meerkat_core::{EventSource, ToolOutput};
 use meerkat_testkit::{FnTool, Recorder, Script, ScriptedModel};
@@ -8,7 +8,7 @@ use crate::world::{World, client_tool, say, then, watch};
 use meerkat::TurnOptions;
 
 #[tokio::test]
-async fn a_text_run_is_told_step_by_step() {
+async fn text_run_emits_events_in_order() {
     let world = World::new([Script::say("hello")]);
     let (done, recorder) = world.record(say("hi")).await;
     let id = done.unwrap().session_id;
@@ -38,7 +38,7 @@ async fn a_text_run_is_told_step_by_step() {
 }
 
 #[tokio::test]
-async fn a_tool_run_is_told_step_by_step() {
+async fn tool_run_emits_events_in_order() {
     let look = FnTool::new("look", async |_| ToolOutput::text("seen"));
     let model = ScriptedModel::new([Script::call("c1", "look", json!({"at": "x"})), Script::say("seen it")]);
     let world = World::with(model, [look]);
@@ -63,7 +63,7 @@ async fn a_tool_run_is_told_step_by_step() {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_for_the_caller_says_so_last() {
+async fn pending_run_ends_with_callback_event() {
     let world = World::new([Script::call("c1", "ask", json!({"n": 1}))]);
     let turn = TurnOptions { tools: Some(vec![client_tool("ask", None)]), ..say("go") };
     let (done, recorder) = world.record(turn).await;
@@ -85,7 +85,7 @@ async fn events_are_numbered_and_name_their_session() {
     let events = recorder.events();
     assert!(events.len() > 3);
     let first = events[0].seq;
-    assert!(first > 3, "those of the first run count too");
+    assert!(first > 3, "events of the first run are counted, too");
     for (index, event) in (first..).zip(&events) {
         assert_eq!((event.seq, &event.source), (index, &EventSource::Session { session_id: id }));
         assert_eq!(event.source_id, format!("session:{id}"));
@@ -96,7 +96,7 @@ async fn events_are_numbered_and_name_their_session() {
 }
 
 #[tokio::test]
-async fn what_is_told_as_the_end_is_already_stored() {
+async fn end_is_stored_before_it_is_reported() {
     let world = World::new([]);
     let id = world.session("one").await;
     let recorder = Recorder::default();

@@ -1,4 +1,4 @@
-//! The examples that the public pages show, sent as they stand there; the replies have the shapes shown there.
+//! The examples of the public pages, sent verbatim; the replies have the shapes shown there.
 
 use meerkat_core::{ModelInfo, Provider};
 use meerkat_testkit::{Script, ScriptedModel};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, call, fits};
 
-/// The session of the examples; only the id differs from what is sent.
+/// The session id in the examples; it is replaced before they are sent.
 const EXAMPLE_ID: &str = "01936f8a-7b2c-7000-8000-000000000001";
 
 const RUN_MINIMAL: &str = r#"{
@@ -147,20 +147,20 @@ const RESUME_WITH_RESULTS_OLDER: &str = r#"{
   "hooks_override": null
 }"#;
 
-/// The payload of the reply to a run that waits for the caller.
+/// Payload of the reply to a run that waits for the caller.
 const PENDING_REPLY: &str = r#"{"content":[{"type":"text","text":"Agent is waiting for tool results"}],"session_id":"01936f8a-...","status":"pending_tool_call","pending_tool_calls":[{"tool_name":"read_file","args":{"path":"/tmp/data.txt"}}]}"#;
 
 fn parse(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// A world where `claude-opus-4-6` answers from a script.
+/// Creates a world in which `claude-opus-4-6` is a scripted model.
 fn world(script: impl IntoIterator<Item = Script>) -> World {
     World::with(ScriptedModel::named(ModelInfo::new("claude-opus-4-6", Provider::Anthropic), script), [])
 }
 
-/// Checks that a reply has everything an example shows, with the same values; ids differ.
-fn shows(reply: &Value, example: &Value) {
+/// Checks that a reply has every field of an example, with the same values except for ids.
+fn assert_contains(reply: &Value, example: &Value) {
     match (example, reply) {
         (Value::Object(example), Value::Object(reply)) => {
             for (key, value) in example {
@@ -168,37 +168,37 @@ fn shows(reply: &Value, example: &Value) {
                 if key == "session_id" {
                     assert_eq!(found.as_str().unwrap().len(), EXAMPLE_ID.len(), "{found}");
                 } else {
-                    shows(found, value);
+                    assert_contains(found, value);
                 }
             }
         }
         (Value::Array(example), Value::Array(reply)) => {
             assert_eq!(example.len(), reply.len());
-            example.iter().zip(reply).for_each(|(example, reply)| shows(reply, example));
+            example.iter().zip(reply).for_each(|(example, reply)| assert_contains(reply, example));
         }
         _ => assert_eq!(reply, example),
     }
 }
 
-/// An example about the session of the examples, about this one.
-fn about(example: &str, session: &Value) -> Value {
+/// Returns an example with its session id replaced by this one.
+fn with_session(example: &str, session: &Value) -> Value {
     parse(&example.replace(EXAMPLE_ID, session.as_str().unwrap()))
 }
 
 #[tokio::test]
-async fn a_minimal_run() {
+async fn minimal_run() {
     let world = world([]);
     let reply = call(&world, "meerkat_run", parse(RUN_MINIMAL)).await.unwrap();
     fits("meerkat_run", &reply);
     let mut example = parse(RUN_REPLY);
     example["content"] = reply["content"].clone();
-    shows(&reply, &example);
+    assert_contains(&reply, &example);
     assert_eq!(reply["content"][0]["type"], "text");
-    assert_eq!(reply["model"], "offline", "there is no key, and the reply says who answered");
+    assert_eq!(reply["model"], "offline", "without a key, the reply names the offline model");
 }
 
 #[tokio::test]
-async fn a_full_run_of_either_page() {
+async fn full_run_of_either_page() {
     for example in [RUN_FULL, RUN_FULL_OLDER] {
         let value = json!({"bugs": ["one"], "severity": "low"});
         let world = world([Script::say("Agent response here"), Script::say(&value.to_string())]);
@@ -207,7 +207,7 @@ async fn a_full_run_of_either_page() {
         expected["structured_output"] = value;
         expected["turns"] = reply["turns"].clone();
         expected["schema_warnings"] = reply["schema_warnings"].clone();
-        shows(&reply, &expected);
+        assert_contains(&reply, &expected);
         assert!(reply["schema_warnings"].is_null() || reply["schema_warnings"].is_array(), "{reply}");
         let seen = world.model.seen();
         assert_eq!(
@@ -219,7 +219,7 @@ async fn a_full_run_of_either_page() {
 }
 
 #[tokio::test]
-async fn a_minimal_resume() {
+async fn minimal_resume() {
     let world = world([]);
     let missing = call(&world, "meerkat_resume", parse(RESUME_MINIMAL)).await.unwrap_err().body();
     assert_eq!(
@@ -227,15 +227,16 @@ async fn a_minimal_resume() {
         ("SESSION_NOT_FOUND", &json!(EXAMPLE_ID))
     );
     let first = call(&world, "meerkat_run", parse(RUN_MINIMAL)).await.unwrap();
-    let reply = call(&world, "meerkat_resume", about(RESUME_MINIMAL, &first["session_id"])).await.unwrap();
+    let reply =
+        call(&world, "meerkat_resume", with_session(RESUME_MINIMAL, &first["session_id"])).await.unwrap();
     let mut example = parse(RUN_REPLY);
     example["content"] = reply["content"].clone();
-    shows(&reply, &example);
+    assert_contains(&reply, &example);
     assert_eq!(reply["session_id"], first["session_id"], "the same session");
 }
 
 #[tokio::test]
-async fn a_pending_call_and_its_result_of_either_page() {
+async fn pending_call_and_result_of_either_page() {
     for example in [RESUME_WITH_RESULTS, RESUME_WITH_RESULTS_OLDER] {
         let path = json!({"path": "/tmp/data.txt"});
         let world = world([Script::call("tc_abc123", "read_file", path), Script::say("Agent response here")]);
@@ -243,20 +244,21 @@ async fn a_pending_call_and_its_result_of_either_page() {
         run["output_schema"] = json!(null);
         let pending = call(&world, "meerkat_run", run).await.unwrap();
         fits("meerkat_run", &pending);
-        shows(&pending, &parse(PENDING_REPLY));
+        assert_contains(&pending, &parse(PENDING_REPLY));
         assert_eq!(pending["pending_tool_calls"][0]["tool_use_id"], "tc_abc123");
         assert_eq!((pending.get("turns"), pending.get("tool_calls")), (None, None));
 
-        let reply = call(&world, "meerkat_resume", about(example, &pending["session_id"])).await.unwrap();
+        let reply =
+            call(&world, "meerkat_resume", with_session(example, &pending["session_id"])).await.unwrap();
         let mut expected = parse(RUN_REPLY);
         expected["tool_calls"] = json!(1);
-        shows(&reply, &expected);
+        assert_contains(&reply, &expected);
         assert_eq!(world.model.seen()[1].lines[2], "results: tc_abc123=File contents here...");
     }
 }
 
 #[tokio::test]
-async fn the_config_is_read_set_and_patched() {
+async fn config_is_read_set_and_patched() {
     let world = world([]);
     for turns in 1..=3 {
         world.configure(json!({"agent": {"max_turns": turns}})).await;
@@ -271,7 +273,7 @@ async fn the_config_is_read_set_and_patched() {
     }"#;
     let set = call(&world, "meerkat_config", parse(set)).await.unwrap();
     assert_eq!((&set["generation"], &set["config"]["agent"]["model"]), (&json!(4), &json!("gpt-5.5")));
-    assert_eq!(set["config"]["agent"]["max_turns"], json!(null), "what it leaves out takes its default");
+    assert_eq!(set["config"]["agent"]["max_turns"], json!(null), "omitted keys return to their defaults");
     let patch = r#"{
       "action": "patch",
       "patch": { "agent": { "max_tokens_per_turn": 8192 } },
@@ -294,7 +296,7 @@ async fn the_config_is_read_set_and_patched() {
 }
 
 #[tokio::test]
-async fn capabilities_have_the_ids_and_words_of_the_page() {
+async fn capabilities_match_the_documented_ones() {
     let example = parse(
         r#"{
           "contract_version": {"major": 0, "minor": 6, "patch": 6},
@@ -313,10 +315,10 @@ async fn capabilities_have_the_ids_and_words_of_the_page() {
     let reply = call(&world([]), "meerkat_capabilities", parse("{}")).await.unwrap();
     assert_eq!(reply["contract_version"], example["contract_version"]);
     let entries = reply["capabilities"].as_array().unwrap();
-    for shown in example["capabilities"].as_array().unwrap() {
-        let entry = entries.iter().find(|entry| entry["id"] == shown["id"]).unwrap();
-        assert_eq!(entry["description"], shown["description"]);
-        // What a build has differs; how it says so does not.
+    for expected in example["capabilities"].as_array().unwrap() {
+        let entry = entries.iter().find(|entry| entry["id"] == expected["id"]).unwrap();
+        assert_eq!(entry["description"], expected["description"]);
+        // The features of a build vary; the format of their status does not.
         let fits = match &entry["status"] {
             Value::String(status) => status == "Available",
             status => {
@@ -329,7 +331,7 @@ async fn capabilities_have_the_ids_and_words_of_the_page() {
 }
 
 #[tokio::test]
-async fn the_catalogue_has_the_entry_of_the_page() {
+async fn catalog_has_the_documented_entry() {
     let example = parse(
         r#"{
           "contract_version": "0.6.6",
@@ -359,13 +361,13 @@ async fn the_catalogue_has_the_entry_of_the_page() {
     );
     let reply = call(&world([]), "meerkat_models_catalog", parse("{}")).await.unwrap();
     assert_eq!(reply["contract_version"], example["contract_version"]);
-    let of = |list: &Value, key: &str, value: &Value| -> Value {
+    let find = |list: &Value, key: &str, value: &Value| -> Value {
         list.as_array().unwrap().iter().find(|entry| entry[key] == *value).unwrap().clone()
     };
-    let shown = &example["providers"][0];
-    let provider = of(&reply["providers"], "provider", &shown["provider"]);
-    assert_eq!(provider["default_model_id"], shown["default_model_id"]);
-    let model = of(&provider["models"], "id", &shown["models"][0]["id"]);
-    shows(&model, &shown["models"][0]);
+    let expected = &example["providers"][0];
+    let provider = find(&reply["providers"], "provider", &expected["provider"]);
+    assert_eq!(provider["default_model_id"], expected["default_model_id"]);
+    let model = find(&provider["models"], "id", &expected["models"][0]["id"]);
+    assert_contains(&model, &expected["models"][0]);
     assert!(model["profile"]["params_schema"].is_object());
 }

@@ -1,4 +1,4 @@
-//! Hooks that fail: a panic, more output than is read, and processes left behind.
+//! Hook failures: panics, excessive output, and leftover processes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, say, text, watch};
 
-/// Panics before or while it runs.
+/// A hook that panics before or while it runs.
 enum Panics {
     AtOnce,
     Later,
@@ -42,8 +42,8 @@ async fn panicking(script: impl IntoIterator<Item = Script>, hooks: Value) -> Wo
     world
 }
 
-fn in_process(name: &str, rest: Value) -> Value {
-    let mut entry = rest;
+fn in_process(name: &str, options: Value) -> Value {
+    let mut entry = options;
     entry["id"] = json!("h");
     entry["runtime"] = json!({"type": "in_process", "name": name});
     entry
@@ -72,36 +72,36 @@ async fn panicking_guardrail_denies_the_call() {
         let denied = recorder.of_type("hook_denied");
         assert_eq!(
             (&denied[0]["reason_code"], &denied[0]["message"]),
-            (&json!("runtime_error"), &json!(format!("it panicked: {panic}")))
+            (&json!("runtime_error"), &json!(format!("panicked: {panic}")))
         );
     }
 }
 
 #[tokio::test]
 async fn panic_follows_the_failure_policy() {
-    let run = async |rest: Value| {
-        let world = panicking([], json!({"entries": [in_process("later", rest)]})).await;
+    let run = async |options: Value| {
+        let world = panicking([], json!({"entries": [in_process("later", options)]})).await;
         world.record(say("go")).await
     };
     let closed = [
         json!({"point": "pre_llm_request", "capability": "guardrail"}),
         json!({"point": "pre_llm_request", "capability": "observe", "failure_policy": "fail_closed"}),
     ];
-    for rest in closed {
-        let (Err(Error::Failed { failure, .. }), _) = run(rest.clone()).await else { panic!("{rest}") };
+    for options in closed {
+        let (Err(Error::Failed { failure, .. }), _) = run(options.clone()).await else { panic!("{options}") };
         assert_eq!(
             (failure.message.as_str(), failure.cause),
-            ("the hook `h` failed: it panicked: later", TerminalCause::HookFailure)
+            ("the hook `h` failed: panicked: later", TerminalCause::HookFailure)
         );
     }
     let open = [
         json!({"point": "pre_llm_request", "capability": "observe"}),
         json!({"point": "pre_llm_request", "capability": "guardrail", "failure_policy": "fail_open"}),
     ];
-    for rest in open {
-        let (done, recorder) = run(rest.clone()).await;
-        assert!(done.is_ok(), "{rest}");
-        assert_eq!(recorder.of_type("hook_failed")[0]["error"], "it panicked: later");
+    for options in open {
+        let (done, recorder) = run(options.clone()).await;
+        assert!(done.is_ok(), "{options}");
+        assert_eq!(recorder.of_type("hook_failed")[0]["error"], "panicked: later");
     }
 }
 
@@ -114,7 +114,7 @@ async fn panicking_background_hook_frees_its_slot() {
         let sessions = world.sessions();
         sessions.create(meerkat::NewSessionOptions::default(), say("go"), watch(&recorder)).await.unwrap();
         recorder.wait_for("hook_failed").await;
-        assert_eq!(recorder.of_type("hook_failed")[0]["error"], "it panicked: later");
+        assert_eq!(recorder.of_type("hook_failed")[0]["error"], "panicked: later");
     }
 }
 
@@ -130,7 +130,7 @@ async fn loud_hook_is_read_to_its_end() {
     let Err(Error::Failed { failure, .. }) = world.create(say("go")).await else { panic!() };
     assert_eq!(
         failure.message,
-        "the hook `h` failed: it wrote more than 131072 bytes, which is what `hooks.payload_max_bytes` allows"
+        "the hook `h` failed: wrote more than 131072 bytes (`hooks.payload_max_bytes`)"
     );
     assert!(end.exists(), "the hook was not cut off");
 }
@@ -139,7 +139,7 @@ async fn loud_hook_is_read_to_its_end() {
 async fn last_line_of_a_loud_hook_is_reported() {
     let world = hooked(command("head -c 100000 /dev/zero | tr '\\0' '\\n' >&2; echo why >&2; exit 3")).await;
     let Err(Error::Failed { failure, .. }) = world.create(say("go")).await else { panic!() };
-    assert_eq!(failure.message, "the hook `h` failed: it ended with exit status: 3: why");
+    assert_eq!(failure.message, "the hook `h` failed: ended with exit status: 3: why");
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn slow_hook_file_leaves_the_thread_free() {
     let world = World::of(Runtime::ephemeral(options).unwrap(), model);
     let (free, is_free) = std::sync::mpsc::channel();
     let writer = std::thread::spawn(move || {
-        // Returns once the run has opened the file to read it.
+        // Returns once the run has opened the file for reading.
         let mut pipe = std::fs::File::options().write(true).open(file).unwrap();
         while is_free.try_recv().is_ok() {}
         let was_free = is_free.recv_timeout(std::time::Duration::from_secs(10)).is_ok();
@@ -179,9 +179,9 @@ async fn slow_hook_file_leaves_the_thread_free() {
 #[tokio::test]
 async fn children_end_with_their_hook() {
     let mark = mark();
-    for rest in [">/dev/null 2>&1", ""] {
-        // The second child holds the pipes of the hook, which must not keep the run waiting.
-        let world = hooked(command(&format!("sleep {mark} {rest} &"))).await;
+    for redirect in [">/dev/null 2>&1", ""] {
+        // The second child holds the hook's pipes, which must not delay the run.
+        let world = hooked(command(&format!("sleep {mark} {redirect} &"))).await;
         world.create(say("go")).await.unwrap();
         assert_none_carries(&mark);
     }
@@ -192,7 +192,7 @@ async fn escaped_child_does_not_hold_up_its_hook() {
     let dir = Scratch::new();
     let alive = dir.join("alive");
     std::fs::write(&alive, "").unwrap();
-    // The child keeps the pipes of the hook, and ends with the directory.
+    // The child holds the hook's pipes, and exits when the directory is removed.
     let child = format!("while [ -e {} ]; do sleep 0.1; done", alive.display());
     let mut entry = command(&format!("setsid sh -c '{child}' & echo '{{}}'"));
     entry["timeout_ms"] = json!(10_000);

@@ -1,4 +1,4 @@
-//! Runs with a provider's model, whose provider is a server of the test.
+//! Runs with a hosted model, whose provider is a test server.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn with_model(model: &str, prompt: &str) -> TurnOptions {
     TurnOptions { model: Some(model.to_owned()), ..then(prompt) }
 }
 
-/// An answer of Anthropic's with these blocks, which come whole.
+/// Builds a response from Anthropic with these complete blocks.
 fn answer(blocks: &[Value], stop_reason: &str) -> (&'static str, String) {
     let usage = json!({"input_tokens": 3, "output_tokens": 1});
     let mut events = vec![json!({"type": "message_start", "message": {"usage": usage}})];
@@ -43,13 +43,13 @@ fn words(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_answer_that_anthropic_pauses_is_sent_back_and_goes_on() {
+async fn paused_anthropic_response_is_continued() {
     let search =
         json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}});
-    let found = json!({"type": "web_search_tool_result", "tool_use_id": "s1", "content": []});
+    let results = json!({"type": "web_search_tool_result", "tool_use_id": "s1", "content": []});
     let server = Server::new([
         answer(&[words("Looking. "), search.clone()], "pause_turn"),
-        answer(&[found, words("Found.")], "end_turn"),
+        answer(&[results, words("Found.")], "end_turn"),
     ]);
     let runtime = runtime(&server).await;
     let turn = with_model("claude-sonnet-4-6", "look it up");
@@ -61,7 +61,7 @@ async fn an_answer_that_anthropic_pauses_is_sent_back_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_retry_tells_listeners_what_failed_and_what_is_planned() {
+async fn retry_event_reports_failure_and_plan() {
     let busy = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}});
     let server = Server::new([
         ("429 Too Many Requests\r\nretry-after-ms: 5", busy.to_string()),
@@ -92,7 +92,7 @@ async fn a_retry_tells_listeners_what_failed_and_what_is_planned() {
 }
 
 #[tokio::test]
-async fn parameters_that_a_model_does_not_take_are_named_and_not_sent() {
+async fn unsupported_parameters_are_dropped_with_warning() {
     let item = json!({"type": "message", "id": "m", "content": [{"type": "output_text", "text": "ok"}]});
     let end = json!({"type": "response.completed", "response": {"output": [item]}});
     let server = Server::new([("200 OK", format!("data: {end}\n\n"))]);
@@ -100,7 +100,7 @@ async fn parameters_that_a_model_does_not_take_are_named_and_not_sent() {
     let params = object(json!({"seed": 1, "top_p": 0.5}));
     let turn = TurnOptions { provider_params: Some(params), ..with_model("gpt-5.5", "hi") };
     let done = runtime.sessions().create(Default::default(), turn, Default::default()).await.unwrap();
-    assert_eq!(done.warnings, ["`gpt-5.5` takes no `seed`; it is left out"]);
+    assert_eq!(done.warnings, ["`gpt-5.5` does not support `seed`; ignoring it"]);
     let body = &server.seen()[0].body;
     assert_eq!((body.get("seed"), &body["top_p"]), (None, &json!(0.5)));
 }
@@ -109,7 +109,7 @@ fn params(value: Value) -> TurnOptions {
     TurnOptions { provider_params: Some(object(value)), ..with_model("claude-sonnet-4-6", "hi") }
 }
 
-/// The tools of each request that the server has seen, by their types.
+/// Returns the types of the tools in each request to the server.
 fn tool_types(server: &Server) -> Vec<Vec<Value>> {
     let types = |body: &Value| {
         let tools = body.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The registry on a running hub: under a changed config, and for workers under access rules.
+//! The registry on a running hub: with a changed config, and for workers with access rules.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-const SOON: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves a hub on a free port for as long as the test runs; returns its URL.
 fn serve(hosted: &HostedHub, access: Access) -> String {
@@ -25,7 +25,7 @@ async fn connect(url: &str) -> Client {
 }
 
 async fn register(worker: &Client, id: &str) -> Result<Value, CallError> {
-    worker.call("skills::register", &json!({ "id": id, "skill": "# x" }), SOON).await
+    worker.call("skills::register", &json!({ "id": id, "skill": "# x" }), TIMEOUT).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,36 +33,36 @@ async fn running_hub_follows_the_config() {
     let world = World::new([]);
     let hosted = world.runtime.host_hub(|_| {}).await.unwrap();
     let worker = connect(&serve(&hosted, Access::default())).await;
-    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
     worker.register_function(LocalFunction::new("demo::on", move |call: Invocation| {
-        let _ = told.send(call.data["id"].clone());
+        let _ = sender.send(call.data["id"].clone());
         async { Ok(Value::Null) }
     }));
     worker.register_function(LocalFunction::new("demo::never", |_| std::future::pending()));
     worker.register_trigger("skills::on-change", "demo::on", &json!({}));
     register(&worker, "one").await.unwrap();
 
-    // Another process changes it, so that this one has to look.
+    // Another process changes the config, so this one has to reload it.
     let other = world.another([]);
     let registry = json!({ "scopes": { "skills": "others" }, "state_timeout_ms": 50 });
     other.configure(json!({ "registry": registry })).await;
     register(&worker, "two").await.unwrap();
     for id in ["one", "two"] {
-        let said = tokio::time::timeout(SOON, heard.recv()).await.expect("an event").unwrap();
-        assert_eq!(said, id);
+        let event = tokio::time::timeout(TIMEOUT, events.recv()).await.expect("an event").unwrap();
+        assert_eq!(event, id);
     }
     let contents = other.runtime.registry().await.unwrap().contents().await.unwrap();
     let ids: Vec<&str> = contents.skills.0.iter().map(|skill| skill.id.as_str()).collect();
     assert_eq!(ids, ["two"]);
-    let listed = worker.call("skills::list", &json!({}), SOON).await.unwrap();
+    let listed = worker.call("skills::list", &json!({}), TIMEOUT).await.unwrap();
     assert_eq!((listed["skills"].as_array().unwrap().len(), &listed["skills"][0]["id"]), (1, &json!("two")));
     let read = json!({ "uri": "iii://two/demo::never" });
-    let error = worker.call("skills::resources-read", &read, SOON).await.unwrap_err();
+    let error = worker.call("skills::resources-read", &read, TIMEOUT).await.unwrap_err();
     assert_eq!(error.message, "trigger demo::never: invocation timed out");
 
     other.configure(json!({ "registry": { "enabled": false } })).await;
     let error = register(&worker, "three").await.unwrap_err();
-    assert!(error.message.contains("switched off"), "{}", error.message);
+    assert!(error.message.contains("disabled"), "{}", error.message);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,11 +78,11 @@ async fn running_hub_gains_a_registry_enabled_later() {
     }));
     worker.register_trigger("skills::on-change", "demo::on", &json!({}));
     let error = register(&worker, "early").await.unwrap_err();
-    assert!(error.message.contains("switched off"), "{}", error.message);
+    assert!(error.message.contains("disabled"), "{}", error.message);
 
     world.another([]).configure(json!({ "registry": { "enabled": true } })).await;
     register(&worker, "late").await.unwrap();
-    let event = tokio::time::timeout(SOON, events.recv()).await.expect("an event").unwrap();
+    let event = tokio::time::timeout(TIMEOUT, events.recv()).await.expect("an event").unwrap();
     assert_eq!(event, "late");
 }
 
@@ -104,16 +104,16 @@ async fn guests_change_only_their_own_skills() {
     for id in ["hers", "trusted"] {
         let text = format!("skill '{id}' was registered by another worker");
         assert_eq!(register(&bob, id).await.unwrap_err().message, text);
-        let removed = bob.call("skills::unregister", &json!({ "id": id }), SOON).await;
+        let removed = bob.call("skills::unregister", &json!({ "id": id }), TIMEOUT).await;
         assert_eq!(removed.unwrap_err().message, text);
     }
-    // The same owner on a new connection, and a worker without limits, may.
+    // The same owner on a new connection may, and so may an unrestricted worker.
     register(&connect(&format!("{guarded}/?owner=ada")).await, "hers").await.unwrap();
-    trusted.call("skills::unregister", &json!({ "id": "hers" }), SOON).await.unwrap();
+    trusted.call("skills::unregister", &json!({ "id": "hers" }), TIMEOUT).await.unwrap();
     register(&bob, "hers").await.unwrap();
 
     let write = |scope: &str| json!({ "scope": scope, "key": "trusted", "value": { "id": "trusted" } });
-    let denied = async |scope: &str| match bob.call("state::set", &write(scope), SOON).await {
+    let denied = async |scope: &str| match bob.call("state::set", &write(scope), TIMEOUT).await {
         Ok(_) => false,
         Err(error) => error.code == "FORBIDDEN",
     };

@@ -1,4 +1,4 @@
-//! Images that agents and callers have made.
+//! Image generation by agents and callers.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::world::{object, then, watch};
 
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAY=";
 
-fn drawn() -> (&'static str, String) {
+fn generated() -> (&'static str, String) {
     let call = json!({"type": "image_generation_call", "id": "ig", "result": PNG, "revised_prompt": "so"});
     ("200 OK", json!({"status": "completed", "output": [call]}).to_string())
 }
@@ -23,7 +23,7 @@ fn blocked() -> (&'static str, String) {
     ("400 Bad Request", json!({"error": error}).to_string())
 }
 
-/// A runtime with a key for OpenAI, which is this server, and with the built-in tools on.
+/// Creates a runtime with a key for OpenAI, which is this server, and with the built-in tools enabled.
 async fn runtime(server: &Server) -> Runtime {
     with_key("OPENAI_API_KEY", json!({"providers": {"openai": {"base_url": server.address()}}})).await
 }
@@ -51,7 +51,7 @@ async fn messages(runtime: &Runtime, id: SessionId) -> Vec<Message> {
     runtime.sessions().history(id, 0, None).await.unwrap().messages
 }
 
-/// The text of the result of the only call, and whether it failed.
+/// Returns the text of the only result, and whether the call failed.
 fn result(messages: &[Message]) -> (Value, bool) {
     let Message::ToolResults { results, .. } = &messages[2] else { panic!("{messages:?}") };
     let ContentBlock::Text { text } = &results[0].content.blocks()[0] else { panic!("{results:?}") };
@@ -59,8 +59,8 @@ fn result(messages: &[Message]) -> (Value, bool) {
 }
 
 #[tokio::test]
-async fn an_agent_makes_a_picture_and_it_becomes_part_of_the_conversation() {
-    let server = Server::new([drawn(), drawn()]);
+async fn generated_image_joins_the_conversation() {
+    let server = Server::new([generated(), generated()]);
     let runtime = runtime(&server).await;
     let recorder = Recorder::default();
     let call = r#"call generate_image {"request": {"intent": "generate", "prompt": "a meerkat", "size": "1024x1024"}}"#;
@@ -81,8 +81,8 @@ async fn an_agent_makes_a_picture_and_it_becomes_part_of_the_conversation() {
     assert_eq!(reply, expected);
 
     let Message::ToolResults { results, .. } = &history[2] else { panic!("{history:?}") };
-    let shown = &results[0].content.blocks()[1];
-    assert!(matches!(shown, ContentBlock::Image { source: MediaSource::Blob { .. }, .. }), "{shown:?}");
+    let block = &results[0].content.blocks()[1];
+    assert!(matches!(block, ContentBlock::Image { source: MediaSource::Blob { .. }, .. }), "{block:?}");
     let Message::Assistant { blocks, .. } = &history[3] else { panic!("{history:?}") };
     let [AssistantBlock::Image(appended)] = blocks.as_slice() else { panic!("{blocks:?}") };
     assert_eq!(json!(appended.image_id), image["image_id"]);
@@ -103,28 +103,28 @@ async fn an_agent_makes_a_picture_and_it_becomes_part_of_the_conversation() {
 }
 
 #[tokio::test]
-async fn the_tool_is_there_only_where_somebody_can_serve_it_and_it_is_wanted() {
-    let offered = async |runtime: &Runtime, turn: TurnOptions| {
+async fn tool_needs_a_key_and_enabled_builtins() {
+    let is_available = async |runtime: &Runtime, turn: TurnOptions| {
         let recorder = Recorder::default();
         runtime.sessions().create(Default::default(), turn, watch(&recorder)).await.unwrap();
         !recorder.of_type("tool_execution_started").is_empty()
     };
-    let server = Server::new([drawn(), drawn(), drawn()]);
+    let server = Server::new([generated(), generated(), generated()]);
     let call = || offline(r#"call generate_image {"prompt": "x"}"#);
     let keyed = runtime(&server).await;
-    assert!(offered(&keyed, call()).await, "arguments without the outer object are understood");
-    assert!(!offered(&keyed, TurnOptions { builtins: Some(false), ..call() }).await);
+    assert!(is_available(&keyed, call()).await, "arguments without the outer object are accepted");
+    assert!(!is_available(&keyed, TurnOptions { builtins: Some(false), ..call() }).await);
     let off = json!({"tools": {"builtins_enabled": false}});
     keyed.config().change(ConfigChange::Patch(object(off)), None).await.unwrap();
-    assert!(!offered(&keyed, call()).await);
-    assert!(offered(&keyed, TurnOptions { builtins: Some(true), ..call() }).await);
+    assert!(!is_available(&keyed, call()).await);
+    assert!(is_available(&keyed, TurnOptions { builtins: Some(true), ..call() }).await);
     let keyless = with_key("ANTHROPIC_API_KEY", json!({})).await;
-    assert!(!offered(&keyless, call()).await, "nobody there makes images");
+    assert!(!is_available(&keyless, call()).await, "no available provider generates images");
 }
 
 #[tokio::test]
-async fn a_session_remembers_whether_it_has_the_tool() {
-    let server = Server::new([drawn()]);
+async fn session_remembers_whether_it_has_the_tool() {
+    let server = Server::new([generated()]);
     let runtime = runtime(&server).await;
     let turn = TurnOptions { builtins: Some(false), ..offline("say hi") };
     let id =
@@ -135,26 +135,26 @@ async fn a_session_remembers_whether_it_has_the_tool() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_told_to_the_agent() {
+async fn errors_are_reported_to_the_agent() {
     let server = Server::new([blocked()]);
     let runtime = runtime(&server).await;
-    let gone = format!("sha256:{}", "0".repeat(64));
+    let unknown = format!("sha256:{}", "0".repeat(64));
     let cases = [
         (
             json!({"prompt": "something bad"}),
             json!({
                 "error": "execution_failed",
-                "message": "no image was made: openai: HTTP 400: rejected by the safety system",
+                "message": "cannot generate the image: openai: HTTP 400: rejected by the safety system",
                 "terminal": {"terminal": "safety_filtered"},
             }),
         ),
         (
             json!({"prompt": " "}),
-            json!({"error": "invalid_arguments", "message": "`prompt` is missing: say what the image shall show"}),
+            json!({"error": "invalid_arguments", "message": "`prompt` is missing: describe the image"}),
         ),
         (
             json!({"prompt": "x", "count": 2}),
-            json!({"error": "invalid_arguments", "message": "`count` must be 1; ask again for another image"}),
+            json!({"error": "invalid_arguments", "message": "`count` must be 1; send another request for another image"}),
         ),
         (
             json!({"prompt": "x", "size": "huge"}),
@@ -162,17 +162,17 @@ async fn what_goes_wrong_is_told_to_the_agent() {
         ),
         (
             json!({"intent": "edit", "instruction": "x", "source_images": [{"kind": "assistant_image", "image_id": "none"}]}),
-            json!({"error": "invalid_arguments", "message": "no image of this session has the id `none`; name it by its blob"}),
+            json!({"error": "invalid_arguments", "message": "no image of this session has the id `none`; refer to it by its blob id"}),
         ),
         (
-            json!({"prompt": "x", "reference_images": [{"kind": "blob", "blob_ref": {"blob_id": gone, "media_type": "image/png"}}]}),
-            json!({"error": "invalid_arguments", "message": format!("there is no blob `{gone}` in this realm")}),
+            json!({"prompt": "x", "reference_images": [{"kind": "blob", "blob_ref": {"blob_id": unknown, "media_type": "image/png"}}]}),
+            json!({"error": "invalid_arguments", "message": format!("no blob `{unknown}` in this realm")}),
         ),
         (
             json!({"prompt": "x", "provider": "google"}),
             json!({
                 "error": "tool_unavailable",
-                "message": "no model `gemini-3.1-flash-image-preview` can be used: there is no API key for it; set `GEMINI_API_KEY` or `GOOGLE_API_KEY`",
+                "message": "cannot use model `gemini-3.1-flash-image-preview`: no API key; set `GEMINI_API_KEY` or `GOOGLE_API_KEY`",
             }),
         ),
     ];
@@ -189,7 +189,7 @@ async fn operation(runtime: &Runtime, input: Value) -> Result<Value, Error> {
 }
 
 #[tokio::test]
-async fn the_operation_makes_a_blob_without_a_session() {
+async fn operation_creates_a_blob_without_a_session() {
     let candidate = json!({"content": {"parts": [{"inlineData": {"mimeType": "image/png", "data": PNG}}]}});
     let answer = json!({"candidates": [candidate]}).to_string();
     let server = Server::new([("200 OK", answer)]);
@@ -209,7 +209,7 @@ async fn the_operation_makes_a_blob_without_a_session() {
 }
 
 #[tokio::test]
-async fn the_operation_fails_with_what_the_provider_said() {
+async fn operation_error_includes_provider_details() {
     let server = Server::new([blocked()]);
     let runtime = runtime(&server).await;
     let error = operation(&runtime, json!({"prompt": "bad"})).await.unwrap_err().body();
@@ -219,18 +219,18 @@ async fn the_operation_fails_with_what_the_provider_said() {
     });
     assert_eq!(error.data, Some(data));
     assert!(!error.message.contains("key-of-the-user"));
-    let refused = operation(&runtime, json!({"prompt": "x", "color": "red"})).await.unwrap_err().body();
-    assert_eq!(refused.code, "INVALID_PARAMS");
+    let error = operation(&runtime, json!({"prompt": "x", "color": "red"})).await.unwrap_err().body();
+    assert_eq!(error.code, "INVALID_PARAMS");
 }
 
 #[tokio::test]
-async fn a_model_that_makes_no_pictures_is_not_asked_for_one() {
+async fn model_without_image_output_is_rejected() {
     let runtime = with_key("OPENAI_API_KEY", json!({})).await;
-    let asked = json!({"prompt": "a meerkat", "model": "claude-opus-4-7"});
-    let error = operation(&runtime, asked).await.unwrap_err();
+    let request = json!({"prompt": "a meerkat", "model": "claude-opus-4-7"});
+    let error = operation(&runtime, request).await.unwrap_err();
     assert_eq!(error.kind(), meerkat::ErrorKind::ProviderError);
     assert_eq!(
         error.to_string(),
-        "no model `claude-opus-4-7` can be used: it makes no images; `gpt-image-2` does"
+        "cannot use model `claude-opus-4-7`: it does not generate images; `gpt-image-2` does"
     );
 }

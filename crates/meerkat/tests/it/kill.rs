@@ -1,9 +1,9 @@
-//! Processes that are killed in the middle of their work.
+//! Processes that are killed while running.
 //!
-//! A child of this test binary runs a script of runs with tools. It is killed with SIGKILL: by itself at every
-//! point where the driver looks at the clock, which is before and after each commit, and by its parent at
-//! random moments. After each death the store must be whole, nothing that the child had announced may be
-//! missing, no tool may have run twice, and the session must go on at once.
+//! A child of this test binary runs a script of runs with tools. It is killed with SIGKILL: by itself whenever the driver
+//! reads the clock, which is before and after each commit, and by its parent at random times. After each death, the
+//! store must be intact, every result that the child had announced must be stored, no tool may have run twice, and
+//! the session must be resumable immediately.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -22,58 +22,58 @@ use meerkat_core::{BoxFuture, Timestamp};
 use meerkat_testkit::{FnTool, Scratch, Tools};
 use serde_json::{Value, json};
 
-/// How often the parent kills at a random moment.
+/// Number of times the parent kills the child at a random time.
 const RANDOM_KILLS: u64 = 150;
 
-/// What the child is told.
+/// Instructions for the child.
 #[derive(Clone)]
 struct Orders {
     state_root: PathBuf,
     effects: PathBuf,
-    /// The first number its tools may use; each number may be used once, ever.
+    /// First number its tools may use; each number may be used only once.
     first: u64,
-    /// At which look at the clock it kills itself; 0 for never.
+    /// Number of the clock reading at which it kills itself; 0 for never.
     kill_at: u64,
 }
 
 #[test]
-fn a_killed_process_loses_nothing_and_repeats_nothing() {
+fn killed_process_loses_and_repeats_nothing() {
     let scratch = Scratch::new();
     let mut ledger = Ledger::new(&scratch);
     let mut deaths = 0;
     for kill_at in 1.. {
-        let ended = ledger.let_live(kill_at, None);
+        let ended = ledger.run_child(kill_at, None);
         ledger.check();
-        if ended == Ended::ByItself {
+        if ended == ChildEnd::Completed {
             break;
         }
         deaths += 1;
     }
-    assert!(deaths > 50, "the script has only {deaths} points to die at");
+    assert!(deaths > 50, "the script has only {deaths} points to be killed at");
     let mut random = 0x2545_F491_4F6C_DD1D_u64;
     for _ in 0..RANDOM_KILLS {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
-        let ended = ledger.let_live(0, Some(Duration::from_micros(random % 40_000)));
+        let ended = ledger.run_child(0, Some(Duration::from_micros(random % 40_000)));
         ledger.check();
-        deaths += u64::from(ended == Ended::Killed);
+        deaths += u64::from(ended == ChildEnd::Killed);
     }
     assert!(deaths >= 200, "only {deaths} deaths");
 }
 
-/// How a child ended.
+/// End of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum ChildEnd {
     Killed,
-    ByItself,
+    Completed,
 }
 
-/// What the parent knows must be so.
+/// The parent's record of what must be stored.
 struct Ledger<'a> {
     scratch: &'a Scratch,
     next: u64,
-    /// The results the child announced, by session.
+    /// Results that the child announced, by session.
     announced: BTreeMap<SessionId, Vec<String>>,
 }
 
@@ -86,8 +86,8 @@ impl<'a> Ledger<'a> {
         self.scratch.join("effects.log")
     }
 
-    /// Lets a child live until it is killed or done, and notes what it announced.
-    fn let_live(&mut self, kill_at: u64, kill_after: Option<Duration>) -> Ended {
+    /// Runs a child until it is killed or done, and records the results it announced.
+    fn run_child(&mut self, kill_at: u64, kill_after: Option<Duration>) -> ChildEnd {
         let orders = Orders {
             state_root: self.scratch.path().to_owned(),
             effects: self.effects(),
@@ -96,7 +96,7 @@ impl<'a> Ledger<'a> {
         };
         self.next += 100;
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "kill::the_one_that_is_killed", "--ignored", "--nocapture"])
+            .args(["--exact", "kill::killed_child", "--ignored", "--nocapture"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -115,14 +115,14 @@ impl<'a> Ledger<'a> {
                 self.announced.entry(session.parse().unwrap()).or_default().push(text.to_owned());
             }
         }
-        if status.success() { Ended::ByItself } else { Ended::Killed }
+        if status.success() { ChildEnd::Completed } else { ChildEnd::Killed }
     }
 
-    /// Looks at what the dead left behind, and goes on with it.
+    /// Checks the state that the killed child left behind, and resumes its session.
     fn check(&self) {
         meerkat_store::check(&self.scratch.join("test/sessions.sqlite3")).unwrap_or_else(|error| {
-            // A child killed before it had a store leaves none.
-            assert!(self.announced.is_empty(), "the store is not whole: {error}");
+            // A child killed before it created a store leaves none.
+            assert!(self.announced.is_empty(), "the store is not intact: {error}");
         });
         self.check_effects();
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -132,13 +132,13 @@ impl<'a> Ledger<'a> {
             for (session, announced) in &self.announced {
                 assert!(found.iter().any(|view| view.id == *session), "session {session} is lost");
                 let messages = runtime.sessions().history(*session, 0, None).await.unwrap().messages;
-                let kept = results(&messages);
+                let stored = results(&messages);
                 for result in announced {
-                    assert!(kept.contains(result), "{session} lost the committed result {result}");
+                    assert!(stored.contains(result), "{session} lost the committed result {result}");
                 }
             }
             if let Some(last) = found.first() {
-                goes_on(&runtime, last.id).await;
+                check_resumable(&runtime, last.id).await;
             }
         });
     }
@@ -154,21 +154,21 @@ impl<'a> Ledger<'a> {
     }
 }
 
-/// Runs the session once more; it must not refuse, and its transcript must be whole then.
-async fn goes_on(runtime: &Runtime, id: SessionId) {
+/// Runs the session once more: it must succeed, and its transcript must be complete.
+async fn check_resumable(runtime: &Runtime, id: SessionId) {
     let done = runtime.sessions().start_turn(id, prompt("say still here"), RunControl::default()).await;
-    let Outcome::Completed(answer) = done.unwrap().report.outcome else { panic!("it does not go on") };
+    let Outcome::Completed(answer) = done.unwrap().report.outcome else { panic!("the run did not complete") };
     assert_eq!(answer.text, "still here");
     let messages = runtime.sessions().history(id, 0, None).await.unwrap().messages;
     for (index, message) in messages.iter().enumerate() {
-        let asked: Vec<_> = message.tool_calls().into_iter().map(|call| call.id).collect();
+        let calls: Vec<_> = message.tool_calls().into_iter().map(|call| call.id).collect();
         let answered: Vec<_> = match messages.get(index + 1) {
             Some(Message::ToolResults { results, .. }) => {
                 results.iter().map(|result| result.tool_use_id.clone()).collect()
             }
             _ => Vec::new(),
         };
-        assert_eq!(answered, asked, "message {index} of {id}");
+        assert_eq!(answered, calls, "message {index} of {id}");
     }
 }
 
@@ -187,21 +187,21 @@ fn prompt(text: &str) -> TurnOptions {
 
 #[test]
 #[ignore = "this is the child that the test above starts and kills"]
-fn the_one_that_is_killed() {
+fn killed_child() {
     let orders = Orders::read();
     let scratch_options =
         meerkat::RealmOptions { state_root: orders.state_root.clone(), ..Scratch::new().options() };
     let realm = meerkat::Realm::open(scratch_options).unwrap();
     let options = RuntimeOptions {
         sources: vec![Tools::new([effect(&orders.effects)])],
-        clock: Some(Arc::new(KillClock { looks: AtomicU64::new(0), kill_at: orders.kill_at })),
+        clock: Some(Arc::new(KillClock { readings: AtomicU64::new(0), kill_at: orders.kill_at })),
         ..RuntimeOptions::default()
     };
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     tokio.block_on(work(&Runtime::new(realm, options), orders.first));
 }
 
-/// Three runs of one session, with one tool, several at once, and several steps.
+/// Performs three runs of one session: with one tool, several concurrent ones, and several steps.
 async fn work(runtime: &Runtime, first: u64) {
     let call = |n: u64| format!("call effect {{\"n\":{}}}", first + n);
     let control = || RunControl { events: Some(Arc::new(announce)), ..RunControl::default() };
@@ -214,7 +214,7 @@ async fn work(runtime: &Runtime, first: u64) {
     runtime.sessions().start_turn(id, three, control()).await.unwrap();
 }
 
-/// Tells the parent which results are committed.
+/// Reports committed results to the parent.
 fn announce(event: EventEnvelope) {
     if let AgentEvent::ToolResultReceived { content, .. } = event.payload {
         let session = event.source_id.trim_start_matches("session:").to_owned();
@@ -224,7 +224,7 @@ fn announce(event: EventEnvelope) {
     }
 }
 
-/// A tool whose effect can be counted.
+/// A tool whose effects can be counted.
 fn effect(log: &Path) -> Arc<dyn meerkat::Tool> {
     let log = log.to_owned();
     FnTool::new("effect", move |invocation| {
@@ -238,15 +238,15 @@ fn effect(log: &Path) -> Arc<dyn meerkat::Tool> {
     })
 }
 
-/// A clock that kills its process when it was looked at often enough.
+/// A clock that kills its process after a number of readings.
 struct KillClock {
-    looks: AtomicU64,
+    readings: AtomicU64,
     kill_at: u64,
 }
 
 impl Clock for KillClock {
     fn now(&self) -> Timestamp {
-        if self.looks.fetch_add(1, Ordering::SeqCst) + 1 == self.kill_at {
+        if self.readings.fetch_add(1, Ordering::SeqCst) + 1 == self.kill_at {
             let me = rustix::process::getpid();
             rustix::process::kill_process(me, rustix::process::Signal::KILL).unwrap();
         }

@@ -1,4 +1,4 @@
-//! What a run may use up, and what it does about a failing model. Time is paused where it matters.
+//! Budgets and handling of failing models. Time is paused where it matters.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn within(budget: BudgetLimits) -> TurnOptions {
     TurnOptions { budget, ..say("go") }
 }
 
-/// The text of a run and what ended it.
+/// Returns the text of a run and the cause of its end.
 fn end(done: &RunResult) -> (&str, Option<TerminalCause>) {
     match &done.report.outcome {
         Outcome::Completed(done) => (&done.text, done.cause),
@@ -30,7 +30,7 @@ fn end(done: &RunResult) -> (&str, Option<TerminalCause>) {
     }
 }
 
-/// The class and the cause of a failed run.
+/// Returns the class and cause of a failed run.
 fn failure(error: &Error) -> (ErrorKind, Value, Value) {
     let data = error.data().unwrap();
     assert_eq!(data["resumable"], true);
@@ -38,11 +38,11 @@ fn failure(error: &Error) -> (ErrorKind, Value, Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_fails_in_passing_is_asked_again_after_growing_pauses() {
+async fn transient_failures_are_retried_with_backoff() {
     let fail = |kind| Script::Fail(kind);
     let world =
         world([fail(ModelErrorKind::Overloaded), fail(ModelErrorKind::Server), Script::say("at last")]);
-    let began = Instant::now();
+    let start = Instant::now();
     let (done, recorder) = world.record(say("go")).await;
     let done = done.unwrap();
     assert_eq!((text(&done), done.report.steps), ("at last", 1));
@@ -51,13 +51,13 @@ async fn a_model_that_fails_in_passing_is_asked_again_after_growing_pauses() {
     assert_eq!(counts, [(&json!(1), &json!(3)), (&json!(2), &json!(3))]);
     let pauses: Vec<_> = retries.iter().map(|event| event["delay_ms"].as_u64().unwrap()).collect();
     assert!((450..=550).contains(&pauses[0]) && (900..=1100).contains(&pauses[1]), "{pauses:?}");
-    let waited = began.elapsed().as_millis() as u64;
-    let told: u64 = pauses.iter().sum();
-    assert!((told..told + 5).contains(&waited), "{waited} ms and not {told}");
+    let elapsed = start.elapsed().as_millis() as u64;
+    let planned: u64 = pauses.iter().sum();
+    assert!((planned..planned + 5).contains(&elapsed), "{elapsed} ms and not {planned}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_keeps_failing_ends_the_run_and_not_the_session() {
+async fn persistent_failure_ends_only_the_run() {
     let world = world(vec![Script::Fail(ModelErrorKind::Connection); 4]);
     let (done, recorder) = world.record(say("go")).await;
     let error = done.unwrap_err();
@@ -69,7 +69,7 @@ async fn a_model_that_keeps_failing_ends_the_run_and_not_the_session() {
 }
 
 #[tokio::test]
-async fn what_would_fail_again_is_not_tried_again() {
+async fn permanent_failures_are_not_retried() {
     let cases = [
         (ModelErrorKind::Auth, "auth"),
         (ModelErrorKind::ContentFilter, "content_filtered"),
@@ -88,18 +88,18 @@ async fn what_would_fail_again_is_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_does_not_answer_in_time_is_asked_again() {
+async fn timed_out_model_call_is_retried() {
     let world = world([Script::Hang, Script::say("quick")]);
     world.configure(json!({"retry": {"call_timeout": "20s"}})).await;
-    let began = Instant::now();
+    let start = Instant::now();
     let (done, recorder) = world.record(say("go")).await;
     assert_eq!(text(&done.unwrap()), "quick");
-    assert_eq!(recorder.of_type("retrying")[0]["error"], "no answer within 20 s");
-    assert!((20..22).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    assert_eq!(recorder.of_type("retrying")[0]["error"], "no response within 20 s");
+    assert!((20..22).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
-async fn a_run_ends_well_when_its_tokens_are_used_up() {
+async fn exhausted_token_budget_completes_the_run() {
     let world = world([look("c1"), look("c2"), look("c3")]);
     let budget = BudgetLimits { max_tokens: Some(30), ..BudgetLimits::default() };
     let (done, recorder) = world.record(within(budget)).await;
@@ -108,23 +108,23 @@ async fn a_run_ends_well_when_its_tokens_are_used_up() {
     assert_eq!(
         (done.report.steps, done.report.tool_calls),
         (2, 1),
-        "the second step left nothing for its tool"
+        "the second step left no budget for its tool"
     );
-    let refused =
-        r#"results: c2={"error":"budget_exhausted","message":"not run: the run's budget is used up"}"#;
-    assert_eq!(world.lines(done.session_id).await[4], refused);
+    let rejected =
+        r#"results: c2={"error":"budget_exhausted","message":"not run: the run's budget is exhausted"}"#;
+    assert_eq!(world.lines(done.session_id).await[4], rejected);
     let last = recorder.of_type("run_completed");
     assert_eq!(last[0]["terminal_cause_kind"], "budget_exhausted");
     assert_eq!(recorder.of_type("budget_warning").len(), 1);
     assert_eq!(
-        end(&world.resume(done.session_id, then("go on")).await.unwrap()).1,
+        end(&world.resume(done.session_id, then("continue")).await.unwrap()).1,
         None,
         "budgets are per run"
     );
 }
 
 #[tokio::test]
-async fn a_run_ends_well_when_its_tool_calls_are_used_up() {
+async fn exhausted_call_budget_completes_the_run() {
     let world = world([look("c1"), look("c2"), Script::say("never said")]);
     let budget = BudgetLimits { max_tool_calls: Some(1), ..BudgetLimits::default() };
     let done = world.create(within(budget)).await.unwrap();
@@ -133,14 +133,14 @@ async fn a_run_ends_well_when_its_tool_calls_are_used_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_ends_well_when_its_time_is_up() {
+async fn time_limit_completes_the_run() {
     let world = world([Script::say("so far"), Script::Hang, Script::say("more")]);
     let id = world.session("one").await;
     let budget = BudgetLimits { max_duration_secs: Some(42), ..BudgetLimits::default() };
-    let began = Instant::now();
+    let start = Instant::now();
     let done = world.resume(id, TurnOptions { budget, ..then("two") }).await.unwrap();
     assert_eq!(end(&done).1, Some(TerminalCause::BudgetExhausted));
-    assert_eq!(began.elapsed().as_secs(), 42);
+    assert_eq!(start.elapsed().as_secs(), 42);
     assert_eq!(text(&world.resume(id, then("three")).await.unwrap()), "more");
 }
 
@@ -154,16 +154,16 @@ async fn expired_run_returns_streamed_text() {
 }
 
 #[tokio::test]
-async fn budgets_come_from_the_config_unless_the_run_has_its_own() {
+async fn run_budget_overrides_config_budget() {
     let world = world(vec![look("c"); 9]);
     world.configure(json!({"budget": {"max_tool_calls": 3}})).await;
     assert_eq!(world.create(say("go")).await.unwrap().report.tool_calls, 3);
-    let own = BudgetLimits { max_tool_calls: Some(1), ..BudgetLimits::default() };
-    assert_eq!(world.create(within(own)).await.unwrap().report.tool_calls, 1);
+    let budget = BudgetLimits { max_tool_calls: Some(1), ..BudgetLimits::default() };
+    assert_eq!(world.create(within(budget)).await.unwrap().report.tool_calls, 1);
 }
 
 #[tokio::test]
-async fn a_run_that_takes_too_many_steps_fails() {
+async fn exceeding_the_step_limit_fails_the_run() {
     let world = world(vec![look("c"); 3]);
     world.configure(json!({"agent": {"max_turns": 2}})).await;
     let error = world.create(say("go")).await.unwrap_err();
@@ -173,7 +173,7 @@ async fn a_run_that_takes_too_many_steps_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_before_a_retry_can_be_interrupted() {
+async fn backoff_can_be_interrupted() {
     let world = world([Script::say("ok"), Script::Fail(ModelErrorKind::Overloaded)]);
     world.configure(json!({"retry": {"initial_delay": "10m", "max_delay": "10m"}})).await;
     let id = world.session("one").await;
@@ -197,7 +197,7 @@ async fn concurrent_runs_stay_within_the_limit() {
     }
     for _ in 1..RUNS {
         let ended = tokio::time::timeout(Duration::from_secs(60), runs.join_next()).await;
-        let ended = ended.expect("all but one are refused").unwrap().unwrap();
+        let ended = ended.expect("all runs but one are rejected").unwrap().unwrap();
         assert!(matches!(ended, Err(Error::TooManySessions { limit: 1 })), "{ended:?}");
     }
     world.model.release();

@@ -1,4 +1,4 @@
-//! What the facade promises to embedders and to every surface, in whatever profile it is built.
+//! Behavior of the facade, for embedders and every surface, in each build profile.
 
 #[cfg(test)]
 mod anonymous;

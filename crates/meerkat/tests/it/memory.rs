@@ -1,11 +1,11 @@
-//! What compaction takes out of an agent's sight can be searched.
+//! Search of messages that compaction removed from the context.
 
 use meerkat_testkit::{Script, ScriptedModel};
 use serde_json::{Value, json};
 
 use crate::world::{World, call, then};
 
-/// A session that said something, forgot it, and searches for it in its last run.
+/// Runs a session that mentions a fact, compacts it away, and searches for it in the last run.
 async fn search(world: &World, query: Value) -> Vec<Value> {
     let id = world.session("the key of the shed is under the blue stone").await;
     world.resume(id, then(&"padding ".repeat(200))).await.unwrap();
@@ -25,10 +25,10 @@ async fn compacting() -> World {
 }
 
 #[tokio::test]
-async fn what_was_compacted_is_found_after_a_restart() {
+async fn compacted_messages_are_found_after_restart() {
     let world = compacting().await;
     let found = search(&world, json!({"query": "Where is the key?"})).await;
-    assert_eq!(world.model.seen()[0].tools, [""; 0], "there was nothing to search yet");
+    assert_eq!(world.model.seen()[0].tools, [""; 0], "memory is empty at first");
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0]["content"], "the key of the shed is under the blue stone");
     assert_eq!((&found[0]["turn"], found[0]["session_id"].is_string()), (&json!(0), true));
@@ -37,7 +37,7 @@ async fn what_was_compacted_is_found_after_a_restart() {
 }
 
 #[tokio::test]
-async fn another_session_finds_it_only_where_the_config_says_so() {
+async fn memory_scope_limits_search_to_a_session() {
     for (scope, expected) in [("session", 0), ("realm", 1)] {
         let world = compacting().await;
         world.configure(json!({"memory": {"scope": scope}})).await;
@@ -51,7 +51,7 @@ async fn another_session_finds_it_only_where_the_config_says_so() {
 }
 
 #[tokio::test]
-async fn who_does_not_want_it_does_not_have_it() {
+async fn memory_can_be_disabled() {
     let world = compacting().await;
     world.configure(json!({"memory": {"enabled": false}})).await;
     let id = world.session("one").await;
@@ -60,9 +60,9 @@ async fn who_does_not_want_it_does_not_have_it() {
     assert!(world.model.seen().iter().all(|seen| seen.tools.is_empty()));
 }
 
-/// Who creates or resumes a session says whether it remembers; it stays so, whatever the config says.
+/// The creator or resumer of a session enables or disables its memory; later config changes do not affect it.
 #[tokio::test]
-async fn a_session_decides_for_itself_and_keeps_to_it() {
+async fn session_keeps_its_memory_setting() {
     for (wanted, enabled) in [(Some(true), false), (Some(false), true), (None, true), (None, false)] {
         let world = compacting().await;
         world.configure(json!({"memory": {"enabled": enabled}})).await;
@@ -70,8 +70,8 @@ async fn a_session_decides_for_itself_and_keeps_to_it() {
         if let Some(wanted) = wanted {
             request["enable_memory"] = json!(wanted);
         }
-        let begun = call(&world, "meerkat_run", request).await.unwrap();
-        let id = begun["session_id"].clone();
+        let started = call(&world, "meerkat_run", request).await.unwrap();
+        let id = started["session_id"].clone();
         let resume = async |world: &World, prompt: &str, more: Value| {
             let mut request = json!({"session_id": id, "prompt": prompt});
             request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -84,7 +84,7 @@ async fn a_session_decides_for_itself_and_keeps_to_it() {
             later.model.seen()[0].tools.clone()
         };
         let expected: &[&str] = if wanted.unwrap_or(enabled) { &["memory_search"] } else { &[] };
-        assert_eq!(tools(json!({})).await, expected, "{wanted:?} where the config says {enabled}");
+        assert_eq!(tools(json!({})).await, expected, "{wanted:?} with config {enabled}");
         assert_eq!(tools(json!({"enable_memory": false})).await, [""; 0]);
         assert_eq!(tools(json!({})).await, [""; 0], "as before");
     }

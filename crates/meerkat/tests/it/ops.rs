@@ -1,4 +1,4 @@
-//! The table of operations, as every surface calls it.
+//! The table of operations that every surface exposes.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,8 @@ async fn run(world: &World, mut arguments: Value) -> Result<Value, Error> {
     call(world, "meerkat_run", arguments).await
 }
 
-/// A reply with what differs from run to run taken out, and so the realm.
-fn shown(world: &World, reply: &Value) -> String {
+/// Formats a reply without values that vary between runs, including the realm.
+fn redacted(world: &World, reply: &Value) -> String {
     let realm = world.runtime.realm().id().to_string();
     redact(&serde_json::to_string_pretty(reply).unwrap()).replace(&realm, "[realm]")
 }
@@ -34,7 +34,7 @@ fn keys(schema: &Value, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_schema_is_one_that_clients_take() {
+fn every_schema_is_accepted_by_clients() {
     let names: BTreeSet<_> = TABLE.iter().map(|operation| operation.name).collect();
     assert_eq!(names.len(), TABLE.len(), "names are unique");
     for operation in &TABLE {
@@ -52,7 +52,7 @@ fn every_schema_is_one_that_clients_take() {
 }
 
 #[test]
-fn an_operation_is_found_by_its_name_alone() {
+fn operations_are_found_by_exact_name() {
     assert!(
         TABLE.iter().all(|operation| find(operation.name).is_some_and(|found| found.doc == operation.doc))
     );
@@ -60,7 +60,7 @@ fn an_operation_is_found_by_its_name_alone() {
 }
 
 #[tokio::test]
-async fn every_reply_fits_its_schema() {
+async fn every_reply_matches_its_schema() {
     let world = World::new([Script::say("hello"), Script::call("c1", "ask", json!({})), Script::say("bare")]);
     let tools = json!([{"name": "ask", "description": "Asks.", "input_schema": {}}]);
     let done = run(&world, json!({"prompt": "hi", "labels": {"team": "x"}})).await.unwrap();
@@ -88,10 +88,10 @@ async fn every_reply_fits_its_schema() {
 }
 
 #[tokio::test]
-async fn a_completed_run_is_answered_like_this() {
+async fn completed_run_reply_has_documented_shape() {
     let world = World::new([Script::say("hello")]);
     let reply = run(&world, json!({"prompt": "hi"})).await.unwrap();
-    insta::assert_snapshot!(shown(&world, &reply), @r#"
+    insta::assert_snapshot!(redacted(&world, &reply), @r#"
     {
       "content": [
         {
@@ -116,11 +116,11 @@ async fn a_completed_run_is_answered_like_this() {
 }
 
 #[tokio::test]
-async fn a_pending_run_is_answered_like_this_and_resumed_with_its_results() {
+async fn pending_run_reply_has_documented_shape() {
     let world = World::new([Script::call("c1", "ask", json!({"n": 1})), Script::say("thanks")]);
     let tools = json!([{"name": "ask", "description": "Asks.", "input_schema": {"type": "object"}}]);
     let reply = run(&world, json!({"prompt": "hi", "tools": tools})).await.unwrap();
-    insta::assert_snapshot!(shown(&world, &reply), @r#"
+    insta::assert_snapshot!(redacted(&world, &reply), @r#"
     {
       "content": [
         {
@@ -161,7 +161,7 @@ async fn a_pending_run_is_answered_like_this_and_resumed_with_its_results() {
 }
 
 #[tokio::test]
-async fn wrong_arguments_are_refused_with_their_place() {
+async fn invalid_arguments_are_rejected_with_their_path() {
     let world = World::new([]);
     let tool = |name: &str| json!({"name": name, "description": "d", "input_schema": {}});
     let cases = [
@@ -181,7 +181,7 @@ async fn wrong_arguments_are_refused_with_their_place() {
         (
             "meerkat_run",
             json!({"prompt": "x", "tools": [tool("a"), tool("a")]}),
-            "`tools[1].name`: `a` is there twice",
+            "`tools[1].name`: duplicate tool `a`",
         ),
         ("meerkat_run", json!({"prompt": "x", "labels": {"mob_id": "1"}}), "the label `mob_id` is reserved"),
         ("meerkat_run", json!({"prompt": "x", "keep_alive": true}), "`keep_alive` needs a `comms_name`"),
@@ -216,30 +216,30 @@ async fn wrong_arguments_are_refused_with_their_place() {
         assert!(error.to_string().starts_with(message), "{name} {arguments}: {error}");
     }
     let sessions = call(&world, "meerkat_sessions", json!({})).await.unwrap();
-    assert_eq!(sessions, json!({"sessions": []}), "nothing was begun");
+    assert_eq!(sessions, json!({"sessions": []}), "no session was created");
 }
 
 #[tokio::test]
-async fn what_this_build_does_not_have_is_refused_and_not_left_out() {
+async fn missing_features_are_rejected() {
     let world = World::new([]);
     let id = run(&world, json!({"prompt": "hi"})).await.unwrap()["session_id"].clone();
-    let wishes = [json!({"keep_alive": true, "comms_name": "a"}), json!({"comms_name": "a"})];
+    let options = [json!({"keep_alive": true, "comms_name": "a"}), json!({"comms_name": "a"})];
     run(&world, json!({"prompt": "x", "hooks_override": {"entries": [], "disable": []}})).await.unwrap();
-    for mut wish in wishes {
-        wish["prompt"] = json!("x");
-        let error = run(&world, wish.clone()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable, "{wish}: {error}");
-        wish["session_id"] = id.clone();
-        let error = call(&world, "meerkat_resume", wish.clone()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable, "{wish}: {error}");
+    for mut option in options {
+        option["prompt"] = json!("x");
+        let error = run(&world, option.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable, "{option}: {error}");
+        option["session_id"] = id.clone();
+        let error = call(&world, "meerkat_resume", option.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable, "{option}: {error}");
     }
-    let declined =
+    let disabled =
         json!({"prompt": "x", "enable_builtins": false, "keep_alive": false, "hooks_override": {}});
-    assert!(run(&world, declined).await.is_ok());
+    assert!(run(&world, disabled).await.is_ok());
 }
 
 #[tokio::test]
-async fn a_prompt_of_ten_megabytes_is_taken_whole() {
+async fn ten_megabyte_prompt_is_stored_in_full() {
     let world = World::new([]);
     let prompt = "meerkat ".repeat(10 * 1024 * 1024 / 8);
     let reply = run(&world, json!({"prompt": prompt})).await.unwrap();
@@ -249,7 +249,7 @@ async fn a_prompt_of_ten_megabytes_is_taken_whole() {
 }
 
 #[tokio::test]
-async fn a_session_is_run_read_listed_and_archived_by_name() {
+async fn session_operations_work_by_name() {
     let world = World::new([Script::say("hello")]);
     let id =
         run(&world, json!({"prompt": "hi", "labels": {"team": "x"}})).await.unwrap()["session_id"].clone();
@@ -271,7 +271,7 @@ async fn a_session_is_run_read_listed_and_archived_by_name() {
 }
 
 #[tokio::test]
-async fn the_config_is_changed_by_name_with_its_generation() {
+async fn config_operations_work_by_name() {
     let world = World::new([]);
     let got = call(&world, "meerkat_config", json!({"action": "get"})).await.unwrap();
     assert_eq!((&got["generation"], &got["config"]["tools"]["max_concurrent"]), (&json!(0), &json!(10)));
@@ -285,7 +285,7 @@ async fn the_config_is_changed_by_name_with_its_generation() {
 }
 
 #[tokio::test]
-async fn capabilities_are_those_of_the_build() {
+async fn capabilities_match_the_build() {
     let world = World::new([]);
     let report = call(&world, "meerkat_capabilities", json!({})).await.unwrap();
     let built = |yes, feature: &str| {
@@ -316,7 +316,7 @@ async fn capabilities_are_those_of_the_build() {
 }
 
 #[tokio::test]
-async fn a_realm_in_memory_has_no_durable_sessions_whatever_the_build() {
+async fn in_memory_realm_has_no_durable_sessions() {
     let world = World::in_memory([], [], None);
     let report = call(&world, "meerkat_capabilities", json!({})).await.unwrap();
     let entries = report["capabilities"].as_array().unwrap();
@@ -325,14 +325,14 @@ async fn a_realm_in_memory_has_no_durable_sessions_whatever_the_build() {
 }
 
 #[tokio::test]
-async fn an_answer_that_nests_too_deep_to_be_kept_fails_and_the_session_goes_on() {
+async fn deeply_nested_response_fails_only_the_run() {
     let world = World::new([]);
     let id =
         call(&world, "meerkat_run", json!({"prompt": "say hi", "model": "offline"})).await.unwrap()["session_id"].clone();
     let deep = format!("{{\"a\":{}{}}}", "[".repeat(120), "]".repeat(120));
     let call_deep = json!({"session_id": id, "prompt": format!("call f {deep}")});
     let error = call(&world, "meerkat_resume", call_deep).await.unwrap_err();
-    assert!(error.to_string().contains("nest too deep"), "{error}");
+    assert!(error.to_string().contains("nested too deeply"), "{error}");
     let next = call(&world, "meerkat_resume", json!({"session_id": id, "prompt": "say on"})).await.unwrap();
     assert_eq!(next["content"][0]["text"], "on");
     let history = call(&world, "meerkat_history", json!({"session_id": id})).await.unwrap();

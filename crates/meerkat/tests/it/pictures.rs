@@ -1,4 +1,4 @@
-//! Images in prompts and in results: stored once, shown to models that see them, named to others.
+//! Images in prompts and results: stored once, sent to models with vision, and replaced by placeholders for others.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use crate::world::{text, then};
 
 const PIXEL: &str = "iVBORw0KGgo=";
 
-/// A model that remembers what it was shown, and calls each tool once.
+/// A model that records its requests and calls each tool once.
 struct Seer {
     info: ModelInfo,
     seen: Mutex<Vec<Value>>,
@@ -28,7 +28,7 @@ impl Seer {
         Arc::new(Self { info, seen: Mutex::default() })
     }
 
-    /// The content of the message at this place of the last request.
+    /// Returns the content of the message at this index of the last request.
     fn saw(&self, at: usize) -> Value {
         self.seen.lock().unwrap().last().unwrap()[at]["content"].clone()
     }
@@ -44,8 +44,8 @@ impl Model for Seer {
         request: &'a ModelRequest,
         _: DeltaSink<'a>,
     ) -> BoxFuture<'a, Result<Answer, ModelError>> {
-        let whole: Vec<&Message> = request.messages.iter().map(|message| &**message).collect();
-        let mut messages = serde_json::to_value(whole).unwrap();
+        let messages: Vec<&Message> = request.messages.iter().map(|message| &**message).collect();
+        let mut messages = serde_json::to_value(messages).unwrap();
         for message in messages.as_array_mut().unwrap() {
             if let Some(results) = message.get("results").cloned() {
                 message["content"] = results[0]["content"].clone();
@@ -99,17 +99,17 @@ async fn run(runtime: &Runtime, turn: TurnOptions) -> meerkat::SessionId {
 }
 
 #[tokio::test]
-async fn an_inline_picture_is_stored_once_and_shown_in_every_step() {
+async fn inline_image_is_stored_once_and_sent_every_step() {
     let seer = Seer::new(seeing(), Provider::OpenAi);
     let runtime = runtime(&seer, RuntimeOptions::default());
     let id = run(&runtime, asking(vec![words("what is this?"), inline(PIXEL)])).await;
-    let shown = json!([
+    let expected = json!([
         {"type": "text", "text": "what is this?"},
         {"type": "image", "media_type": "image/png", "source": "inline", "data": PIXEL},
     ]);
-    assert_eq!(seer.saw(0), shown);
+    assert_eq!(seer.saw(0), expected);
     runtime.sessions().start_turn(id, then("and now?"), Default::default()).await.unwrap();
-    assert_eq!(seer.saw(0), shown);
+    assert_eq!(seer.saw(0), expected);
 
     let history = runtime.sessions().history(id, 0, None).await.unwrap();
     let Message::User { content, .. } = &history.messages[0] else { panic!("{history:?}") };
@@ -121,10 +121,10 @@ async fn an_inline_picture_is_stored_once_and_shown_in_every_step() {
 }
 
 #[tokio::test]
-async fn a_picture_that_is_gone_is_named_and_the_run_goes_on() {
+async fn missing_image_is_replaced_by_a_placeholder() {
     let snap = FnTool::new("snap", |_| async {
-        let gone = picture(MediaSource::Blob { blob_id: missing() });
-        ToolOutput { content: Content::from(vec![gone]), ..ToolOutput::text("") }
+        let missing_image = picture(MediaSource::Blob { blob_id: missing() });
+        ToolOutput { content: Content::from(vec![missing_image]), ..ToolOutput::text("") }
     });
     let seer = Seer::new(seeing(), Provider::OpenAi);
     let options = RuntimeOptions { sources: vec![Tools::new([snap])], ..RuntimeOptions::default() };
@@ -132,7 +132,7 @@ async fn a_picture_that_is_gone_is_named_and_the_run_goes_on() {
     assert_eq!(seer.saw(2), json!("[image: image/png] (no longer in the store)"));
 }
 
-/// The id of a blob that no realm of these tests has.
+/// Returns the id of a blob that no realm of these tests has.
 fn missing() -> BlobId {
     format!("sha256:{}", "ab".repeat(32)).parse().unwrap()
 }
@@ -173,7 +173,7 @@ async fn prompt_with_unknown_blob_is_rejected() {
 }
 
 #[tokio::test]
-async fn what_a_model_cannot_read_is_left_in_the_store() {
+async fn unreadable_images_are_not_sent() {
     let blind = Seer::new(ModelProfile::default(), Provider::OpenAi);
     run(&runtime(&blind, RuntimeOptions::default()), asking(vec![inline(PIXEL)])).await;
     assert_eq!(blind.saw(0)[0]["source"], "blob");
@@ -181,12 +181,12 @@ async fn what_a_model_cannot_read_is_left_in_the_store() {
     let claude = Seer::new(seeing(), Provider::Anthropic);
     let huge = "AAAA".repeat(2 * 1024 * 1024);
     run(&runtime(&claude, RuntimeOptions::default()), asking(vec![inline(&huge)])).await;
-    let named = "[image: image/png] (too large for this model to read)";
-    assert_eq!(claude.saw(0), json!(named));
+    let placeholder = "[image: image/png] (too large for this model to read)";
+    assert_eq!(claude.saw(0), json!(placeholder));
 }
 
 #[tokio::test]
-async fn pictures_of_tools_are_stored_and_shown_too() {
+async fn tool_images_are_stored_and_sent() {
     let snap = FnTool::new("snap", |_| async {
         ToolOutput { content: Content::from(vec![inline(PIXEL)]), ..ToolOutput::text("") }
     });
@@ -204,11 +204,11 @@ async fn pictures_of_tools_are_stored_and_shown_too() {
 }
 
 #[tokio::test]
-async fn sound_of_a_tool_is_stored_and_its_model_told_of_it() {
+async fn audio_of_a_tool_is_stored_with_a_placeholder() {
     let speak = FnTool::new("speak", |_| async {
         let source = MediaSource::Inline { data: PIXEL.to_owned() };
-        let sound = ContentBlock::File { media_type: "audio/wav".to_owned(), source };
-        ToolOutput { content: Content::from(vec![sound]), ..ToolOutput::text("") }
+        let audio = ContentBlock::File { media_type: "audio/wav".to_owned(), source };
+        ToolOutput { content: Content::from(vec![audio]), ..ToolOutput::text("") }
     });
     let seer = Seer::new(seeing(), Provider::OpenAi);
     let options = RuntimeOptions { sources: vec![Tools::new([speak])], ..RuntimeOptions::default() };
@@ -222,15 +222,15 @@ async fn sound_of_a_tool_is_stored_and_its_model_told_of_it() {
         panic!("{results:?}");
     };
     assert_eq!(media_type, "audio/wav");
-    assert_eq!(results[0].content.to_text(), format!("[file: audio/wav, kept as {blob_id}]"));
+    assert_eq!(results[0].content.to_text(), format!("[file: audio/wav, stored as {blob_id}]"));
     let blob = runtime.blob(blob_id).await.unwrap();
     assert_eq!((blob.media_type.as_str(), blob.data.as_slice()), ("audio/wav", &b"\x89PNG\r\n\x1a\n"[..]));
     let expected = json!([{"type": "file", "media_type": "audio/wav", "source": "blob", "blob_id": blob_id}]);
-    assert_eq!(seer.saw(2), expected, "a provider says it in words");
+    assert_eq!(seer.saw(2), expected, "the provider receives a placeholder");
 }
 
 #[tokio::test]
-async fn operations_take_a_prompt_as_text_or_as_blocks() {
+async fn operations_accept_text_or_blocks_as_prompt() {
     let seer = Seer::new(seeing(), Provider::OpenAi);
     let runtime = runtime(&seer, RuntimeOptions::default());
     let call = || ops::Call { runtime: runtime.clone(), control: Default::default() };
@@ -246,7 +246,7 @@ async fn operations_take_a_prompt_as_text_or_as_blocks() {
         .unwrap();
     assert_eq!(seer.saw(2), json!([image, {"type": "text", "text": "?"}]));
 
-    let refused = [
+    let cases = [
         (json!(5), "`prompt`: invalid type: integer `5`, expected a string or a list of content blocks"),
         (
             json!([{"type": "image", "media_type": "image/png", "source": "inline", "data": "?"}]),
@@ -257,14 +257,14 @@ async fn operations_take_a_prompt_as_text_or_as_blocks() {
             "`prompt[0].type`: unknown variant `sound`, expected one of `text`, `image`, `video`, `file`",
         ),
     ];
-    for (prompt, message) in refused {
+    for (prompt, message) in cases {
         let error = run.call(call(), json!({"prompt": prompt, "model": "seer"})).await.unwrap_err();
         assert_eq!(error.body().message, message);
     }
 }
 
 #[tokio::test]
-async fn a_callback_tool_may_answer_with_a_picture() {
+async fn callback_tool_can_return_an_image() {
     let seer = Seer::new(seeing(), Provider::OpenAi);
     let runtime = runtime(&seer, RuntimeOptions::default());
     let tool = crate::world::client_tool("ask_user", None);

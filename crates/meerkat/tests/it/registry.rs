@@ -1,4 +1,4 @@
-//! What programs register in a realm: from this process, from another one, and with no hub at all.
+//! Skills and prompts that workers register in a realm: from this process, from another one, and without a hub.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 
 use crate::world::{World, say};
 
-/// How long news of a change may take.
-const SOON: Duration = Duration::from_secs(5);
+/// Time allowed for a change to propagate.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A hub that listens.
+/// A listening hub.
 struct Listening {
     hosted: HostedHub,
     url: String,
@@ -47,8 +47,8 @@ async fn worker(hub: &Listening, token: Option<&str>) -> Client {
     client.register_function(LocalFunction::new("demo::greet", async |call: meerkat::hub::Invocation| {
         Ok(json!(format!("Greet {}.", call.data["name"].as_str().unwrap_or("nobody"))))
     }));
-    // Its messages are handled in order, so the functions are there when this is answered.
-    client.call("skills::list", &json!({}), SOON).await.unwrap();
+    // Messages are handled in order, so the functions are registered once this call returns.
+    client.call("skills::list", &json!({}), TIMEOUT).await.unwrap();
     client
 }
 
@@ -58,23 +58,23 @@ fn prompt() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_worker_registers_is_there_in_every_process_of_the_realm() {
+async fn registrations_reach_every_process_of_the_realm() {
     let hosting = World::new([]);
     let hub = listen(&hosting, Some("secret")).await;
     let worker = worker(&hub, Some("secret")).await;
     let call = |function: &'static str, data: Value| {
         let worker = worker.clone();
-        async move { worker.call(function, &data, SOON).await }
+        async move { worker.call(function, &data, TIMEOUT).await }
     };
     let here = hosting.runtime.registry().await.unwrap();
     let there_world = hosting.another([]);
     let there = there_world.runtime.registry().await.unwrap();
     assert_eq!(there.hub().unwrap().url, hub.url);
-    let mut news = there.follow();
+    let mut changes = there.follow();
     call("skills::register", json!({ "id": "demo", "skill": "# Demo\n\nA demo.\n" })).await.unwrap();
     call("prompts::register", prompt()).await.unwrap();
-    let heard = async { news.wait_for(|contents| !contents.prompts.0.is_empty()).await.map(drop) };
-    tokio::time::timeout(SOON, heard).await.expect("the news comes soon").unwrap();
+    let update = async { changes.wait_for(|contents| !contents.prompts.0.is_empty()).await.map(drop) };
+    tokio::time::timeout(TIMEOUT, update).await.expect("the change arrives in time").unwrap();
 
     for registry in [&here, &there] {
         let contents = registry.contents().await.unwrap();
@@ -94,17 +94,17 @@ async fn what_a_worker_registers_is_there_in_every_process_of_the_realm() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_of_another_process_is_told_to_subscribers_once() {
+async fn changes_from_other_processes_notify_once() {
     let hosting = World::new([]);
     let hub = listen(&hosting, None).await;
     let worker = worker(&hub, None).await;
-    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
     worker.register_function(LocalFunction::new("demo::on", move |call: meerkat::hub::Invocation| {
-        let _ = told.send(call.data);
+        let _ = sender.send(call.data);
         async { Ok(Value::Null) }
     }));
     worker.register_trigger("skills::on-change", "demo::on", &json!({}));
-    worker.call("skills::list", &json!({}), SOON).await.unwrap();
+    worker.call("skills::list", &json!({}), TIMEOUT).await.unwrap();
 
     let there = hosting.another([]);
     let registry = there.runtime.registry().await.unwrap();
@@ -112,15 +112,16 @@ async fn a_change_of_another_process_is_told_to_subscribers_once() {
     let here = hosting.runtime.registry().await.unwrap();
     here.call("skills::unregister", json!({ "id": "one" })).await.unwrap();
     for op in ["register", "unregister"] {
-        let said = tokio::time::timeout(SOON, heard.recv()).await.expect("it is told soon").unwrap();
-        assert_eq!((&said["op"], &said["id"]), (&json!(op), &json!("one")));
+        let event =
+            tokio::time::timeout(TIMEOUT, events.recv()).await.expect("the change arrives in time").unwrap();
+        assert_eq!((&event["op"], &event["id"]), (&json!(op), &json!("one")));
     }
     let wrong = registry.call("skills::register", json!({ "id": "Bad", "skill": "x" })).await.unwrap_err();
     assert!(wrong.to_string().contains("id may only contain lowercase ASCII letters"), "{wrong}");
 }
 
 #[tokio::test]
-async fn with_no_hub_what_is_stored_can_be_read_and_changed() {
+async fn stored_registry_works_without_a_hub() {
     let world = World::new([]);
     let registry = world.runtime.registry().await.unwrap();
     registry.call("skills::register", json!({ "id": "demo", "skill": "# Demo" })).await.unwrap();
@@ -138,11 +139,11 @@ async fn with_no_hub_what_is_stored_can_be_read_and_changed() {
 }
 
 #[tokio::test]
-async fn a_registry_that_is_switched_off_says_so() {
+async fn disabled_registry_is_reported() {
     let world = World::new([]);
     world.configure(json!({ "registry": { "enabled": false } })).await;
     let error = world.runtime.registry().await.map(drop).unwrap_err();
-    assert_eq!(error.to_string(), "registered skills and prompts are switched off (`registry.enabled`)");
+    assert_eq!(error.to_string(), "registered skills and prompts are disabled (`registry.enabled`)");
     for (document, expected) in [
         (
             json!({ "registry": { "state_timeout_ms": 0 } }),
@@ -150,7 +151,7 @@ async fn a_registry_that_is_switched_off_says_so() {
         ),
         (
             json!({ "registry": { "scopes": { "prompts": "skills" } } }),
-            "`registry.scopes.prompts` is the scope of the skills; give another",
+            "`registry.scopes.prompts` must differ from `registry.scopes.skills`",
         ),
         (json!({ "registry": { "tools": [" "] } }), "`registry.tools[0]` must not be empty"),
     ] {
@@ -162,7 +163,7 @@ async fn a_registry_that_is_switched_off_says_so() {
 
 #[cfg(feature = "skills")]
 #[tokio::test]
-async fn registered_skills_are_skills_of_agents() {
+async fn registered_skills_are_available_to_agents() {
     let world = World::new([Script::say("ok"), Script::say("ok"), Script::say("ok")]);
     let registry = world.runtime.registry().await.unwrap();
     let register = json!({ "id": "brain_map", "skill": "# Brain\n\nSays: \"use\" it.\n" });
@@ -188,7 +189,7 @@ async fn registered_skills_are_skills_of_agents() {
 
 #[cfg(feature = "skills")]
 #[tokio::test]
-async fn the_config_decides_which_registered_skills_there_are() {
+async fn config_selects_registered_skills() {
     let world = World::new([]);
     let register = json!({ "id": "demo", "skill": "# Demo" });
     world.runtime.registry().await.unwrap().call("skills::register", register).await.unwrap();
@@ -205,7 +206,7 @@ async fn the_config_decides_which_registered_skills_there_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agents_call_the_functions_that_the_config_allows() {
+async fn agents_call_functions_allowed_by_config() {
     let call = |name: &str| Script::Call(vec![("c1".to_owned(), name.to_owned(), json!({ "name": "Ada" }))]);
     let world = World::new([
         call("demo__greet"),

@@ -1,4 +1,4 @@
-//! One run at a time: busy, interrupted, abandoned, broken off, shut down.
+//! One run per session: busy, interrupted, abandoned, crashed, and shut down.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::world::{World, kind, say, text, then, watch};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const GRACE_PERIOD: Duration = Duration::from_secs(30);
 
-/// A tool that never ends.
+/// A tool that never returns.
 fn stuck() -> Arc<dyn meerkat::Tool> {
     FnTool::new("stuck", async |_| std::future::pending().await)
 }
 
 #[tokio::test]
-async fn a_second_run_is_refused_while_one_is_in_flight() {
+async fn second_run_is_rejected_while_one_is_active() {
     let world = World::new([Script::say("ok"), Script::Hang, Script::say("three")]);
     let (id, running) = world.hanging().await;
     let busy = world.resume(id, then("me too")).await.unwrap_err();
@@ -42,7 +42,7 @@ async fn a_second_run_is_refused_while_one_is_in_flight() {
 }
 
 #[tokio::test]
-async fn of_many_runs_that_start_at_once_one_wins() {
+async fn concurrent_starts_admit_one_run() {
     let world = World::new([Script::say("ok"), Script::Hang]);
     let id = world.session("one").await;
     let mut runs: Vec<_> = (0..8).map(|_| world.start(id, then("two"), RunControl::default())).collect();
@@ -77,7 +77,7 @@ async fn first_done(
 }
 
 #[tokio::test]
-async fn an_interrupted_run_names_its_session_and_keeps_what_was_said() {
+async fn interrupted_run_names_session_and_keeps_text() {
     let world = World::new([Script::say("ok"), Script::Hang, Script::say("back")]);
     let (id, running) = world.hanging().await;
     world.sessions().interrupt(id).await.unwrap();
@@ -108,29 +108,29 @@ async fn streaming(world: &World, control: RunControl) -> (SessionId, crate::wor
 
 #[tokio::test]
 async fn every_interrupt_keeps_streamed_text() {
-    for way in ["interrupt", "cancel", "shutdown"] {
+    for method in ["interrupt", "cancel", "shutdown"] {
         let world = World::new([Script::say("ok"), Script::stall("Once upon a"), Script::say("2")]);
         let control = RunControl { cancel: CancellationToken::new(), ..RunControl::default() };
         let (id, running) = streaming(&world, control.clone()).await;
-        match way {
+        match method {
             "interrupt" => world.sessions().interrupt(id).await.unwrap(),
             "cancel" => control.cancel.cancel(),
-            _ => world.runtime.shutdown(PATIENCE).await,
+            _ => world.runtime.shutdown(GRACE_PERIOD).await,
         }
-        assert_eq!(kind(running.await.unwrap()), ErrorKind::RequestCancelled, "{way}");
-        let kept = ["user: one", "assistant: ok", "user: tell a story", "cancelled: Once upon a"];
-        assert_eq!(world.lines(id).await, kept, "{way}");
-        if way == "shutdown" {
+        assert_eq!(kind(running.await.unwrap()), ErrorKind::RequestCancelled, "{method}");
+        let stored = ["user: one", "assistant: ok", "user: tell a story", "cancelled: Once upon a"];
+        assert_eq!(world.lines(id).await, stored, "{method}");
+        if method == "shutdown" {
             continue;
         }
-        assert_eq!(text(&world.resume(id, then("what is 1+1?")).await.unwrap()), "2", "{way}");
+        assert_eq!(text(&world.resume(id, then("what is 1+1?")).await.unwrap()), "2", "{method}");
         let seen = world.model.seen().pop().unwrap();
         assert_eq!(seen.lines[2..], ["user: tell a story", "cancelled: Once upon a", "user: what is 1+1?"]);
     }
 }
 
 #[tokio::test]
-async fn an_interrupted_tool_gets_a_result_that_says_so() {
+async fn interrupted_tool_gets_an_interrupted_result() {
     let model = ScriptedModel::new([Script::call("c1", "stuck", json!({})), Script::say("back")]);
     let world = World::with(model, [stuck()]);
     let recorder = Recorder::default();
@@ -165,7 +165,7 @@ async fn archiving_ends_the_run_first() {
 }
 
 #[tokio::test]
-async fn a_cancelled_request_interrupts_its_run() {
+async fn cancelled_request_interrupts_its_run() {
     let world = World::new([Script::say("ok"), Script::Hang]);
     let id = world.session("one").await;
     let control = RunControl { cancel: CancellationToken::new(), ..RunControl::default() };
@@ -181,7 +181,7 @@ async fn a_cancelled_request_interrupts_its_run() {
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_does_not_take_the_run_with_it() {
+async fn run_outlives_a_dropped_caller() {
     let world = World::new([Script::say("ok"), Script::Hang, Script::say("three")]);
     let id = world.session("one").await;
     let recorder = Recorder::default();
@@ -197,7 +197,7 @@ async fn a_caller_that_goes_away_does_not_take_the_run_with_it() {
 }
 
 #[tokio::test]
-async fn a_run_that_breaks_off_leaves_a_session_that_can_be_resumed_at_once() {
+async fn crashed_run_leaves_a_resumable_session() {
     let world = World::new([Script::say("ok"), Script::Panic, Script::say("well again")]);
     let id = world.session("one").await;
     let error = world.resume(id, then("two")).await.unwrap_err();
@@ -209,7 +209,7 @@ async fn a_run_that_breaks_off_leaves_a_session_that_can_be_resumed_at_once() {
 }
 
 #[tokio::test]
-async fn a_new_session_whose_run_breaks_off_is_named() {
+async fn crash_of_first_run_reports_the_session() {
     let world = World::new([Script::Panic]);
     let error = world.create(say("go")).await.unwrap_err();
     let id = only_session(&world).await;
@@ -219,7 +219,7 @@ async fn a_new_session_whose_run_breaks_off_is_named() {
 }
 
 #[tokio::test]
-async fn a_listener_that_panics_does_not_hurt_the_run() {
+async fn panicking_listener_does_not_affect_the_run() {
     let world = World::new([]);
     let control = RunControl { events: Some(Arc::new(|_| panic!("as scripted"))), ..RunControl::default() };
     let id = world.session("one").await;
@@ -228,7 +228,7 @@ async fn a_listener_that_panics_does_not_hurt_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_run_keeps_its_session() {
+async fn long_run_keeps_its_lease() {
     let clock = Arc::new(TestClock::start());
     let world = World::in_memory([Script::say("ok"), Script::Hang], [], Some(clock));
     let (id, running) = world.hanging().await;
@@ -240,7 +240,7 @@ async fn a_long_run_keeps_its_session() {
 }
 
 #[tokio::test]
-async fn shutting_down_interrupts_every_run_and_waits_for_its_last_commit() {
+async fn shutdown_interrupts_runs_and_awaits_commits() {
     let script = [Script::say("a"), Script::say("b"), Script::Hang, Script::call("c1", "stuck", json!({}))];
     let world = World::with(ScriptedModel::new(script), [stuck()]);
     let (first, second) = (world.session("one").await, world.session("one").await);
@@ -250,7 +250,7 @@ async fn shutting_down_interrupts_every_run_and_waits_for_its_last_commit() {
     let working = world.start(second, then("two"), watch(&recorder));
     recorder.wait_for("tool_execution_started").await;
 
-    world.runtime.shutdown(PATIENCE).await;
+    world.runtime.shutdown(GRACE_PERIOD).await;
     for id in [first, second] {
         assert!(!world.sessions().read(id).await.unwrap().is_active);
     }

@@ -1,4 +1,4 @@
-//! Secrets that the runtime holds: nobody sees them who has not got them from somewhere else.
+//! Redaction of secrets that the runtime holds.
 
 use meerkat_core::ToolOutput;
 use meerkat_testkit::{FnTool, Script, ScriptedModel};
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::world::{World, say};
 
 #[tokio::test]
-async fn a_tool_that_finds_a_secret_of_the_config_shows_it_to_nobody() {
+async fn config_secret_in_tool_output_is_redacted() {
     let look = FnTool::new("look", async |_| ToolOutput::text("it says swordfish-4711, and more"));
     let script = [Script::call("c1", "look", json!({})), Script::say("done")];
     let world = World::with(ScriptedModel::new(script), [look]);
@@ -15,8 +15,8 @@ async fn a_tool_that_finds_a_secret_of_the_config_shows_it_to_nobody() {
     world.configure(json!({ "self_hosted": { "servers": { "desk": server } } })).await;
     let (done, recorder) = world.record(say("look")).await;
     let id = done.unwrap().session_id;
-    let told = world.model.seen().last().unwrap().lines.clone();
-    assert_eq!(told.last().unwrap(), "results: c1=it says ***, and more");
-    assert_eq!(told, world.lines(id).await[..3]);
+    let lines = world.model.seen().last().unwrap().lines.clone();
+    assert_eq!(lines.last().unwrap(), "results: c1=it says ***, and more");
+    assert_eq!(lines, world.lines(id).await[..3]);
     assert!(!format!("{:?}", recorder.events()).contains("swordfish"));
 }

@@ -1,4 +1,4 @@
-//! What a session remembers, and how it is found and read again.
+//! Session state, listing, and history.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn unknown() -> SessionId {
 }
 
 #[tokio::test]
-async fn later_runs_see_what_was_said_before() {
+async fn later_runs_see_earlier_messages() {
     let world = World::new([Script::say("a"), Script::say("b")]);
     let id = world.session("one").await;
     let second = world.resume(id, then("two")).await.unwrap();
@@ -35,7 +35,7 @@ async fn later_runs_see_what_was_said_before() {
 }
 
 #[tokio::test]
-async fn sessions_are_listed_most_recently_changed_first_and_found_by_their_labels() {
+async fn sessions_are_listed_by_change_time_and_labels() {
     let world = World::new([]);
     let mut ids = Vec::new();
     for (team, name) in [("x", "a"), ("y", "b"), ("x", "c")] {
@@ -64,7 +64,7 @@ async fn sessions_are_listed_most_recently_changed_first_and_found_by_their_labe
 }
 
 #[tokio::test]
-async fn history_is_read_in_pages_and_never_beyond_its_end() {
+async fn history_is_paged_up_to_its_end() {
     let world = World::new([Script::say("b"), Script::say("d")]);
     let id = world.session("a").await;
     world.resume(id, then("c")).await.unwrap();
@@ -93,7 +93,7 @@ fn own(lines: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_last_text_is_found_however_far_back_it_is() {
+async fn last_text_is_found_far_back_in_the_history() {
     let calls = (0..20).map(|n| Script::call(&format!("c{n}"), "look", json!({})));
     let script = [Script::say("first"), Script::say("second")].into_iter().chain(calls);
     let look = FnTool::new("look", async |_| ToolOutput::text("nothing"));
@@ -108,7 +108,7 @@ async fn the_last_text_is_found_however_far_back_it_is() {
 }
 
 #[tokio::test]
-async fn a_run_waits_for_the_callers_tools_and_goes_on_with_their_results() {
+async fn run_resumes_with_callback_results() {
     let calls = [("c1", "ask"), ("c2", "look"), ("c3", "ask")];
     let calls = calls.map(|(id, name)| (id.to_owned(), name.to_owned(), json!({"of": id})));
     let look = FnTool::new("look", async |_| ToolOutput::text("seen"));
@@ -130,7 +130,11 @@ async fn a_run_waits_for_the_callers_tools_and_goes_on_with_their_results() {
     {
         assert_eq!(kind(world.resume(id, bad).await), ErrorKind::InvalidParams);
     }
-    assert_eq!(world.sessions().pending_calls(id).await.unwrap().calls.len(), 2, "nothing was lost by that");
+    assert_eq!(
+        world.sessions().pending_calls(id).await.unwrap().calls.len(),
+        2,
+        "the pending calls are unchanged"
+    );
 
     let done = world.resume(id, answers([("c3", "three"), ("c1", "one")])).await.unwrap();
     assert_eq!((text(&done), done.report.tool_calls), ("thanks", 2));
@@ -140,7 +144,7 @@ async fn a_run_waits_for_the_callers_tools_and_goes_on_with_their_results() {
 }
 
 #[tokio::test]
-async fn a_prompt_instead_of_results_supersedes_the_pending_calls() {
+async fn prompt_without_results_supersedes_pending_calls() {
     let world = World::new([Script::call("c1", "ask", json!({})), Script::say("never mind")]);
     let turn = TurnOptions { tools: Some(vec![client_tool("ask", Some("callback"))]), ..say("go") };
     let id = world.create(turn).await.unwrap().session_id;
@@ -150,19 +154,19 @@ async fn a_prompt_instead_of_results_supersedes_the_pending_calls() {
 }
 
 #[tokio::test]
-async fn a_callers_tools_are_kept_until_others_are_given() {
+async fn callback_tools_stay_until_replaced() {
     let world = World::new([]);
     let turn = TurnOptions { tools: Some(vec![client_tool("one", None)]), ..say("go") };
     let id = world.create(turn).await.unwrap().session_id;
     for tools in [None, Some(Vec::new()), Some(vec![client_tool("two", None)]), None] {
-        world.resume(id, TurnOptions { tools, ..then("go on") }).await.unwrap();
+        world.resume(id, TurnOptions { tools, ..then("continue") }).await.unwrap();
     }
-    let offered: Vec<_> = world.model.seen().into_iter().map(|seen| seen.tools.join(" ")).collect();
-    assert_eq!(offered, ["one", "one", "one", "two", "two"]);
+    let tools: Vec<_> = world.model.seen().into_iter().map(|seen| seen.tools.join(" ")).collect();
+    assert_eq!(tools, ["one", "one", "one", "two", "two"]);
 }
 
 #[tokio::test]
-async fn a_callers_tool_comes_before_one_of_ours_with_its_name() {
+async fn callback_tool_shadows_a_local_tool() {
     let look = FnTool::new("look", async |_| ToolOutput::text("ours"));
     let world = World::with(ScriptedModel::new([Script::call("c1", "look", json!({}))]), [look]);
     let turn = TurnOptions { tools: Some(vec![client_tool("look", None)]), ..say("go") };
@@ -192,8 +196,8 @@ async fn options_no_run_could_use_are_rejected() {
     let id = world.session("hi").await;
     for (options, message) in cases {
         let turn = |turn: TurnOptions| TurnOptions { input: turn.input, ..options.clone() };
-        let refused = [world.create(turn(say("go"))).await, world.resume(id, turn(then("go"))).await];
-        for error in refused.map(Result::unwrap_err) {
+        let results = [world.create(turn(say("go"))).await, world.resume(id, turn(then("go"))).await];
+        for error in results.map(Result::unwrap_err) {
             assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::InvalidParams, message));
         }
     }
@@ -201,7 +205,7 @@ async fn options_no_run_could_use_are_rejected() {
 }
 
 #[tokio::test]
-async fn another_model_stays_until_the_next_change() {
+async fn model_change_persists() {
     let world = World::new([Script::say("scripted")]);
     let id = world.session("hi").await;
     let swap = TurnOptions { model: Some("offline".to_owned()), ..then("say swapped") };
@@ -210,16 +214,20 @@ async fn another_model_stays_until_the_next_change() {
     assert_eq!(world.resume(id, then("say still")).await.unwrap().model, "offline");
     assert_eq!(world.sessions().read(id).await.unwrap().model, "offline");
 
-    let missing = TurnOptions { model: Some("gpt-0".to_owned()), ..then("hi") };
-    assert_eq!(kind(world.resume(id, missing).await), ErrorKind::ProviderError);
+    let unknown_model = TurnOptions { model: Some("gpt-0".to_owned()), ..then("hi") };
+    assert_eq!(kind(world.resume(id, unknown_model).await), ErrorKind::ProviderError);
     let wrong = TurnOptions { provider: Some(Provider::OpenAi), ..say("hi") };
     assert_eq!(kind(world.resume(id, wrong).await), ErrorKind::ProviderError);
     let view = world.sessions().read(id).await.unwrap();
-    assert_eq!((view.model.as_str(), view.message_count), ("offline", 6), "a refused run leaves nothing");
+    assert_eq!(
+        (view.model.as_str(), view.message_count),
+        ("offline", 6),
+        "a rejected run leaves no messages"
+    );
 }
 
 #[tokio::test]
-async fn prompts_and_instructions_hold_until_others_are_given() {
+async fn prompts_and_instructions_stay_until_replaced() {
     let world = World::new([]);
     let own = |prompt: Option<&str>, instructions: Option<&[&str]>, turn| TurnOptions {
         system_prompt: prompt.map(str::to_owned),
@@ -231,7 +239,7 @@ async fn prompts_and_instructions_hold_until_others_are_given() {
     let changes: [(Option<&str>, Option<&[&str]>); 4] =
         [(None, None), (Some("Be a dog."), None), (None, Some(&["Bark."])), (None, Some(&[]))];
     for (prompt, instructions) in changes {
-        world.resume(id, own(prompt, instructions, then("go on"))).await.unwrap();
+        world.resume(id, own(prompt, instructions, then("continue"))).await.unwrap();
     }
     let systems: Vec<_> = world.model.seen().into_iter().map(|seen| seen.system).collect();
     let expected = [
@@ -242,21 +250,21 @@ async fn prompts_and_instructions_hold_until_others_are_given() {
         "Be a dog.",
     ];
     assert_eq!(systems, expected);
-    assert_eq!(world.lines(id).await.len(), 10, "they are no part of the history");
+    assert_eq!(world.lines(id).await.len(), 10, "prompts and instructions are not part of the history");
 }
 
 #[tokio::test]
-async fn an_archived_session_cannot_be_used_again() {
+async fn archived_session_cannot_be_resumed() {
     let world = World::new([]);
     let id = world.session("hi").await;
     world.sessions().archive(id).await.unwrap();
     assert_eq!(kind(world.sessions().archive(id).await), ErrorKind::SessionNotFound);
-    assert_eq!(kind(world.resume(id, then("go on")).await), ErrorKind::SessionNotFound);
+    assert_eq!(kind(world.resume(id, then("continue")).await), ErrorKind::SessionNotFound);
     assert_eq!(world.model.seen().len(), 1);
 }
 
 #[tokio::test]
-async fn a_run_whose_session_is_archived_does_not_call_it_resumable() {
+async fn run_of_archived_session_is_not_resumable() {
     let world = World::new([Script::say("one"), Script::Hang, Script::Hang]);
     let id = world.session("hi").await;
     let running = world.start(id, then("two"), RunControl::default());
@@ -275,7 +283,7 @@ async fn a_run_whose_session_is_archived_does_not_call_it_resumable() {
 }
 
 #[tokio::test]
-async fn an_unknown_session_is_not_found_by_anything() {
+async fn unknown_session_is_not_found() {
     let world = World::new([]);
     let sessions = world.sessions();
     let kinds = [
@@ -290,10 +298,10 @@ async fn an_unknown_session_is_not_found_by_anything() {
 }
 
 #[tokio::test]
-async fn a_refused_first_run_leaves_no_session() {
+async fn rejected_first_run_leaves_no_session() {
     let world = World::new([]);
     assert_eq!(kind(world.create(say(" \n")).await), ErrorKind::InvalidParams);
-    let missing = TurnOptions { model: Some("gpt-0".to_owned()), ..then("hi") };
-    assert_eq!(kind(world.create(missing).await), ErrorKind::ProviderError);
+    let unknown_model = TurnOptions { model: Some("gpt-0".to_owned()), ..then("hi") };
+    assert_eq!(kind(world.create(unknown_model).await), ErrorKind::ProviderError);
     assert_eq!(world.sessions().list(SessionQuery::default()).await.unwrap(), []);
 }

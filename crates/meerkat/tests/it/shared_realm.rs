@@ -1,4 +1,4 @@
-//! Two runtimes in one realm on disk, as two processes would be.
+//! Two runtimes in one realm on disk, as in two processes.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use serde_json::json;
 
 use crate::world::{World, answers, client_tool, kind, object, say, text, then};
 
-/// How long an interrupt may take to arrive.
-const SOON: Duration = Duration::from_secs(5);
+/// Time allowed for an interrupt to arrive.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[tokio::test]
-async fn a_session_that_runs_elsewhere_is_busy_here() {
+async fn session_running_elsewhere_is_busy() {
     let there = World::new([Script::say("ok"), Script::Hang]);
     let here = there.another([Script::say("three")]);
     let (id, running) = there.hanging().await;
@@ -22,17 +22,17 @@ async fn a_session_that_runs_elsewhere_is_busy_here() {
     there.model.release();
     running.await.unwrap().unwrap();
     assert_eq!(text(&here.resume(id, then("three")).await.unwrap()), "three");
-    let said = ["user: one", "assistant: ok", "user: two", "assistant: released", "user: three"];
-    assert_eq!(here.model.seen()[0].lines, said);
+    let lines = ["user: one", "assistant: ok", "user: two", "assistant: released", "user: three"];
+    assert_eq!(here.model.seen()[0].lines, lines);
 }
 
 #[tokio::test]
-async fn a_run_elsewhere_can_be_interrupted_from_here() {
+async fn run_elsewhere_can_be_interrupted() {
     let there = World::new([Script::say("ok"), Script::Hang]);
     let here = there.another([]);
     let (id, running) = there.hanging().await;
     here.sessions().interrupt(id).await.unwrap();
-    let ended = tokio::time::timeout(SOON, running).await.expect("it ends soon");
+    let ended = tokio::time::timeout(TIMEOUT, running).await.expect("the run ends in time");
     let error = ended.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::RequestCancelled);
     let data = error.data().unwrap();
@@ -41,29 +41,29 @@ async fn a_run_elsewhere_can_be_interrupted_from_here() {
 }
 
 #[tokio::test]
-async fn a_run_elsewhere_ends_when_its_session_is_archived_here() {
+async fn archiving_ends_a_run_elsewhere() {
     let there = World::new([Script::say("ok"), Script::Hang]);
     let here = there.another([]);
     let (id, running) = there.hanging().await;
-    tokio::time::timeout(SOON, here.sessions().archive(id)).await.expect("it ends soon").unwrap();
+    tokio::time::timeout(TIMEOUT, here.sessions().archive(id)).await.expect("the run ends in time").unwrap();
     assert_eq!(kind(running.await.unwrap()), ErrorKind::RequestCancelled);
     assert!(there.sessions().read(id).await.unwrap().is_archived);
 }
 
 #[test]
-fn a_session_whose_process_died_can_be_resumed_at_once() {
+fn session_of_a_dead_process_is_resumable() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let (dying, living) = (runtime(), runtime());
+    let (dying, surviving) = (runtime(), runtime());
     let there = World::new([Script::say("ok"), Script::Hang]);
     let here = there.another([Script::say("three")]);
     let (id, running) = dying.block_on(there.hanging());
     assert_eq!(
-        living.block_on(async { kind(here.resume(id, then("me too")).await) }),
+        surviving.block_on(async { kind(here.resume(id, then("me too")).await) }),
         ErrorKind::SessionBusy
     );
 
     drop((dying, running, there));
-    living.block_on(async {
+    surviving.block_on(async {
         assert!(!here.sessions().read(id).await.unwrap().is_active);
         assert_eq!(text(&here.resume(id, then("three")).await.unwrap()), "three");
         assert_eq!(here.model.seen()[0].lines[2..], ["user: two", "cancelled: ", "user: three"]);
@@ -71,7 +71,7 @@ fn a_session_whose_process_died_can_be_resumed_at_once() {
 }
 
 #[tokio::test]
-async fn what_a_session_waits_for_and_its_settings_survive_a_restart() {
+async fn pending_calls_and_settings_survive_restart() {
     let before = World::new([Script::call("c1", "ask", json!({"n": 1}))]);
     let turn = TurnOptions {
         tools: Some(vec![client_tool("ask", None)]),
@@ -90,19 +90,19 @@ async fn what_a_session_waits_for_and_its_settings_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn a_session_archived_there_is_archived_here() {
+async fn archiving_applies_to_every_process() {
     let there = World::new([]);
     let here = there.another([]);
     let id = there.session("hi").await;
     there.sessions().archive(id).await.unwrap();
-    assert_eq!(kind(here.resume(id, then("go on")).await), ErrorKind::SessionNotFound);
+    assert_eq!(kind(here.resume(id, then("continue")).await), ErrorKind::SessionNotFound);
     assert_eq!(here.sessions().list(SessionQuery::default()).await.unwrap(), []);
     let all = SessionQuery { archived: Archived::Included, ..SessionQuery::default() };
     assert_eq!(here.sessions().list(all).await.unwrap()[0].id, id);
 }
 
 #[tokio::test]
-async fn patches_made_in_both_at_once_are_both_applied() {
+async fn concurrent_patches_are_both_applied() {
     let there = World::new([]);
     let here = there.another([]);
     let patch = |world: &World, value| {
@@ -122,7 +122,7 @@ async fn patches_made_in_both_at_once_are_both_applied() {
 }
 
 #[tokio::test]
-async fn the_config_survives_a_restart() {
+async fn config_survives_restart() {
     let before = World::new([]);
     before.configure(json!({"agent": {"max_turns": 7}})).await;
     let after = before.another([]);
@@ -132,12 +132,12 @@ async fn the_config_survives_a_restart() {
 }
 
 #[tokio::test]
-async fn a_run_started_here_waits_for_nothing_there() {
+async fn runs_of_different_processes_are_independent() {
     let there = World::new([Script::say("ok"), Script::Hang]);
     let here = there.another([]);
     let (id, running) = there.hanging().await;
     let other = here.session("another").await;
-    assert_eq!(text(&here.resume(other, then("go on")).await.unwrap()), "done");
+    assert_eq!(text(&here.resume(other, then("continue")).await.unwrap()), "done");
     assert!(!running.is_finished());
     there.sessions().interrupt(id).await.unwrap();
     assert_eq!(kind(running.await.unwrap()), ErrorKind::RequestCancelled);

@@ -1,4 +1,4 @@
-//! Skills as agents get them, and as `meerkat_skills` lists and shows them.
+//! Skills as provided to agents, and as listed and shown by `meerkat_skills`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::world::{answers, client_tool, fits, object, say, then, watch};
 const EMBEDDED: &str = "00000000-0000-4b11-8111-000000000001";
 const PROJECT: &str = "00000000-0000-4b11-8111-000000000002";
 
-/// A runtime in a project of its own.
+/// A runtime in a separate project.
 struct Project {
     runtime: Runtime,
     model: Arc<ScriptedModel>,
@@ -62,8 +62,8 @@ impl Project {
         self.runtime.config().change(change, None).await.unwrap();
     }
 
-    /// What the model was told last: the system prompt beyond its first sentences, and the tools.
-    fn told(&self) -> (String, Vec<String>) {
+    /// Returns the last system prompt after its first section, and the tools.
+    fn last_request(&self) -> (String, Vec<String>) {
         let seen = self.model.seen().pop().unwrap();
         let rest = seen.system.split_once("\n\n").map(|(_, rest)| rest.to_owned()).unwrap_or_default();
         (rest, seen.tools)
@@ -77,13 +77,13 @@ fn key(source: &str, name: &str) -> SkillKey {
 const TOOLS: [&str; 4] = ["browse_skills", "load_skill", "skill_list_resources", "skill_read_resource"];
 
 #[tokio::test]
-async fn agents_are_told_of_the_skills_that_people_brought() {
+async fn user_skills_are_listed_in_the_prompt() {
     let project = Project::new([]);
     project.run(say("hi")).await.unwrap();
-    assert_eq!(project.told(), (String::new(), vec![]), "there are none");
+    assert_eq!(project.last_request(), (String::new(), vec![]), "no skills exist yet");
     project.write("deploy", "Ship <it> & see.", "Run the script.");
     project.run(say("hi")).await.unwrap();
-    let (list, tools) = project.told();
+    let (list, tools) = project.last_request();
     assert_eq!(tools, TOOLS);
     insta::assert_snapshot!(list, @r#"
     <available_skills>
@@ -94,12 +94,12 @@ async fn agents_are_told_of_the_skills_that_people_brought() {
 }
 
 #[tokio::test]
-async fn those_who_have_built_in_tools_are_told_how_to_use_them() {
+async fn companion_skills_are_listed_with_builtin_tools() {
     let project = Project::new([]);
     project.run(TurnOptions { builtins: Some(true), ..say("hi") }).await.unwrap();
-    let (list, _) = project.told();
+    let (list, _) = project.last_request();
     let ids: Vec<_> = list.lines().filter_map(|line| line.split('"').nth(1)).collect();
-    // What needs a capability that this realm lacks is not there.
+    // Skills that need a capability missing from this realm are omitted.
     let mut names = vec!["hook-authoring", "mcp-server-setup", "meerkat-cli-reference", "meerkat-platform"];
     if cfg!(feature = "memory-store-session") {
         names.push("memory-retrieval");
@@ -107,27 +107,31 @@ async fn those_who_have_built_in_tools_are_told_how_to_use_them() {
     assert_eq!(ids, names.iter().map(|n| format!("{EMBEDDED}/{n}")).collect::<Vec<_>>());
     project.configure(json!({"tools": {"builtins_enabled": true}})).await;
     project.run(say("hi")).await.unwrap();
-    assert!(project.told().0.contains("/task-workflow"), "its capability is available now");
+    assert!(project.last_request().0.contains("/task-workflow"), "its capability is now available");
 }
 
 #[tokio::test]
-async fn nobody_is_told_of_skills_that_cannot_be_read() {
+async fn unreadable_skills_are_not_listed() {
     let project = Project::new([]);
     project.write("deploy", "Ship it.", "Run the script.");
     let nothing = (String::new(), vec![]);
     let overlay = ToolOverlay { allowed: None, blocked: TOOLS.map(str::to_owned).to_vec() };
     project.run(TurnOptions { overlay, ..say("hi") }).await.unwrap();
-    assert_eq!(project.told(), nothing);
+    assert_eq!(project.last_request(), nothing);
     let own = vec![client_tool("load_skill", None)];
     project.run(TurnOptions { tools: Some(own), ..say("hi") }).await.unwrap();
-    assert_eq!(project.told(), (String::new(), vec!["load_skill".to_owned()]), "it is the caller's");
+    assert_eq!(
+        project.last_request(),
+        (String::new(), vec!["load_skill".to_owned()]),
+        "the tool is the caller's"
+    );
     project.configure(json!({"skills": {"enabled": false}})).await;
     project.run(say("hi")).await.unwrap();
-    assert_eq!(project.told(), nothing);
+    assert_eq!(project.last_request(), nothing);
 }
 
 #[tokio::test]
-async fn an_agent_reads_a_skill_with_its_tools() {
+async fn agent_reads_a_skill_with_its_tools() {
     let load = json!({"source_uuid": PROJECT, "skill_name": "deploy"});
     let project = Project::new([Script::call("a", "load_skill", load), Script::say("done")]);
     project.write("deploy", "Ship it.", "Run the script.");
@@ -138,7 +142,7 @@ async fn an_agent_reads_a_skill_with_its_tools() {
 }
 
 #[tokio::test]
-async fn preloaded_skills_stay_in_the_system_prompt_and_a_lost_one_is_told() {
+async fn missing_preloaded_skill_is_a_warning() {
     let project = Project::new([]);
     let folder = project.write("deploy", "Ship it.", "Run </skill> it.");
     let turn = TurnOptions {
@@ -152,22 +156,22 @@ async fn preloaded_skills_stay_in_the_system_prompt_and_a_lost_one_is_told() {
     let sessions = project.runtime.sessions();
     let first = sessions.create(NewSessionOptions::default(), turn, watch(&recorder)).await.unwrap();
     let section = format!("<skill id=\"{PROJECT}/deploy\">\nRun &lt;/skill&gt; it.\n\n</skill>\n\nBe brief.");
-    assert_eq!(project.told().0, section);
+    assert_eq!(project.last_request().0, section);
     assert!(recorder.types().starts_with(&["run_started".into(), "skills_resolved".into()]));
 
     std::fs::remove_dir_all(folder).unwrap();
     let again = TurnOptions { overlay, ..then("more") };
     let second = sessions.start_turn(first.session_id, again, Default::default()).await.unwrap();
-    assert_eq!(project.told().0, "Be brief.");
+    assert_eq!(project.last_request().0, "Be brief.");
     let missing = format!(
-        "a skill of this session is missing: no skill has the key `{PROJECT}/deploy`; `meerkat_skills` with the \
-         action `list` shows those there are"
+        "cannot load a preloaded skill: no skill has the key `{PROJECT}/deploy`; list skills with `meerkat_skills` \
+         and the action `list`"
     );
     assert_eq!(second.warnings, [missing]);
 }
 
 #[tokio::test]
-async fn skills_of_one_run_stand_before_what_the_user_says() {
+async fn run_skills_precede_the_prompt() {
     let project = Project::new([]);
     project.write("deploy", "Ship it.", "Run it.");
     project.configure(json!({"skills": {"max_injection_bytes": 4}})).await;
@@ -179,12 +183,12 @@ async fn skills_of_one_run_stand_before_what_the_user_says() {
         [format!("user: <skill id=\"{PROJECT}/deploy\">\nRun \n[truncated]\n</skill>\nship")]
     );
     let empty = TurnOptions { skills: vec![key(PROJECT, "deploy")], ..answers([]) };
-    let refused = project.runtime.sessions().start_turn(id, empty, Default::default()).await;
-    assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidParams, "a skill is no prompt");
+    let error = project.runtime.sessions().start_turn(id, empty, Default::default()).await;
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidParams, "a skill is not a prompt");
 }
 
 #[tokio::test]
-async fn skills_in_use_are_read_word_for_word_however_often_a_conversation_is_shortened() {
+async fn skills_in_use_survive_repeated_compaction() {
     let load = json!({"source_uuid": PROJECT, "skill_name": "review"});
     let project = Project::new([Script::call("a", "load_skill", load)]);
     project.write("deploy", "Ship it.", "Run </skill> it.");
@@ -201,20 +205,20 @@ async fn skills_in_use_are_read_word_for_word_however_often_a_conversation_is_sh
     }
     assert!(recorder.of_type("compaction_completed").len() > 1);
     let context = project.model.seen().pop().unwrap().lines;
-    let (_, kept) = context[0].split_once("word for word:\n\n").unwrap();
+    let (_, carried) = context[0].split_once("still applies verbatim:\n\n").unwrap();
     let expected = format!(
         "<skill id=\"{PROJECT}/deploy\">\nRun &lt;/skill&gt; it.\n\n</skill>\n\n\
          <skill id=\"{PROJECT}/review\">\nRead it.\n\n</skill>",
     );
-    assert_eq!(kept, expected);
+    assert_eq!(carried, expected);
     let requests = project.model.seen();
     let first = requests.iter().find(|request| request.lines[0].contains("[Context compacted]")).unwrap();
-    let told = format!("read it again before you rely on it: {PROJECT}/large");
-    assert!(first.lines[0].ends_with(&told), "{}", first.lines[0]);
+    let note = format!("read them again before relying on them: {PROJECT}/large");
+    assert!(first.lines[0].ends_with(&note), "{}", first.lines[0]);
 }
 
 #[tokio::test]
-async fn a_skill_that_cannot_be_had_refuses_the_run() {
+async fn unavailable_skill_rejects_the_run() {
     let project = Project::new([]);
     let reference = |source: &str, name: &str| {
         json!({
@@ -246,13 +250,13 @@ async fn a_skill_that_cannot_be_had_refuses_the_run() {
 }
 
 #[tokio::test]
-async fn skills_are_listed_with_where_they_come_from() {
+async fn skills_are_listed_with_their_source() {
     let project = Project::new([]);
     project.configure(json!({"tools": {"builtins_enabled": true}})).await;
     project.write("task-workflow", "Ours", "Ours.");
     let listed = project.call("meerkat_skills", json!({"action": "list"})).await.unwrap();
     fits("meerkat_skills", &listed);
-    let of = |name: &str| -> Vec<&Value> {
+    let find = |name: &str| -> Vec<&Value> {
         let skills = listed["skills"].as_array().unwrap().iter();
         skills.filter(|skill| skill["key"]["skill_name"] == name).collect()
     };
@@ -260,7 +264,7 @@ async fn skills_are_listed_with_where_they_come_from() {
         "source_uuid": PROJECT, "display_name": "project", "transport_kind": "filesystem",
         "fingerprint": "filesystem:.rkat/skills", "status": "active",
     });
-    let [ours, companion] = of("task-workflow")[..] else { panic!("{listed}") };
+    let [ours, companion] = find("task-workflow")[..] else { panic!("{listed}") };
     assert_eq!(
         *ours,
         json!({
@@ -276,15 +280,15 @@ async fn skills_are_listed_with_where_they_come_from() {
 }
 
 #[tokio::test]
-async fn one_skill_is_shown_in_full() {
+async fn skill_is_shown_in_full() {
     let project = Project::new([]);
     project.write("deploy", "Ship it.", "# Deploy\n\nRun it.");
-    let wanted = json!({"source_uuid": PROJECT, "skill_name": "deploy"});
-    let inspect = |source: Value| json!({"action": "inspect", "skill_key": wanted, "source": source});
-    let shown = project.call("meerkat_skills", inspect(json!(PROJECT))).await.unwrap();
-    fits("meerkat_skills", &shown);
-    assert_eq!(shown["body"], "# Deploy\n\nRun it.\n");
-    assert_eq!(shown, project.call("meerkat_skills", inspect(Value::Null)).await.unwrap());
+    let key = json!({"source_uuid": PROJECT, "skill_name": "deploy"});
+    let inspect = |source: Value| json!({"action": "inspect", "skill_key": key, "source": source});
+    let skill = project.call("meerkat_skills", inspect(json!(PROJECT))).await.unwrap();
+    fits("meerkat_skills", &skill);
+    assert_eq!(skill["body"], "# Deploy\n\nRun it.\n");
+    assert_eq!(skill, project.call("meerkat_skills", inspect(Value::Null)).await.unwrap());
     let cases = [
         (json!({"action": "inspect"}), ErrorKind::InvalidParams),
         (json!({"action": "burn"}), ErrorKind::InvalidParams),
@@ -303,18 +307,18 @@ async fn one_skill_is_shown_in_full() {
     let error = project.call("meerkat_skills", json!({"action": "list"})).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.to_string()),
-        (ErrorKind::CapabilityUnavailable, "skills are switched off (`skills.enabled`)".to_owned())
+        (ErrorKind::CapabilityUnavailable, "skills are disabled (`skills.enabled`)".to_owned())
     );
 }
 
 #[tokio::test]
-async fn a_key_that_has_changed_still_leads_to_its_skill() {
+async fn remapped_key_resolves_to_its_skill() {
     let project = Project::new([]);
     project.write("deploy", "Ship it.", "Run it.");
     let old = json!({"source_uuid": EMBEDDED, "skill_name": "ship"});
     let new = json!({"source_uuid": PROJECT, "skill_name": "deploy"});
     let circle = json!({"source_uuid": EMBEDDED, "skill_name": "round"});
-    // Of two remaps of one key the first counts.
+    // If a key is remapped twice, the first remap applies.
     let remaps =
         json!([{"from": old, "to": new}, {"from": circle, "to": circle}, {"from": old, "to": circle}]);
     project.configure(json!({"skills": {"identity": {"remaps": remaps}}})).await;
@@ -325,7 +329,7 @@ async fn a_key_that_has_changed_still_leads_to_its_skill() {
 }
 
 #[tokio::test]
-async fn a_configured_folder_is_a_source_like_another() {
+async fn configured_directory_is_a_skill_source() {
     let project = Project::new([]);
     let folder = project.scratch.join("team/review");
     std::fs::create_dir_all(&folder).unwrap();
@@ -336,23 +340,26 @@ async fn a_configured_folder_is_a_source_like_another() {
     });
     project.configure(json!({"skills": {"repositories": [team]}})).await;
     let key = json!({"source_uuid": uuid, "skill_name": "review"});
-    let shown = project.call("meerkat_skills", json!({"action": "inspect", "skill_key": key})).await.unwrap();
-    assert_eq!((&shown["source"]["display_name"], &shown["scope"]), (&json!("team"), &json!("user")));
+    let skill = project.call("meerkat_skills", json!({"action": "inspect", "skill_key": key})).await.unwrap();
+    assert_eq!((&skill["source"]["display_name"], &skill["scope"]), (&json!("team"), &json!("user")));
     let twice = json!({"skills": {"repositories": [team, team]}});
     let change = meerkat::ConfigChange::Patch(object(twice));
-    let refused = project.runtime.config().change(change, None).await.unwrap_err().to_string();
-    assert_eq!(refused, "invalid config: `skills.repositories[1].source_uuid` is that of another repository");
+    let error = project.runtime.config().change(change, None).await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "invalid config: `skills.repositories[1].source_uuid` is already used by another repository"
+    );
     let mut reserved = team.clone();
     reserved["source_uuid"] = json!("00000000-0000-4b11-8111-000000000009");
     let change = meerkat::ConfigChange::Patch(object(json!({"skills": {"repositories": [reserved]}})));
-    let refused = project.runtime.config().change(change, None).await.unwrap_err().to_string();
-    let expected = "invalid config: `skills.repositories[0].source_uuid` is that of a place that is always there; \
-                    make another one";
-    assert_eq!(refused, expected);
+    let error = project.runtime.config().change(change, None).await.unwrap_err().to_string();
+    let expected = "invalid config: `skills.repositories[0].source_uuid` is reserved for a built-in source; \
+                    generate another id";
+    assert_eq!(error, expected);
 }
 
 #[tokio::test]
-async fn files_beside_the_config_name_further_places() {
+async fn skills_toml_adds_repositories() {
     let project = Project::new([]);
     let folder = project.scratch.join("team/review");
     std::fs::create_dir_all(&folder).unwrap();
@@ -373,9 +380,9 @@ async fn files_beside_the_config_name_further_places() {
     std::fs::write(project.scratch.join("project/.rkat/skills.toml"), "repositories = 3\n").unwrap();
     project.call("meerkat_skills", json!({"action": "list"})).await.unwrap();
     let snapshot = project.runtime.skills().catalogue().snapshot();
-    let told: Vec<_> = snapshot.problems().iter().map(|problem| &problem.path).collect();
-    assert!(told.contains(&&project.scratch.join("project/.rkat/skills.toml")), "{told:?}");
-    assert!(snapshot.by_name("review").is_ok(), "the other file still counts");
+    let paths: Vec<_> = snapshot.problems().iter().map(|problem| &problem.path).collect();
+    assert!(paths.contains(&&project.scratch.join("project/.rkat/skills.toml")), "{paths:?}");
+    assert!(snapshot.by_name("review").is_ok(), "the other file still applies");
 }
 
 #[cfg(unix)]
@@ -388,7 +395,7 @@ async fn slow_skills_file_does_not_block_other_tasks() {
     let (opened, is_open) = tokio::sync::oneshot::channel();
     let (done, is_done) = std::sync::mpsc::channel();
     let writer = std::thread::spawn(move || {
-        // Opening it waits for the reader, which then waits until it is closed.
+        // Opening the pipe waits for the reader, which then waits until the pipe is closed.
         let pipe = std::fs::File::options().write(true).open(&file).unwrap();
         opened.send(()).unwrap();
         let other_task_ran = is_done.recv_timeout(std::time::Duration::from_secs(20)).is_ok();
@@ -407,7 +414,7 @@ async fn slow_skills_file_does_not_block_other_tasks() {
 }
 
 #[tokio::test]
-async fn skills_of_a_folder_that_is_not_trusted_are_marked() {
+async fn untrusted_skills_are_marked() {
     let scratch = Scratch::new();
     let folder = scratch.join("project/.agent/skills/deploy");
     std::fs::create_dir_all(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! Event streams, as operations open, read and close them.
+//! Event streams, as opened, read, and closed by operations.
 
 use meerkat::{Error, ErrorKind, RunControl, SessionId};
 use meerkat_testkit::Script;
@@ -14,7 +14,7 @@ async fn open(world: &World, arguments: Value) -> Value {
     call(world, "open", arguments).await.unwrap()["stream_id"].clone()
 }
 
-/// Reads what is there: the type of each event.
+/// Reads the available events and returns their types.
 async fn types(world: &World, stream: &Value) -> Vec<String> {
     let arguments = json!({"stream_id": stream, "timeout_ms": 0, "limit": 1000});
     let reply = call(world, "read", arguments).await.unwrap();
@@ -23,7 +23,7 @@ async fn types(world: &World, stream: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_idle_sessions_stream_gives_the_next_run_event_by_event() {
+async fn idle_stream_delivers_the_next_run() {
     let world = World::new([Script::say("one"), Script::say("two")]);
     let id = world.session("hi").await;
     let opened = call(&world, "open", json!({"session_id": id})).await.unwrap();
@@ -53,7 +53,7 @@ async fn an_idle_sessions_stream_gives_the_next_run_event_by_event() {
 }
 
 #[tokio::test]
-async fn what_was_missed_is_replayed_after_a_number() {
+async fn missed_events_are_replayed() {
     let world = World::new([Script::say("one"), Script::say("two")]);
     let id = world.session("hi").await;
     world.resume(id, then("again")).await.unwrap();
@@ -64,7 +64,7 @@ async fn what_was_missed_is_replayed_after_a_number() {
 }
 
 #[tokio::test]
-async fn a_read_waits_for_the_event_and_not_longer() {
+async fn read_returns_as_soon_as_an_event_arrives() {
     let world = World::new([Script::say("one"), Script::Hang]);
     let id = world.session("hi").await;
     let stream = open(&world, json!({"session_id": id})).await;
@@ -79,22 +79,22 @@ async fn a_read_waits_for_the_event_and_not_longer() {
 }
 
 #[tokio::test]
-async fn an_archived_session_closes_its_streams() {
+async fn archiving_closes_streams() {
     let world = World::new([]);
     let id = world.session("hi").await;
     let stream = open(&world, json!({"session_id": id})).await;
     world.sessions().archive(id).await.unwrap();
     let closed = call(&world, "read", json!({"stream_id": stream})).await.unwrap();
     assert_eq!(closed, json!({"stream_id": stream, "session_id": id, "status": "closed"}));
-    let gone = call(&world, "read", json!({"stream_id": stream})).await.unwrap_err();
-    assert_eq!(gone.kind(), ErrorKind::InvalidParams);
+    let error = call(&world, "read", json!({"stream_id": stream})).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidParams);
     let reopened = call(&world, "open", json!({"session_id": id})).await.unwrap_err();
     assert_eq!(reopened.kind(), ErrorKind::SessionNotFound);
 }
 
 #[cfg(feature = "session-store")]
 #[tokio::test]
-async fn a_session_archived_by_another_process_closes_its_streams_too() {
+async fn archiving_elsewhere_closes_streams() {
     let world = World::new([]);
     let id = world.session("hi").await;
     let stream = open(&world, json!({"session_id": id})).await;
@@ -104,7 +104,7 @@ async fn a_session_archived_by_another_process_closes_its_streams_too() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused() {
+async fn invalid_arguments_are_rejected() {
     let world = World::new([]);
     let id = world.create(say("hi")).await.unwrap().session_id;
     let stream = open(&world, json!({"session_id": id})).await;
@@ -114,7 +114,7 @@ async fn what_does_not_fit_is_refused() {
         ("open", json!({"session_id": "x"}), ErrorKind::InvalidParams, "`x` is not a session id"),
         ("open", json!({"session_id": id, "after": -1}), ErrorKind::InvalidParams, "`after`"),
         ("read", json!({"stream_id": "x"}), ErrorKind::InvalidParams, "`stream_id`: `x` is not a stream id"),
-        ("read", json!({"stream_id": unknown}), ErrorKind::InvalidParams, "no event stream"),
+        ("read", json!({"stream_id": unknown}), ErrorKind::InvalidParams, "event stream"),
         ("read", json!({"stream_id": stream, "limit": 0}), ErrorKind::InvalidParams, "`limit` is 0"),
         (
             "read",
@@ -132,7 +132,7 @@ async fn what_does_not_fit_is_refused() {
 }
 
 #[tokio::test]
-async fn an_event_that_is_too_long_is_shown_in_part() {
+async fn long_event_is_truncated() {
     let text = "word ".repeat(2000);
     let world = World::new([Script::say("one"), Script::say(&text)]);
     world.configure(json!({"limits": {"max_reply_bytes": 1024}})).await;
@@ -147,8 +147,8 @@ async fn an_event_that_is_too_long_is_shown_in_part() {
         let last = reply["events"].as_array().unwrap().last().unwrap().clone();
         if last["payload"]["type"] == "run_completed" {
             let id = last["blob_id"].as_str().unwrap().parse().unwrap();
-            let whole: Value = serde_json::from_slice(&world.runtime.blob(&id).await.unwrap().data).unwrap();
-            assert_eq!(whole["payload"]["result"], json!(text));
+            let full: Value = serde_json::from_slice(&world.runtime.blob(&id).await.unwrap().data).unwrap();
+            assert_eq!(full["payload"]["result"], json!(text));
             break;
         }
     }

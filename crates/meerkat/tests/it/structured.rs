@@ -1,4 +1,4 @@
-//! Structured output: beside the answer, never part of the conversation.
+//! Structured output: returned alongside the answer, never part of the conversation.
 
 use meerkat::{Completion, Outcome, RunResult, TurnOptions};
 use meerkat_core::run::ExtractionError;
@@ -28,7 +28,7 @@ fn with_output(text: &str, value: Value) -> Completion {
 }
 
 #[tokio::test]
-async fn a_raw_schema_and_a_wrapped_one_give_the_value_beside_the_answer() {
+async fn raw_and_wrapped_schemas_return_the_value() {
     let wrapped = json!({"schema": count(), "name": "count", "strict": true});
     for (schema, answer) in [(count(), r#"{"n": 1}"#), (wrapped, r#"{"count": {"n": 1}}"#)] {
         let world = World::new([Script::say("there is one"), Script::say(answer)]);
@@ -57,7 +57,7 @@ async fn turn_limit_bounds_extraction() {
 }
 
 #[tokio::test]
-async fn the_extraction_never_becomes_part_of_the_history() {
+async fn extraction_is_not_part_of_the_history() {
     let world = World::new([
         Script::say("there is one"),
         Script::say("one"),
@@ -66,14 +66,14 @@ async fn the_extraction_never_becomes_part_of_the_history() {
     ]);
     let done = world.create(asking(count(), say("how many?"))).await.unwrap();
     let id = done.session_id;
-    let said = ["user: how many?", "assistant: there is one"];
-    assert_eq!(world.lines(id).await, said);
+    let lines = ["user: how many?", "assistant: there is one"];
+    assert_eq!(world.lines(id).await, lines);
     world.resume(id, then("sure?")).await.unwrap();
     assert_eq!(world.model.seen()[3].lines, ["user: how many?", "assistant: there is one", "user: sure?"]);
 }
 
 #[tokio::test]
-async fn an_output_that_does_not_fit_is_asked_for_again_with_the_reason() {
+async fn invalid_output_is_retried_with_the_reason() {
     let model = ScriptedModel::new([
         Script::say("there is one"),
         Script::say("one"),
@@ -85,18 +85,18 @@ async fn an_output_that_does_not_fit_is_asked_for_again_with_the_reason() {
     assert_eq!(completion(done), with_output("there is one", json!({"n": 1})));
     let seen = world.model.seen();
     let tools: Vec<_> = seen.iter().map(|request| request.tools.len()).collect();
-    assert_eq!(tools, [1, 0, 0, 0], "there is nothing left to do but to answer");
-    let asides = &seen[3].lines[2..];
-    assert!(asides[0].starts_with("user: Give the result of the conversation above as one JSON value"));
-    assert_eq!(asides[1], "assistant: one");
-    assert!(asides[2].starts_with("user: That does not fit the schema: it is not JSON"), "{}", asides[2]);
-    assert_eq!(asides[3], r#"assistant: {"n": "one"}"#);
+    assert_eq!(tools, [1, 0, 0, 0], "extraction requests have no tools");
+    let messages = &seen[3].lines[2..];
+    assert!(messages[0].starts_with("user: Give the result of the conversation above as one JSON value"));
+    assert_eq!(messages[1], "assistant: one");
+    assert!(messages[2].starts_with("user: That does not fit the schema: it is not JSON"), "{}", messages[2]);
+    assert_eq!(messages[3], r#"assistant: {"n": "one"}"#);
     let reason = r#"That does not fit the schema: at `/n`: "one" is not of type "integer""#;
-    assert!(asides[4].starts_with(&format!("user: {reason}")), "{}", asides[4]);
+    assert!(messages[4].starts_with(&format!("user: {reason}")), "{}", messages[4]);
 }
 
 #[tokio::test]
-async fn a_run_without_a_fitting_output_still_ends_well_and_says_why() {
+async fn run_without_valid_output_reports_why() {
     let world = World::new([Script::say("there is one"), Script::say("one"), Script::say("uno")]);
     let turn = TurnOptions { structured_output_retries: Some(1), ..asking(count(), say("how many?")) };
     let (done, recorder) = world.record(turn).await;
@@ -111,7 +111,7 @@ async fn a_run_without_a_fitting_output_still_ends_well_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_later_run_asks_for_its_own_output_and_keeps_the_number_of_tries() {
+async fn later_run_keeps_the_number_of_retries() {
     let world = World::new([
         Script::say("hello"),
         Script::say("there is one"),
@@ -121,14 +121,14 @@ async fn a_later_run_asks_for_its_own_output_and_keeps_the_number_of_tries() {
     let first = TurnOptions { structured_output_retries: Some(0), ..say("hi") };
     let id = world.create(first).await.unwrap().session_id;
     let second = completion(world.resume(id, asking(count(), then("how many?"))).await.unwrap());
-    assert_eq!(second.extraction_error.unwrap().attempts, 1, "no second try, as was said in the first run");
+    assert_eq!(second.extraction_error.unwrap().attempts, 1, "no retry, as set by the first run");
     let third = completion(world.resume(id, then("bye")).await.unwrap());
     assert_eq!(third, Completion { text: "bye".to_owned(), ..Completion::default() });
     assert_eq!(world.model.seen().len(), 4);
 }
 
 #[tokio::test]
-async fn the_offline_model_fits_any_schema() {
+async fn offline_model_output_matches_any_schema() {
     let world = World::with(ScriptedModel::new([]), []);
     let turn = TurnOptions { model: Some("offline".to_owned()), ..asking(count(), then("say hi")) };
     let done = completion(world.create(turn).await.unwrap());

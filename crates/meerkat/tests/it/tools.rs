@@ -1,4 +1,4 @@
-//! The tools of a step: at once, up to a cap, each failure its own.
+//! The tools of a step: concurrent up to a limit, with independent failures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,27 +10,27 @@ use tokio::sync::{Barrier, Notify};
 
 use crate::world::{World, say, text};
 
-/// Asks for tools, in this order; the ids are `c1`, `c2` and so on.
+/// Requests tool calls in this order; their ids are `c1`, `c2`, and so on.
 fn calls<const N: usize>(names: [&str; N]) -> Script {
     let call = |(index, name): (usize, &&str)| (format!("c{}", index + 1), (*name).to_owned(), json!({}));
     Script::Call(names.iter().enumerate().map(call).collect())
 }
 
-/// The ids of the calls in the order in which they ended.
-fn ended(recorder: &Recorder) -> Vec<Value> {
+/// Returns the ids of the calls in order of completion.
+fn completed_ids(recorder: &Recorder) -> Vec<Value> {
     recorder.of_type("tool_execution_completed").iter().map(|event| event["id"].clone()).collect()
 }
 
 #[tokio::test]
-async fn tools_run_at_once_but_no_more_than_allowed() {
-    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+async fn tools_run_concurrently_up_to_the_limit() {
+    let (now, max_seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let pair = Arc::new(Barrier::new(2));
-    let counted = Arc::clone(&most);
+    let counted = Arc::clone(&max_seen);
     let meet = FnTool::new("meet", move |_| {
-        let (now, most, pair) = (Arc::clone(&now), Arc::clone(&most), Arc::clone(&pair));
+        let (now, max_seen, pair) = (Arc::clone(&now), Arc::clone(&max_seen), Arc::clone(&pair));
         async move {
-            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            // Two at a time or none: nobody goes on alone.
+            max_seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            // Each call waits for a second one, so the test hangs unless two run concurrently.
             pair.wait().await;
             for _ in 0..10 {
                 tokio::task::yield_now().await;
@@ -47,7 +47,7 @@ async fn tools_run_at_once_but_no_more_than_allowed() {
 }
 
 #[tokio::test]
-async fn results_stand_in_the_order_of_the_calls() {
+async fn results_are_in_call_order() {
     let turn = Arc::new(Notify::new());
     let other = Arc::clone(&turn);
     let slow = FnTool::new("slow", move |_| {
@@ -68,7 +68,7 @@ async fn results_stand_in_the_order_of_the_calls() {
     let world = World::with(ScriptedModel::new([calls(["slow", "fast", "last"])]), [slow, fast, last]);
     let (done, recorder) = world.record(say("go")).await;
     done.unwrap();
-    assert_eq!(ended(&recorder).last(), Some(&json!("c1")), "{:?}", ended(&recorder));
+    assert_eq!(completed_ids(&recorder).last(), Some(&json!("c1")), "{:?}", completed_ids(&recorder));
     assert_eq!(world.model.seen()[1].lines[2], "results: c1=late, c2=early, c3=then");
     let received: Vec<_> =
         recorder.of_type("tool_result_received").iter().map(|event| event["id"].clone()).collect();
@@ -76,7 +76,7 @@ async fn results_stand_in_the_order_of_the_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_tool_is_a_result_for_the_model_and_the_others_go_on() {
+async fn failing_tools_do_not_affect_the_others() {
     let tools = [
         FnTool::new("crash", async |_| panic!("as scripted")),
         FnTool::new("stuck", async |_| std::future::pending().await),
@@ -85,10 +85,10 @@ async fn a_failing_tool_is_a_result_for_the_model_and_the_others_go_on() {
     let script = [calls(["crash", "stuck", "missing", "fine"]), Script::say("so be it")];
     let world = World::in_memory(script, tools, None);
     world.configure(json!({"tools": {"tool_timeouts": {"stuck": "90s"}}})).await;
-    let began = tokio::time::Instant::now();
+    let start = tokio::time::Instant::now();
     let (done, recorder) = world.record(say("go")).await;
     let done = done.unwrap();
-    assert_eq!(began.elapsed().as_secs(), 90);
+    assert_eq!(start.elapsed().as_secs(), 90);
     assert_eq!((text(&done), done.report.tool_calls), ("so be it", 3));
     let results = [
         r#"c1={"error":"execution_failed","message":"the tool crashed"}"#,
@@ -103,23 +103,26 @@ async fn a_failing_tool_is_a_result_for_the_model_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn a_tool_is_told_who_calls_it_and_with_what() {
-    let heard: Arc<std::sync::Mutex<Vec<Invocation>>> = Arc::default();
-    let told = Arc::clone(&heard);
+async fn tool_receives_session_and_arguments() {
+    let invocations: Arc<std::sync::Mutex<Vec<Invocation>>> = Arc::default();
+    let sink = Arc::clone(&invocations);
     let listen = FnTool::new("listen", move |invocation| {
-        told.lock().unwrap().push(invocation);
+        sink.lock().unwrap().push(invocation);
         async { ToolOutput::text("heard") }
     });
     let world =
         World::with(ScriptedModel::new([Script::call("c1", "listen", json!({"n": [1, "é"]}))]), [listen]);
     let done = world.create(say("go")).await.unwrap();
-    let heard = heard.lock().unwrap().clone();
-    assert_eq!(heard.len(), 1);
-    assert_eq!((heard[0].session_id, &heard[0].call.args), (done.session_id, &json!({"n": [1, "é"]})));
+    let invocations = invocations.lock().unwrap().clone();
+    assert_eq!(invocations.len(), 1);
+    assert_eq!(
+        (invocations[0].session_id, &invocations[0].call.args),
+        (done.session_id, &json!({"n": [1, "é"]}))
+    );
 }
 
 #[tokio::test]
-async fn a_run_uses_only_the_tools_it_may() {
+async fn run_uses_only_allowed_tools() {
     let calls = vec![
         ("a".to_owned(), "first".to_owned(), serde_json::json!({})),
         ("b".to_owned(), "second".to_owned(), serde_json::json!({})),
@@ -138,17 +141,20 @@ async fn a_run_uses_only_the_tools_it_may() {
     );
 }
 
-/// A source whose tool comes after the first step.
+/// A source whose tool becomes available after the first step.
 struct Late(AtomicUsize);
 
 impl ToolSource for Late {
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        let here = self.0.load(Ordering::SeqCst) > 1;
-        here.then(|| FnTool::new("late", async |_| ToolOutput::text("here I am"))).into_iter().collect()
+        let is_available = self.0.load(Ordering::SeqCst) > 1;
+        is_available
+            .then(|| FnTool::new("late", async |_| ToolOutput::text("here I am")))
+            .into_iter()
+            .collect()
     }
 
     fn settle(&self) -> Vec<ToolConfigChange> {
-        let come = self.0.fetch_add(1, Ordering::SeqCst) == 1;
+        let is_added = self.0.fetch_add(1, Ordering::SeqCst) == 1;
         let change = ToolConfigChange {
             operation: ToolConfigOperation::Add,
             target: "late".to_owned(),
@@ -159,7 +165,7 @@ impl ToolSource for Late {
             domain: None,
             deferred_catalog_delta: None,
         };
-        come.then_some(change).into_iter().collect()
+        is_added.then_some(change).into_iter().collect()
     }
 
     fn notice(&self) -> Option<String> {
@@ -168,7 +174,7 @@ impl ToolSource for Late {
 }
 
 #[tokio::test]
-async fn tools_that_come_late_are_announced_and_then_used() {
+async fn late_tools_are_announced_and_then_used() {
     let script = [calls(["late"]), Script::call("c2", "late", json!({})), Script::say("done")];
     let world = World::with_source(script, Arc::new(Late(AtomicUsize::new(0))));
     let (done, recorder) = world.record(say("go")).await;
@@ -185,13 +191,13 @@ async fn tools_that_come_late_are_announced_and_then_used() {
 }
 
 #[tokio::test]
-async fn a_result_that_is_too_long_is_read_as_head_and_tail_and_kept_whole() {
+async fn long_result_is_truncated_and_stored_in_full() {
     let long = FnTool::new("long", async |_| ToolOutput::text(format!("first {} last", "x".repeat(200_000))));
     let world = World::with(ScriptedModel::new([calls(["long"])]), [long]);
     world.create(say("go")).await.unwrap();
     let line = world.model.seen()[1].lines[2].clone();
     assert!(line.len() < 42_000 && line.starts_with("results: c1=first xxx") && line.ends_with("xxx last"));
     let id = line.split("blob_id ").nth(1).unwrap().split(' ').next().unwrap();
-    let whole = world.runtime.blob(&id.parse().unwrap()).await.unwrap();
-    assert_eq!((whole.media_type.as_str(), whole.data.len()), ("text/plain", 200_011));
+    let full = world.runtime.blob(&id.parse().unwrap()).await.unwrap();
+    assert_eq!((full.media_type.as_str(), full.data.len()), ("text/plain", 200_011));
 }

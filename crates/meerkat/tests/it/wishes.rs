@@ -1,4 +1,4 @@
-//! Every field of a run and of a resume: what it does, or why it is refused.
+//! Every field of run and resume requests: its effect, or the error that rejects it.
 
 use meerkat::{Error, ErrorKind};
 use meerkat_core::{ModelErrorKind, ToolOutput};
@@ -14,10 +14,10 @@ async fn run(world: &World, mut arguments: Value) -> Result<Value, Error> {
 }
 
 #[tokio::test]
-async fn instructions_and_a_prompt_stay_until_they_are_changed() {
+async fn instructions_and_prompt_stay_until_changed() {
     let world = World::new([]);
-    let wishes = json!({"system_prompt": "Review.", "additional_instructions": ["Be brief.", "Be kind."]});
-    let id = run(&world, wishes).await.unwrap()["session_id"].clone();
+    let options = json!({"system_prompt": "Review.", "additional_instructions": ["Be brief.", "Be kind."]});
+    let id = run(&world, options).await.unwrap()["session_id"].clone();
     let resume = |mut arguments: Value| {
         arguments["session_id"] = id.clone();
         arguments["prompt"] = json!("more");
@@ -32,7 +32,7 @@ async fn instructions_and_a_prompt_stay_until_they_are_changed() {
 }
 
 #[tokio::test]
-async fn an_overlay_holds_for_one_run_under_either_name() {
+async fn overlay_applies_to_one_run_under_either_name() {
     let tools = ["look", "touch"].map(|name| FnTool::new(name, async |_| ToolOutput::text("ok")));
     let world = World::with(ScriptedModel::new([]), tools);
     let id = run(&world, json!({})).await.unwrap()["session_id"].clone();
@@ -52,7 +52,7 @@ async fn an_overlay_holds_for_one_run_under_either_name() {
 }
 
 #[tokio::test]
-async fn a_resume_takes_a_schema_a_budget_and_another_model() {
+async fn resume_accepts_schema_budget_and_model() {
     let world = World::new([Script::say("one"), Script::say("two"), Script::say("{\"n\": 1}")]);
     let id = run(&world, json!({})).await.unwrap()["session_id"].clone();
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
@@ -66,13 +66,13 @@ async fn a_resume_takes_a_schema_a_budget_and_another_model() {
     assert_eq!((&swapped["model"], &swapped["content"][0]["text"]), (&json!("offline"), &json!("swapped")));
     let stays = json!({"session_id": id, "prompt": "say still", "budget_limits": {"max_tokens": 1}});
     let spent = call(&world, "meerkat_resume", stays).await.unwrap();
-    assert_eq!(spent["model"], "offline", "for the rest of the session");
+    assert_eq!(spent["model"], "offline", "the model stays for the rest of the session");
     let read = call(&world, "meerkat_read", json!({"session_id": id})).await.unwrap();
     assert_eq!(read["state"]["model"], "offline");
 }
 
 #[tokio::test]
-async fn what_asks_for_nothing_is_taken_and_what_cannot_be_had_is_named() {
+async fn unavailable_options_are_rejected_by_name() {
     let world = World::new([]);
     let nothing = [
         json!({"preload_skills": null, "skill_refs": [], "skill_references": [], "hooks_override": {}}),
@@ -83,45 +83,42 @@ async fn what_asks_for_nothing_is_taken_and_what_cannot_be_had_is_named() {
     for arguments in nothing {
         run(&world, arguments.clone()).await.unwrap_or_else(|error| panic!("{arguments}: {error}"));
     }
-    let wishes = [
+    let options = [
         (json!({"comms_name": "a"}), "comms"),
         (json!({"keep_alive": true, "comms_name": "a"}), "comms"),
         (json!({"host_mode": true, "comms_name": "a"}), "comms"),
     ];
-    for (wish, feature) in wishes {
-        let error = run(&world, wish.clone()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable, "{wish}: {error}");
-        assert!(error.to_string().contains(&format!("`{feature}`")), "{wish}: {error}");
+    for (option, feature) in options {
+        let error = run(&world, option.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable, "{option}: {error}");
+        assert!(error.to_string().contains(&format!("`{feature}`")), "{option}: {error}");
     }
 }
 
 #[cfg(not(feature = "skills"))]
 #[tokio::test]
-async fn a_build_without_skills_says_so() {
+async fn build_without_skills_reports_it() {
     let world = World::new([]);
     let key = json!({"source_uuid": "00000000-0000-4b11-8111-000000000001", "skill_name": "task-workflow"});
     let mut reference = key.clone();
     reference["kind"] = json!("structured");
-    let refused = [
+    let results = [
         run(&world, json!({"preload_skills": [key]})).await,
         run(&world, json!({"skill_refs": [reference]})).await,
         call(&world, "meerkat_skills", json!({"action": "list"})).await,
     ];
-    for outcome in refused {
+    for outcome in results {
         let error = outcome.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable);
-        assert_eq!(
-            error.to_string(),
-            "giving skills to agents is not available in this build (feature `skills`)"
-        );
+        assert_eq!(error.to_string(), "loading skills is not available in this build (feature `skills`)");
     }
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_refused_in_a_fixed_order() {
+async fn errors_are_reported_in_a_fixed_order() {
     let world = World::new([]);
-    // Each is wrong in every way; the first wrong thing is taken out for the next.
-    let mut wish = json!({
+    // Every field is invalid; each round removes the one that was reported.
+    let mut option = json!({
         "labels": {"meerkat.x": "1"},
         "keep_alive": true,
         "skill_references": ["old"],
@@ -130,21 +127,21 @@ async fn what_is_wrong_is_refused_in_a_fixed_order() {
         "tools": [{"name": "", "description": "", "input_schema": {}}],
         "hooks_override": {"disable": ["h"]},
     });
-    let order = [
+    let errors = [
         ("labels", "the label `meerkat.x` is reserved"),
         ("keep_alive", "`keep_alive` needs a `comms_name`"),
-        ("skill_references", "`skill_references` is no longer taken"),
+        ("skill_references", "`skill_references` is no longer accepted"),
         ("output_schema", "`output_schema` is not a valid JSON Schema"),
         ("additional_instructions", "`additional_instructions[0]` is longer than"),
         ("tools", "`tools[0].name`: `` must have 1 to 64"),
-        ("hooks_override", "`hooks_override`: no hook has the id `h`"),
+        ("hooks_override", "`hooks_override`: unknown hook `h`"),
     ];
-    for (field, message) in order {
-        let error = run(&world, wish.clone()).await.unwrap_err();
+    for (field, message) in errors {
+        let error = run(&world, option.clone()).await.unwrap_err();
         assert!(error.to_string().starts_with(message), "{field}: {error}");
-        wish.as_object_mut().unwrap().remove(field);
+        option.as_object_mut().unwrap().remove(field);
     }
-    run(&world, wish).await.unwrap();
+    run(&world, option).await.unwrap();
     let shapes = [
         json!({"hooks_override": {"entries": 5}}),
         json!({"skill_refs": [{"kind": "loose", "source_uuid": "x", "skill_name": "y"}]}),
@@ -152,13 +149,17 @@ async fn what_is_wrong_is_refused_in_a_fixed_order() {
         json!({"labels": {"n": 1}}),
         json!({"provider": "nobody"}),
     ];
-    for wish in shapes {
-        assert_eq!(run(&world, wish.clone()).await.unwrap_err().kind(), ErrorKind::InvalidParams, "{wish}");
+    for option in shapes {
+        assert_eq!(
+            run(&world, option.clone()).await.unwrap_err().kind(),
+            ErrorKind::InvalidParams,
+            "{option}"
+        );
     }
 }
 
 #[tokio::test]
-async fn only_so_many_sessions_run_at_once() {
+async fn session_limit_rejects_further_runs() {
     let world = World::new([Script::say("one"), Script::Hang]);
     world.configure(json!({"limits": {"max_sessions": 1}})).await;
     let (_, running) = world.hanging().await;
@@ -171,7 +172,7 @@ async fn only_so_many_sessions_run_at_once() {
 }
 
 #[tokio::test]
-async fn limits_of_the_config_hold_whatever_a_run_asks_for() {
+async fn config_limits_cannot_be_exceeded() {
     let world = World::new([Script::call("c1", "none", json!({})), Script::say("never said")]);
     world.configure(json!({"limits": {"budget": 1}})).await;
     let reply = run(&world, json!({"budget_limits": {"max_tokens": 1_000_000}})).await.unwrap();
@@ -179,7 +180,7 @@ async fn limits_of_the_config_hold_whatever_a_run_asks_for() {
 }
 
 #[tokio::test]
-async fn every_error_names_the_session_that_the_request_named() {
+async fn errors_name_the_requested_session() {
     let world = World::new([Script::say("one"), Script::Fail(ModelErrorKind::Auth)]);
     let id = run(&world, json!({})).await.unwrap()["session_id"].clone();
     let reference = world.runtime.reference(id.as_str().unwrap().parse().unwrap());
@@ -190,7 +191,7 @@ async fn every_error_names_the_session_that_the_request_named() {
     assert_eq!((&failed["session_created"], &failed["session_ref"]), (&json!(false), &json!(reference)));
 
     let stream = call(&world, "meerkat_event_stream_open", json!({"session_id": id})).await.unwrap();
-    let named = json!({"session_id": id, "session_ref": reference});
+    let expected = json!({"session_id": id, "session_ref": reference});
     let wrong = [
         ("meerkat_resume", json!({"session_id": id, "prompt": ""})),
         ("meerkat_resume", json!({"session_id": id, "prompt": 7})),
@@ -202,7 +203,7 @@ async fn every_error_names_the_session_that_the_request_named() {
     ];
     for (name, arguments) in wrong {
         let error = call(&world, name, arguments.clone()).await.unwrap_err();
-        assert_eq!(error.body().data.as_ref(), Some(&named), "{name} {arguments}: {error}");
+        assert_eq!(error.body().data.as_ref(), Some(&expected), "{name} {arguments}: {error}");
     }
     let unknown = json!("01936f8a-7b2c-7000-8000-000000000001");
     let operations = ["read", "history", "interrupt", "archive", "event_stream_open", "resume"]
@@ -249,10 +250,10 @@ async fn unusable_limits_and_handlers_are_rejected() {
 }
 
 #[tokio::test]
-async fn a_shell_that_may_take_no_time_is_refused() {
+async fn zero_shell_timeout_is_rejected() {
     let world = World::new([]);
-    let asked = json!({"enable_builtins": true, "builtin_config": {"shell_timeout_secs": 0}});
-    let error = run(&world, asked).await.unwrap_err();
+    let options = json!({"enable_builtins": true, "builtin_config": {"shell_timeout_secs": 0}});
+    let error = run(&world, options).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidParams);
     assert_eq!(error.to_string(), "`builtin_config.shell_timeout_secs` must be greater than 0");
 }

@@ -1,4 +1,4 @@
-//! What the tests begin with: a realm of the build's kind, a scripted model, a runtime.
+//! Shared setup: a realm of the build's kind, a scripted model, and a runtime.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use meerkat_testkit::{Recorder, Scratch, Script, ScriptedModel, Tools, message_l
 use serde_json::{Map, Value};
 use tokio::task::JoinHandle;
 
-/// The columns of the capability matrix. Providers make no difference to it.
+/// The columns of the capability matrix. Providers do not affect it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Profile {
     Minimal,
@@ -23,7 +23,7 @@ pub(crate) enum Profile {
 }
 
 impl Profile {
-    /// The profile of this build.
+    /// Profile of this build.
     pub(crate) const THIS: Self =
         match (cfg!(feature = "session-store"), cfg!(feature = "session-compaction")) {
             (false, false) => Self::Minimal,
@@ -41,28 +41,28 @@ impl Profile {
     }
 }
 
-/// A runtime, its model, and where its realm is.
+/// A runtime, its model, and the location of its realm.
 pub(crate) struct World {
     pub(crate) runtime: Runtime,
     pub(crate) model: Arc<ScriptedModel>,
     scratch: Arc<Scratch>,
 }
 
-/// A run on its way.
+/// A run in progress.
 pub(crate) type Running = JoinHandle<Result<RunResult, Error>>;
 
 impl World {
-    /// A realm on disk where the build has them, else in memory.
+    /// Creates a realm on disk if the build supports it, and in memory otherwise.
     pub(crate) fn new(script: impl IntoIterator<Item = Script>) -> Self {
         Self::with(ScriptedModel::new(script), [])
     }
 
-    /// The same, with this model and these tools.
+    /// Like `new`, with this model and these tools.
     pub(crate) fn with(model: Arc<ScriptedModel>, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
         Self::open(Arc::new(Scratch::new()), model, tools)
     }
 
-    /// A realm in memory: no thread but the test's works for it, so time can be paused.
+    /// Creates a realm in memory. It uses no other thread than the test's, so time can be paused.
     pub(crate) fn in_memory(
         script: impl IntoIterator<Item = Script>,
         tools: impl IntoIterator<Item = Arc<dyn Tool>>,
@@ -79,7 +79,7 @@ impl World {
         Self { runtime, model, scratch: Arc::new(Scratch::new()) }
     }
 
-    /// A realm in memory whose operations are called by somebody who does not own it.
+    /// Creates a realm in memory whose operations are called by a client that does not own it.
     pub(crate) fn for_client(
         model: Arc<ScriptedModel>,
         tools: impl IntoIterator<Item = Arc<dyn Tool>>,
@@ -87,7 +87,7 @@ impl World {
         Self::for_caller(ConfigAccess::Client, model, tools)
     }
 
-    /// A realm in memory whose operations are called with this access.
+    /// Creates a realm in memory whose operations are called with this access.
     pub(crate) fn for_caller(
         config_access: ConfigAccess,
         model: Arc<ScriptedModel>,
@@ -103,18 +103,18 @@ impl World {
         Self { runtime, model, scratch: Arc::new(Scratch::new()) }
     }
 
-    /// A runtime that was made elsewhere.
+    /// Wraps an existing runtime.
     #[cfg(feature = "mcp")]
     pub(crate) fn of(runtime: Runtime, model: Arc<ScriptedModel>) -> Self {
         Self { runtime, model, scratch: Arc::new(Scratch::new()) }
     }
 
-    /// What another process would find: the same realm if it is on disk, else a new one.
+    /// Opens the realm as another process would: the same realm if it is on disk, otherwise a new one.
     pub(crate) fn another(&self, script: impl IntoIterator<Item = Script>) -> Self {
         Self::open(Arc::clone(&self.scratch), ScriptedModel::new(script), [])
     }
 
-    /// A realm in memory whose tools come from this source.
+    /// Creates a realm in memory with tools from this source.
     pub(crate) fn with_source(
         script: impl IntoIterator<Item = Script>,
         source: Arc<dyn meerkat_core::ToolSource>,
@@ -161,7 +161,7 @@ impl World {
         self.sessions().create(NewSessionOptions::default(), turn, RunControl::default()).await
     }
 
-    /// Creates a session and writes down the events of its first run.
+    /// Creates a session and records the events of its first run.
     pub(crate) async fn record(&self, turn: TurnOptions) -> (Result<RunResult, Error>, Recorder) {
         let recorder = Recorder::default();
         let done = self.sessions().create(NewSessionOptions::default(), turn, watch(&recorder)).await;
@@ -184,8 +184,7 @@ impl World {
         tokio::spawn(async move { sessions.start_turn(id, turn, control).await })
     }
 
-    /// Makes a session with a run that waits for the model, whose script must begin with an answer and then
-    /// hang.
+    /// Creates a session with a run that waits for the model. The script must start with a response and then hang.
     pub(crate) async fn hanging(&self) -> (SessionId, Running) {
         let id = self.session("one").await;
         let running = self.start(id, then("two"), RunControl::default());
@@ -206,30 +205,30 @@ pub(crate) async fn call(world: &World, name: &str, arguments: Value) -> Result<
     find(name).unwrap().call(call, arguments).await
 }
 
-/// A reply must fit the schema of its operation.
+/// Checks that a reply matches the schema of its operation.
 pub(crate) fn fits(name: &str, reply: &Value) {
     let validator = jsonschema::draft202012::new(&find(name).unwrap().output_schema()).unwrap();
-    let faults: Vec<_> = validator.iter_errors(reply).map(|fault| fault.to_string()).collect();
-    assert_eq!(faults, [""; 0], "{name}: {reply}");
+    let errors: Vec<_> = validator.iter_errors(reply).map(|error| error.to_string()).collect();
+    assert_eq!(errors, [""; 0], "{name}: {reply}");
 }
 
-/// Writes down the events of a run.
+/// Records the events of a run.
 pub(crate) fn watch(recorder: &Recorder) -> RunControl {
     RunControl { events: Some(recorder.sink()), ..RunControl::default() }
 }
 
-/// The first prompt of a session, for the scripted model.
+/// Builds the first prompt of a session, for the scripted model.
 pub(crate) fn say(prompt: &str) -> TurnOptions {
     TurnOptions { model: Some(ScriptedModel::ID.to_owned()), ..then(prompt) }
 }
 
-/// A further prompt.
+/// Builds a further prompt.
 pub(crate) fn then(prompt: &str) -> TurnOptions {
     let input = RunInput { prompt: Content::text(prompt), ..RunInput::default() };
     TurnOptions { input, ..TurnOptions::default() }
 }
 
-/// The results of pending calls.
+/// Builds the results of pending calls.
 pub(crate) fn answers<const N: usize>(results: [(&str, &str); N]) -> TurnOptions {
     let result = |(id, text): (&str, &str)| ToolResult {
         tool_use_id: id.to_owned(),
@@ -240,7 +239,7 @@ pub(crate) fn answers<const N: usize>(results: [(&str, &str); N]) -> TurnOptions
     TurnOptions { input, ..TurnOptions::default() }
 }
 
-/// A tool of the caller.
+/// Builds a tool of the caller.
 pub(crate) fn client_tool(name: &str, handler: Option<&str>) -> ToolHandler {
     ToolHandler {
         name: name.to_owned(),
@@ -250,7 +249,7 @@ pub(crate) fn client_tool(name: &str, handler: Option<&str>) -> ToolHandler {
     }
 }
 
-/// The text of a run that completed.
+/// Returns the text of a completed run.
 pub(crate) fn text(done: &RunResult) -> &str {
     match &done.report.outcome {
         Outcome::Completed(done) => &done.text,
@@ -258,7 +257,7 @@ pub(crate) fn text(done: &RunResult) -> &str {
     }
 }
 
-/// What kind of error it was.
+/// Returns the kind of the error.
 pub(crate) fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
     result.unwrap_err().kind()
 }

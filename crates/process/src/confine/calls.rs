@@ -1,4 +1,4 @@
-//! The filter of system calls: no sockets but those that are allowed, no ways around Landlock or into other processes.
+//! The seccomp filter: blocks sockets that are not allowed, ways around Landlock, and access to other processes.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use seccompiler::{
 
 use super::{ConfineError, Reach};
 
-/// Calls that no command needs and that reach beyond the sandbox: rings that make calls unseen, other processes'
-/// memory, the kernel's own keys and programs, devices, and file systems.
-const REFUSED: [i64; 26] = [
+/// Calls that no command needs and that reach beyond the sandbox: rings that bypass the filter, other processes'
+/// memory, kernel keys and programs, devices, and file systems.
+const DENIED: [i64; 26] = [
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
@@ -40,15 +40,15 @@ const REFUSED: [i64; 26] = [
     libc::SYS_quotactl,
 ];
 
-/// Types of requests that write into somebody's terminal.
+/// Ioctl requests that inject input into a terminal.
 const TERMINAL_INPUT: [u64; 2] = [0x5412, 0x541c];
 
-/// Calls of the x32 kind have this in their number, and are otherwise the same.
+/// The bit that marks x32 system calls, which are otherwise the same.
 #[cfg(target_arch = "x86_64")]
 const X32: i64 = 0x4000_0000;
 
-/// What root may still do. The rest is about the machine, not about files.
-const KEPT: CapabilitySet = CapabilitySet::CHOWN
+/// Capabilities that root retains. The others concern the machine, not files.
+const RETAINED: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID)
@@ -56,9 +56,9 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::SETUID);
 
-/// Makes the filter.
+/// Builds the filter.
 pub(super) fn filter(reach: Reach) -> Result<BpfProgram, ConfineError> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = DENIED.iter().map(|call| (*call, Vec::new())).collect();
     rules.insert(libc::SYS_socket, sockets(reach)?);
     let requests = TERMINAL_INPUT.iter().map(|request| rule(&[(1, SeccompCmpOp::Eq, *request)]));
     rules.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
@@ -73,11 +73,11 @@ pub(super) fn filter(reach: Reach) -> Result<BpfProgram, ConfineError> {
     Ok(BpfProgram::try_from(filter)?)
 }
 
-/// When the call that makes a socket is refused; without a rule, always.
+/// Returns the rules under which creating a socket is rejected; an empty list means always.
 fn sockets(reach: Reach) -> Result<Vec<SeccompRule>, ConfineError> {
     match reach {
         Reach::Nobody => Ok(Vec::new()),
-        // Netlink is how the addresses of this machine are looked up.
+        // Netlink provides the addresses of this machine.
         Reach::Internet => Ok(vec![rule(&[
             (0, SeccompCmpOp::Ne, libc::AF_INET.unsigned_abs().into()),
             (0, SeccompCmpOp::Ne, libc::AF_INET6.unsigned_abs().into()),
@@ -93,9 +93,9 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, ConfineEr
     Ok(SeccompRule::new(conditions.iter().map(condition).collect::<Result<_, _>>()?)?)
 }
 
-/// Gives up for good what root could do to the machine. Nobody else has any of it.
+/// Drops root's capabilities over the machine permanently. Other users have none of them.
 pub(super) fn drop_capabilities() {
-    for capability in CapabilitySet::all().difference(KEPT) {
+    for capability in CapabilitySet::all().difference(RETAINED) {
         let _ = remove_capability_from_bounding_set(capability);
     }
 }

@@ -1,7 +1,7 @@
-//! Covering secrets: an empty file or directory is mounted over each, in a view of the file system that only the program
-//! has. A directory that holds a secret can then be used like any other.
+//! Masks secrets: an empty file or directory is mounted over each one, in a mount namespace of the program. A directory
+//! that holds a secret stays fully usable.
 //!
-//! Not every system lets a process have a view of its own. Where one does not, the rules of Landlock do what they can.
+//! Not every system allows such a namespace. Where it does not, Landlock rules provide as much protection as they can.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,14 +16,14 @@ use rustix::mount::{
 use rustix::process::{getgid, getuid};
 use rustix::thread::UnshareFlags;
 
-/// Where the empty ones are made; it is itself again when they are in their places.
+/// Directory for the empty mounts; it is restored once they are in place.
 const WORKSHOP: &str = "/dev";
 
-/// Gives this process a view of the file system of its own. It must have one thread.
+/// Moves this process into a new mount namespace. It must have one thread.
 pub(super) fn own_view() -> io::Result<()> {
     if unshare(UnshareFlags::NEWNS).is_err() {
         let (user, group) = (getuid().as_raw(), getgid().as_raw());
-        // Root that may not do this does not gain by becoming root of less.
+        // Root without this permission gains nothing from a user namespace.
         if user == 0 {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
@@ -32,7 +32,7 @@ pub(super) fn own_view() -> io::Result<()> {
         fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
         fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
     }
-    // What is mounted here is not to be seen elsewhere.
+    // Mounts made here must not be visible elsewhere.
     Ok(mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?)
 }
 
@@ -41,7 +41,7 @@ fn unshare(what: UnshareFlags) -> rustix::io::Result<()> {
     rustix::thread::unshare(what)
 }
 
-/// Covers files and directories, and returns those that could not be.
+/// Masks files and directories, and returns those that could not be masked.
 pub(super) fn cover(places: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     if places.is_empty() {
         return Ok(Vec::new());
@@ -58,7 +58,7 @@ pub(super) fn cover(places: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     Ok(bare)
 }
 
-/// What is covered, held open so that it is found whatever is mounted meanwhile.
+/// A path to mask, held open so that later mounts do not change what it refers to.
 struct Target {
     held: OwnedFd,
     cover: &'static str,
@@ -66,7 +66,7 @@ struct Target {
 
 impl Target {
     fn open(place: &Path) -> Option<Self> {
-        // What is there is made by the kernel, and some of it cannot be covered.
+        // These files belong to the kernel, and some of them cannot be masked.
         if place.starts_with("/proc") || place.starts_with("/sys") {
             return None;
         }
@@ -86,7 +86,7 @@ impl Target {
     }
 }
 
-/// A file and a directory with nothing in them, which nobody may use.
+/// An empty file and an empty directory without permissions.
 struct Workshop;
 
 impl Workshop {
@@ -96,8 +96,8 @@ impl Workshop {
         let (file, folder) = (Path::new(WORKSHOP).join("file"), Path::new(WORKSHOP).join("directory"));
         File::create(&file)?;
         fs::create_dir(&folder)?;
-        for made in [&file, &folder] {
-            fs::set_permissions(made, fs::Permissions::from_mode(0o000))?;
+        for path in [&file, &folder] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o000))?;
         }
         mount_remount(WORKSHOP, flags | MountFlags::RDONLY, c"")?;
         Ok(Self)

@@ -1,4 +1,4 @@
-//! The rules of Landlock: which files may be used, how, and that nobody outside is signalled.
+//! Landlock rules: the files that may be used and how, and no signals to processes outside.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -12,26 +12,26 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use super::grants::grants;
 use super::{Confinement, Found, Reach};
 
-/// What must be there: without it a file could be cut short that may only be read.
-const NEEDED: ABI = ABI::V3;
-/// What is used where it is there.
-const WISHED: ABI = ABI::V6;
+/// Required version: older ones would allow truncating read-only files.
+const REQUIRED_ABI: ABI = ABI::V3;
+/// Preferred version.
+const PREFERRED_ABI: ABI = ABI::V6;
 
-/// The devices that hold nothing and that programs need.
+/// Devices that hold no data and that programs need.
 const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm"];
 
-/// Says whether the kernel can do this.
+/// Returns an error if the kernel does not support Landlock.
 pub(super) fn check() -> Result<(), RulesetError> {
     ruleset(Reach::Nobody).map(drop)
 }
 
 /// Restricts the calling thread.
 ///
-/// Every directory can be listed. What is hidden cannot be read, covered or not; within what can be changed, that would
-/// keep anything from being added beside it, so that a cover is enough there.
+/// Every directory can be listed. Hidden files cannot be read, masked or not; inside writable directories, such a rule
+/// would prevent adding files next to them, so the mask must suffice there.
 pub(super) fn restrict(confinement: &Confinement, found: &Found) -> Result<(), RulesetError> {
     let read = make_bitflags!(AccessFs::{Execute | ReadFile | ReadDir});
-    let write = AccessFs::from_all(NEEDED);
+    let write = AccessFs::from_all(REQUIRED_ABI);
     let mut rules = ruleset(confinement.reach)?;
     // Devices are files too: a disk, the memory, a terminal.
     let mut unread: Vec<_> = found.hidden.iter().chain(&found.bare_files).cloned().collect();
@@ -43,7 +43,7 @@ pub(super) fn restrict(confinement: &Confinement, found: &Found) -> Result<(), R
     for base in &confinement.writable {
         for part in grants(base, &found.bare) {
             if found.bare_files.iter().any(|file| file.starts_with(&part)) {
-                // What is made here can be read once it is known not to be the secret: by the next program.
+                // A file created here becomes readable once it is known not to be the secret: for the next program.
                 rules = allow(rules, &part, write & !make_bitflags!(AccessFs::{Execute | ReadFile}))?;
                 rules = allow_all(rules, &grants(&part, &found.bare_files), read)?;
             } else {
@@ -71,24 +71,25 @@ fn allow_all(
 fn ruleset(reach: Reach) -> Result<RulesetCreated, RulesetError> {
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(NEEDED))?
+        .handle_access(AccessFs::from_all(REQUIRED_ABI))?
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(WISHED))?
-        .scope(Scope::from_all(WISHED))?;
+        .handle_access(AccessFs::from_all(PREFERRED_ABI))?
+        .scope(Scope::from_all(PREFERRED_ABI))?;
     match reach {
-        Reach::Nobody => rules.handle_access(AccessNet::from_all(WISHED))?.create(),
+        Reach::Nobody => rules.handle_access(AccessNet::from_all(PREFERRED_ABI))?.create(),
         Reach::Internet => rules.create(),
     }
 }
 
-/// Allows what can be done with a file or directory. One that went away meanwhile needs no rule.
+/// Allows these operations on a file or directory. One that no longer exists needs no rule.
 fn allow(
     rules: RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, RulesetError> {
     let Some((file, kind)) = open(path) else { return Ok(rules) };
-    let access = if kind == FileType::Directory { access } else { access & AccessFs::from_file(WISHED) };
+    let access =
+        if kind == FileType::Directory { access } else { access & AccessFs::from_file(PREFERRED_ABI) };
     rules.add_rule(PathBeneath::new(file, access))
 }
 

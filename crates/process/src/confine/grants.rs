@@ -1,12 +1,12 @@
-//! Which parts of a directory are granted when others in it are hidden.
+//! The parts of a directory to grant when others in it are hidden.
 //!
-//! Rules can only allow, and hold for everything beneath. So a directory that holds something hidden is not granted
-//! itself; what else is in it is, one by one.
+//! Rules can only allow, and apply to everything beneath. So a directory that contains a hidden path is not granted
+//! itself; its other entries are granted one by one.
 
 use std::path::{Path, PathBuf};
 
-/// Lists what to grant so that all of `base` is, except what is hidden. Links are not followed: what they lead to is
-/// granted where it lies, or is not.
+/// Lists the paths to grant so that `base` is covered, except for hidden paths. Symlinks are not followed: their
+/// targets are granted only by their own location.
 pub(super) fn grants(base: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     let mut granted = Vec::new();
     visit(base.to_owned(), hidden, &mut granted);
@@ -28,7 +28,7 @@ fn visit(path: PathBuf, hidden: &[PathBuf], granted: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the hidden places that are there, by their own name and by that of what they lead to.
+/// Returns the hidden paths that exist, both as named and with symlinks resolved.
 pub(super) fn existing(hidden: &[PathBuf]) -> Vec<PathBuf> {
     let places = |path: &PathBuf| {
         let real = path.canonicalize().ok();
@@ -66,13 +66,13 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_secrets_is_granted_whole() {
+    fn directory_without_secrets_is_granted_itself() {
         let scratch = tree(&["a/b", "c"]);
         assert_eq!(names(scratch.path(), &["missing"]), [""]);
     }
 
     #[test]
-    fn the_neighbours_of_a_secret_are_granted_one_by_one() {
+    fn siblings_of_a_secret_are_granted_one_by_one() {
         let scratch = tree(&["home/.ssh", "home/work/src", "home/.config/gcloud", "home/.config/git", "etc"]);
         assert_eq!(
             names(scratch.path(), &["home/.ssh", "home/.config/gcloud"]),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_a_link_hides_what_it_leads_to() {
+    fn symlinked_secret_hides_its_target() {
         let scratch = tree(&["home", "vault/keys", "vault/other"]);
         std::os::unix::fs::symlink(scratch.path().join("vault/keys"), scratch.path().join("home/.ssh"))
             .unwrap();

@@ -1,7 +1,7 @@
-//! What a confined program may do: which files it reads and writes, and whom it reaches.
+//! Sandboxes for programs: the files they can read and write, and their network access.
 //!
-//! On Linux, Landlock decides about files and signals, a seccomp filter about system calls, and secrets are covered by
-//! mounts. Elsewhere, and on kernels that cannot, nothing is confined and everybody is told so.
+//! On Linux, Landlock controls files and signals, a seccomp filter controls system calls, and mounts mask secrets. On
+//! other systems, and on kernels without these features, sandboxing is unavailable and returns an error.
 
 #[cfg(target_os = "linux")]
 mod calls;
@@ -18,76 +18,76 @@ use std::process::{Command, ExitCode, Stdio};
 pub use names::SecretNames;
 use serde::{Deserialize, Serialize};
 
-/// What a program may do.
+/// Permissions of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// Directories and files it may read and run.
+    /// Directories and files that it may read and run.
     pub readable: Vec<PathBuf>,
-    /// Directories and files it may change, besides.
+    /// Directories and files that it may also change.
     pub writable: Vec<PathBuf>,
-    /// Directories and files it may do nothing with, wherever they lie.
+    /// Directories and files that it may not access, wherever they are.
     pub hidden: Vec<PathBuf>,
-    /// The directory in which files of some names must not be read, and the names.
+    /// A directory with file names that must not be read, and these names.
     pub secret: (PathBuf, SecretNames),
-    /// What keeps it from what is hidden and secret.
+    /// Protection of the hidden and secret files.
     pub hiding: Hiding,
-    /// Whom it may reach.
+    /// Network access.
     pub reach: Reach,
 }
 
-/// What keeps a program from secrets.
+/// Method of hiding secrets from a program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Hiding {
-    /// Rules alone, which can allow and not forbid. Nothing can be added to a directory that holds something hidden;
-    /// what is made in a directory that holds a secret file cannot be read by who made it.
+    /// Landlock rules only, which can allow but not deny. Nothing can be added to a directory that contains a hidden
+    /// path; a file created in a directory that contains a secret file cannot be read by the program that created it.
     #[default]
     Rules,
-    /// Mounts too: nothing of this is noticed. [`can_cover`] says whether they can be made.
+    /// Mounts too, which do not restrict other files. [`can_cover`] returns whether they are supported.
     Mounts,
 }
 
-/// Whom a program may reach over sockets.
+/// The network access of a program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reach {
-    /// Nobody.
+    /// None.
     #[default]
     Nobody,
-    /// Other machines, and this one over IP; no socket that is a file.
+    /// Other machines, and this one over IP; no Unix sockets.
     Internet,
 }
 
-/// Why a program cannot be confined.
+/// Reason a program cannot be sandboxed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
-    /// This system has nothing to confine with.
-    #[error("this system cannot confine programs: Linux 6.2 or newer with Landlock is needed")]
+    /// This system has no sandbox.
+    #[error("this system cannot sandbox programs: Linux 6.2 or newer with Landlock is required")]
     Unsupported,
-    /// The kernel cannot, or does not let us, limit what files are used.
+    /// The kernel cannot restrict file access, or does not allow it.
     #[cfg(target_os = "linux")]
-    #[error("this kernel does not confine programs (Landlock of Linux 6.2 or newer is needed)")]
+    #[error("this kernel cannot sandbox programs (requires Landlock from Linux 6.2 or newer)")]
     Files(#[from] landlock::RulesetError),
-    /// Secrets cannot be covered.
+    /// Secrets cannot be masked.
     #[cfg(target_os = "linux")]
-    #[error("secrets cannot be covered")]
+    #[error("cannot mask secrets")]
     Cover(#[source] std::io::Error),
-    /// The kernel has no filter of system calls.
+    /// The kernel has no system call filter.
     #[cfg(target_os = "linux")]
-    #[error("this kernel does not filter system calls (it lacks seccomp)")]
+    #[error("this kernel cannot filter system calls (it lacks seccomp)")]
     NoFilter(#[from] rustix::io::Errno),
-    /// The kernel cannot, or does not let us, limit system calls.
+    /// The kernel cannot filter system calls, or does not allow it.
     #[cfg(target_os = "linux")]
-    #[error("this kernel does not filter system calls")]
+    #[error("this kernel cannot filter system calls")]
     Calls(#[from] seccompiler::Error),
-    /// The filter cannot be made for this processor.
+    /// The filter is not supported on this processor.
     #[cfg(target_os = "linux")]
-    #[error("system calls cannot be filtered on this processor")]
+    #[error("cannot filter system calls on this processor")]
     Filter(#[from] seccompiler::BackendError),
 }
 
-/// Says whether this system can confine programs, without confining anything.
+/// Checks that this system can sandbox programs, without changing this process.
 ///
 /// # Errors
-/// Says why it cannot.
+/// Returns an error with the reason if it cannot.
 pub fn check_confinement() -> Result<(), ConfineError> {
     #[cfg(target_os = "linux")]
     {
@@ -99,11 +99,11 @@ pub fn check_confinement() -> Result<(), ConfineError> {
     Err(ConfineError::Unsupported)
 }
 
-/// The argument that makes an executable of ours try whether secrets can be covered.
+/// The argument that makes the host's executable test whether secrets can be masked.
 pub(crate) const TRY_COVER: &str = "__cover";
 
-/// Says whether secrets can be covered by mounts here. It is tried in a process of its own, which `supervisor` starts;
-/// that is the host itself.
+/// Returns `true` if secrets can be masked by mounts on this system. A separate process tests this, which `supervisor`,
+/// the host's own executable, starts.
 #[must_use]
 pub fn can_cover(supervisor: &Path) -> bool {
     let mut command = Command::new(supervisor);
@@ -111,7 +111,7 @@ pub fn can_cover(supervisor: &Path) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Tries it in this process.
+/// Tests it in this process.
 pub(crate) fn try_cover() -> ExitCode {
     #[cfg(target_os = "linux")]
     if cover::own_view().and_then(|()| cover::cover(&["/tmp".into()])).is_ok_and(|bare| bare.is_empty()) {
@@ -120,18 +120,18 @@ pub(crate) fn try_cover() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What is to be kept from a program, as it was found.
+/// Existing files and directories to hide from a program.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// What is hidden.
+    /// Hidden paths.
     hidden: Vec<PathBuf>,
-    /// The same, as far as it is not covered.
+    /// Hidden paths that are not masked.
     bare: Vec<PathBuf>,
-    /// Secret files of directories that it may change, as far as they are not covered.
+    /// Secret files in writable directories that are not masked.
     bare_files: Vec<PathBuf>,
 }
 
-/// Looks for secrets, and covers them where that is wanted. The process must have one thread.
+/// Finds secrets, and masks them if requested. The process must have one thread.
 pub(crate) fn prepare(confinement: &Confinement) -> Result<Found, ConfineError> {
     #[cfg(target_os = "linux")]
     {
@@ -153,7 +153,7 @@ pub(crate) fn prepare(confinement: &Confinement) -> Result<Found, ConfineError> 
     }
 }
 
-/// Confines the calling thread and everything it starts from now on.
+/// Sandboxes the calling thread and everything that it starts from now on.
 pub(crate) fn confine(confinement: &Confinement, found: &Found) -> Result<(), ConfineError> {
     #[cfg(target_os = "linux")]
     {

@@ -1,29 +1,29 @@
-//! Files that are secret by their name, wherever in a directory they lie.
+//! Files that are secret by name, anywhere in a directory.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// How many entries of directories are looked at; what lies nearer to the directory is looked at first.
+/// Maximum number of directory entries to visit, in breadth-first order.
 const MAX_ENTRIES: usize = 10_000;
 
-/// Directories of what was fetched or built, in which nobody keeps secrets of their own.
-const PASSED_OVER: [&str; 6] = [".git", ".venv", "__pycache__", "node_modules", "target", "venv"];
+/// Directories with downloaded or built files, which contain no secrets of the user.
+const SKIPPED: [&str; 6] = [".git", ".venv", "__pycache__", "node_modules", "target", "venv"];
 
-/// Which names are secret. They are tried in turn, and the last that fits decides.
+/// Patterns of secret names. The last matching pattern decides.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretNames(Vec<String>);
 
 impl SecretNames {
-    /// Makes it of patterns, in which `*` stands for any letters. One with `!` before it is no secret; one with `/` in
-    /// it is a path from the directory on, and others are names of files anywhere in it.
+    /// Creates it from patterns, in which `*` matches any characters. A pattern with `!` before it is an exception; one
+    /// that contains `/` is a path relative to the directory, and others are names of files anywhere in it.
     #[must_use]
     pub fn new(patterns: Vec<String>) -> Self {
         Self(patterns)
     }
 
-    /// Says whether a file is secret, by its path from the directory on.
+    /// Returns `true` if a file is secret, by its path relative to the directory.
     #[must_use]
     pub fn hold(&self, path: &Path) -> bool {
         let path = &*path.to_string_lossy();
@@ -51,7 +51,7 @@ impl SecretNames {
                 }
                 let Ok(kind) = entry.file_type() else { continue };
                 if kind.is_dir() {
-                    let passed = entry.file_name().to_str().is_some_and(|name| PASSED_OVER.contains(&name));
+                    let passed = entry.file_name().to_str().is_some_and(|name| SKIPPED.contains(&name));
                     open.extend((!passed).then(|| entry.path()));
                 } else if self.is_at(folder, &entry.path()) {
                     found.extend(entry.path().canonicalize().ok().filter(|path| path.is_file()));
@@ -66,7 +66,7 @@ impl SecretNames {
     }
 }
 
-/// Matches a pattern; `*` stands for any letters but `/`.
+/// Matches a pattern; `*` matches any characters except `/`.
 fn fits(pattern: &str, text: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else { return pattern == text };
     let Some(rest) = text.strip_prefix(head) else { return false };
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_pattern_that_fits_decides() {
+    fn last_matching_pattern_decides() {
         let names = names(&[".env", ".env.*", "!.env.example", "deploy/*.key", "!a/.env"]);
         let table = [
             (".env", true),
@@ -100,12 +100,12 @@ mod tests {
             ("a/.env", false),
             ("b/a/.env", true),
         ];
-        let told: Vec<_> = table.iter().map(|(path, _)| (*path, names.hold(Path::new(path)))).collect();
-        assert_eq!(told, table);
+        let results: Vec<_> = table.iter().map(|(path, _)| (*path, names.hold(Path::new(path)))).collect();
+        assert_eq!(results, table);
     }
 
     #[test]
-    fn secrets_are_found_in_folders_and_behind_links() {
+    fn secrets_are_found_in_subdirs_and_via_symlinks() {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path().canonicalize().unwrap();
         for folder in ["work/web/api", "work/node_modules/x", "work/old/.env", "shared"] {

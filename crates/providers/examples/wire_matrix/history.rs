@@ -1,4 +1,4 @@
-//! Histories that went through something.
+//! Histories with unusual content.
 
 use meerkat_core::{
     AssistantBlock, AssistantImage, BlobId, BlobRef, ContentBlock, MediaSource, Message, NoticeKind,
@@ -32,9 +32,10 @@ pub(crate) fn failures() -> Vec<Message> {
 pub(crate) fn pictures() -> Vec<Message> {
     let known = ["image/png", "image/jpeg", "image/gif", "image/webp"].map(picture);
     let elsewhere = MediaSource::Blob { blob_id: BlobId::from_digest(&[7; 32]) };
-    let kept = ContentBlock::Image { media_type: "image/png".to_owned(), source: elsewhere };
-    let odd = [words("what is this?"), picture("image/bmp"), picture("image/svg+xml"), kept, words(" ")];
-    vec![shows(odd.into_iter().chain(known).collect()), assistant(vec![says("a dot")]), user("sure?")]
+    let stored = ContentBlock::Image { media_type: "image/png".to_owned(), source: elsewhere };
+    let unusual =
+        [words("what is this?"), picture("image/bmp"), picture("image/svg+xml"), stored, words(" ")];
+    vec![shows(unusual.into_iter().chain(known).collect()), assistant(vec![says("a dot")]), user("sure?")]
 }
 
 pub(crate) fn only_pictures() -> Vec<Message> {
@@ -50,7 +51,7 @@ pub(crate) fn pictures_in_results() -> Vec<Message> {
     vec![user("look"), assistant(blocks), results(answers), assistant(vec![says("nice")]), user("more")]
 }
 
-/// Sixty messages: every turn calls, and every other one twice at once.
+/// Sixty messages: every turn has calls, and every other turn has two at once.
 pub(crate) fn long() -> Vec<Message> {
     let mut messages = Vec::new();
     for turn in 0..12 {
@@ -114,7 +115,7 @@ pub(crate) fn unreadable() -> Vec<Message> {
     vec![user("go"), assistant(blocks), results(answers)]
 }
 
-/// Ids and names that only some provider would give.
+/// Ids and names that only some providers would assign.
 pub(crate) fn odd_ids() -> Vec<Message> {
     let long = "x".repeat(100);
     let other = format!("{}y", &long[1..]);
@@ -144,7 +145,7 @@ pub(crate) fn notices() -> Vec<Message> {
     vec![system, user("hi"), call, results(vec![gave("a", "ok")]), notice.clone(), user("go"), notice]
 }
 
-/// Turns that do not alternate as they should.
+/// Turns that do not alternate.
 pub(crate) fn out_of_turn() -> Vec<Message> {
     vec![
         assistant(vec![says("I begin")]),
@@ -172,7 +173,7 @@ pub(crate) fn made_pictures() -> Vec<Message> {
     vec![user("draw"), assistant(vec![AssistantBlock::Image(image)]), user("again")]
 }
 
-/// What every provider leaves for itself, in one conversation.
+/// Metadata of every provider, in one conversation.
 pub(crate) fn signatures() -> Vec<Message> {
     let thoughts = [
         json!({ "provider": "anthropic", "signature": "c2ln" }),

@@ -1,8 +1,8 @@
-//! Sends requests of every sort, in every wire format, to a server that judges them.
+//! Sends requests of every kind, in every wire format, to a server that checks them.
 //!
-//! `wire_matrix list` names the cases, one on a line. `wire_matrix run BASE_URL` sends them all. A case reaches
-//! the server below its own name, `BASE_URL/CASE/…`, so that the name is not part of what is judged. A case
-//! whose answer could not be read is printed with the reason, and makes the run fail.
+//! `wire_matrix list` prints the cases, one per line. `wire_matrix run BASE_URL` sends them all. The URL of a case
+//! includes its name, `BASE_URL/CASE/…`, so that the name is not part of what is checked. A case whose response
+//! could not be decoded is printed with the reason, and makes the run fail.
 
 mod history;
 mod nasty;
@@ -39,7 +39,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Sends everything; returns `CASE: reason` for each answer that could not be read.
+/// Sends everything; returns `CASE: reason` for each response that could not be decoded.
 async fn run(base_url: &str) -> Vec<String> {
     let http = Http::new();
     let mut failures = Vec::new();
@@ -58,7 +58,7 @@ async fn run(base_url: &str) -> Vec<String> {
 fn print(lines: impl IntoIterator<Item = String>) {
     let mut out = std::io::stdout().lock();
     for line in lines {
-        // A reader that went away has seen enough.
+        // A reader that disconnected has read enough.
         let _ = writeln!(out, "{line}");
     }
 }

@@ -1,4 +1,4 @@
-//! Tools and output schemas as people write them and as no provider takes them.
+//! Tools and output schemas as people write them and no provider accepts them.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ fn plain() -> Value {
 }
 
 fn names() -> Vec<String> {
-    let odd = ["", "plain", "with.dot", "with space", "9lives", "-dash", "naïve", "web_search"];
-    odd.into_iter().map(str::to_owned).chain(["n".repeat(64), "n".repeat(65)]).collect()
+    let unusual = ["", "plain", "with.dot", "with space", "9lives", "-dash", "naïve", "web_search"];
+    unusual.into_iter().map(str::to_owned).chain(["n".repeat(64), "n".repeat(65)]).collect()
 }
 
 fn schemas() -> Vec<(&'static str, Value)> {
@@ -118,7 +118,7 @@ fn keywords() -> Vec<(&'static str, Value)> {
     )]
 }
 
-/// An output schema with something for every provider to refuse.
+/// An output schema in which every provider rejects something.
 pub(crate) fn output() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -16,7 +16,7 @@ pub(crate) struct Case {
     pub(crate) request: ModelRequest,
 }
 
-/// Every scenario in every format that has it.
+/// Every scenario in every format that supports it.
 pub(crate) fn cases() -> Vec<Case> {
     let all = |wire: Wire| {
         let plain = plain().into_iter().chain(histories());
@@ -96,7 +96,7 @@ fn settings(wire: Wire) -> Vec<Scenario> {
         ),
     ];
     if !wire.is_own() {
-        // What a session has been told on its way through all providers.
+        // Parameters that a session accumulates when it is run with every provider.
         let everything = json!({
             "thinking_level": "low", "effort": "low", "reasoning_effort": "low", "google_search": {}, "top_k": 5,
             "web_search": { "type": wire.search()["web_search"]["type"] }, "thinking": { "type": "adaptive" },
@@ -119,15 +119,16 @@ fn over(request: ModelRequest, messages: Vec<Message>) -> ModelRequest {
 fn outputs(wire: Wire) -> Vec<Scenario> {
     let raw =
         json!({ "type": "object", "properties": { "answer": { "type": "string" } }, "required": ["answer"] });
-    let wanted = |schema: &Value, strict: bool| {
+    let output_schema = |schema: &Value, strict: bool| {
         let name = strict.then(|| "My output!".to_owned());
         Arc::new(OutputSchema { schema: schema.clone(), name, strict, compat: SchemaCompat::Lossy })
     };
     let with = |schema: &Value, strict| ModelRequest {
-        output_schema: Some(wanted(schema, strict)),
+        output_schema: Some(output_schema(schema, strict)),
         ..over(with_params(wire.thinking()), vec![user("answer")])
     };
-    let after = ModelRequest { output_schema: Some(wanted(&raw, false)), ..ask(history::parallel_calls()) };
+    let after =
+        ModelRequest { output_schema: Some(output_schema(&raw, false)), ..ask(history::parallel_calls()) };
     vec![
         ("output", with(&raw, false)),
         ("output-strict", with(&raw, true)),

@@ -1,4 +1,4 @@
-//! Conversations in which the model changes, with what each of them left in the history.
+//! Conversations in which the model changes, with the data that each model adds to the history.
 
 use std::sync::Arc;
 
@@ -9,26 +9,26 @@ use serde_json::Value;
 use crate::wires::Wire;
 use crate::words::{AT, ask, gave, picture, results, showed, tools, user, words};
 
-/// Those that are switched between.
+/// The wires to switch between.
 const SIDES: [Wire; 5] =
     [Wire::Anthropic2023, Wire::Anthropic2026, Wire::Responses, Wire::OwnChat, Wire::GeminiBeta];
 
-/// When the model changes.
+/// Point at which the model changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
-    /// Between two requests of the user.
+    /// Between two user messages.
     BetweenTurns,
-    /// Between a call and the answer to its result.
+    /// Between a call and the response to its result.
     InsideTurns,
 }
 
-/// A conversation with one model after the other.
+/// A conversation with several models in sequence.
 pub(crate) struct Talk {
     change: Change,
     wires: Vec<Wire>,
 }
 
-/// All conversations: every single change, and all the way round.
+/// All conversations: every single change, and full rounds.
 pub(crate) fn talks() -> Vec<Talk> {
     let pairs = SIDES.iter().flat_map(|from| SIDES.iter().map(|to| vec![*from, *to]));
     let pairs = pairs.filter(|pair| pair[0] != pair[1] && !pair.iter().all(|wire| wire.is_anthropic()));
@@ -42,7 +42,7 @@ pub(crate) fn talks() -> Vec<Talk> {
 }
 
 impl Talk {
-    /// The names of its cases, one for each model in turn.
+    /// Returns the names of its cases, one for each model in turn.
     pub(crate) fn names(&self) -> Vec<String> {
         let change = match self.change {
             Change::BetweenTurns => "turns",
@@ -53,7 +53,7 @@ impl Talk {
         all.iter().enumerate().map(name).collect()
     }
 
-    /// Has the conversation; returns `CASE: reason` for what went wrong.
+    /// Runs the conversation; returns `CASE: reason` for each failure.
     pub(crate) async fn run(&self, base_url: &str, http: &Http) -> Vec<String> {
         let mut history = Vec::new();
         let mut failures = Vec::new();
@@ -73,21 +73,21 @@ impl Talk {
     }
 }
 
-/// A request of the user: the model calls, reads the results, and answers.
+/// Runs one user message: the model calls tools, reads the results, and answers.
 async fn turn(wire: Wire, base_url: &str, http: &Http, history: &mut Vec<Message>) -> Result<(), String> {
     history.push(user("look around"));
     step(wire, base_url, http, history).await?;
     if !matches!(history.last(), Some(Message::ToolResults { .. })) {
-        return Err("nothing was called".to_owned());
+        return Err("no tool was called".to_owned());
     }
     step(wire, base_url, http, history).await
 }
 
-/// Asks once, and does what the model wants done.
+/// Calls the model once, and adds the results of its tool calls.
 async fn step(wire: Wire, base_url: &str, http: &Http, history: &mut Vec<Message>) -> Result<(), String> {
     let request = ModelRequest {
         tools: tools(),
-        provider_params: Some(Arc::new(both(wire.thinking(), wire.search()))),
+        provider_params: Some(Arc::new(merged(wire.thinking(), wire.search()))),
         ..ask(history.clone())
     };
     let answer = wire.model(base_url, http).ask(&request, &|_| {}).await;
@@ -96,16 +96,16 @@ async fn step(wire: Wire, base_url: &str, http: &Http, history: &mut Vec<Message
     let calls = message.tool_calls();
     history.push(message);
     if !calls.is_empty() {
-        let seen = vec![words("an image"), picture("image/png")];
+        let image = vec![words("an image"), picture("image/png")];
         let result = |(at, id): (usize, String)| {
-            if at == 0 { gave(&id, "some text") } else { showed(&id, seen.clone()) }
+            if at == 0 { gave(&id, "some text") } else { showed(&id, image.clone()) }
         };
         history.push(results(calls.into_iter().map(|call| call.id).enumerate().map(result).collect()));
     }
     Ok(())
 }
 
-fn both(mut one: Value, other: Value) -> Value {
+fn merged(mut one: Value, other: Value) -> Value {
     if let (Value::Object(one), Value::Object(other)) = (&mut one, other) {
         one.extend(other);
     }

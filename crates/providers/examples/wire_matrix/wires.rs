@@ -1,4 +1,4 @@
-//! The models that are asked: one for each format, version of an API, and sort of server.
+//! The models to call: one for each format, API version, and type of server.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use meerkat_providers::{
 };
 use serde_json::{Value, json};
 
-/// A way to a model.
+/// A wire format and the type of server behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
     Anthropic2023,
     Anthropic2026,
     Responses,
-    /// Responses, by a server of the user's own.
+    /// Responses, on a self-hosted server.
     OwnResponses,
     Chat,
-    /// Chat Completions, by a server of the user's own.
+    /// Chat Completions, on a self-hosted server.
     OwnChat,
     GeminiBeta,
-    /// A model of the generation that wants no signatures, on the API that is not called beta.
+    /// A model generation that does not require signatures, on the stable API.
     GeminiV1,
 }
 
@@ -99,7 +99,7 @@ impl Wire {
         }
     }
 
-    /// Parameters that make the model think.
+    /// Returns parameters that make the model think.
     pub(crate) fn thinking(self) -> Value {
         match self {
             Self::Anthropic2023 => json!({ "thinking": { "type": "enabled", "budget_tokens": 2048 } }),
@@ -112,7 +112,7 @@ impl Wire {
         }
     }
 
-    /// The parameters by which the provider's own web search is on unless somebody switches it off.
+    /// Returns the parameters that enable the provider's own web search.
     pub(crate) fn search(self) -> Value {
         match self {
             Self::Anthropic2023 | Self::Anthropic2026 => {
@@ -124,7 +124,7 @@ impl Wire {
         }
     }
 
-    /// Parameters of other sorts, each of which has its place.
+    /// Returns parameters of other kinds, each with its own place in the request.
     pub(crate) fn more(self) -> Value {
         match self {
             Self::Anthropic2023 => {

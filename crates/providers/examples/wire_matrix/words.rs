@@ -1,4 +1,4 @@
-//! Short words for conversations.
+//! Short constructors for parts of conversations.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use meerkat_core::{
 };
 use serde_json::{Value, json};
 
-/// When everything happened.
+/// Time of every message.
 pub(crate) const AT: Timestamp = Timestamp::UNIX_EPOCH;
-/// The smallest PNG there is.
+/// The smallest possible PNG.
 const PIXEL: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
 
@@ -88,7 +88,7 @@ pub(crate) fn tool(name: &str, input_schema: Value) -> ToolDef {
     ToolDef { name: name.to_owned(), description: format!("Does {name}."), input_schema }
 }
 
-/// Two tools as most are.
+/// Returns two typical tools.
 pub(crate) fn tools() -> Arc<[ToolDef]> {
     let path =
         json!({ "type": "object", "properties": { "path": { "type": "string" } }, "required": ["path"] });

@@ -1,4 +1,4 @@
-//! The blocks of an answer, put together piece by piece.
+//! The blocks of a response, assembled piece by piece.
 
 use meerkat_core::{AssistantBlock, Delta, Provider};
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use crate::history::{META_PROVIDER, tag};
 
 type Fields = Map<String, Value>;
 
-/// A block in the making.
+/// A block being assembled.
 #[derive(Debug)]
 pub(super) enum Part {
     Text {
@@ -29,7 +29,7 @@ pub(super) enum Part {
         json: String,
         caller: Option<Value>,
     },
-    /// Work of the provider's own tools, kept as it came.
+    /// Work of the provider's own tools, stored in the provider's format.
     Server {
         block: Fields,
         json: String,
@@ -37,22 +37,22 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Begins a block; returns with it what it already says.
+    /// Starts a block; returns it with the delta for any content it already has.
     pub(super) fn begin(mut block: Fields) -> Result<(Self, Option<Delta>), String> {
         let kind = string(&block, "type")?.to_owned();
         Ok(match kind.as_str() {
             "text" => {
-                let text = text_of(&block, "text")?;
+                let text = optional_string(&block, "text")?;
                 let citations = match block.shift_remove("citations") {
                     Some(Value::Array(citations)) => citations,
                     _ => Vec::new(),
                 };
-                (Self::Text { text: text.clone(), citations }, said(text).map(Delta::Text))
+                (Self::Text { text: text.clone(), citations }, non_empty(text).map(Delta::Text))
             }
             "thinking" => {
-                let text = text_of(&block, "thinking")?;
-                let signature = text_of(&block, "signature")?;
-                (Self::Thinking { text: text.clone(), signature }, said(text).map(Delta::Reasoning))
+                let text = optional_string(&block, "thinking")?;
+                let signature = optional_string(&block, "signature")?;
+                (Self::Thinking { text: text.clone(), signature }, non_empty(text).map(Delta::Reasoning))
             }
             "redacted_thinking" => (Self::Redacted { data: string(&block, "data")?.to_owned() }, None),
             "tool_use" => {
@@ -65,14 +65,14 @@ impl Part {
         })
     }
 
-    /// Adds a piece; returns what it says. Unknown pieces are passed over.
+    /// Adds a piece; returns its delta. Ignores unknown pieces.
     pub(super) fn extend(&mut self, delta: &Fields) -> Result<Option<Delta>, String> {
         let kind = string(delta, "type")?;
         match (kind, self) {
             ("text_delta", Self::Text { text, .. }) => {
                 let piece = string(delta, "text")?;
                 text.push_str(piece);
-                Ok(said(piece.to_owned()).map(Delta::Text))
+                Ok(non_empty(piece.to_owned()).map(Delta::Text))
             }
             ("citations_delta", Self::Text { citations, .. }) => {
                 let citation = delta.get("citation").filter(|citation| citation.is_object());
@@ -82,7 +82,7 @@ impl Part {
             ("thinking_delta", Self::Thinking { text, .. }) => {
                 let piece = string(delta, "thinking")?;
                 text.push_str(piece);
-                Ok(said(piece.to_owned()).map(Delta::Reasoning))
+                Ok(non_empty(piece.to_owned()).map(Delta::Reasoning))
             }
             ("signature_delta", Self::Thinking { signature, .. }) => {
                 string(delta, "signature")?.clone_into(signature);
@@ -101,21 +101,22 @@ impl Part {
                 "text_delta" | "citations_delta" | "thinking_delta" | "signature_delta" | "input_json_delta"
                 | "compaction_delta",
                 part,
-            ) => Err(format!("a `{kind}` came inside a `{}` block", part.kind())),
+            ) => Err(format!("unexpected `{kind}` in a `{}` block", part.kind())),
             _ => Ok(None),
         }
     }
 
-    /// Adds a piece that fits; returns what it says. `None`, and nothing added, for one that does not.
+    /// Adds a piece that matches the block, and returns its delta. Returns `None`, without adding anything, if it
+    /// does not match.
     pub(super) fn grow(&mut self, piece: &Piece<'_>) -> Option<Option<Delta>> {
         match (piece, self) {
             (Piece::Text(piece), Self::Text { text, .. }) => {
                 text.push_str(piece);
-                Some(said(piece.clone().into_owned()).map(Delta::Text))
+                Some(non_empty(piece.clone().into_owned()).map(Delta::Text))
             }
             (Piece::Thinking(piece), Self::Thinking { text, .. }) => {
                 text.push_str(piece);
-                Some(said(piece.clone().into_owned()).map(Delta::Reasoning))
+                Some(non_empty(piece.clone().into_owned()).map(Delta::Reasoning))
             }
             (Piece::Json(piece), Self::Call { json, .. } | Self::Server { json, .. }) => {
                 json.push_str(piece);
@@ -125,17 +126,17 @@ impl Part {
         }
     }
 
-    /// Says whether it has words for the user.
+    /// Returns `true` if the block has text for the user.
     pub(super) fn has_text(&self) -> bool {
         matches!(self, Self::Text { text, .. } if !text.trim().is_empty())
     }
 
-    /// Makes the block; `None` where there is nothing in it.
+    /// Builds the block; returns `None` if it is empty.
     pub(super) fn finish(self) -> Option<AssistantBlock> {
         Some(match self {
             Self::Text { text, .. } if text.is_empty() => return None,
             Self::Text { text, citations } => {
-                let meta = (!citations.is_empty()).then(|| own(json!({ "citations": citations })));
+                let meta = (!citations.is_empty()).then(|| with_provider(json!({ "citations": citations })));
                 AssistantBlock::Text { text, meta }
             }
             Self::Thinking { text, signature } if signature.is_empty() => {
@@ -144,16 +145,17 @@ impl Part {
                 }
                 AssistantBlock::Reasoning { text, meta: None }
             }
-            Self::Thinking { text, signature } => {
-                AssistantBlock::Reasoning { text, meta: Some(own(json!({ "signature": signature }))) }
-            }
+            Self::Thinking { text, signature } => AssistantBlock::Reasoning {
+                text,
+                meta: Some(with_provider(json!({ "signature": signature }))),
+            },
             Self::Redacted { data } => {
                 let meta = json!({ META_PROVIDER: "anthropic_redacted", "data": data });
                 AssistantBlock::Reasoning { text: String::new(), meta: Some(meta) }
             }
             Self::Call { id, name, input, json, caller } => {
                 let args = arguments(input, json);
-                let meta = caller.map(|caller| own(json!({ "caller": caller })));
+                let meta = caller.map(|caller| with_provider(json!({ "caller": caller })));
                 AssistantBlock::ToolUse { id, name, args, meta }
             }
             Self::Server { block, json } => server(block, json),
@@ -177,16 +179,21 @@ fn server(mut block: Fields, json: String) -> AssistantBlock {
         let input = if input.is_object() { input } else { json!({ "unreadable": input }) };
         block.insert("input".to_owned(), input);
     }
-    // Nothing is said with `null` here, and not all of it may be sent back.
+    // `null` carries no information here, and some such fields are rejected in requests.
     block.retain(|key, value| key == "content" || !value.is_null());
     let field = |key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
     let id = field("id").or_else(|| field("tool_use_id"));
     let kind = field("type").unwrap_or_default();
     let name = field("name").unwrap_or_else(|| kind.trim_end_matches("_tool_result").to_owned());
-    AssistantBlock::ServerToolContent { id, name, content: Value::Object(block), meta: Some(own(json!({}))) }
+    AssistantBlock::ServerToolContent {
+        id,
+        name,
+        content: Value::Object(block),
+        meta: Some(with_provider(json!({}))),
+    }
 }
 
-/// Reads the arguments of a call; what cannot be read is kept as it came, so that the model can be told.
+/// Parses the arguments of a call; invalid JSON is stored verbatim, so that the model can see it.
 fn arguments(input: Option<Value>, json: String) -> Value {
     if json.trim().is_empty() {
         return input.unwrap_or_else(|| json!({}));
@@ -197,17 +204,17 @@ fn arguments(input: Option<Value>, json: String) -> Value {
     }
 }
 
-/// Says whether a call was made by a program of the provider's, which must be said when it is sent back.
+/// Returns `true` if a call was made by the provider's code execution, which must be stated when it is sent back.
 fn is_indirect(caller: &Value) -> bool {
     caller.get("type").and_then(Value::as_str).is_some_and(|kind| kind != "direct")
 }
 
-fn own(mut meta: Value) -> Value {
+fn with_provider(mut meta: Value) -> Value {
     meta[META_PROVIDER] = tag(Provider::Anthropic).into();
     meta
 }
 
-fn said(text: String) -> Option<String> {
+fn non_empty(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
@@ -216,8 +223,8 @@ fn string<'a>(fields: &'a Fields, key: &str) -> Result<&'a str, String> {
     text.ok_or_else(|| format!("`{key}` is missing or not a string"))
 }
 
-/// Reads a text that may be absent.
-fn text_of(fields: &Fields, key: &str) -> Result<String, String> {
+/// Reads a string that may be absent.
+fn optional_string(fields: &Fields, key: &str) -> Result<String, String> {
     match fields.get(key) {
         None | Some(Value::Null) => Ok(String::new()),
         Some(_) => string(fields, key).map(str::to_owned),

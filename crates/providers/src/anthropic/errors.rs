@@ -1,11 +1,11 @@
-//! What Anthropic says when it refuses, before the answer or in the middle of it.
+//! Errors that Anthropic reports, before the response or within its stream.
 
 use meerkat_core::ModelErrorKind;
 use serde_json::Value;
 
 use crate::wire::{Refusal, kind_of_status};
 
-/// How a conversation that is too long is described.
+/// Wordings of errors about a conversation that is too long.
 const TOO_LONG: [&str; 8] = [
     "prompt is too long",
     "input is too long",
@@ -17,10 +17,10 @@ const TOO_LONG: [&str; 8] = [
     "request_too_large",
 ];
 
-/// How content that may not be is described.
+/// Wordings of errors about disallowed content.
 const FILTERED: [&str; 4] = ["content filtering policy", "content policy", "usage policy", "usage policies"];
 
-/// Reads the error that came instead of an answer.
+/// Parses an error received instead of a response.
 pub(super) fn refusal(status: u16, body: &Value) -> Refusal {
     let error = body.get("error").unwrap_or(body);
     let message = message(error).or_else(|| message(body)).unwrap_or_default();
@@ -28,7 +28,7 @@ pub(super) fn refusal(status: u16, body: &Value) -> Refusal {
     Refusal { kind: kind.unwrap_or_else(|| kind_of_status(status)), message }
 }
 
-/// Reads the error that came in the stream.
+/// Parses an error received within the stream.
 pub(super) fn in_stream(error: &Value) -> Refusal {
     let message = message(error).unwrap_or_else(|| "the provider reported an error".to_owned());
     let kind = kind(error.get("type").and_then(Value::as_str).unwrap_or_default(), &message);
@@ -40,10 +40,10 @@ fn message(error: &Value) -> Option<String> {
     text.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned)
 }
 
-/// Sorts an error by its type and, where a type covers several things, by its wording.
+/// Classifies an error by its type and, if the type covers several cases, by its wording.
 fn kind(name: &str, message: &str) -> Option<ModelErrorKind> {
     Some(match name {
-        "invalid_request_error" => worded(message).unwrap_or(ModelErrorKind::BadRequest),
+        "invalid_request_error" => kind_by_wording(message).unwrap_or(ModelErrorKind::BadRequest),
         "request_too_large" => ModelErrorKind::ContextOverflow,
         "authentication_error" | "permission_error" => ModelErrorKind::Auth,
         "billing_error" | "not_found_error" => ModelErrorKind::BadRequest,
@@ -51,16 +51,16 @@ fn kind(name: &str, message: &str) -> Option<ModelErrorKind> {
         "overloaded_error" => ModelErrorKind::Overloaded,
         "timeout_error" => ModelErrorKind::NetworkTimeout,
         "api_error" => ModelErrorKind::Server,
-        _ => return worded(message),
+        _ => return kind_by_wording(message),
     })
 }
 
-fn worded(message: &str) -> Option<ModelErrorKind> {
+fn kind_by_wording(message: &str) -> Option<ModelErrorKind> {
     let message = message.to_lowercase();
-    let says = |wordings: &[&str]| wordings.iter().any(|wording| message.contains(wording));
-    if says(&TOO_LONG) {
+    let contains_any = |wordings: &[&str]| wordings.iter().any(|wording| message.contains(wording));
+    if contains_any(&TOO_LONG) {
         Some(ModelErrorKind::ContextOverflow)
-    } else if says(&FILTERED) {
+    } else if contains_any(&FILTERED) {
         Some(ModelErrorKind::ContentFilter)
     } else {
         None

@@ -1,4 +1,4 @@
-//! A conversation as Anthropic takes it: turns of blocks, the user first, every call with its result.
+//! A conversation in Anthropic's format: turns of blocks, the user first, every call with its result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::{history, pictures};
 
-/// The longest name of a tool.
+/// Maximum length of a tool name.
 const MAX_NAME: usize = 128;
 
-/// Whether images are sent or only named.
+/// Whether images are sent or replaced by a description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pictures {
     Sent,
@@ -26,14 +26,14 @@ impl Pictures {
     }
 }
 
-/// Who speaks.
+/// Author of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     User,
     Assistant,
 }
 
-/// What one side says until the other does.
+/// Consecutive blocks of one role.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Turn {
     pub(super) role: Role,
@@ -50,11 +50,11 @@ impl Turn {
         self.blocks.first().is_some_and(is_thinking)
     }
 
-    /// Says whether one of the provider's own tools was called and has not answered.
+    /// Returns `true` if a call of one of the provider's own tools has no result yet.
     fn has_open_call(&self) -> bool {
-        let answered = |id: &str| self.blocks.iter().any(|block| result_id(block) == Some(id));
+        let has_result = |id: &str| self.blocks.iter().any(|block| result_id(block) == Some(id));
         let calls = self.blocks.iter().filter(|block| is_server_side(kind(block)));
-        calls.filter_map(call_id).any(|id| !answered(id))
+        calls.filter_map(call_id).any(|id| !has_result(id))
     }
 
     fn has_results(&self) -> bool {
@@ -62,10 +62,10 @@ impl Turn {
     }
 }
 
-/// Makes turns of a history.
+/// Converts a history into turns.
 pub(super) fn turns(messages: &[Arc<Message>], profile: ModelProfile) -> Vec<Turn> {
     let history = history::normalise(messages, history::tag(Provider::Anthropic));
-    let server = ServerCalls::of(&history);
+    let server = ServerCalls::from_history(&history);
     let mut ids = CallIds::default();
     let mut turns = Vec::new();
     for (at, message) in history.iter().enumerate() {
@@ -84,8 +84,8 @@ pub(super) fn turns(messages: &[Arc<Message>], profile: ModelProfile) -> Vec<Tur
     turns
 }
 
-/// Says whether the turn that the model is in the middle of began without thinking: with a fixed budget such a
-/// turn cannot be continued.
+/// Returns `true` if the model's current turn started without thinking: such a turn cannot be continued with a
+/// fixed thinking budget.
 pub(super) fn began_without_thinking(turns: &[Turn]) -> bool {
     let start = turns.iter().rposition(|turn| turn.role == Role::User && !turn.has_results());
     let first = turns.iter().skip(start.map_or(0, |at| at + 1)).find(|turn| turn.role == Role::Assistant);
@@ -100,18 +100,20 @@ fn push(turns: &mut Vec<Turn>, role: Role, blocks: Vec<Value>) {
     }
 }
 
-/// The user speaks first and last; only work of the provider's own tools may be left to be continued.
+/// Ensures that the user speaks first and last; only unfinished work of the provider's own tools may come last.
 fn frame(turns: &mut Vec<Turn>) {
-    let go_on = || Turn { role: Role::User, blocks: vec![text("Continue.")] };
+    let prompt_to_continue = || Turn { role: Role::User, blocks: vec![text("Continue.")] };
     if turns.first().is_none_or(|turn| turn.role == Role::Assistant) {
-        turns.insert(0, go_on());
+        turns.insert(0, prompt_to_continue());
     }
     let is_open = |turn: &Turn| {
-        let is_at_work = |block: &Value| is_server_side(kind(block));
-        turn.role == Role::Assistant && !turn.blocks.last().is_some_and(is_at_work) && !turn.has_open_call()
+        let is_server_block = |block: &Value| is_server_side(kind(block));
+        turn.role == Role::Assistant
+            && !turn.blocks.last().is_some_and(is_server_block)
+            && !turn.has_open_call()
     };
     if turns.last().is_some_and(is_open) {
-        turns.push(go_on());
+        turns.push(prompt_to_continue());
     }
 }
 
@@ -121,7 +123,7 @@ fn user(content: &Content, profile: ModelProfile) -> Vec<Value> {
 
 fn answer(result: &ToolResult, profile: ModelProfile, ids: &CallIds) -> Option<Value> {
     let id = ids.current.get(&result.tool_use_id)?;
-    // A failure may say only text, and must say something.
+    // An error result may contain only text, and must not be empty.
     let pictures = Pictures::sent_if(profile.image_tool_results && !result.is_error);
     let mut content = content_blocks(&result.content, pictures);
     if content.is_empty() && result.is_error {
@@ -141,11 +143,11 @@ fn content_blocks(content: &Content, pictures: Pictures) -> Vec<Value> {
     content.blocks().iter().filter_map(|block| content_block(block, pictures)).collect()
 }
 
-fn content_block(block: &ContentBlock, shown: Pictures) -> Option<Value> {
+fn content_block(block: &ContentBlock, pictures: Pictures) -> Option<Value> {
     match block {
         ContentBlock::Text { text: words } => (!words.trim().is_empty()).then(|| text(words)),
         ContentBlock::Image { media_type, source: MediaSource::Inline { data } }
-            if shown == Pictures::Sent =>
+            if pictures == Pictures::Sent =>
         {
             let Some(media_type) = pictures::readable(media_type, &pictures::COMMON) else {
                 return Some(text(&block.to_text()));
@@ -162,7 +164,7 @@ fn content_block(block: &ContentBlock, shown: Pictures) -> Option<Value> {
 fn assistant(blocks: &[AssistantBlock], at: usize, server: &ServerCalls, ids: &mut CallIds) -> Vec<Value> {
     ids.current.clear();
     let mut out: Vec<_> = blocks.iter().filter_map(|block| assistant_block(block, at, server, ids)).collect();
-    // Thinking that led to nothing may not be the end of a turn.
+    // A turn must not end with thinking.
     while out.last().is_some_and(is_thinking) {
         out.pop();
     }
@@ -201,15 +203,15 @@ fn assistant_block(
     }
 }
 
-fn thinking(words: &str, meta: &Value) -> Option<Value> {
+fn thinking(text: &str, meta: &Value) -> Option<Value> {
     if let Some(data @ Value::String(_)) = meta.get("data") {
         return Some(json!({ "type": "redacted_thinking", "data": data }));
     }
     let signature = meta.get("signature").filter(|signature| signature.is_string())?;
-    Some(json!({ "type": "thinking", "thinking": words, "signature": signature }))
+    Some(json!({ "type": "thinking", "thinking": text, "signature": signature }))
 }
 
-/// Takes out of a citation what may be read but not sent.
+/// Removes fields that Anthropic returns in a citation but does not accept.
 fn citation(mut citation: Value) -> Value {
     if let Value::Object(fields) = &mut citation {
         fields.shift_remove("file_id");
@@ -217,8 +219,8 @@ fn citation(mut citation: Value) -> Value {
     citation
 }
 
-fn notice(words: &str) -> Value {
-    text(&format!("[SYSTEM NOTICE] {words}"))
+fn notice(body: &str) -> Value {
+    text(&format!("[SYSTEM NOTICE] {body}"))
 }
 
 fn text(words: &str) -> Value {
@@ -233,12 +235,12 @@ fn is_thinking(block: &Value) -> bool {
     matches!(kind(block), "thinking" | "redacted_thinking")
 }
 
-/// Says whether a type of block is work of the provider's own tools.
+/// Returns `true` if a block of this type is work of the provider's own tools.
 fn is_server_side(kind: &str) -> bool {
     !matches!(kind, "" | "text" | "thinking" | "redacted_thinking" | "tool_use" | "tool_result" | "image")
 }
 
-/// Keeps what the format allows in a name, and makes a name of nothing.
+/// Replaces characters that are not allowed in a name, and an empty name with `fallback`.
 fn clean(text: &str, fallback: &str) -> String {
     let keep = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     if text.is_empty() { fallback.to_owned() } else { text.chars().map(keep).collect() }
@@ -250,16 +252,16 @@ fn tool_name(name: &str) -> String {
     name
 }
 
-/// The ids of calls as they are sent: made of allowed characters, and used once in a conversation.
+/// The ids of calls in the request: they contain only allowed characters, and each is unique in the conversation.
 #[derive(Debug, Default)]
 struct CallIds {
     used: BTreeSet<String>,
-    /// The calls of the step, by their own ids.
+    /// Calls of the current step, by their original ids.
     current: BTreeMap<String, String>,
 }
 
 impl CallIds {
-    /// Returns the id to send; `None` if the step has had that call.
+    /// Returns the id to send; `None` if the step already has that call.
     fn assign(&mut self, id: &str) -> Option<String> {
         if self.current.contains_key(id) {
             return None;
@@ -276,17 +278,17 @@ impl CallIds {
     }
 }
 
-/// The calls of the provider's own tools and their results, which may only be sent in pairs.
+/// Calls of the provider's own tools and their results, which may only be sent in pairs.
 #[derive(Debug, Default)]
 struct ServerCalls {
     calls: BTreeSet<String>,
     results: BTreeSet<String>,
-    /// The message whose calls may still be at work.
+    /// Index of the message whose calls may still be running.
     open: Option<usize>,
 }
 
 impl ServerCalls {
-    fn of(history: &[Message]) -> Self {
+    fn from_history(history: &[Message]) -> Self {
         let mut all = Self::default();
         for (at, message) in history.iter().enumerate() {
             match message {
@@ -314,9 +316,9 @@ impl ServerCalls {
     }
 
     fn may_send(&self, content: &Value, at: usize) -> bool {
-        let answered = |id: &str| self.results.contains(id);
-        let call = call_id(content).is_none_or(|id| answered(id) || self.open == Some(at));
-        call && result_id(content).is_none_or(answered)
+        let has_result = |id: &str| self.results.contains(id);
+        let call = call_id(content).is_none_or(|id| has_result(id) || self.open == Some(at));
+        call && result_id(content).is_none_or(has_result)
     }
 }
 

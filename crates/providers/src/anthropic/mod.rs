@@ -1,7 +1,7 @@
 //! Anthropic's Messages API.
 //!
-//! Owns how a conversation looks there and how its event stream is read. What a model can do comes from its
-//! [`ModelInfo`]; which tools and schemas are taken is [`crate::schema`]'s business.
+//! Owns the format of requests and the parsing of the event stream. The capabilities of a model come from its
+//! [`ModelInfo`]; [`crate::schema`] decides which tools and schemas are accepted.
 
 mod blocks;
 mod errors;
@@ -20,15 +20,15 @@ use serde_json::Value;
 use crate::client::{Endpoint, Http, WireModel};
 use crate::wire::{Body, Decode, Refusal, Wire};
 
-/// The version of the API that more features are asked of by name, and that takes sampling parameters.
+/// API version in which more features are enabled by name and sampling parameters are accepted.
 const VERSION_2023: &str = "2023-06-01";
 
-/// How to speak to Anthropic.
+/// Options for Anthropic's API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnthropicOptions {
-    /// The version of the API, as in the header `anthropic-version`.
+    /// API version, as in the header `anthropic-version`.
     ///
-    /// Versions after `2023-06-01`, such as `2026-10-21`, take no sampling parameters, and none are sent.
+    /// Versions after `2023-06-01`, such as `2026-10-21`, do not accept sampling parameters, and none are sent.
     pub version: String,
 }
 
@@ -38,13 +38,13 @@ impl Default for AnthropicOptions {
     }
 }
 
-/// Makes a model that is served by Anthropic's Messages API.
+/// Creates a model served by Anthropic's Messages API.
 #[must_use]
 pub fn anthropic(info: ModelInfo, endpoint: Endpoint, http: Http) -> Arc<dyn Model> {
     anthropic_with(info, endpoint, http, AnthropicOptions::default())
 }
 
-/// Makes a model that is served by Anthropic's Messages API in a chosen version.
+/// Creates a model served by a given version of Anthropic's Messages API.
 #[must_use]
 pub fn anthropic_with(
     info: ModelInfo,
@@ -55,7 +55,7 @@ pub fn anthropic_with(
     Arc::new(WireModel { wire: Messages { version: options.version }, info, endpoint, http })
 }
 
-/// The wire format.
+/// Anthropic's wire format.
 pub(crate) struct Messages {
     pub(crate) version: String,
 }
@@ -84,7 +84,7 @@ impl Wire for Messages {
     }
 
     fn body(&self, info: &ModelInfo, request: &ModelRequest) -> Body {
-        let sampling = if self.is_2023() { request::Sampling::Taken } else { request::Sampling::Refused };
+        let sampling = if self.is_2023() { request::Sampling::Accepted } else { request::Sampling::Rejected };
         request::body(info, request, sampling)
     }
 

@@ -1,4 +1,4 @@
-//! More of a text, of a thought or of a call's arguments: nearly all that a stream consists of.
+//! Fast path for events that extend text, thinking, or the arguments of a call: nearly all of a stream.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::quick::{self, Object, Text};
 
-/// What an event adds to its block.
+/// Content that an event adds to its block.
 pub(super) enum Piece<'a> {
     Text(Cow<'a, str>),
     Thinking(Cow<'a, str>),
@@ -34,7 +34,7 @@ struct Delta<'a> {
     partial_json: Text<'a>,
 }
 
-/// Reads the event and the index of its block; `None` for any other event.
+/// Parses the event and the index of its block; returns `None` for any other event.
 pub(super) fn read(data: &str) -> Option<(u64, Piece<'_>)> {
     let event: Event<'_> = quick::read(data)?;
     let Object(delta) = event.delta;
@@ -52,7 +52,7 @@ mod tests {
     use super::{Piece, read};
 
     #[test]
-    fn common_events_are_read_in_place_and_others_are_left() {
+    fn fast_path_reads_only_common_events() {
         let event = r#"{"type":"content_block_delta","index":3,"delta":{"type":"text_delta","text":"a\nb"}}"#;
         assert!(matches!(read(event), Some((3, Piece::Text(text))) if text == "a\nb"));
         let event = r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{"}}"#;

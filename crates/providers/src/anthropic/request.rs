@@ -1,4 +1,4 @@
-//! The body of a call, and the features it asks for by name.
+//! The request body, and the beta features it enables by name.
 
 use meerkat_core::{ModelInfo, ModelRequest, Provider};
 use serde_json::{Map, Number, Value, json};
@@ -7,21 +7,21 @@ use super::messages::{self, Role, Turn};
 use crate::schema::{self, Dialect};
 use crate::wire::{Body, is_for_others};
 
-/// The smallest budget for thinking.
+/// Minimum thinking budget.
 const MIN_BUDGET: u64 = 1024;
-/// What the caller cannot replace.
+/// Keys that the caller cannot override.
 const RESERVED: [&str; 6] = ["messages", "input", "contents", "tools", "stream", "model"];
-/// The edit that sums up a conversation on the provider's side.
+/// Edit that summarizes a conversation on the provider's side.
 const COMPACT: &str = "compact_20260112";
 
-/// Whether the version of the API takes sampling parameters.
+/// Whether the API version accepts sampling parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sampling {
-    Taken,
-    Refused,
+    Accepted,
+    Rejected,
 }
 
-/// Makes the body of a streaming call.
+/// Builds the body of a streaming request.
 pub(super) fn body(info: &ModelInfo, request: &ModelRequest, sampling: Sampling) -> Body {
     let mut params = match request.provider_params.as_deref() {
         Some(Value::Object(params)) => params.clone(),
@@ -36,7 +36,7 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest, sampling: Sampling)
     }
     let max_tokens = limit(info, request, &mut params, &mut thinking);
     let is_fixed = is_on(thinking.as_ref()) || !info.profile.supports_temperature;
-    let sampling = if is_fixed { Sampling::Refused } else { sampling };
+    let sampling = if is_fixed { Sampling::Rejected } else { sampling };
     let mut body = Map::new();
     body.insert("model".to_owned(), info.id.clone().into());
     body.insert("max_tokens".to_owned(), max_tokens.into());
@@ -61,7 +61,7 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest, sampling: Sampling)
     Body { json: Value::Object(body), left_out }
 }
 
-/// Names the features a body uses that must be asked for in the first version of the API only.
+/// Returns the features used in a body that must be enabled only in the first API version.
 pub(super) fn older_betas(body: &Value) -> Vec<&'static str> {
     let mut betas = Vec::new();
     if body.pointer("/output_config/format").is_some() {
@@ -73,7 +73,7 @@ pub(super) fn older_betas(body: &Value) -> Vec<&'static str> {
     betas
 }
 
-/// Names the features a body uses that must be asked for in every version of the API.
+/// Returns the features used in a body that must be enabled in every API version.
 pub(super) fn betas(body: &Value) -> Vec<&'static str> {
     let edits = body.pointer("/context_management/edits").and_then(Value::as_array);
     let is_compact = |edit: &Value| edit.get("type").and_then(Value::as_str) == Some(COMPACT);
@@ -84,7 +84,7 @@ pub(super) fn betas(body: &Value) -> Vec<&'static str> {
     }
 }
 
-/// Marks a block as the end of what is worth keeping in the cache.
+/// Marks a block as the end of a cacheable prefix.
 fn cached(mut block: Value) -> Value {
     if let Value::Object(fields) = &mut block {
         fields.entry("cache_control").or_insert_with(|| json!({ "type": "ephemeral" }));
@@ -107,7 +107,8 @@ fn tools(request: &ModelRequest, search: Option<Value>) -> (Vec<Value>, LeftOut)
     if let Some(name) = search.as_ref().and_then(|tool| tool.get("name")).and_then(Value::as_str)
         && tools.iter().any(|tool| tool.name == name)
     {
-        left_out.push((name.to_owned(), "another tool has the name of the provider's own".to_owned()));
+        left_out
+            .push((name.to_owned(), "another tool has the same name as the provider's own tool".to_owned()));
         search = None;
     }
     let tool = |tool: meerkat_core::ToolDef| {
@@ -133,7 +134,7 @@ fn search_tool(search: Option<Value>) -> Option<Value> {
     Some(Value::Object(tool))
 }
 
-/// Reads how the model shall think.
+/// Reads the thinking options.
 fn thinking(params: &mut Map<String, Value>) -> Option<Value> {
     let tokens = params.shift_remove("thinking_budget").and_then(|budget| budget.as_u64());
     let mut thinking = match params.shift_remove("thinking") {
@@ -165,7 +166,7 @@ fn budget(thinking: Option<&Value>) -> Option<u64> {
     thinking?.get("budget_tokens").and_then(Value::as_u64)
 }
 
-/// Decides how many tokens may be written; thinking counts, and must leave room for the answer.
+/// Returns the output token limit; thinking counts toward it, and must leave room for the answer.
 fn limit(
     info: &ModelInfo,
     request: &ModelRequest,
@@ -174,15 +175,15 @@ fn limit(
 ) -> u64 {
     let cap = info.max_output_tokens.map_or(u64::from(u32::MAX), u64::from).max(1);
     let own = params.shift_remove("max_tokens").and_then(|tokens| tokens.as_u64());
-    let asked = own.unwrap_or_else(|| request.max_tokens.into()).clamp(1, cap);
-    let Some(budget) = budget(thinking.as_ref()).filter(|budget| *budget >= asked) else {
-        return asked;
+    let requested = own.unwrap_or_else(|| request.max_tokens.into()).clamp(1, cap);
+    let Some(budget) = budget(thinking.as_ref()).filter(|budget| *budget >= requested) else {
+        return requested;
     };
-    let raised = budget.saturating_add(asked).min(cap);
+    let raised = budget.saturating_add(requested).min(cap);
     let room = budget.min(raised - 1);
     if room < MIN_BUDGET {
         *thinking = None;
-        return asked;
+        return requested;
     }
     if let Some(thinking) = thinking {
         thinking["budget_tokens"] = room.into();
@@ -190,24 +191,25 @@ fn limit(
     raised
 }
 
-/// Reads how freely words may be chosen, where that can be told.
+/// Reads the sampling parameters, if the model supports them.
 fn sample(params: &mut Map<String, Value>, request: &ModelRequest, sampling: Sampling) -> Map<String, Value> {
     let own = ["temperature", "top_p", "top_k"].map(|key| (key, params.shift_remove(key)));
-    if sampling == Sampling::Refused {
+    if sampling == Sampling::Rejected {
         return Map::new();
     }
     let own =
         own.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.filter(Value::is_number)?)));
     let mut sample: Map<_, _> = own.collect();
-    let asked = request.temperature.and_then(number);
-    // Newer models refuse the two together.
-    if let (Some(temperature), false) = (asked, sample.contains_key("top_p")) {
+    let requested = request.temperature.and_then(number);
+    // Newer models reject the two together.
+    if let (Some(temperature), false) = (requested, sample.contains_key("top_p")) {
         sample.entry("temperature").or_insert(temperature);
     }
     sample
 }
 
-/// Writes a temperature as a person would, inside what is allowed.
+/// Converts a temperature through its decimal text, to avoid rounding artifacts, and clamps it to the allowed
+/// range.
 fn number(temperature: f32) -> Option<Value> {
     let decimal = temperature.clamp(0.0, 1.0).to_string().parse().ok()?;
     Number::from_f64(decimal).map(Value::Number)
@@ -221,14 +223,14 @@ fn output(params: &mut Map<String, Value>, request: &ModelRequest) -> Option<Val
     if let Some(effort @ Value::String(_)) = params.shift_remove("effort") {
         output.insert("effort".to_owned(), effort);
     }
-    if let Some(wanted) = &request.output_schema {
-        let schema = schema::output(&wanted.schema, Dialect::Anthropic, wanted.strict);
+    if let Some(requested) = &request.output_schema {
+        let schema = schema::output(&requested.schema, Dialect::Anthropic, requested.strict);
         output.insert("format".to_owned(), json!({ "type": "json_schema", "schema": schema }));
     }
     (!output.is_empty()).then_some(Value::Object(output))
 }
 
-/// Reads what the provider shall do when the conversation grows long.
+/// Reads the options for context management on the provider's side.
 fn context(params: &mut Map<String, Value>) -> Option<Value> {
     let mut context = match params.shift_remove("context_management") {
         Some(Value::Object(context)) => context,

@@ -1,4 +1,4 @@
-//! Reads an answer from its event stream.
+//! Decoder for the event stream of a response.
 
 use meerkat_core::{Answer, DeltaSink, Extent, ModelError, ModelErrorKind, Provider, StopReason, Usage};
 use serde::Deserialize;
@@ -9,10 +9,10 @@ use super::{errors, quick};
 use crate::sse::Event;
 use crate::wire::{Decode, error};
 
-/// The stop reason of an answer that goes on when it is sent back.
+/// Stop reason of a response that continues when it is sent back.
 const PAUSED: &str = "pause_turn";
 
-/// An event. Fields that are not needed are not read, so they may be anything.
+/// An event. Unused fields are not parsed, so they may have any type.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum StreamEvent {
@@ -33,7 +33,7 @@ enum StreamEvent {
     MessageDelta {
         delta: Ending,
         #[serde(default)]
-        usage: Counted,
+        usage: TokenCounts,
     },
     MessageStop,
     Error {
@@ -46,7 +46,7 @@ enum StreamEvent {
 #[derive(Debug, Deserialize)]
 struct Started {
     #[serde(default)]
-    usage: Counted,
+    usage: TokenCounts,
 }
 
 #[derive(Debug, Deserialize)]
@@ -55,16 +55,16 @@ struct Ending {
     stop_details: Option<Value>,
 }
 
-/// Tokens counted so far; what is absent is unchanged.
+/// Token counts so far; absent fields are unchanged.
 #[derive(Debug, Default, Deserialize)]
-struct Counted {
+struct TokenCounts {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
     cache_creation_input_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
 }
 
-/// A block of the answer, open until its end is announced.
+/// A block of the response, open until its end is announced.
 #[derive(Debug)]
 struct Block {
     index: u64,
@@ -72,7 +72,7 @@ struct Block {
     is_open: bool,
 }
 
-/// How far the stream has come.
+/// Progress of the stream.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Stage {
     #[default]
@@ -81,34 +81,34 @@ enum Stage {
     Ended,
 }
 
-/// What of an answer can be used.
+/// Usable content of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Substance {
+enum ContentKind {
     Calls,
-    Words,
+    Text,
     Nothing,
 }
 
-impl Substance {
-    fn of(blocks: &[Block]) -> Self {
+impl ContentKind {
+    fn from_blocks(blocks: &[Block]) -> Self {
         if blocks.iter().any(|block| matches!(block.part, Part::Call { .. })) {
             Self::Calls
         } else if blocks.iter().any(|block| block.part.has_text()) {
-            Self::Words
+            Self::Text
         } else {
             Self::Nothing
         }
     }
 }
 
-/// Reads one answer.
+/// Decodes one response.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     stage: Stage,
     blocks: Vec<Block>,
     usage: Usage,
     stop_reason: Option<String>,
-    /// Why the model refused, in its provider's words.
+    /// Reason for a refusal, in the provider's words.
     explanation: Option<String>,
 }
 
@@ -121,7 +121,7 @@ impl Decode for Decoder {
             return Ok(());
         }
         let read = serde_json::from_str(event.data);
-        let event = read.map_err(|reason| malformed(format!("an event cannot be read: {reason}")))?;
+        let event = read.map_err(|reason| malformed(format!("invalid event: {reason}")))?;
         match event {
             StreamEvent::Other => Ok(()),
             StreamEvent::Error { error: reported } => {
@@ -130,7 +130,7 @@ impl Decode for Decoder {
             }
             StreamEvent::MessageStart { message } => self.start(&message.usage),
             _ if self.stage == Stage::Before => {
-                Err(malformed("the answer does not begin with `message_start`"))
+                Err(malformed("the answer does not start with `message_start`"))
             }
             StreamEvent::ContentBlockStart { index, content_block } => {
                 self.open(index, content_block, deltas)
@@ -159,16 +159,16 @@ impl Decode for Decoder {
             return Err(error(Provider::Anthropic, ModelErrorKind::StreamCut, reason));
         }
         let Self { blocks, usage, stop_reason, explanation, .. } = *self;
-        let substance = Substance::of(&blocks);
+        let content_kind = ContentKind::from_blocks(&blocks);
         let extent = if stop_reason.as_deref() == Some(PAUSED) { Extent::Paused } else { Extent::Whole };
-        let stop_reason = stopped(stop_reason.as_deref(), substance, explanation)?;
+        let stop_reason = map_stop_reason(stop_reason.as_deref(), content_kind, explanation)?;
         let blocks = blocks.into_iter().filter_map(|block| block.part.finish()).collect();
         Ok(Answer { blocks, stop_reason, extent, usage })
     }
 }
 
 impl Decoder {
-    /// Takes an event that adds to an open block; `None`, and nothing done, for any other.
+    /// Handles an event that extends an open block. Returns `None`, without any effect, for any other event.
     fn extend(&mut self, data: &str, deltas: DeltaSink<'_>) -> Option<()> {
         let (index, piece) = quick::read(data)?;
         let block = self.blocks.iter_mut().rev().find(|block| block.index == index && block.is_open)?;
@@ -176,9 +176,9 @@ impl Decoder {
         Some(())
     }
 
-    fn start(&mut self, usage: &Counted) -> Result<(), ModelError> {
+    fn start(&mut self, usage: &TokenCounts) -> Result<(), ModelError> {
         if self.stage != Stage::Before {
-            return Err(malformed("`message_start` came twice"));
+            return Err(malformed("`message_start` was sent twice"));
         }
         self.stage = Stage::Inside;
         self.count(usage);
@@ -192,7 +192,7 @@ impl Decoder {
         deltas: DeltaSink<'_>,
     ) -> Result<(), ModelError> {
         if self.blocks.iter().any(|block| block.index == index) {
-            return Err(malformed(format!("block {index} began twice")));
+            return Err(malformed(format!("block {index} was started twice")));
         }
         let (part, delta) = Part::begin(content).map_err(malformed)?;
         delta.into_iter().for_each(deltas);
@@ -205,7 +205,7 @@ impl Decoder {
         open.ok_or_else(|| malformed(format!("block {index} is not open")))
     }
 
-    fn end(&mut self, ending: Ending, usage: &Counted) {
+    fn end(&mut self, ending: Ending, usage: &TokenCounts) {
         self.count(usage);
         if ending.stop_reason.is_some() {
             self.stop_reason = ending.stop_reason;
@@ -218,7 +218,7 @@ impl Decoder {
 
     fn stop(&mut self) -> Result<(), ModelError> {
         if let Some(block) = self.blocks.iter().find(|block| block.is_open) {
-            return Err(malformed(format!("block {} has no end", block.index)));
+            return Err(malformed(format!("block {} was not closed", block.index)));
         }
         if self.stop_reason.is_none() {
             return Err(malformed("the answer ended without a stop reason"));
@@ -227,7 +227,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn count(&mut self, counted: &Counted) {
+    fn count(&mut self, counted: &TokenCounts) {
         self.usage.input_tokens = counted.input_tokens.unwrap_or(self.usage.input_tokens);
         self.usage.output_tokens = counted.output_tokens.unwrap_or(self.usage.output_tokens);
         self.usage.cache_creation_tokens =
@@ -236,25 +236,25 @@ impl Decoder {
     }
 }
 
-/// Sorts why an answer ended; one that was cut off before it said anything is no answer.
-fn stopped(
+/// Maps the stop reason of a response. A response that was cut off before it had any content is an error.
+fn map_stop_reason(
     reason: Option<&str>,
-    substance: Substance,
+    content_kind: ContentKind,
     explanation: Option<String>,
 ) -> Result<StopReason, ModelError> {
     Ok(match reason.unwrap_or_default() {
-        "refusal" if substance != Substance::Nothing => StopReason::ContentFilter,
+        "refusal" if content_kind != ContentKind::Nothing => StopReason::ContentFilter,
         "refusal" => {
             let reason = explanation.unwrap_or_else(|| "the model refused to answer".to_owned());
             return Err(error(Provider::Anthropic, ModelErrorKind::ContentFilter, reason));
         }
-        "model_context_window_exceeded" if substance == Substance::Nothing => {
+        "model_context_window_exceeded" if content_kind == ContentKind::Nothing => {
             let reason = "the conversation left no room for an answer";
             return Err(error(Provider::Anthropic, ModelErrorKind::ContextOverflow, reason));
         }
         "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
         "stop_sequence" => StopReason::StopSequence,
-        _ if substance == Substance::Calls => StopReason::ToolUse,
+        _ if content_kind == ContentKind::Calls => StopReason::ToolUse,
         _ => StopReason::EndTurn,
     })
 }

@@ -1,4 +1,4 @@
-//! Tests of the wire format: bodies, streams, broken streams, refusals.
+//! Tests of the wire format: bodies, streams, broken streams, errors.
 
 mod broken;
 mod conversation;
@@ -125,7 +125,7 @@ fn tool(name: &str) -> ToolDef {
     ToolDef { name: name.to_owned(), description: format!("Does {name}."), input_schema }
 }
 
-/// Writes events as a server does.
+/// Formats events as a server does.
 fn sse(events: &[Value]) -> String {
     events
         .iter()
@@ -133,7 +133,7 @@ fn sse(events: &[Value]) -> String {
         .collect()
 }
 
-/// Puts blocks and an ending between the events that every answer has.
+/// Wraps blocks in the events that start and end every response.
 fn framed(blocks: Vec<Value>, stop_reason: &str) -> Vec<Value> {
     let usage = json!({
         "input_tokens": 25, "output_tokens": 1, "cache_creation_input_tokens": 7, "cache_read_input_tokens": 9,
@@ -170,24 +170,24 @@ fn stop(index: u64) -> Value {
     json!({ "type": "content_block_stop", "index": index })
 }
 
-/// What an answer came to, and what was said while it came, text and reasoning apart.
+/// The result of a response, and the concatenated text and reasoning deltas.
 type Read = (Result<Answer, ModelError>, String, String);
 
-/// Reads a stream that arrives in pieces.
+/// Decodes a stream that arrives in pieces.
 fn read(pieces: &[&[u8]]) -> Read {
-    let said = Mutex::new((String::new(), String::new()));
+    let seen = Mutex::new((String::new(), String::new()));
     let sink = |delta: Delta| {
-        let mut said = said.lock().unwrap();
+        let mut seen = seen.lock().unwrap();
         match delta {
-            Delta::Text(text) => said.0.push_str(&text),
-            Delta::Reasoning(text) => said.1.push_str(&text),
-            Delta::ToolLeftOut { .. } => panic!("a decoder leaves no tool out"),
+            Delta::Text(text) => seen.0.push_str(&text),
+            Delta::Reasoning(text) => seen.1.push_str(&text),
+            Delta::ToolLeftOut { .. } => panic!("a decoder does not omit tools"),
         }
     };
     let wire = wire();
     let mut reader = Reader::new(wire.provider(), wire.decoder());
     let fed = pieces.iter().try_for_each(|piece| reader.feed(piece, &sink));
     let answer = fed.and_then(|()| reader.finish());
-    let (text, reasoning) = said.into_inner().unwrap();
+    let (text, reasoning) = seen.into_inner().unwrap();
     (answer, text, reasoning)
 }

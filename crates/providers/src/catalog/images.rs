@@ -1,8 +1,8 @@
-//! The models that make images; they serve no sessions.
+//! Models that generate images; they do not serve sessions.
 
 use meerkat_core::Provider;
 
-/// Returns the image models of a provider, its default first; none where it has none.
+/// Returns the image models of a provider, its default first; empty if it has none.
 #[must_use]
 pub const fn image_models(provider: Provider) -> &'static [&'static str] {
     match provider {

@@ -1,9 +1,8 @@
-//! The models that are known by name: what each can do, how much it can read and write, and what may be asked
-//! of it.
+//! The catalog of known models: the capabilities, token limits, and parameters of each.
 //!
-//! The facts are data, in `models.json`; this module reads them and answers questions. It knows nothing of a
-//! user's own servers, whose models come from the config, and a model that is not here can still be used: it is
-//! taken to be like its provider's default.
+//! The data is in `models.json`; this module parses and queries it. It does not cover self-hosted servers, whose
+//! models come from the config. A model that is not in the catalog can still be used: it is assumed to resemble its
+//! provider's default.
 
 mod images;
 mod params;
@@ -24,7 +23,7 @@ pub use prices::PriceTable;
 pub use view::{BetaHeader, ModelEntry, ModelTier, ProfileEntry, ProviderGroup};
 
 static BUILT_IN: LazyLock<Catalogue> = LazyLock::new(|| {
-    // That the file can be read is what a test proves; a catalog without models is still a catalog.
+    // A test checks that the file can be parsed; an empty catalog is still valid.
     read(include_str!("models.json")).unwrap_or_default()
 });
 
@@ -38,7 +37,7 @@ fn read(json: &str) -> Result<Catalogue, serde_json::Error> {
     Ok(catalogue)
 }
 
-/// The models that are known by name.
+/// The catalog of known models.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Catalogue {
@@ -57,27 +56,26 @@ struct Group {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CatalogueEntry {
-    /// Its id.
+    /// Model id.
     pub id: String,
-    /// Its name for people.
+    /// Display name.
     pub display_name: String,
-    /// The id it is another name of.
+    /// Id of the model that this one is an alias of.
     pub alias_of: Option<String>,
-    /// How warmly it is offered.
+    /// Recommendation level.
     pub tier: ModelTier,
-    /// The family it belongs to.
+    /// Model family.
     pub model_family: String,
-    /// How many tokens it can read at once.
+    /// Context window in tokens.
     pub context_window: u64,
-    /// How many tokens it can write at once.
+    /// Maximum number of output tokens.
     pub max_output_tokens: u32,
-    /// How many seconds one call may take.
+    /// Time limit for one call, in seconds.
     pub call_timeout_secs: u64,
-    /// The values its effort, or what its provider calls its thinking level, can have; empty where it cannot
-    /// be set.
+    /// Supported values of its effort, called the thinking level by some providers; empty if it cannot be set.
     #[serde(default)]
     pub efforts: Vec<String>,
-    /// How it can be told to think, where there is a choice.
+    /// Supported thinking modes of an Anthropic model; empty if there is no choice.
     #[serde(default)]
     pub thinking: Vec<ThinkingMode>,
     flags: Vec<Flag>,
@@ -88,13 +86,13 @@ pub struct CatalogueEntry {
     provider: Provider,
 }
 
-/// How an Anthropic model can be told to think.
+/// A thinking mode of an Anthropic model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThinkingMode {
-    /// As much as it sees fit.
+    /// The model decides how much to think.
     Adaptive,
-    /// Up to a number of tokens.
+    /// Thinking up to a number of tokens.
     Enabled,
 }
 
@@ -125,7 +123,7 @@ const fn unknown_provider() -> Provider {
 }
 
 impl Catalogue {
-    /// Returns the catalog that comes with the program.
+    /// Returns the built-in catalog.
     #[must_use]
     pub fn built_in() -> &'static Self {
         &BUILT_IN
@@ -137,7 +135,7 @@ impl Catalogue {
         self.providers.iter().flat_map(|group| &group.models).find(|entry| entry.id == id)
     }
 
-    /// Tells who makes a model of that name, known or not, by how the name begins.
+    /// Returns the vendor of a model, known or not, based on the prefix of its name.
     #[must_use]
     pub fn provider_of_prefix(id: &str) -> Option<Provider> {
         let series =
@@ -155,29 +153,29 @@ impl Catalogue {
         }
     }
 
-    /// Returns the model that is taken where only the provider is known.
+    /// Returns the model to use when only the provider is known.
     #[must_use]
     pub fn default_model(&self, provider: Provider) -> Option<&CatalogueEntry> {
         let group = self.providers.iter().find(|group| group.provider == provider)?;
         group.models.iter().find(|entry| entry.id == group.default_model)
     }
 
-    /// Returns what everybody may see: providers in a fixed order, the models of each by id.
+    /// Returns the public view: providers in a fixed order, the models of each sorted by id.
     #[must_use]
     pub fn groups(&self) -> Vec<ProviderGroup> {
         self.providers.iter().map(Group::view).collect()
     }
 
-    /// Describes a model of which only the name and the provider are known: what it can do is what the
-    /// provider's default model can do, and how much it can read and write is not known.
+    /// Describes a model of which only the name and the provider are known. It gets the capabilities of the
+    /// provider's default model, without token limits.
     #[must_use]
     pub fn guess(&self, id: &str, provider: Provider) -> ModelInfo {
         let mut info = ModelInfo::new(id, provider);
         match (self.default_model(provider), provider) {
             (Some(default), _) => {
-                let like = default.info();
-                info.call_timeout = like.call_timeout;
-                info.profile = like.profile;
+                let template = default.info();
+                info.call_timeout = template.call_timeout;
+                info.profile = template.profile;
             }
             (None, Provider::SelfHosted) => info.profile.supports_temperature = true,
             (None, _) => {}
@@ -196,19 +194,19 @@ impl Catalogue {
 }
 
 impl CatalogueEntry {
-    /// Returns who serves it.
+    /// Returns its provider.
     #[must_use]
     pub const fn provider(&self) -> Provider {
         self.provider
     }
 
-    /// Tells whether a run can use it; a model for live channels only cannot be asked.
+    /// Returns `true` if a run can use it; a realtime-only model cannot serve runs.
     #[must_use]
     pub fn serves_runs(&self) -> bool {
         !self.has(Flag::Realtime)
     }
 
-    /// Describes it to a run.
+    /// Returns the model's properties for a run.
     #[must_use]
     pub fn info(&self) -> ModelInfo {
         ModelInfo {
@@ -229,7 +227,7 @@ impl CatalogueEntry {
         }
     }
 
-    /// Describes it to everybody.
+    /// Returns its public view.
     #[must_use]
     pub fn view(&self) -> ModelEntry {
         ModelEntry::of(self)

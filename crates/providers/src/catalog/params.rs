@@ -1,4 +1,4 @@
-//! What may be passed to a model in `provider_params`, as a JSON Schema.
+//! JSON Schema of the `provider_params` a model accepts.
 
 use meerkat_core::Provider;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{CatalogueEntry, ThinkingMode};
 
-/// A parameter by name; what it looks like depends on the model.
+/// A parameter; its schema depends on the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Param {
@@ -24,7 +24,7 @@ pub(super) enum Param {
     PresencePenalty,
 }
 
-/// Returns the JSON Schema of the `provider_params` a model takes.
+/// Returns the JSON Schema of the `provider_params` a model accepts.
 #[must_use]
 pub fn params_schema(entry: &CatalogueEntry) -> Value {
     let properties: Map<String, Value> =

@@ -1,5 +1,5 @@
-//! What models cost: data, in `prices.json`, with the day on which it was right. A model that is not there has no price,
-//! which is not the same as costing nothing.
+//! Model prices: data in `prices.json`, with the date on which it was checked. A model that is not listed has an
+//! unknown price, which is not the same as a price of zero.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,27 +8,27 @@ use meerkat_core::Price;
 use serde::Deserialize;
 
 static TABLE: LazyLock<PriceTable> = LazyLock::new(|| {
-    // That the file can be read is what a test proves.
+    // A test checks that the file can be parsed.
     serde_json::from_str(include_str!("prices.json")).unwrap_or_default()
 });
 
-/// What models cost.
+/// Prices of models.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceTable {
-    /// The day on which the prices were right.
+    /// Date on which the prices were checked.
     pub as_of: String,
     prices: BTreeMap<String, Price>,
 }
 
 impl PriceTable {
-    /// Returns the table that comes with the program.
+    /// Returns the built-in table.
     #[must_use]
     pub fn built_in() -> &'static Self {
         &TABLE
     }
 
-    /// Returns what a model costs, if that is known.
+    /// Returns the price of a model, if it is known.
     #[must_use]
     pub fn price(&self, model: &str) -> Option<Price> {
         self.prices.get(model).copied()
@@ -43,7 +43,7 @@ mod tests {
     use crate::Catalogue;
 
     #[test]
-    fn every_price_is_of_a_model_that_is_known() {
+    fn every_price_belongs_to_a_known_model() {
         let table = PriceTable::built_in();
         assert_eq!(table.as_of.len(), "2026-01-01".len());
         assert!(!table.prices.is_empty());
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_counts_what_was_read_written_and_cached() {
+    fn cost_includes_input_output_and_cache() {
         let price = PriceTable::built_in().price("claude-haiku-4-5").unwrap();
         let usage = Usage {
             input_tokens: 1_000_000,

@@ -13,23 +13,23 @@ fn entries() -> impl Iterator<Item = &'static CatalogueEntry> {
 }
 
 #[test]
-fn the_file_can_be_read_and_agrees_with_itself() {
+fn catalog_file_is_valid_and_consistent() {
     let catalogue = read(include_str!("models.json")).unwrap();
     let providers: Vec<_> = catalogue.providers.iter().map(|group| group.provider).collect();
     assert_eq!(providers, [Provider::Anthropic, Provider::OpenAi, Provider::Gemini]);
     let mut ids = BTreeSet::new();
     for entry in entries() {
-        assert!(ids.insert(&entry.id), "{} is there twice", entry.id);
+        assert!(ids.insert(&entry.id), "{} is listed twice", entry.id);
         assert_eq!(Catalogue::provider_of_prefix(&entry.id), Some(entry.provider), "{}", entry.id);
         assert!(u64::from(entry.max_output_tokens) <= entry.context_window, "{}", entry.id);
         assert!(entry.call_timeout_secs > 0, "{}", entry.id);
-        if let Some(same) = &entry.alias_of {
-            let same = self::entry(same);
+        if let Some(target) = &entry.alias_of {
+            let target = self::entry(target);
             let renamed = CatalogueEntry {
                 id: entry.id.clone(),
                 display_name: entry.display_name.clone(),
                 alias_of: entry.alias_of.clone(),
-                ..same.clone()
+                ..target.clone()
             };
             assert_eq!(&renamed, entry);
         }
@@ -41,7 +41,7 @@ fn the_file_can_be_read_and_agrees_with_itself() {
 }
 
 #[test]
-fn every_parameter_has_values_to_choose_from() {
+fn every_parameter_has_allowed_values() {
     for entry in entries() {
         let takes = |param| entry.params.contains(&param);
         let effort = [params::Param::Effort, params::Param::ReasoningEffort, params::Param::ThinkingLevel]
@@ -80,7 +80,7 @@ fn capabilities_follow_the_provider() {
 }
 
 #[test]
-fn an_entry_reads_as_the_public_form() {
+fn entry_serializes_to_its_public_form() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -127,7 +127,7 @@ fn an_entry_reads_as_the_public_form() {
 }
 
 #[test]
-fn providers_are_told_by_how_a_name_begins() {
+fn provider_is_detected_by_name_prefix() {
     let cases = [
         ("claude-next-9", Some(Provider::Anthropic)),
         ("gpt-9", Some(Provider::OpenAi)),
@@ -146,7 +146,7 @@ fn providers_are_told_by_how_a_name_begins() {
 }
 
 #[test]
-fn an_unknown_model_is_taken_to_be_like_the_default() {
+fn unknown_model_resembles_the_default() {
     let catalogue = Catalogue::built_in();
     let info = catalogue.info("gpt-9", Provider::OpenAi);
     let default = entry("gpt-5.5").info();

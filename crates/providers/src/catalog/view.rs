@@ -1,4 +1,4 @@
-//! The catalog as everybody sees it.
+//! Public view of the catalog.
 
 use meerkat_core::{ModelProfile, Provider};
 use schemars::JsonSchema;
@@ -12,86 +12,86 @@ use super::{Beta, CatalogueEntry, Flag, Group, params_schema};
 pub struct ProviderGroup {
     /// The provider.
     pub provider: Provider,
-    /// The model that is taken where only the provider is known.
+    /// Default model of the provider.
     pub default_model_id: String,
-    /// Its models, by id.
+    /// Its models, sorted by id.
     pub models: Vec<ModelEntry>,
 }
 
 /// One model.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ModelEntry {
-    /// Its id.
+    /// Model id.
     pub id: String,
-    /// Its name for people.
+    /// Display name.
     pub display_name: String,
-    /// How warmly it is offered.
+    /// Recommendation level.
     pub tier: ModelTier,
-    /// How many tokens it can read at once.
+    /// Context window in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
-    /// How many tokens it can write at once.
+    /// Maximum number of output tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u32>,
-    /// The user's own server that has it.
+    /// Id of the self-hosted server that serves it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_id: Option<String>,
-    /// What it can do.
+    /// Capabilities.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileEntry>,
 }
 
-/// How warmly a model is offered.
+/// Recommendation level of a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelTier {
-    /// A good choice.
+    /// Recommended.
     Recommended,
-    /// It works.
+    /// Supported, but not specifically recommended.
     #[default]
     Supported,
 }
 
-/// What a model can do.
+/// Capabilities of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the public catalog")]
 pub struct ProfileEntry {
-    /// The family it belongs to.
+    /// Model family.
     pub model_family: String,
-    /// It takes a temperature.
+    /// Whether it accepts a temperature.
     pub supports_temperature: bool,
-    /// It can be told to think before it answers.
+    /// Whether it can think before it answers.
     pub supports_thinking: bool,
-    /// It reasons, with a settable effort.
+    /// Whether it reasons, with a configurable effort.
     pub supports_reasoning: bool,
-    /// The JSON Schema of the `provider_params` it takes.
+    /// JSON Schema of the `provider_params` it accepts.
     pub params_schema: Value,
-    /// Its provider can search the web for it.
+    /// Whether its provider can search the web for it.
     pub supports_web_search: bool,
-    /// It reads images in what the user says.
+    /// Whether it accepts images in user messages.
     pub vision: bool,
-    /// The same as `vision`.
+    /// Same as `vision`.
     pub image_input: bool,
-    /// It reads images in tool results.
+    /// Whether it accepts images in tool results.
     pub image_tool_results: bool,
-    /// It reads video in what the user says.
+    /// Whether it accepts video in user messages.
     pub inline_video: bool,
-    /// It serves live channels, and only those.
+    /// Whether it is a realtime-only model.
     pub realtime: bool,
-    /// Its provider can make images for it.
+    /// Whether its provider can generate images for it.
     pub image_generation: bool,
-    /// The headers that switch on what its provider still calls a beta.
+    /// Headers that enable the provider's beta features.
     pub beta_headers: Vec<BetaHeader>,
 }
 
-/// A header that switches something on.
+/// A header that enables a feature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BetaHeader {
-    /// What it switches on.
+    /// Feature it enables.
     pub feature: &'static str,
-    /// The header.
+    /// Name of the header.
     pub header_name: &'static str,
-    /// What it must say.
+    /// Value of the header.
     pub header_value: &'static str,
 }
 
@@ -125,7 +125,7 @@ impl ModelEntry {
 }
 
 impl ProfileEntry {
-    /// Describes a model that takes any parameters and needs no headers.
+    /// Describes a model that accepts any parameters and needs no headers.
     #[must_use]
     pub fn new(model_family: String, profile: ModelProfile) -> Self {
         Self {
@@ -147,7 +147,7 @@ impl ProfileEntry {
 }
 
 impl CatalogueEntry {
-    /// Returns the headers that switch on what the provider still calls a beta.
+    /// Returns the headers that enable the provider's beta features.
     #[must_use]
     pub fn beta_headers(&self) -> Vec<BetaHeader> {
         self.betas.iter().map(|beta| beta.header()).collect()

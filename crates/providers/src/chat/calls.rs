@@ -1,4 +1,4 @@
-//! Tool calls, put together from the pieces in which they arrive.
+//! Tool calls, assembled from the pieces in which they arrive.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use super::quick;
 use super::spoken::SpokenCall;
 use crate::quick::Object;
 
-/// The calls of one answer.
+/// Calls of one response.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     calls: Vec<Call>,
-    /// Which call an index stands for.
+    /// Position of the call for each index.
     by_index: BTreeMap<u64, usize>,
 }
 
@@ -26,10 +26,10 @@ struct Call {
 
 #[derive(Debug)]
 enum Args {
-    /// As JSON text, in pieces.
+    /// JSON text, received in pieces.
     Text(String),
-    /// At once, as some servers send them.
-    Whole(Value),
+    /// A complete value, as sent by some servers.
+    Complete(Value),
 }
 
 impl Default for Args {
@@ -43,32 +43,32 @@ struct Piece<'a> {
     index: Option<u64>,
     id: &'a str,
     name: &'a str,
-    args: Option<Said<'a>>,
+    args: Option<RawArgs<'a>>,
 }
 
-/// Arguments as a piece has them.
+/// Arguments in a piece.
 #[derive(Clone, Copy)]
-enum Said<'a> {
+enum RawArgs<'a> {
     Text(&'a str),
-    Whole(&'a Map<String, Value>),
-    Odd,
+    Complete(&'a Map<String, Value>),
+    Invalid,
 }
 
 impl Calls {
-    /// Says whether there are none.
+    /// Returns `true` if there are no calls.
     pub(super) fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
-    /// Takes a piece; the error says what is wrong with it.
+    /// Adds a piece. The error describes what is wrong with it.
     pub(super) fn piece(&mut self, piece: &Value) -> Result<(), String> {
         self.add(&Piece::read(piece)?)
     }
 
-    /// Takes a piece as most servers send them.
+    /// Adds a piece in the format that most servers use.
     pub(super) fn grow(&mut self, call: &quick::Call<'_>) -> Result<(), String> {
         let Object(function) = &call.function;
-        let args = function.arguments.0.as_deref().map(Said::Text);
+        let args = function.arguments.0.as_deref().map(RawArgs::Text);
         let (id, name) = (call.id.as_str(), function.name.as_str());
         self.add(&Piece { index: Some(call.index), id, name, args })
     }
@@ -86,13 +86,13 @@ impl Calls {
         call.extend(piece.args)
     }
 
-    /// Takes a call that was written as text.
+    /// Adds a call that was written as text.
     pub(super) fn spoken(&mut self, call: SpokenCall) {
-        let args = Args::Whole(Value::Object(call.args));
+        let args = Args::Complete(Value::Object(call.args));
         self.calls.push(Call { id: String::new(), name: call.name, args });
     }
 
-    /// Returns the calls, each with an id of its own; the error says what is missing.
+    /// Returns the calls, each with a unique id. The error describes what is missing.
     pub(super) fn finish(self) -> Result<Vec<AssistantBlock>, String> {
         let mut taken: BTreeSet<String> = self.calls.iter().map(|call| call.id.clone()).collect();
         let mut used = BTreeSet::new();
@@ -103,10 +103,10 @@ impl Calls {
             }
             let mut id = call.id;
             while id.is_empty() || used.contains(&id) {
-                let made = format!("call_{next}");
+                let generated = format!("call_{next}");
                 next += 1;
-                if taken.insert(made.clone()) {
-                    id = made;
+                if taken.insert(generated.clone()) {
+                    id = generated;
                 }
             }
             used.insert(id.clone());
@@ -115,7 +115,7 @@ impl Calls {
         self.calls.into_iter().map(block).collect()
     }
 
-    /// Returns the call that a piece belongs to; makes it if the piece begins one.
+    /// Returns the position of the call that a piece belongs to; adds a call if the piece starts one.
     fn place(&mut self, piece: &Piece<'_>) -> Result<usize, String> {
         let known = match piece.index {
             Some(index) => self.by_index.get(&index).copied(),
@@ -127,7 +127,7 @@ impl Calls {
             return Ok(at);
         }
         if piece.name.is_empty() && piece.id.is_empty() {
-            return Err("a piece of a tool call that never began".to_owned());
+            return Err("a piece of a tool call that was not started".to_owned());
         }
         self.calls.push(Call::default());
         let at = self.calls.len() - 1;
@@ -139,24 +139,24 @@ impl Calls {
 }
 
 impl Call {
-    /// Some servers give every call the same index; a new id with a name tells them apart.
+    /// Some servers give every call the same index; a new id with a name distinguishes them.
     fn is_other(&self, piece: &Piece<'_>) -> bool {
         !piece.id.is_empty() && !self.id.is_empty() && self.id != piece.id && !piece.name.is_empty()
     }
 
-    fn extend(&mut self, args: Option<Said<'_>>) -> Result<(), String> {
+    fn extend(&mut self, args: Option<RawArgs<'_>>) -> Result<(), String> {
         match (&mut self.args, args) {
             (_, None) => Ok(()),
-            (Args::Text(text), Some(Said::Text(more))) => {
+            (Args::Text(text), Some(RawArgs::Text(more))) => {
                 text.push_str(more);
                 Ok(())
             }
-            (Args::Text(text), Some(Said::Whole(whole))) if text.is_empty() => {
-                self.args = Args::Whole(Value::Object(whole.clone()));
+            (Args::Text(text), Some(RawArgs::Complete(object))) if text.is_empty() => {
+                self.args = Args::Complete(Value::Object(object.clone()));
                 Ok(())
             }
-            (Args::Whole(_), Some(Said::Text(""))) => Ok(()),
-            _ => Err("arguments of a tool call that do not fit together".to_owned()),
+            (Args::Complete(_), Some(RawArgs::Text(""))) => Ok(()),
+            _ => Err("inconsistent arguments of a tool call".to_owned()),
         }
     }
 }
@@ -164,7 +164,7 @@ impl Call {
 impl Args {
     fn finish(self) -> Value {
         match self {
-            Self::Whole(value) => value,
+            Self::Complete(value) => value,
             Self::Text(text) if text.trim().is_empty() => Value::Object(Map::new()),
             Self::Text(text) => match serde_json::from_str(&text) {
                 Ok(Value::Null) => Value::Object(Map::new()),
@@ -182,21 +182,21 @@ impl Args {
 impl<'a> Piece<'a> {
     fn read(piece: &'a Value) -> Result<Self, String> {
         if !piece.is_object() {
-            return Err("a tool call that is no object".to_owned());
+            return Err("a tool call that is not an object".to_owned());
         }
         let index = match piece.get("index") {
             None | Some(Value::Null) => None,
-            Some(index) => Some(index.as_u64().ok_or("`index` of a tool call that is no number")?),
+            Some(index) => Some(index.as_u64().ok_or("`index` of a tool call that is not a number")?),
         };
         let function = piece.get("function").unwrap_or(&Value::Null);
         if !function.is_object() && !function.is_null() {
-            return Err("`function` of a tool call that is no object".to_owned());
+            return Err("`function` of a tool call that is not an object".to_owned());
         }
         let args = match function.get("arguments") {
             None | Some(Value::Null) => None,
-            Some(Value::String(text)) => Some(Said::Text(text)),
-            Some(Value::Object(whole)) => Some(Said::Whole(whole)),
-            Some(_) => Some(Said::Odd),
+            Some(Value::String(text)) => Some(RawArgs::Text(text)),
+            Some(Value::Object(object)) => Some(RawArgs::Complete(object)),
+            Some(_) => Some(RawArgs::Invalid),
         };
         Ok(Self { index, id: text(piece, "id")?, name: text(function, "name")?, args })
     }
@@ -206,6 +206,6 @@ fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str, String> {
     match value.get(key) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text),
-        Some(_) => Err(format!("`{key}` of a tool call that is no text")),
+        Some(_) => Err(format!("`{key}` of a tool call that is not a string")),
     }
 }

@@ -1,11 +1,11 @@
-//! What a server says when it fails, whichever server it is.
+//! Errors that servers report, in the formats of various servers.
 
 use meerkat_core::ModelErrorKind;
 use serde_json::Value;
 
 use crate::wire::{Refusal, kind_of_status};
 
-/// How servers say that a conversation is too long for the model.
+/// Wordings of errors about a conversation that exceeds the context window.
 const OVERFLOW: [&str; 22] = [
     "context_length_exceeded",
     "exceed_context_size_error",
@@ -41,7 +41,7 @@ const FILTERED: [&str; 7] = [
     "safety system",
 ];
 
-/// Waiting does not help against these, so they are no rate limits.
+/// Quota errors; waiting does not help, so they do not count as rate limits.
 const QUOTA: [&str; 4] = [
     "insufficient_quota",
     "billing_hard_limit_reached",
@@ -67,45 +67,45 @@ const LIMITED: [&str; 3] = ["rate_limit", "ratelimit", "too many requests"];
 const REFUSED: [&str; 5] =
     ["invalid_request", "badrequest", "bad_request", "not_found_error", "notfounderror"];
 
-/// Sorts a failure; the status is unknown when it came in the middle of a stream.
+/// Classifies a failure; the status is unknown if it occurred within a stream.
 pub(super) fn refusal(status: Option<u16>, body: &Value) -> Refusal {
     let body = body.get(0).unwrap_or(body);
     let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(body);
     let message = message(error);
     let status = status.or_else(|| code(error));
     let label = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-    let said = format!("{} {} {message}", label("type"), label("code")).to_lowercase();
-    Refusal { kind: kind(status, &said), message }
+    let text = format!("{} {} {message}", label("type"), label("code")).to_lowercase();
+    Refusal { kind: kind(status, &text), message }
 }
 
-fn kind(status: Option<u16>, said: &str) -> ModelErrorKind {
-    let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
+fn kind(status: Option<u16>, text: &str) -> ModelErrorKind {
+    let contains_any = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let by_status = status.map(kind_of_status);
     let is_open = !matches!(by_status, Some(ModelErrorKind::Auth | ModelErrorKind::RateLimited));
-    if says(&QUOTA) {
+    if contains_any(&QUOTA) {
         ModelErrorKind::BadRequest
-    } else if is_open && says(&OVERFLOW) {
+    } else if is_open && contains_any(&OVERFLOW) {
         ModelErrorKind::ContextOverflow
-    } else if says(&FILTERED) {
+    } else if contains_any(&FILTERED) {
         ModelErrorKind::ContentFilter
-    } else if says(&AUTH) {
+    } else if contains_any(&AUTH) {
         ModelErrorKind::Auth
-    } else if says(&LIMITED) {
+    } else if contains_any(&LIMITED) {
         ModelErrorKind::RateLimited
-    } else if says(&OVERLOADED) {
+    } else if contains_any(&OVERLOADED) {
         ModelErrorKind::Overloaded
     } else if let Some(kind) = by_status {
         kind
-    } else if says(&REFUSED) {
+    } else if contains_any(&REFUSED) {
         ModelErrorKind::BadRequest
     } else {
         ModelErrorKind::Server
     }
 }
 
-/// Returns what is said for people: a text, or wherever the server's framework puts one.
+/// Returns the human-readable message: a string, or one of the places where server frameworks put it.
 fn message(error: &Value) -> String {
-    let said = |value: &Value| match value {
+    let readable = |value: &Value| match value {
         Value::String(text) => Some(text.trim().to_owned()),
         Value::Array(details) => {
             let texts: Vec<_> = details.iter().filter_map(|detail| detail.get("msg")?.as_str()).collect();
@@ -113,12 +113,12 @@ fn message(error: &Value) -> String {
         }
         _ => None,
     };
-    said(error)
-        .or_else(|| ["message", "detail"].iter().find_map(|key| said(error.get(key)?)))
+    readable(error)
+        .or_else(|| ["message", "detail"].iter().find_map(|key| readable(error.get(key)?)))
         .unwrap_or_default()
 }
 
-/// Returns the status that an error inside a stream carries as its code.
+/// Returns the status that an error within a stream carries as its code.
 fn code(error: &Value) -> Option<u16> {
     let code = error.get("code").or_else(|| error.get("status_code"))?;
     let code = code.as_u64().or_else(|| code.as_str()?.parse().ok())?;

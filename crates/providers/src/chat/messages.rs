@@ -1,4 +1,4 @@
-//! The conversation in this format's words.
+//! The conversation in the format of Chat Completions.
 
 use meerkat_core::{
     AssistantBlock, Content, ContentBlock, MediaSource, Message, ModelInfo, ModelRequest, Provider,
@@ -10,17 +10,17 @@ use super::request::plain_name;
 use crate::history::{self, META_PROVIDER};
 use crate::pictures;
 
-/// The key under which a reasoning block's `meta` says where its server wants it back.
+/// Key in a reasoning block's `meta` for the field in which its server expects it back.
 const META_FIELD: &str = "field";
 
-/// Where a server puts its reasoning.
+/// Field in which a server returns reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReasoningField {
-    /// In the content, between `<think>` and `</think>`.
+    /// The content, between `<think>` and `</think>`.
     Content,
-    /// In `reasoning`.
+    /// The field `reasoning`.
     Reasoning,
-    /// In `reasoning_content`.
+    /// The field `reasoning_content`.
     ReasoningContent,
 }
 
@@ -34,23 +34,23 @@ impl ReasoningField {
         }
     }
 
-    /// Returns the `meta` of reasoning that came in this field; OpenAI itself takes none back.
+    /// Returns the `meta` of reasoning received in this field; OpenAI itself accepts no reasoning.
     pub(super) fn meta(self, provider: Provider) -> Option<Value> {
-        let is_taken_back = provider != Provider::OpenAi;
-        is_taken_back.then(|| json!({ META_PROVIDER: history::tag(provider), META_FIELD: self.as_str() }))
+        let is_accepted = provider != Provider::OpenAi;
+        is_accepted.then(|| json!({ META_PROVIDER: history::tag(provider), META_FIELD: self.as_str() }))
     }
 
-    fn of(meta: Option<&Value>) -> Option<Self> {
+    fn from_meta(meta: Option<&Value>) -> Option<Self> {
         let field = meta?.get(META_FIELD)?.as_str()?;
         [Self::Content, Self::Reasoning, Self::ReasoningContent].into_iter().find(|own| own.as_str() == field)
     }
 }
 
-/// Returns the messages of a request. Two in a row of one role become one, which many chat templates want.
+/// Returns the messages of a request. Consecutive messages of one role are merged, as many chat templates require.
 pub(super) fn messages(info: &ModelInfo, request: &ModelRequest) -> Value {
     let history = history::normalise(&request.messages, history::tag(info.provider));
     let turn = history.iter().rposition(|message| matches!(message, Message::User { .. })).unwrap_or(0);
-    let mut out = Out::default();
+    let mut out = MessageBuilder::default();
     for (at, message) in history.iter().enumerate() {
         match message {
             Message::System { content: text, .. } | Message::SystemNotice { body: text, .. } => {
@@ -58,9 +58,9 @@ pub(super) fn messages(info: &ModelInfo, request: &ModelRequest) -> Value {
             }
             Message::User { content, .. } => out.user(parts(content, info)),
             Message::Assistant { blocks, .. } => {
-                // Templates want the reasoning of the turn at work and throw away that of older ones.
+                // Templates expect the reasoning of the current turn and discard that of older ones.
                 let age = if at > turn { Age::Current } else { Age::Past };
-                out.assistant(Said::of(blocks, age));
+                out.assistant(AssistantTurn::new(blocks, age));
             }
             Message::ToolResults { results, .. } => out.results(results, info),
         }
@@ -70,22 +70,22 @@ pub(super) fn messages(info: &ModelInfo, request: &ModelRequest) -> Value {
     system.into_iter().chain(out.finish()).collect()
 }
 
-/// Whether an answer belongs to the turn that is at work.
+/// Whether a response belongs to the current turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Age {
     Current,
     Past,
 }
 
-/// A part of what a user says.
+/// A part of a user message.
 enum Part {
     Text(String),
     Media(Value),
 }
 
-/// What an assistant said in one message.
+/// Content of one assistant message.
 #[derive(Default)]
-struct Said {
+struct AssistantTurn {
     texts: Vec<String>,
     calls: Vec<Value>,
     reasoning: Vec<(ReasoningField, String)>,
@@ -93,17 +93,17 @@ struct Said {
 
 enum Turn {
     User(Vec<Part>),
-    Assistant(Said),
+    Assistant(AssistantTurn),
 }
 
-/// Messages on their way out, the last still open for more of its role.
+/// Finished messages; the last one is still open for more content of its role.
 #[derive(Default)]
-struct Out {
+struct MessageBuilder {
     done: Vec<Value>,
     open: Option<Turn>,
 }
 
-impl Out {
+impl MessageBuilder {
     fn user(&mut self, parts: impl IntoIterator<Item = Part>) {
         if !matches!(self.open, Some(Turn::User(_))) {
             self.close();
@@ -113,21 +113,21 @@ impl Out {
         }
     }
 
-    fn assistant(&mut self, said: Said) {
+    fn assistant(&mut self, turn: AssistantTurn) {
         match &mut self.open {
             Some(Turn::Assistant(open)) => {
-                open.texts.extend(said.texts);
-                open.calls.extend(said.calls);
-                open.reasoning.extend(said.reasoning);
+                open.texts.extend(turn.texts);
+                open.calls.extend(turn.calls);
+                open.reasoning.extend(turn.reasoning);
             }
             _ => {
                 self.close();
-                self.open = Some(Turn::Assistant(said));
+                self.open = Some(Turn::Assistant(turn));
             }
         }
     }
 
-    /// Adds results. A tool message holds text only, so images follow in a message of the user's.
+    /// Adds results. A tool message can hold only text, so images follow in a user message.
     fn results(&mut self, results: &[ToolResult], info: &ModelInfo) {
         self.close();
         for result in results {
@@ -148,7 +148,7 @@ impl Out {
     fn close(&mut self) {
         let message = match self.open.take() {
             Some(Turn::User(parts)) => user(parts),
-            Some(Turn::Assistant(said)) => said.message(),
+            Some(Turn::Assistant(turn)) => turn.message(),
             None => None,
         };
         self.done.extend(message);
@@ -160,27 +160,27 @@ impl Out {
     }
 }
 
-impl Said {
-    fn of(blocks: &[AssistantBlock], age: Age) -> Self {
-        let mut said = Self::default();
+impl AssistantTurn {
+    fn new(blocks: &[AssistantBlock], age: Age) -> Self {
+        let mut turn = Self::default();
         for block in blocks {
             match block {
-                AssistantBlock::Text { text, .. } => said.texts.push(text.clone()),
+                AssistantBlock::Text { text, .. } => turn.texts.push(text.clone()),
                 AssistantBlock::Reasoning { text, meta }
                     if age == Age::Current && !text.trim().is_empty() =>
                 {
-                    said.reasoning
-                        .extend(ReasoningField::of(meta.as_ref()).map(|field| (field, text.clone())));
+                    turn.reasoning
+                        .extend(ReasoningField::from_meta(meta.as_ref()).map(|field| (field, text.clone())));
                 }
-                AssistantBlock::ToolUse { id, name, args, .. } => said.calls.push(json!({
+                AssistantBlock::ToolUse { id, name, args, .. } => turn.calls.push(json!({
                     "id": id, "type": "function",
                     "function": { "name": plain_name(name, "unknown"), "arguments": arguments(args).to_string() },
                 })),
-                AssistantBlock::Image(image) => said.texts.push(format!("[image: {}]", image.media_type)),
+                AssistantBlock::Image(image) => turn.texts.push(format!("[image: {}]", image.media_type)),
                 AssistantBlock::Reasoning { .. } | AssistantBlock::ServerToolContent { .. } => {}
             }
         }
-        said
+        turn
     }
 
     fn message(self) -> Option<Value> {
@@ -213,7 +213,7 @@ impl Said {
     }
 }
 
-/// Returns arguments that templates can read, which go through them as an object.
+/// Returns arguments as an object, because chat templates iterate over them.
 fn arguments(args: &Value) -> Value {
     match args {
         Value::Object(_) => args.clone(),
@@ -222,7 +222,7 @@ fn arguments(args: &Value) -> Value {
     }
 }
 
-/// Returns a user message: plain text where it can be, for servers that read nothing else.
+/// Returns a user message: plain text if possible, for servers that accept nothing else.
 fn user(parts: Vec<Part>) -> Option<Value> {
     let mut texts = Vec::new();
     let mut list = Vec::new();
@@ -273,10 +273,10 @@ fn url(media_type: &str, source: &MediaSource) -> Option<String> {
     }
 }
 
-/// Returns a result as text. The format has no mark for failure, so the text says it.
+/// Returns a result as text. The format has no field for failures, so the text is prefixed.
 fn outcome(result: &ToolResult) -> String {
     let text = result.content.to_text();
     let text = if text.trim().is_empty() { "(no output)" } else { &text };
-    let says_so = text.trim_start().starts_with("{\"error\"");
-    if result.is_error && !says_so { format!("[ERROR] {text}") } else { text.to_owned() }
+    let is_marked = text.trim_start().starts_with("{\"error\"");
+    if result.is_error && !is_marked { format!("[ERROR] {text}") } else { text.to_owned() }
 }

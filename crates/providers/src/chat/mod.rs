@@ -1,7 +1,7 @@
-//! OpenAI's Chat Completions, as servers of the user's own speak it: llama.cpp, Ollama, vLLM, LM Studio.
+//! OpenAI's Chat Completions, as implemented by self-hosted servers: llama.cpp, Ollama, vLLM, LM Studio.
 //!
-//! Each server has habits of its own. What is sent keeps to what all of them take; what is read allows for
-//! every habit that leaves the meaning clear, and refuses what does not.
+//! Servers differ in details. Requests use only what all of them accept. The decoder allows every deviation that is
+//! unambiguous, and rejects all others.
 
 mod calls;
 mod errors;
@@ -24,17 +24,17 @@ use crate::wire::{Body, Decode, Refusal, Wire};
 
 const PATH: &str = "/chat/completions";
 
-/// Makes a model behind Chat Completions.
+/// Creates a model behind Chat Completions.
 ///
-/// `info.id` is what we call it, `remote_model` what its server does. The base URL may end with a version
-/// such as `/v1` or not; without one, `/v1` is meant.
+/// `info.id` is Meerkat's name for it, `remote_model` the server's name. The base URL may end with a version such
+/// as `/v1`; otherwise `/v1` is appended.
 pub fn chat(info: ModelInfo, remote_model: String, endpoint: Endpoint, http: Http) -> Arc<dyn Model> {
     let wire = Chat { provider: info.provider, remote_model };
     let endpoint = Endpoint { base_url: versioned(&endpoint.base_url), ..endpoint };
     Arc::new(WireModel { wire, info, endpoint, http })
 }
 
-/// The wire format of one model.
+/// Wire format of one model.
 pub(crate) struct Chat {
     pub(crate) provider: Provider,
     pub(crate) remote_model: String,
@@ -63,7 +63,7 @@ impl Wire for Chat {
 
     fn decoder_for(&self, request: &ModelRequest) -> Box<dyn Decode> {
         let decoder = stream::Decoder::new(self.provider);
-        // Where no call can be meant, an answer that looks like one is an answer.
+        // If calls are not possible, text that looks like a call is just text.
         let may_call = !request.tools.is_empty() && request.output_schema.is_none();
         Box::new(if may_call { decoder } else { decoder.taking_text_as_text() })
     }
@@ -73,7 +73,7 @@ impl Wire for Chat {
     }
 }
 
-/// Returns the base URL with its version, whatever of the path its author already wrote.
+/// Returns the base URL with its version, however much of the path it already includes.
 fn versioned(base_url: &str) -> String {
     let base = base_url.trim().trim_end_matches('/');
     let base = base.strip_suffix(PATH).unwrap_or(base).trim_end_matches('/');

@@ -1,4 +1,4 @@
-//! More of the text, of a thought or of a call's arguments: nearly all that a stream consists of.
+//! Fast path for chunks that extend the text, reasoning, or arguments of a call: nearly all of a stream.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -23,7 +23,7 @@ struct Choice<'a> {
     finish_reason: Option<IgnoredAny>,
 }
 
-/// What a chunk adds, if it adds only this.
+/// Content that a chunk adds, if it adds nothing else.
 #[derive(Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(borrow, default)]
@@ -38,7 +38,7 @@ pub(super) struct Delta<'a> {
 }
 
 impl<'a> Delta<'a> {
-    /// Returns the text where nothing else is added and it is written without escapes.
+    /// Returns the text if nothing else is added and it is written without escapes.
     pub(super) fn only_text(&self) -> Option<&'a str> {
         let is_alone = self.reasoning_content.as_str().is_empty()
             && self.reasoning.as_str().is_empty()
@@ -57,7 +57,7 @@ pub(super) struct Call<'a> {
     pub(super) function: Object<Function<'a>>,
 }
 
-/// What a piece of a call says.
+/// Content of a piece of a call.
 #[derive(Deserialize)]
 pub(super) struct Function<'a> {
     #[serde(borrow, default)]
@@ -66,7 +66,7 @@ pub(super) struct Function<'a> {
     pub(super) arguments: Text<'a>,
 }
 
-/// Reads what a chunk adds to the first choice; `None` for any other chunk.
+/// Parses what a chunk adds to the first choice; returns `None` for any other chunk.
 pub(super) fn read(data: &str) -> Option<Delta<'_>> {
     let chunk: Chunk<'_> = quick::read(data)?;
     let (Object(choice),) = chunk.choices;
@@ -85,7 +85,7 @@ mod tests {
     use super::read;
 
     #[test]
-    fn common_chunks_are_read_in_place_and_others_are_left() {
+    fn fast_path_reads_only_common_chunks() {
         let chunk = r#"{"id":"c","object":"chat.completion.chunk","created":1,"choices":[{"index":0,"delta":{"content":"a","refusal":null},"logprobs":null,"finish_reason":null}]}"#;
         assert_eq!(read(chunk).unwrap().content.as_str(), "a");
         let chunk = r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]},"finish_reason":null}]}"#;

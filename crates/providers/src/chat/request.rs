@@ -1,4 +1,4 @@
-//! The body of a call.
+//! The request body.
 
 use meerkat_core::{ModelInfo, ModelRequest, OutputSchema, Provider, ToolDef};
 use serde_json::{Map, Value, json};
@@ -9,10 +9,10 @@ use crate::wire::{Body, is_for_others};
 
 const MAX_TOKENS: &str = "max_tokens";
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
-/// What a caller's parameters may not replace.
-const OURS: [&str; 6] = ["model", "messages", "input", "contents", "tools", "stream"];
+/// Keys that a caller's parameters may not override.
+const RESERVED: [&str; 6] = ["model", "messages", "input", "contents", "tools", "stream"];
 
-/// Makes the body of a streaming call.
+/// Builds the body of a streaming request.
 pub(super) fn body(remote_model: &str, info: &ModelInfo, request: &ModelRequest) -> Body {
     let (tools, left_out) = schema::sanitise(&request.tools, Dialect::OpenAi);
     let mut body = Map::new();
@@ -37,7 +37,7 @@ pub(super) fn body(remote_model: &str, info: &ModelInfo, request: &ModelRequest)
     Body { json: Value::Object(body), left_out }
 }
 
-/// Servers of the user's own know the old name best, OpenAI wants the new one.
+/// Self-hosted servers support the old name best; OpenAI requires the new one.
 const fn limit_key(info: &ModelInfo) -> &'static str {
     match info.provider {
         Provider::SelfHosted => MAX_TOKENS,
@@ -54,14 +54,14 @@ fn function(tool: &ToolDef) -> Value {
     json!({ "type": "function", "function": function })
 }
 
-/// Returns the temperature as its author wrote it: 0.7, not the nearest double of the nearest float.
+/// Returns the temperature as its author wrote it: 0.7, not the nearest double to the nearest float.
 fn temperature(info: &ModelInfo, request: &ModelRequest) -> Option<Value> {
     let temperature = request.temperature.filter(|_| info.profile.supports_temperature)?;
     let exact: f64 = temperature.to_string().parse().ok()?;
     exact.is_finite().then(|| json!(exact))
 }
 
-/// Returns a name with nothing in it that is refused in names.
+/// Returns a name without characters that are not allowed in names.
 pub(super) fn plain_name(name: &str, default: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let name: String = name.chars().take(64).map(|c| if is_plain(c) { c } else { '_' }).collect();
@@ -79,11 +79,11 @@ fn format(output: &OutputSchema) -> Value {
     })
 }
 
-/// Adds the caller's parameters as they are; `null` takes away what would be sent by default.
+/// Adds the caller's parameters unchanged; `null` removes a default.
 fn merge(body: &mut Map<String, Value>, params: &Map<String, Value>, info: &ModelInfo) {
     for (key, value) in params {
         match key.as_str() {
-            key if OURS.contains(&key) || is_for_others(info.provider, key) => {}
+            key if RESERVED.contains(&key) || is_for_others(info.provider, key) => {}
             "web_search" => search(body, value, info),
             "google_search" => {}
             "temperature" if !info.profile.supports_temperature => {}
@@ -99,7 +99,7 @@ fn merge(body: &mut Map<String, Value>, params: &Map<String, Value>, info: &Mode
     }
 }
 
-/// Sets the one limit there is; servers refuse two.
+/// Sets the output limit under a single key; servers reject two.
 fn limit(body: &mut Map<String, Value>, key: &str, value: &Value) {
     body.shift_remove(MAX_TOKENS);
     body.shift_remove(MAX_COMPLETION_TOKENS);
@@ -108,7 +108,7 @@ fn limit(body: &mut Map<String, Value>, key: &str, value: &Value) {
     }
 }
 
-/// Turns the web search on in this format's own way, where the model can.
+/// Enables web search in this format, if the model supports it.
 fn search(body: &mut Map<String, Value>, value: &Value, info: &ModelInfo) {
     let options = match value {
         Value::Object(tool) => tool.iter().filter(|(key, _)| !matches!(key.as_str(), "type" | "name")),

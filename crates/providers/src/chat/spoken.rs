@@ -1,8 +1,8 @@
-//! Tool calls that a model writes as text because its server does not read them.
+//! Tool calls that a model writes as text because its server does not parse them.
 //!
-//! Two ways are known: `<tool_call>{…}</tool_call>`, one or more, and a text that is nothing but one JSON
-//! object, fenced or not. The object must be exactly a name and arguments, so that an answer which merely
-//! resembles a call stays an answer. Text that may become a call is held back until that is decided.
+//! Two forms are recognized: one or more `<tool_call>{…}</tool_call>`, and a text that consists of a single JSON
+//! object, fenced or not. The object must have exactly a name and arguments, so that an answer which merely
+//! resembles a call remains an answer. Text that may become a call is held back until that is decided.
 
 use std::borrow::Cow;
 use std::mem;
@@ -13,19 +13,19 @@ use super::think::overlap;
 
 const START: &str = "<tool_call>";
 const END: &str = "</tool_call>";
-/// How a text that is nothing but a call begins, white space aside.
+/// Prefixes of a text that consists of a single call, ignoring whitespace.
 const OPENINGS: [&str; 3] = ["{\"name\":", "```json{\"name\":", "```{\"name\":"];
-/// How long a tool's name may be.
+/// Maximum length of a tool name.
 const MAX_NAME: usize = 64;
 
-/// A call as it was written.
+/// A call written as text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SpokenCall {
     pub(super) name: String,
     pub(super) args: Map<String, Value>,
 }
 
-/// Lets text through and holds back what may be a call.
+/// Passes text through and holds back what may be a call.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     state: State,
@@ -34,12 +34,12 @@ pub(super) struct Gate {
 
 #[derive(Debug)]
 enum State {
-    /// At the beginning; what was seen of it, without white space.
+    /// At the start; holds the text seen so far, without whitespace.
     Opening(String),
     Open,
     Holding,
-    /// Everything is decided.
-    Settled,
+    /// Everything passes through.
+    Passthrough,
 }
 
 impl Default for State {
@@ -49,15 +49,15 @@ impl Default for State {
 }
 
 impl Gate {
-    /// Makes one that lets everything through.
+    /// Creates a filter that passes everything through.
     pub(super) fn settled() -> Self {
-        Self { state: State::Settled, held: String::new() }
+        Self { state: State::Passthrough, held: String::new() }
     }
 
-    /// Takes text; returns what may be shown now.
+    /// Adds text; returns what can be emitted now.
     pub(super) fn push<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
-        let is_free = matches!(self.state, State::Settled) || !text.contains('<');
-        if self.held.is_empty() && is_free && matches!(self.state, State::Open | State::Settled) {
+        let is_free = matches!(self.state, State::Passthrough) || !text.contains('<');
+        if self.held.is_empty() && is_free && matches!(self.state, State::Open | State::Passthrough) {
             return Cow::Borrowed(text);
         }
         self.held.push_str(text);
@@ -69,41 +69,41 @@ impl Gate {
         }
         match self.state {
             State::Opening(_) | State::Holding => Cow::Borrowed(""),
-            State::Settled => Cow::Owned(mem::take(&mut self.held)),
+            State::Passthrough => Cow::Owned(mem::take(&mut self.held)),
             State::Open => {
-                let shown = if let Some(at) = self.held.find(START) {
+                let end = if let Some(at) = self.held.find(START) {
                     self.state = State::Holding;
                     at
                 } else {
                     self.held.len() - overlap(&self.held, START)
                 };
-                let held = self.held.split_off(shown);
+                let held = self.held.split_off(end);
                 Cow::Owned(mem::replace(&mut self.held, held))
             }
         }
     }
 
-    /// Decides about what is held back: the calls in it, and what else is to be shown.
+    /// Resolves the held text: returns the calls in it, and the remaining text to emit.
     ///
-    /// Text is no call where the server reads calls itself.
+    /// Text is not parsed for calls if the server parsed calls itself.
     pub(super) fn settle(&mut self, read: CallsRead) -> (Vec<SpokenCall>, String) {
         let held = mem::take(&mut self.held);
-        let is_held = matches!(mem::replace(&mut self.state, State::Settled), State::Holding);
+        let is_held = matches!(mem::replace(&mut self.state, State::Passthrough), State::Holding);
         let calls = (is_held && read == CallsRead::None).then(|| calls(&held)).flatten();
         calls.unwrap_or((Vec::new(), held))
     }
 }
 
-/// Whether the server read calls itself.
+/// Whether the server parsed calls itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallsRead {
-    /// It found none.
+    /// It returned no calls.
     None,
-    /// It found some.
+    /// It returned calls.
     Some,
 }
 
-/// Says what the beginning of a text turned out to be; `None` while it may still be a call.
+/// Returns the state that the start of a text leads to; `None` while it may still be a call.
 fn open(seen: &mut String, text: &str) -> Option<State> {
     for c in text.chars().filter(|c| !c.is_whitespace()) {
         seen.push(c);
@@ -117,7 +117,7 @@ fn open(seen: &mut String, text: &str) -> Option<State> {
     None
 }
 
-/// Reads the calls of a text, and the text that is left without them; `None` if there is anything doubtful.
+/// Parses the calls in a text; returns them with the remaining text. Returns `None` if anything is ambiguous.
 fn calls(text: &str) -> Option<(Vec<SpokenCall>, String)> {
     if !text.starts_with(START) {
         return Some((vec![call(unfenced(text))?], String::new()));
@@ -126,7 +126,7 @@ fn calls(text: &str) -> Option<(Vec<SpokenCall>, String)> {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(START) {
         left.push_str(before.trim());
-        // The last end tag may have been taken for a stop sequence.
+        // The last end tag may have been consumed as a stop sequence.
         let (body, next) = after.split_once(END).unwrap_or((after, ""));
         calls.push(call(unfenced(body))?);
         rest = next;

@@ -1,4 +1,4 @@
-//! Reads an answer, chunk by chunk.
+//! Decoder for a streamed response.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::wire::{Decode, error};
 
 const DONE: &str = "[DONE]";
 
-/// An answer on its way.
+/// A response being received.
 pub(super) struct Decoder {
     provider: Provider,
     splitter: Splitter,
@@ -34,19 +34,19 @@ pub(super) struct Decoder {
     end: End,
 }
 
-/// How far the answer is.
+/// Progress of the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum End {
-    /// There is more to come.
+    /// More content may follow.
     Open,
-    /// The model gave its reason to stop; only the usage may follow.
+    /// The model sent a stop reason; only usage may follow.
     Stopped(String),
-    /// The stream said that it is over.
+    /// The stream sent its end marker.
     Done(String),
 }
 
 impl Decoder {
-    /// Makes a decoder for one answer.
+    /// Creates a decoder for one response.
     pub(super) fn new(provider: Provider) -> Self {
         Self {
             provider,
@@ -63,7 +63,7 @@ impl Decoder {
         }
     }
 
-    /// Looks for no calls in the text.
+    /// Disables the search for calls in text.
     pub(super) fn taking_text_as_text(mut self) -> Self {
         self.gate = Gate::settled();
         self
@@ -79,12 +79,12 @@ impl Decoder {
         let Some(choices) = present(chunk, "choices") else {
             return Ok(());
         };
-        let choices = choices.as_array().ok_or_else(|| self.malformed("`choices` is no list"))?;
+        let choices = choices.as_array().ok_or_else(|| self.malformed("`choices` is not a list"))?;
         for choice in choices {
             if !choice.is_object() {
-                return Err(self.malformed("a choice is no object"));
+                return Err(self.malformed("a choice is not an object"));
             }
-            // Further choices are there only if the caller asked for them; the first is the answer.
+            // Additional choices exist only if the caller requested them; the first is the answer.
             if present(choice, "index").is_none_or(|index| index == 0) {
                 self.choice(choice, deltas)?;
             }
@@ -95,7 +95,7 @@ impl Decoder {
     fn choice(&mut self, choice: &Value, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
         if let Some(delta) = present(choice, "delta") {
             if !delta.is_object() {
-                return Err(self.malformed("`delta` is no object"));
+                return Err(self.malformed("`delta` is not an object"));
             }
             self.delta(delta, deltas)?;
         }
@@ -103,23 +103,23 @@ impl Decoder {
             None => Ok(()),
             Some(Value::String(reason)) if reason.is_empty() => Ok(()),
             Some(Value::String(reason)) => {
-                self.settle(deltas);
+                self.flush_held(deltas);
                 self.end = End::Stopped(reason.clone());
                 Ok(())
             }
-            Some(_) => Err(self.malformed("`finish_reason` is no text")),
+            Some(_) => Err(self.malformed("`finish_reason` is not a string")),
         }
     }
 
     fn delta(&mut self, delta: &Value, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
-        let content = self.words(delta, "reasoning_content")?;
-        let plain = if content.is_empty() { self.words(delta, "reasoning")? } else { "" };
+        let content = self.string(delta, "reasoning_content")?;
+        let plain = if content.is_empty() { self.string(delta, "reasoning")? } else { "" };
         self.reason(content, plain, deltas);
-        self.say(self.words(delta, "content")?, deltas);
-        let refusal = self.words(delta, "refusal")?;
+        self.say(self.string(delta, "content")?, deltas);
+        let refusal = self.string(delta, "refusal")?;
         self.refusal.push_str(refusal);
         if let Some(calls) = present(delta, "tool_calls") {
-            let calls = calls.as_array().ok_or_else(|| self.malformed("`tool_calls` is no list"))?;
+            let calls = calls.as_array().ok_or_else(|| self.malformed("`tool_calls` is not a list"))?;
             for call in calls {
                 self.calls.piece(call).map_err(|what| self.malformed(&what))?;
             }
@@ -127,7 +127,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Takes a chunk that adds to the answer and does nothing else.
+    /// Handles a chunk that only extends the response.
     fn extend(&mut self, delta: &quick::Delta<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
         self.reason(delta.reasoning_content.as_str(), delta.reasoning.as_str(), deltas);
         self.say(delta.content.as_str(), deltas);
@@ -137,7 +137,7 @@ impl Decoder {
         }
     }
 
-    /// Takes a thought, from whichever of its two fields the server fills; some fill both with the same.
+    /// Adds reasoning from either of the two fields that servers use; some fill both with the same text.
     fn reason(&mut self, content: &str, plain: &str, deltas: DeltaSink<'_>) {
         let (field, thought) = if content.is_empty() {
             (ReasoningField::Reasoning, plain)
@@ -183,8 +183,8 @@ impl Decoder {
         }
     }
 
-    /// Decides about everything that was kept back; what follows is shown at once.
-    fn settle(&mut self, deltas: DeltaSink<'_>) {
+    /// Resolves everything that was held back; later text is emitted immediately.
+    fn flush_held(&mut self, deltas: DeltaSink<'_>) {
         if let Some(piece) = self.splitter.flush() {
             self.take(piece, deltas);
         }
@@ -196,18 +196,17 @@ impl Decoder {
         self.show(Cow::Owned(text), deltas);
     }
 
-    fn words<'a>(&self, delta: &'a Value, key: &str) -> Result<&'a str, ModelError> {
+    fn string<'a>(&self, delta: &'a Value, key: &str) -> Result<&'a str, ModelError> {
         match present(delta, key) {
             None => Ok(""),
             Some(Value::String(text)) => Ok(text),
-            Some(_) => Err(self.malformed(&format!("`{key}` is no text"))),
+            Some(_) => Err(self.malformed(&format!("`{key}` is not a string"))),
         }
     }
 
     fn failed(&self, chunk: &Value) -> ModelError {
         let refusal = errors::refusal(None, chunk);
-        let message =
-            if refusal.message.trim().is_empty() { "an error without explanation" } else { &refusal.message };
+        let message = if refusal.message.trim().is_empty() { "unspecified error" } else { &refusal.message };
         error(self.provider, refusal.kind, message)
     }
 
@@ -215,19 +214,22 @@ impl Decoder {
         malformed(self.provider, what)
     }
 
-    /// Returns why the answer ended, or that it is none.
+    /// Maps the stop reason, or returns an error if there is no usable answer.
     fn stop(&self, reason: &str) -> Result<StopReason, ModelError> {
         let is_usable = !self.text.trim().is_empty() || !self.calls.is_empty();
         let is_filtered = reason == "content_filter" || !self.refusal.trim().is_empty();
         match reason {
             _ if is_filtered && is_usable => Ok(StopReason::ContentFilter),
             _ if is_filtered => {
-                let said = self.refusal.trim();
-                let said =
-                    if said.is_empty() { "the server's filter left nothing of the answer" } else { said };
-                Err(error(self.provider, ModelErrorKind::ContentFilter, said))
+                let message = self.refusal.trim();
+                let message = if message.is_empty() {
+                    "the server's filter removed the entire response"
+                } else {
+                    message
+                };
+                Err(error(self.provider, ModelErrorKind::ContentFilter, message))
             }
-            "error" => Err(error(self.provider, ModelErrorKind::Server, "the server gave up on the answer")),
+            "error" => Err(error(self.provider, ModelErrorKind::Server, "the server aborted the response")),
             "length" => Ok(StopReason::MaxTokens),
             _ if !self.calls.is_empty() => Ok(StopReason::ToolUse),
             _ => Ok(StopReason::EndTurn),
@@ -244,7 +246,7 @@ impl Decode for Decoder {
                 let reason =
                     if let End::Stopped(reason) = end { std::mem::take(reason) } else { String::new() };
                 *end = End::Done(reason);
-                self.settle(deltas);
+                self.flush_held(deltas);
                 return Ok(());
             }
             _ if data.is_empty() => return Ok(()),
@@ -262,12 +264,12 @@ impl Decode for Decoder {
                 return self.extend(&delta, deltas);
             }
         }
-        let chunk: Value = serde_json::from_str(data).map_err(|_| self.malformed("a chunk is no JSON"))?;
+        let chunk: Value = serde_json::from_str(data).map_err(|_| self.malformed("a chunk is not JSON"))?;
         if event.name == "error" {
             return Err(self.failed(&chunk));
         }
         if !chunk.is_object() {
-            return Err(self.malformed("a chunk is no object"));
+            return Err(self.malformed("a chunk is not an object"));
         }
         self.chunk(&chunk, deltas)
     }
@@ -295,21 +297,21 @@ impl Decode for Decoder {
 }
 
 fn malformed(provider: Provider, what: &str) -> ModelError {
-    error(provider, ModelErrorKind::Malformed, format!("the answer cannot be read: {what}"))
+    error(provider, ModelErrorKind::Malformed, format!("invalid response: {what}"))
 }
 
-/// Returns a value that is there and not null.
+/// Returns a field's value if it is present and not null.
 fn present<'a>(object: &'a Value, key: &str) -> Option<&'a Value> {
     object.get(key).filter(|value| !value.is_null())
 }
 
 fn read_usage(usage: &Value) -> Result<Usage, String> {
     if !usage.is_object() {
-        return Err("`usage` is no object".to_owned());
+        return Err("`usage` is not an object".to_owned());
     }
     let count = |object: &Value, key: &str| match present(object, key) {
         None => Ok(None),
-        Some(count) => count.as_u64().map(Some).ok_or_else(|| format!("`{key}` is no count")),
+        Some(count) => count.as_u64().map(Some).ok_or_else(|| format!("`{key}` is not a count")),
     };
     let details = present(usage, "prompt_tokens_details").unwrap_or(&Value::Null);
     Ok(Usage {

@@ -1,4 +1,4 @@
-//! What is sent and how answers are read, without a server; at the end once with one.
+//! Tests of requests and decoding without a server, and one with a server.
 
 mod bodies;
 mod broken;
@@ -89,12 +89,12 @@ fn call(id: &str, name: &str, args: Value) -> AssistantBlock {
     AssistantBlock::ToolUse { id: id.to_owned(), name: name.to_owned(), args, meta: None }
 }
 
-/// Makes a stream of chunks, the last of which may be anything.
+/// Creates a stream of chunks; the last one may be anything.
 fn sse(chunks: &[Value]) -> String {
     chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect()
 }
 
-/// Makes a chunk of one delta.
+/// Creates a chunk with one delta.
 fn delta(delta: Value) -> Value {
     let mut chunk = json!({
         "id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "qwen3:8b",
@@ -108,30 +108,30 @@ fn stop(reason: &str) -> Value {
     json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": reason }] })
 }
 
-/// Makes a stream that ends as it should.
+/// Creates a stream with a regular end.
 fn whole(chunks: &[Value], reason: &str) -> String {
     sse(chunks) + &sse(&[stop(reason)]) + "data: [DONE]\n\n"
 }
 
-/// What came of a stream: the answer, the text shown and the reasoning shown.
+/// Result of a stream: the response, and the concatenated text and reasoning deltas.
 type Outcome = Result<(Answer, String, String), ModelError>;
 
 fn replay(pieces: &[&[u8]]) -> Outcome {
     let wire = wire(Provider::SelfHosted);
     let mut reader = Reader::new(wire.provider(), wire.decoder());
-    let shown = Mutex::new((String::new(), String::new()));
+    let seen = Mutex::new((String::new(), String::new()));
     let sink = |delta| match delta {
-        Delta::Text(text) => shown.lock().unwrap().0.push_str(&text),
-        Delta::Reasoning(text) => shown.lock().unwrap().1.push_str(&text),
+        Delta::Text(text) => seen.lock().unwrap().0.push_str(&text),
+        Delta::Reasoning(text) => seen.lock().unwrap().1.push_str(&text),
         Delta::ToolLeftOut { .. } => unreachable!(),
     };
     pieces.iter().try_for_each(|piece| reader.feed(piece, &sink))?;
     let answer = reader.finish()?;
-    let (text, reasoning) = shown.into_inner().unwrap();
+    let (text, reasoning) = seen.into_inner().unwrap();
     Ok((answer, text, reasoning))
 }
 
-/// Reads a stream whole, and cut at every byte, which must be the same.
+/// Decodes a stream at once and split at every byte, with the same result.
 fn read(stream: &str) -> (Answer, String, String) {
     let expected = replay(&[stream.as_bytes()]).unwrap();
     for cut in 0..=stream.len() {

@@ -1,11 +1,11 @@
-//! Reasoning that a server leaves in the content, between `<think>` and `</think>` at its start.
+//! Reasoning that a server leaves at the start of the content, between `<think>` and `</think>`.
 
 use std::mem;
 
 const START: &str = "<think>";
 const END: &str = "</think>";
 
-/// A piece of content, sorted.
+/// A classified piece of content.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     /// Reasoning.
@@ -14,29 +14,29 @@ pub(super) enum Piece {
     Text(String),
 }
 
-/// Sorts content as it arrives, however it is cut.
+/// Splits content into reasoning and text as it arrives, regardless of chunk boundaries.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     state: State,
-    /// What may be part of a tag.
-    kept: String,
+    /// Content that may be part of a tag.
+    pending: String,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing but white space and perhaps the beginning of a tag was seen.
+    /// At most whitespace and a possible prefix of a tag have been seen.
     #[default]
     Start,
-    /// The tag was opened, and nothing but white space followed.
+    /// The tag was opened; only whitespace followed.
     Opened,
     Thinking,
-    /// The tag was closed, and nothing but white space followed.
+    /// The tag was closed; only whitespace followed.
     Closed,
     Text,
 }
 
 impl Splitter {
-    /// Sorts more content.
+    /// Adds content; returns the pieces that are complete.
     pub(super) fn push(&mut self, content: &str) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let mut content = content.to_owned();
@@ -46,46 +46,50 @@ impl Splitter {
         pieces
     }
 
-    /// Says whether everything that follows is text.
+    /// Returns `true` if all further content is text.
     pub(super) fn is_done(&self) -> bool {
         self.state == State::Text
     }
 
-    /// Gives up what was kept; there is no more content.
+    /// Returns the pending content at the end of the stream.
     pub(super) fn flush(&mut self) -> Option<Piece> {
-        let kept = mem::take(&mut self.kept);
+        let pending = mem::take(&mut self.pending);
         let state = mem::replace(&mut self.state, State::Text);
         let is_thought = matches!(state, State::Opened | State::Thinking);
-        (!kept.is_empty()).then_some(if is_thought { Piece::Reasoning(kept) } else { Piece::Text(kept) })
+        (!pending.is_empty()).then_some(if is_thought {
+            Piece::Reasoning(pending)
+        } else {
+            Piece::Text(pending)
+        })
     }
 
-    /// Takes content in the state it is in; returns what the next state must see.
+    /// Processes content in the current state; returns what the next state must process.
     fn step(&mut self, content: &str, pieces: &mut Vec<Piece>) -> Option<String> {
         match self.state {
             State::Start => {
-                self.kept.push_str(content);
-                let seen = self.kept.trim_start();
+                self.pending.push_str(content);
+                let seen = self.pending.trim_start();
                 if let Some(rest) = seen.strip_prefix(START) {
                     let rest = rest.to_owned();
-                    self.kept.clear();
+                    self.pending.clear();
                     return self.next(State::Opened, rest);
                 }
                 if START.starts_with(seen) {
                     return None;
                 }
-                let rest = mem::take(&mut self.kept);
+                let rest = mem::take(&mut self.pending);
                 self.next(State::Text, rest)
             }
             State::Opened => self.skip(content, State::Thinking),
             State::Closed => self.skip(content, State::Text),
             State::Thinking => {
-                self.kept.push_str(content);
-                let seen = mem::take(&mut self.kept);
+                self.pending.push_str(content);
+                let seen = mem::take(&mut self.pending);
                 let (thought, rest) = match seen.split_once(END) {
                     Some((thought, rest)) => (thought, Some(rest)),
                     None => {
-                        let (thought, kept) = seen.split_at(seen.len() - overlap(&seen, END));
-                        kept.clone_into(&mut self.kept);
+                        let (thought, pending) = seen.split_at(seen.len() - overlap(&seen, END));
+                        pending.clone_into(&mut self.pending);
                         (thought, None)
                     }
                 };
@@ -114,7 +118,7 @@ impl Splitter {
     }
 }
 
-/// Returns how many bytes at the end of a text may be the beginning of a tag.
+/// Returns the length of the longest suffix of a text that is a proper prefix of a tag.
 pub(super) fn overlap(text: &str, tag: &str) -> usize {
     (1..tag.len()).rev().find(|length| text.ends_with(&tag[..*length])).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Streams that break in the middle, from a server on this machine.
+//! Streams from a local server that break off.
 
 use std::sync::{Arc, Mutex};
 
@@ -25,18 +25,18 @@ fn request() -> ModelRequest {
     }
 }
 
-/// Makes a model of a provider.
+/// Constructor of a provider's model.
 type Make = fn(ModelInfo, Endpoint, Http) -> Arc<dyn Model>;
 
-/// The head of an answer that is a stream.
+/// Head of a streaming response.
 const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
-/// Asks a model of a server that answers every request with this stream.
+/// Calls a model whose server responds with this stream.
 async fn ask(make: Make, provider: Provider, stream: &[u8]) -> (Vec<Delta>, ModelError) {
     ask_for(make, provider, STREAM, stream).await.0
 }
 
-/// Asks a model of a server that answers every request with this; returns its address too.
+/// Calls a model whose server responds with this head and body; also returns the base URL.
 async fn ask_for(
     make: Make,
     provider: Provider,
@@ -49,10 +49,10 @@ async fn ask_for(
     let model = make(ModelInfo::new("m", provider), endpoint, Http::new());
     let serve = async {
         let (mut socket, _) = listener.accept().await.unwrap();
-        let mut seen = vec![0; 64 * 1024];
-        assert_ne!(socket.read(&mut seen).await.unwrap(), 0);
+        let mut received = vec![0; 64 * 1024];
+        assert_ne!(socket.read(&mut received).await.unwrap(), 0);
         socket.write_all(head.as_bytes()).await.unwrap();
-        // The reader hangs up when it has seen enough.
+        // The reader disconnects when it has received enough.
         let _ = socket.write_all(body).await;
     };
     let deltas = Mutex::new(Vec::new());
@@ -67,7 +67,7 @@ fn chat(info: ModelInfo, endpoint: Endpoint, http: Http) -> Arc<dyn Model> {
 }
 
 #[tokio::test]
-async fn a_line_without_end_is_an_error_of_its_provider() {
+async fn endless_line_is_an_error_of_its_provider() {
     let mut line = b"data: \"".to_vec();
     line.resize(10 * 1024 * 1024, b'x');
     let message = "an event of the stream is longer than 8388608 bytes".to_owned();
@@ -85,7 +85,7 @@ async fn a_line_without_end_is_an_error_of_its_provider() {
 }
 
 #[tokio::test]
-async fn what_came_before_a_broken_line_is_shown() {
+async fn text_before_an_invalid_line_is_emitted() {
     let good = json!({ "choices": [{ "index": 0, "delta": { "content": "so far" } }] });
     let stream = [format!("data: {good}\n\n").as_bytes(), b"data: \xff\xfe\n\n"].concat();
     let (deltas, error) = ask(chat, Provider::SelfHosted, &stream).await;
@@ -94,21 +94,21 @@ async fn what_came_before_a_broken_line_is_shown() {
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_given_up() {
-    // Comments are passed over, so that nothing but their length can be wrong with them.
+async fn endless_response_is_aborted() {
+    // Comments are ignored, so only the length can be invalid.
     let stream = format!(": {}\n", "x".repeat(1 << 20)).repeat(65);
     let (deltas, error) = ask(chat, Provider::SelfHosted, stream.as_bytes()).await;
     assert_eq!(deltas, []);
-    assert_eq!(error.to_string(), "self_hosted: the answer is longer than 67108864 bytes");
+    assert_eq!(error.to_string(), "self_hosted: the response is longer than 67108864 bytes");
 }
 
 #[tokio::test]
-async fn a_web_page_is_no_answer_and_is_not_asked_for_again() {
+async fn web_page_is_an_error_without_retry() {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: Text/HTML; charset=utf-8\r\nconnection: close\r\n\r\n";
     let body = b"<!doctype html><title>Welcome</title>";
     let ((deltas, error), base_url) = ask_for(crate::anthropic, Provider::Anthropic, head, body).await;
     let message =
-        format!("HTTP 200: {base_url} answers with a web page, not as a model does; check the `base_url`");
+        format!("HTTP 200: {base_url} returned a web page instead of a model response; check the `base_url`");
     let expected = ModelError {
         kind: ModelErrorKind::BadRequest,
         provider: Provider::Anthropic,
@@ -122,7 +122,7 @@ async fn a_web_page_is_no_answer_and_is_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_redirect_says_where_to_and_is_not_followed() {
+async fn redirect_is_reported_and_not_followed() {
     let cases = [
         (
             "location: https://me:word@other.example:8443/v1/x?token=t\r\n",
@@ -130,12 +130,12 @@ async fn a_redirect_says_where_to_and_is_not_followed() {
         ),
         ("", ""),
     ];
-    for (location, place) in cases {
+    for (location, target) in cases {
         let head = format!("HTTP/1.1 308 Permanent Redirect\r\n{location}connection: close\r\n\r\n");
         let ((_, error), base_url) = ask_for(crate::gemini, Provider::Gemini, &head, b"").await;
         let message = format!(
-            "HTTP 308: {base_url} redirects{place}, where the key is not taken; set the `base_url` to where the \
-             provider is"
+            "HTTP 308: {base_url} redirects{target}, which is not followed; set `base_url` to the \
+             provider's URL"
         );
         assert_eq!(
             (error.kind, error.status, error.message),

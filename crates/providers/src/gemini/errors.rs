@@ -1,4 +1,4 @@
-//! What Gemini says when it refuses, before an answer or in the middle of one.
+//! Errors that Gemini reports, before the response or within its stream.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::wire::{Refusal, kind_of_status};
 
-/// The wordings of a conversation that is too long.
+/// Wordings of errors about a conversation that is too long.
 const OVERFLOW: [&str; 10] = [
     "exceeds the maximum number of tokens",
     "input token count",
@@ -21,18 +21,18 @@ const OVERFLOW: [&str; 10] = [
     "request payload size exceeds",
 ];
 
-/// The wordings of a key that will not do.
+/// Wordings of errors about an invalid key.
 const AUTH: [&str; 5] =
     ["api key not valid", "api_key_invalid", "api key expired", "api_key_expired", "api key not found"];
 
-/// The wordings of a filter.
+/// Wordings of errors about filtered content.
 const FILTER: [&str; 4] =
     ["prohibited_content", "prohibited content", "blocked due to safety", "violates our usage policies"];
 
-/// The wordings of a quota that waiting a little does not mend.
-const SPENT: [&str; 4] = ["perday", "limit: 0", "credits are depleted", "spending cap"];
+/// Wordings of errors about a quota that a short wait does not restore.
+const EXHAUSTED: [&str; 4] = ["perday", "limit: 0", "credits are depleted", "spending cap"];
 
-/// Reads a refusal: the status of the call and its body.
+/// Parses an error from the status of the response and its body.
 pub(crate) fn refusal(status: u16, body: &Value) -> Refusal {
     let error = error_of(body);
     let name = error.get("status").and_then(Value::as_str).unwrap_or_default().trim();
@@ -46,7 +46,7 @@ pub(crate) fn refusal(status: u16, body: &Value) -> Refusal {
     Refusal { kind: kind(status, name, &format!("{text} {details}").to_lowercase()), message }
 }
 
-/// Returns how long the provider asks us to wait, where the body says so.
+/// Returns the delay that the provider requests, if the body states one.
 pub(crate) fn retry_after(body: &Value) -> Option<Duration> {
     let details = error_of(body).get("details")?.as_array()?;
     let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
@@ -54,13 +54,12 @@ pub(crate) fn retry_after(body: &Value) -> Option<Duration> {
     (seconds.is_finite() && (0.0..86_400.0).contains(&seconds)).then(|| Duration::from_secs_f64(seconds))
 }
 
-/// Reads an error that came in the stream.
+/// Parses an error received within the stream.
 pub(crate) fn in_stream(body: &Value) -> ModelError {
     let code = error_of(body).get("code").and_then(Value::as_u64);
     let status = code.and_then(|code| u16::try_from(code).ok()).filter(|code| (400..600).contains(code));
     let refusal = refusal(status.unwrap_or(500), body);
-    let message =
-        if refusal.message.is_empty() { "an error without a message".to_owned() } else { refusal.message };
+    let message = if refusal.message.is_empty() { "unspecified error".to_owned() } else { refusal.message };
     ModelError {
         kind: refusal.kind,
         provider: Provider::Gemini,
@@ -70,14 +69,14 @@ pub(crate) fn in_stream(body: &Value) -> ModelError {
     }
 }
 
-/// Returns the error of a body; without `alt=sse` it comes in a list.
+/// Returns the error object of a body; without `alt=sse` it is inside a list.
 fn error_of(body: &Value) -> &Value {
     let body = body.get(0).unwrap_or(body);
     body.get("error").unwrap_or(&Value::Null)
 }
 
 fn kind(status: u16, name: &str, text: &str) -> ModelErrorKind {
-    let says = |wordings: &[&str]| wordings.iter().any(|wording| text.contains(wording));
+    let contains_any = |wordings: &[&str]| wordings.iter().any(|wording| text.contains(wording));
     let by_name = match name {
         "RESOURCE_EXHAUSTED" => ModelErrorKind::RateLimited,
         "UNAVAILABLE" => ModelErrorKind::Overloaded,
@@ -90,13 +89,13 @@ fn kind(status: u16, name: &str, text: &str) -> ModelErrorKind {
         _ => kind_of_status(status),
     };
     match by_name {
-        ModelErrorKind::RateLimited if says(&SPENT) => ModelErrorKind::BadRequest,
-        ModelErrorKind::BadRequest | ModelErrorKind::Server if says(&OVERFLOW) => {
+        ModelErrorKind::RateLimited if contains_any(&EXHAUSTED) => ModelErrorKind::BadRequest,
+        ModelErrorKind::BadRequest | ModelErrorKind::Server if contains_any(&OVERFLOW) => {
             ModelErrorKind::ContextOverflow
         }
         ModelErrorKind::BadRequest if status == 413 => ModelErrorKind::ContextOverflow,
-        ModelErrorKind::BadRequest if says(&AUTH) => ModelErrorKind::Auth,
-        ModelErrorKind::BadRequest if says(&FILTER) => ModelErrorKind::ContentFilter,
+        ModelErrorKind::BadRequest if contains_any(&AUTH) => ModelErrorKind::Auth,
+        ModelErrorKind::BadRequest if contains_any(&FILTER) => ModelErrorKind::ContentFilter,
         kind => kind,
     }
 }

@@ -1,7 +1,7 @@
 //! Gemini's `streamGenerateContent`.
 //!
-//! Every chunk of an answer is a whole response; nothing but a finish reason says that the answer is whole.
-//! Calls carry signatures that must come back with them, and on older servers no ids.
+//! Every chunk of a response is a complete response object; only a finish reason marks the end. Calls carry
+//! signatures that must be sent back with them, and have no ids on older servers.
 
 mod errors;
 mod fields;
@@ -25,20 +25,20 @@ use crate::wire::{Body, Decode, Refusal, Wire};
 pub(crate) use errors::{refusal, retry_after};
 pub(crate) use stream::is_filtered;
 
-/// The version of the API that is spoken unless the base URL names another.
+/// Default API version, used unless the base URL names another.
 const VERSION: &str = "v1beta";
 
-/// The key of a signature, in a part and in `meta`.
+/// Key of a signature, in a part and in `meta`.
 const SIGNATURE: &str = "thoughtSignature";
 
-/// The keys of the parts that are kept as they are and sent back as they came.
+/// Keys of the parts that are stored verbatim and sent back unchanged.
 const SERVER_PARTS: [&str; 6] =
     ["executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData"];
 
-/// How Gemini is spoken to.
+/// Options for Gemini's API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GeminiOptions {
-    /// The version of the API, for example `v1beta` or `v1`.
+    /// API version, for example `v1beta` or `v1`.
     pub version: String,
 }
 
@@ -48,9 +48,9 @@ impl Default for GeminiOptions {
     }
 }
 
-/// Makes a model that is reached through Gemini's `generateContent`.
+/// Creates a model served by Gemini's `generateContent`.
 ///
-/// The version of the API is `v1beta`, or the last segment of the base URL if that is one, as in
+/// The API version is `v1beta`, or the last segment of the base URL if it is a version, as in
 /// `https://generativelanguage.googleapis.com/v1`.
 #[must_use]
 pub fn gemini(info: ModelInfo, endpoint: Endpoint, http: Http) -> Arc<dyn Model> {
@@ -58,7 +58,7 @@ pub fn gemini(info: ModelInfo, endpoint: Endpoint, http: Http) -> Arc<dyn Model>
     gemini_with(info, Endpoint { base_url, key: endpoint.key }, http, GeminiOptions { version })
 }
 
-/// Makes a model as [`gemini`] does, with the version of the API given apart from the base URL.
+/// Creates a model as [`gemini`] does, with an explicit API version.
 #[must_use]
 pub fn gemini_with(
     info: ModelInfo,
@@ -69,7 +69,7 @@ pub fn gemini_with(
     Arc::new(WireModel { wire: Gemini { version: options.version }, info, endpoint, http })
 }
 
-/// Splits a base URL from the version of the API that it may end in.
+/// Splits a base URL into the base and the API version it may end in.
 pub(crate) fn split_version(base_url: &str) -> (String, String) {
     let base_url = base_url.trim_end_matches('/');
     let is_version = |segment: &str| {
@@ -85,7 +85,7 @@ pub(crate) fn split_version(base_url: &str) -> (String, String) {
     }
 }
 
-/// The wire format.
+/// Gemini's wire format.
 pub(crate) struct Gemini {
     pub(crate) version: String,
 }

@@ -1,15 +1,15 @@
-//! What the caller passes to Gemini: known keys go to their place, the rest into the body as it is.
+//! The caller's parameters for Gemini: known keys are mapped, all others go into the body unchanged.
 
 use meerkat_core::Provider;
 use serde_json::{Map, Value, json};
 
 use crate::wire::is_for_others;
 
-/// Tools on Gemini's side, as a caller names them and as Gemini does.
+/// Server-side tools, by the caller's name and Gemini's.
 const SERVER_TOOLS: [(&str, &str); 3] =
     [("google_search", "googleSearch"), ("url_context", "urlContext"), ("code_execution", "codeExecution")];
 
-/// Keys that belong in `generationConfig`, as a caller names them and as Gemini does.
+/// Keys that belong in `generationConfig`, by the caller's name and Gemini's.
 const GENERATION: [(&str, &str); 6] = [
     ("top_k", "topK"),
     ("top_p", "topP"),
@@ -19,8 +19,8 @@ const GENERATION: [(&str, &str); 6] = [
     ("frequency_penalty", "frequencyPenalty"),
 ];
 
-/// Keys that are read elsewhere or may not be replaced.
-const TAKEN: [&str; 11] = [
+/// Keys that are handled elsewhere or cannot be overridden.
+const RESERVED: [&str; 11] = [
     "contents",
     "messages",
     "input",
@@ -46,14 +46,14 @@ const OBJECTS: [(&str, &str); 3] = [
 pub(super) struct Params(Map<String, Value>);
 
 impl Params {
-    /// Reads them.
+    /// Reads the parameters.
     pub(super) fn new(params: Option<&Value>) -> Self {
         let mut params = params.and_then(Value::as_object).cloned().unwrap_or_default();
         params.retain(|key, _| !is_for_others(Provider::Gemini, key));
         Self(params)
     }
 
-    /// Returns the entries of `tools` that Gemini runs itself; only an object turns one on.
+    /// Returns the entries of `tools` that Gemini runs itself; each is enabled only by an object.
     pub(super) fn server_tools(&self) -> Vec<Value> {
         let entry = |(key, name): &(&str, &str)| {
             let options = self.0.get(*key)?.as_object()?;
@@ -62,12 +62,12 @@ impl Params {
         SERVER_TOOLS.iter().filter_map(entry).collect()
     }
 
-    /// Returns the temperature a caller passed.
+    /// Returns the caller's temperature.
     pub(super) fn temperature(&self) -> Option<&Value> {
         self.0.get("temperature").filter(|value| value.is_number())
     }
 
-    /// Returns the output limit a caller passed.
+    /// Returns the caller's output limit.
     pub(super) fn max_tokens(&self) -> Option<u32> {
         self.0.get("max_output_tokens")?.as_u64().and_then(|limit| u32::try_from(limit).ok())
     }
@@ -84,19 +84,22 @@ impl Params {
         }
     }
 
-    /// Gemini takes a level or a budget, not both; thoughts cannot be shown where there are none.
+    /// Returns `thinkingConfig`. Gemini accepts a level or a budget, not both, and no `includeThoughts` without
+    /// thinking.
     fn thinking(&self) -> Option<Value> {
         let find = |key: &str| {
             let nested = || self.0.get("thinking").and_then(|thinking| thinking.get(key));
             self.0.get(key).filter(|value| !value.is_null()).or_else(nested)
         };
-        let shown = find("include_thoughts").and_then(Value::as_bool).unwrap_or(true);
+        let include_thoughts = find("include_thoughts").and_then(Value::as_bool).unwrap_or(true);
         if let Some(level) = find("thinking_level").and_then(Value::as_str) {
-            return Some(json!({ "thinkingLevel": level.to_uppercase(), "includeThoughts": shown }));
+            return Some(
+                json!({ "thinkingLevel": level.to_uppercase(), "includeThoughts": include_thoughts }),
+            );
         }
         match find("thinking_budget").and_then(Value::as_i64) {
             Some(0) => Some(json!({ "thinkingBudget": 0 })),
-            Some(budget) => Some(json!({ "thinkingBudget": budget, "includeThoughts": shown })),
+            Some(budget) => Some(json!({ "thinkingBudget": budget, "includeThoughts": include_thoughts })),
             None => None,
         }
     }
@@ -104,7 +107,7 @@ impl Params {
     /// Merges every other key into the body.
     pub(super) fn fill_body(&self, body: &mut Map<String, Value>) {
         let is_known = |key: &str| {
-            TAKEN.contains(&key)
+            RESERVED.contains(&key)
                 || key == "include_thoughts"
                 || SERVER_TOOLS.iter().chain(&GENERATION).any(|(own, _)| *own == key)
         };
@@ -115,7 +118,7 @@ impl Params {
     }
 }
 
-/// Puts one value over another; objects are merged.
+/// Overrides one value with another; objects are merged.
 fn merge(target: &mut Value, value: &Value) {
     match (target, value) {
         (Value::Object(target), Value::Object(value)) => {

@@ -1,4 +1,4 @@
-//! A chunk with more of the text or of a thought: nearly all that a stream consists of.
+//! Fast path for chunks that extend the text or reasoning: nearly all of a stream.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use super::stream::Counts;
 use crate::quick::{self, Object, Text};
 
-/// What a chunk adds, if it adds only this.
+/// Content that a chunk adds, if it adds nothing else.
 pub(super) struct Piece<'a> {
     pub(super) text: Text<'a>,
     pub(super) signature: Text<'a>,
@@ -53,7 +53,7 @@ struct Part<'a> {
     thought_signature: Text<'a>,
 }
 
-/// Reads what a chunk adds to the first candidate; `None` for any other chunk.
+/// Parses what a chunk adds to the first candidate; returns `None` for any other chunk.
 pub(super) fn read(data: &str) -> Option<Piece<'_>> {
     let chunk: Chunk<'_> = quick::read(data)?;
     let (Object(candidate),) = chunk.candidates;
@@ -77,7 +77,7 @@ mod tests {
     use super::read;
 
     #[test]
-    fn common_chunks_are_read_in_place_and_others_are_left() {
+    fn fast_path_reads_only_common_chunks() {
         let chunk = r#"{"candidates":[{"content":{"parts":[{"text":"a"}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":3},"responseId":"r"}"#;
         let piece = read(chunk).unwrap();
         assert_eq!((piece.text.as_str(), piece.response_id.as_str(), piece.is_thought), ("a", "r", false));

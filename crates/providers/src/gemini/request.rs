@@ -1,4 +1,4 @@
-//! How a request looks.
+//! The request body.
 
 use meerkat_core::{
     AssistantBlock, Content, ContentBlock, MediaSource, Message, ModelInfo, ModelRequest, Provider, ToolDef,
@@ -12,15 +12,15 @@ use crate::schema::{self, Dialect};
 use crate::wire::Body;
 use crate::{history, pictures};
 
-/// What stands for the signature of a call that this model did not make; Gemini 3 refuses calls without one.
+/// Placeholder for the signature of a call that this model did not make; Gemini 3 rejects calls without one.
 const FOREIGN_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// The images that can be read.
+/// Supported image types.
 const IMAGE_TYPES: [&str; 5] = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
-/// The longest name of a function.
+/// Maximum length of a function name.
 const MAX_NAME: usize = 64;
 
-/// Makes the body of a call.
+/// Builds the request body.
 pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Body {
     let params = Params::new(request.provider_params.as_deref());
     let (tools, left_out) = schema::sanitise(&request.tools, Dialect::Gemini);
@@ -47,12 +47,12 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Body {
 fn generation(info: &ModelInfo, request: &ModelRequest, params: &Params) -> Map<String, Value> {
     let mut config = Map::new();
     let limit = params.max_tokens().unwrap_or(request.max_tokens);
-    let limit = info.max_output_tokens.map_or(limit, |most| limit.min(most));
+    let limit = info.max_output_tokens.map_or(limit, |maximum| limit.min(maximum));
     config.insert("maxOutputTokens".to_owned(), json!(limit));
     if info.profile.supports_temperature {
-        // By way of its text, so that 0.2 does not become 0.20000000298.
-        let asked = request.temperature.and_then(|t| t.to_string().parse::<f64>().ok()).map(Value::from);
-        if let Some(temperature) = asked.or_else(|| params.temperature().cloned()) {
+        // Converted through its decimal text, so that 0.2 does not become 0.20000000298.
+        let requested = request.temperature.and_then(|t| t.to_string().parse::<f64>().ok()).map(Value::from);
+        if let Some(temperature) = requested.or_else(|| params.temperature().cloned()) {
             config.insert("temperature".to_owned(), temperature);
         }
     }
@@ -74,7 +74,7 @@ fn declaration(tool: &ToolDef) -> Value {
         Some(Value::Array(_) | Value::String(_)) => true,
         _ => false,
     });
-    // A function without arguments is declared without parameters: an empty object is refused.
+    // A function without arguments is declared without parameters: an empty object is rejected.
     if takes_any {
         declaration["parametersJsonSchema"] = tool.input_schema.clone();
     }
@@ -87,7 +87,7 @@ fn contents(info: &ModelInfo, request: &ModelRequest) -> Value {
         contents.push(&message);
     }
     let mut turns = contents.turns;
-    // The user speaks first and last.
+    // The user must speak first and last.
     if turns.first().is_none_or(|turn| turn.role == "model") {
         let parts = vec![notice("the conversation goes on from here")];
         turns.insert(0, Turn { role: "user", parts });
@@ -98,7 +98,7 @@ fn contents(info: &ModelInfo, request: &ModelRequest) -> Value {
     turns.into_iter().map(|turn| json!({ "role": turn.role, "parts": turn.parts })).collect()
 }
 
-/// What one side says before the other does.
+/// Consecutive parts of one role.
 struct Turn {
     role: &'static str,
     parts: Vec<Value>,
@@ -108,7 +108,7 @@ struct Turn {
 struct Call {
     id: String,
     name: String,
-    /// The id the server gave, which it wants back.
+    /// The id assigned by the server, which must be sent back.
     own_id: Option<Value>,
 }
 
@@ -149,13 +149,13 @@ impl Contents<'_> {
     fn user_parts(&self, content: &Content) -> Vec<Value> {
         let profile = self.info.profile;
         let part = |block: &ContentBlock| {
-            let is_taken = match block {
+            let is_supported = match block {
                 ContentBlock::Text { .. } => false,
                 ContentBlock::Image { .. } => profile.vision,
                 ContentBlock::Video { .. } => profile.inline_video,
                 ContentBlock::File { .. } => false,
             };
-            let media = is_taken.then(|| inline(block)).flatten();
+            let media = is_supported.then(|| inline(block)).flatten();
             media.or_else(|| text(&block.to_text()))
         };
         content.blocks().iter().filter_map(part).collect()
@@ -192,14 +192,14 @@ impl Contents<'_> {
             call["id"] = own_id.clone();
         }
         let mut part = signed(json!({ "functionCall": call }), meta);
-        if self.calls.is_empty() && wants_signatures(&self.info.id) && part.get(SIGNATURE).is_none() {
+        if self.calls.is_empty() && requires_signatures(&self.info.id) && part.get(SIGNATURE).is_none() {
             part[SIGNATURE] = json!(FOREIGN_SIGNATURE);
         }
         self.calls.push(Call { id: id.to_owned(), name, own_id });
         part
     }
 
-    /// Responses first, all of them, then their images: Gemini counts the responses of a turn.
+    /// Puts all responses first, then their images: Gemini counts the responses of a turn.
     fn result_parts(&self, results: &[ToolResult]) -> Vec<Value> {
         let mut pictures = Vec::new();
         let mut parts: Vec<_> =
@@ -212,9 +212,9 @@ impl Contents<'_> {
         let mut lines = Vec::new();
         let before = pictures.len();
         for block in result.content.blocks() {
-            let is_taken =
+            let is_supported =
                 matches!(block, ContentBlock::Image { .. }) && self.info.profile.image_tool_results;
-            match is_taken.then(|| inline(block)).flatten() {
+            match is_supported.then(|| inline(block)).flatten() {
                 Some(picture) => pictures.push(picture),
                 None => lines.push(block.to_text()),
             }
@@ -233,16 +233,16 @@ impl Contents<'_> {
     }
 }
 
-/// Makes a name that Gemini takes of one that a model may have made up.
+/// Converts a name, which the model may have invented, into one that Gemini accepts.
 fn function_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
-    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let start = if begins { "" } else { "_" };
-    start.chars().chain(name.chars().map(plain)).take(MAX_NAME).collect()
+    let is_valid_start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let prefix = if is_valid_start { "" } else { "_" };
+    prefix.chars().chain(name.chars().map(plain)).take(MAX_NAME).collect()
 }
 
-/// Says whether a model refuses calls without a signature: Gemini does from its third generation on.
-fn wants_signatures(model: &str) -> bool {
+/// Returns `true` if a model rejects calls without a signature, as Gemini 3 and later do.
+fn requires_signatures(model: &str) -> bool {
     let generation = model.split_once("gemini-").map_or("", |(_, rest)| rest);
     let digits: String = generation.chars().take_while(char::is_ascii_digit).collect();
     digits.parse::<u32>().is_ok_and(|generation| generation >= 3)

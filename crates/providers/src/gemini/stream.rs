@@ -1,4 +1,4 @@
-//! How an answer is read: whole responses, one after the other, until one says why the model stopped.
+//! Decoder for a response: a sequence of response objects, ending with one that has a finish reason.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -15,7 +15,7 @@ use crate::shape::Shape;
 use crate::sse::Event;
 use crate::wire::{Decode, error};
 
-/// What a chunk counts; all but the last are read.
+/// Token counts in a chunk; all but the last are used.
 const COUNTS: [&str; 6] = [
     "promptTokenCount",
     "toolUsePromptTokenCount",
@@ -25,24 +25,24 @@ const COUNTS: [&str; 6] = [
     "totalTokenCount",
 ];
 
-/// Reads one answer.
+/// Decodes one response.
 #[derive(Default)]
 pub(super) struct Decoder {
     blocks: Vec<AssistantBlock>,
     calls: usize,
     response_id: Option<String>,
-    /// What stands for the response's id where there is none.
+    /// Stands in for the response id if there is none.
     digest: DefaultHasher,
     grounding: Map<String, Value>,
     finish: Option<Finish>,
     blocked: Option<String>,
     usage: Counts,
-    /// What the last plain chunk looked like, and in which voice it spoke.
+    /// Shape of the last plain chunk, and whether its text was a thought.
     shape: Shape,
     voice: Voice,
 }
 
-/// Why the model stopped.
+/// Reason the model stopped.
 struct Finish {
     reason: String,
     message: String,
@@ -68,7 +68,7 @@ impl Decode for Decoder {
         if event.data.trim().is_empty() || event.data.trim() == "[DONE]" {
             return Ok(());
         }
-        // The digest stands for the response's id, and is needed only as long as there is none.
+        // The digest stands in for the response id, and is needed only until there is one.
         if self.response_id.is_none() {
             event.data.hash(&mut self.digest);
         }
@@ -95,7 +95,7 @@ impl Decode for Decoder {
 }
 
 impl Decoder {
-    /// Takes a chunk that adds to the answer and does nothing else.
+    /// Handles a chunk that only extends the response.
     fn extend(&mut self, data: &str, piece: &quick::Piece<'_>, deltas: DeltaSink<'_>) {
         let id = piece.response_id.as_str();
         if self.response_id.is_none() && !id.is_empty() {
@@ -132,7 +132,7 @@ impl Decoder {
         }
         for candidate in list(chunk, "candidates")? {
             let candidate = candidate.as_object().ok_or_else(|| malformed("a candidate is not an object"))?;
-            // Others are other answers to the same question.
+            // Other candidates are alternative answers.
             if count(candidate, "index")?.unwrap_or(0) == 0 {
                 self.candidate(candidate, deltas)?;
             }
@@ -145,7 +145,7 @@ impl Decoder {
             return Ok(());
         };
         let message = text(feedback, "blockReasonMessage")?.unwrap_or_default();
-        self.blocked = Some(said(&format!("the prompt was blocked ({reason})"), message));
+        self.blocked = Some(with_detail(&format!("the prompt was blocked ({reason})"), message));
         Ok(())
     }
 
@@ -186,7 +186,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Adds text to the block it goes on; a signature ends its block.
+    /// Adds text to the current block of its kind; a signature ends the block.
     fn say(&mut self, piece: &str, signature: Option<&str>, voice: Voice, deltas: DeltaSink<'_>) {
         if !piece.is_empty() {
             deltas(voice.delta(piece.to_owned()));
@@ -206,7 +206,7 @@ impl Decoder {
         let name = text(call, "name")?.filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| malformed("a call has no name"))?.to_owned();
         if !list(call, "partialArgs")?.is_empty() {
-            return Err(malformed("a call's arguments come in pieces, which was not asked for"));
+            return Err(malformed("the arguments of a call are streamed, which was not requested"));
         }
         let args = match call.get("args") {
             None | Some(Value::Null) => json!({}),
@@ -222,7 +222,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Makes an id for a call that has none: the same for the same answer, another for any other.
+    /// Creates an id for a call that has none: the same for the same response, different for any other.
     fn next_id(&self) -> String {
         match &self.response_id {
             Some(response) => format!("{response}_{}", self.calls),
@@ -252,7 +252,7 @@ impl Decoder {
         let Some(finish) = &self.finish else {
             return Err(failure(ModelErrorKind::StreamCut, "the stream ended without a finish reason"));
         };
-        let why = said(&format!("the answer ended with {}", finish.reason), &finish.message);
+        let why = with_detail(&format!("the answer ended with {}", finish.reason), &finish.message);
         match finish.reason.as_str() {
             "MAX_TOKENS" => Ok(StopReason::MaxTokens),
             reason if is_filtered(reason) => filtered(is_usable, &why),
@@ -268,7 +268,7 @@ impl Decoder {
     }
 }
 
-/// Says whether a finish reason is a filter's.
+/// Returns `true` if a finish reason means that content was filtered.
 pub(crate) fn is_filtered(reason: &str) -> bool {
     matches!(
         reason,
@@ -285,7 +285,7 @@ pub(crate) fn is_filtered(reason: &str) -> bool {
     )
 }
 
-/// Who a text comes from: the answer or the thought before it.
+/// Kind of a text: an answer or a thought.
 #[derive(Clone, Copy, Default)]
 enum Voice {
     #[default]
@@ -308,7 +308,7 @@ impl Voice {
         }
     }
 
-    /// Returns the block if this voice may go on in it.
+    /// Returns the block's text and `meta` if text of this kind may be appended to it.
     fn open(self, block: &mut AssistantBlock) -> Option<(&mut String, &mut Option<Value>)> {
         let ((Self::Text, AssistantBlock::Text { text, meta })
         | (Self::Reasoning, AssistantBlock::Reasoning { text, meta })) = (self, block)
@@ -330,7 +330,7 @@ impl Counts {
         })
     }
 
-    /// Takes the newer count of one of `COUNTS`.
+    /// Updates one of `COUNTS`.
     fn set(&mut self, key: &str, count: u64) {
         let own = match key {
             "promptTokenCount" => &mut self.prompt,
@@ -343,17 +343,17 @@ impl Counts {
         *own = Some(count);
     }
 
-    /// Says whether these numbers are the counts, each once: they were found by their names alone.
+    /// Returns `true` if these numbers are exactly the counts, each once: they were found only by their names.
     fn is_all_of(&self, numbers: &[(&'static str, u64)]) -> bool {
-        let mut found = Self::default();
+        let mut counts = Self::default();
         let repeats = numbers.iter().enumerate().any(|(index, (key, count))| {
-            found.set(key, *count);
+            counts.set(key, *count);
             numbers[..index].iter().any(|(other, _)| other == key)
         });
-        !repeats && found == *self
+        !repeats && counts == *self
     }
 
-    /// Takes the newer of two counts where there is one.
+    /// Updates the counts with newer ones, where present.
     fn update(&mut self, newer: Self) {
         self.prompt = newer.prompt.or(self.prompt);
         self.tool_prompt = newer.tool_prompt.or(self.tool_prompt);
@@ -393,7 +393,7 @@ fn server_block(key: &str, part: &Map<String, Value>, signature: Option<&str>) -
     }
 }
 
-/// Makes what comes back with a block; the id is the server's own.
+/// Builds the `meta` that is sent back with a block; the id is the server's.
 fn meta(signature: Option<&str>, id: Option<&str>) -> Value {
     let mut meta = json!({ META_PROVIDER: tag(Provider::Gemini) });
     for (key, value) in [(SIGNATURE, signature), ("id", id)] {
@@ -416,7 +416,7 @@ fn filtered(is_usable: bool, why: &str) -> Result<StopReason, ModelError> {
     if is_usable { Ok(StopReason::ContentFilter) } else { Err(failure(ModelErrorKind::ContentFilter, why)) }
 }
 
-fn said(what: &str, message: &str) -> String {
+fn with_detail(what: &str, message: &str) -> String {
     if message.is_empty() { what.to_owned() } else { format!("{what}: {message}") }
 }
 

@@ -22,7 +22,7 @@ fn wire() -> Gemini {
     Gemini { version: VERSION.to_owned() }
 }
 
-/// A model that can do everything.
+/// Returns a model with all capabilities.
 fn able() -> ModelInfo {
     let profile = ModelProfile {
         supports_temperature: true,
@@ -101,12 +101,12 @@ fn weather() -> ToolDef {
     }
 }
 
-/// Makes a stream of chunks.
+/// Creates a stream of chunks.
 fn sse(chunks: &[Value]) -> String {
     chunks.iter().map(|chunk| format!("data: {chunk}\r\n\r\n")).collect()
 }
 
-/// Reads a stream that comes in pieces.
+/// Decodes a stream that arrives in pieces.
 fn read(pieces: &[&[u8]]) -> (Result<Answer, ModelError>, Vec<Delta>) {
     let deltas = Mutex::new(Vec::new());
     let sink = |delta| deltas.lock().unwrap().push(delta);

@@ -1,4 +1,4 @@
-//! Gemini: a model that answers with images among its words.
+//! Image generation with Gemini: a model that returns images along with text.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::gemini::{is_filtered, refusal, retry_after, split_version};
 use crate::http::Http;
 use crate::wire::{Refusal, error};
 
-/// The proportions an image can have, widest first.
+/// Supported aspect ratios, widest first.
 const RATIOS: [(u32, u32); 10] =
     [(21, 9), (16, 9), (3, 2), (4, 3), (5, 4), (1, 1), (4, 5), (3, 4), (2, 3), (9, 16)];
 
-/// Makes an image model of Gemini. `version` is that of the API, unless the base URL ends with one.
+/// Creates a Gemini image model. `version` is the API version, unless the base URL ends with one.
 #[must_use]
 pub fn gemini_images(
     model: String,
@@ -54,7 +54,9 @@ impl Format for GenerateContent {
     fn body(&self, model: &str, request: &ImageRequest) -> Result<Asked, String> {
         let mut warnings = Vec::new();
         if request.quality != ImageQuality::Auto {
-            warnings.push(format!("`{model}` knows no quality; pass `image_size` in `provider_params`"));
+            warnings.push(format!(
+                "`{model}` does not support `quality`; pass `image_size` in `provider_params`"
+            ));
         }
         if request.format != ImageFormat::Auto {
             warnings.push(format!("`{model}` chooses the format itself"));
@@ -78,11 +80,11 @@ impl Format for GenerateContent {
             ));
         }
         let candidates = answer["candidates"].as_array();
-        let candidates = candidates.ok_or_else(|| malformed("`candidates` is no list"))?;
+        let candidates = candidates.ok_or_else(|| malformed("`candidates` is not a list"))?;
         let Some(first) = candidates.first() else { return Ok(Drawn::default()) };
         let mut drawn = Drawn { metadata: without(answer, &["candidates"]), ..Drawn::default() };
         let mut texts = Vec::new();
-        // What the model tried while it thought is not its answer.
+        // Images created during thinking are not part of the answer.
         let parts = first["content"]["parts"].as_array().into_iter().flatten();
         for part in parts.filter(|part| part["thought"] != true) {
             drawn.pictures.extend(part["inlineData"]["data"].as_str().map(str::to_owned));
@@ -91,7 +93,7 @@ impl Format for GenerateContent {
         drawn.text = (!texts.is_empty()).then(|| texts.concat());
         let reason = first["finishReason"].as_str().unwrap_or_default();
         if drawn.pictures.is_empty() && is_filtered(reason) {
-            let message = first["finishMessage"].as_str().unwrap_or("the provider gives no reason");
+            let message = first["finishMessage"].as_str().unwrap_or("the provider gave no reason");
             return Err(failure(ModelErrorKind::ContentFilter, &format!("{reason}: {message}")));
         }
         Ok(drawn)
@@ -107,13 +109,13 @@ fn part(picture: &Picture) -> Value {
     json!({ "inlineData": { "mimeType": picture.media_type, "data": data } })
 }
 
-/// Says how large the image shall be in Gemini's words: a proportion and one of three sizes.
+/// Returns the image size in Gemini's terms: an aspect ratio and one of three sizes.
 fn image_config(request: &ImageRequest, warnings: &mut Vec<String>) -> Map<String, Value> {
     let mut config = Map::new();
     if let ImageSize::Pixels { width, height } = request.size {
         let (across, down) = nearest(width, height);
         if u64::from(width) * u64::from(down) != u64::from(height) * u64::from(across) {
-            warnings.push(format!("{width}x{height} is made as {across}:{down}"));
+            warnings.push(format!("{width}x{height} is generated as {across}:{down}"));
         }
         config.insert("aspectRatio".to_owned(), json!(format!("{across}:{down}")));
     }
@@ -122,7 +124,7 @@ fn image_config(request: &ImageRequest, warnings: &mut Vec<String>) -> Map<Strin
             "aspect_ratio" => "aspectRatio",
             "image_size" => "imageSize",
             other => {
-                warnings.push(format!("`provider_params.{other}` is not known for images of Gemini"));
+                warnings.push(format!("`provider_params.{other}` is not supported for Gemini images"));
                 continue;
             }
         };
@@ -131,7 +133,7 @@ fn image_config(request: &ImageRequest, warnings: &mut Vec<String>) -> Map<Strin
     config
 }
 
-/// Finds the proportion that is nearest, by the ratio of the two.
+/// Returns the nearest aspect ratio.
 fn nearest(width: u32, height: u32) -> (u32, u32) {
     let distance = |(across, down): &(u32, u32)| {
         let (own, wanted) = (f64::from(*across) / f64::from(*down), f64::from(width) / f64::from(height));
@@ -145,5 +147,5 @@ fn failure(kind: ModelErrorKind, message: &str) -> ModelError {
 }
 
 fn malformed(what: &str) -> ModelError {
-    failure(ModelErrorKind::Malformed, &format!("the answer cannot be read: {what}"))
+    failure(ModelErrorKind::Malformed, &format!("invalid response: {what}"))
 }

@@ -1,7 +1,7 @@
-//! Models that make images, one file for each provider.
+//! Image models, one file for each provider.
 //!
-//! A file owns how a request looks and where in an answer the images are. An answer comes whole, so it has a
-//! limit of its own: an image is larger than any event of a stream.
+//! Each file owns the request format and the location of images in a response. A response is not streamed, so it
+//! has a separate size limit: an image is larger than any event of a stream.
 
 #[cfg(feature = "gemini")]
 mod gemini;
@@ -30,29 +30,29 @@ pub use gemini::gemini_images;
 #[cfg(feature = "responses")]
 pub use openai::openai_images;
 
-/// The longest answer that is read.
+/// Maximum size of a response in bytes.
 const MAX_ANSWER: usize = 64 * 1024 * 1024;
-/// How much of what a model said instead of drawing is shown.
-const MAX_SAID: usize = 300;
+/// Maximum number of characters of the model's text quoted in an error.
+const MAX_QUOTE: usize = 300;
 
-/// How images are asked for and given.
+/// The format of requests and responses of an image API.
 trait Format: Send + Sync + 'static {
-    /// Who is asked.
+    /// The provider.
     fn provider(&self) -> Provider;
 
-    /// Where a request goes, below the base URL.
+    /// The path of a request, below the base URL.
     fn path(&self, model: &str) -> String;
 
-    /// The header that holds the key.
+    /// The header that carries the key.
     fn key_header(&self, key: &str) -> (&'static str, String);
 
-    /// Makes the body of a request, or says what of it cannot be had at all.
+    /// Builds the body of a request, or returns why the request cannot be served.
     fn body(&self, model: &str, request: &ImageRequest) -> Result<Asked, String>;
 
-    /// Finds the images in an answer.
+    /// Extracts the images from a response.
     fn read(&self, answer: &Value) -> Result<Drawn, ModelError>;
 
-    /// Reads the error that came instead of an answer.
+    /// Parses an error received instead of a response.
     fn refusal(&self, status: u16, body: &Value) -> (Refusal, Option<Duration>);
 }
 
@@ -60,11 +60,11 @@ trait Format: Send + Sync + 'static {
 #[derive(Debug, Clone, PartialEq)]
 struct Asked {
     json: Value,
-    /// What was left out of it.
+    /// Options that were ignored or adjusted.
     warnings: Vec<String>,
 }
 
-/// What an answer holds.
+/// Content of a response.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Drawn {
     /// The images in base64.
@@ -101,27 +101,28 @@ impl<F: Format> Painter<F> {
         let mut text = Vec::new();
         while let Some(bytes) = chunk(provider, &mut response).await? {
             if text.len() + bytes.as_ref().len() > MAX_ANSWER {
-                let message = format!("the answer is longer than {MAX_ANSWER} bytes");
+                let message = format!("the response is longer than {MAX_ANSWER} bytes");
                 return Err(self.error(ModelErrorKind::Malformed, message));
             }
             text.extend_from_slice(bytes.as_ref());
         }
-        serde_json::from_slice(&text)
-            .map_err(|odd| self.error(ModelErrorKind::Malformed, format!("the answer is not JSON: {odd}")))
+        serde_json::from_slice(&text).map_err(|error| {
+            self.error(ModelErrorKind::Malformed, format!("the response is not JSON: {error}"))
+        })
     }
 
     fn pictures(&self, drawn: &Drawn) -> Result<Vec<Picture>, ModelError> {
         if drawn.pictures.is_empty() {
-            let said: String = drawn.text.iter().flat_map(|text| text.chars()).take(MAX_SAID).collect();
-            let said = if said.is_empty() { said } else { format!("; the model said: {said}") };
-            return Err(self.error(ModelErrorKind::Incomplete, format!("no image came{said}")));
+            let quote: String = drawn.text.iter().flat_map(|text| text.chars()).take(MAX_QUOTE).collect();
+            let quote = if quote.is_empty() { quote } else { format!("; the model said: {quote}") };
+            return Err(self.error(ModelErrorKind::Incomplete, format!("the response has no image{quote}")));
         }
         let read = |data: &String| {
             let bytes = STANDARD
                 .decode(data)
                 .map_err(|_| self.error(ModelErrorKind::Malformed, "the image is not base64"))?;
             Picture::read(bytes).ok_or_else(|| {
-                self.error(ModelErrorKind::Malformed, "what came is no PNG, JPEG, GIF or WebP image")
+                self.error(ModelErrorKind::Malformed, "the image is not PNG, JPEG, GIF, or WebP")
             })
         };
         drawn.pictures.iter().map(read).collect()
@@ -139,27 +140,27 @@ impl<F: Format> ImageModel for Painter<F> {
 
     fn draw<'a>(&'a self, request: &'a ImageRequest) -> BoxFuture<'a, Result<ImageAnswer, ModelError>> {
         Box::pin(async move {
-            let asked = self.format.body(&self.model, request);
-            let asked = asked.map_err(|reason| self.error(ModelErrorKind::BadRequest, reason))?;
-            let drawn = self.format.read(&self.ask(&asked.json).await?)?;
+            let body = self.format.body(&self.model, request);
+            let body = body.map_err(|reason| self.error(ModelErrorKind::BadRequest, reason))?;
+            let drawn = self.format.read(&self.ask(&body.json).await?)?;
             Ok(ImageAnswer {
                 pictures: self.pictures(&drawn)?,
                 text: drawn.text,
                 revised_prompt: drawn.revised_prompt,
                 metadata: drawn.metadata,
-                warnings: asked.warnings,
+                warnings: body.warnings,
             })
         })
     }
 }
 
-/// Writes an image as a data URL.
+/// Formats an image as a data URL.
 #[cfg(feature = "responses")]
 fn data_url(picture: &Picture) -> String {
     format!("data:{};base64,{}", picture.media_type, STANDARD.encode(&picture.data))
 }
 
-/// Returns what remains of an answer without its images.
+/// Returns the fields of a response without its images.
 fn without(value: &Value, keys: &[&str]) -> Value {
     let mut rest = value.as_object().cloned().unwrap_or_default();
     rest.retain(|key, value| !keys.contains(&key.as_str()) && !value.is_null());

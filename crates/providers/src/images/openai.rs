@@ -1,5 +1,5 @@
-//! OpenAI: the newest model through the image tool of Responses, which also changes images; the others
-//! through the images API.
+//! Image generation with OpenAI: the newest model through the image tool of Responses, which can also edit images;
+//! older models through the images API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::wire::{Refusal, error};
 
 /// The model that calls the image tool.
 const CALLER: &str = "gpt-5.4";
-/// What a caller's parameters may not replace.
-const OURS: [&str; 8] = ["model", "prompt", "n", "type", "stream", "input", "tools", "response_format"];
+/// Keys that a caller's parameters may not override.
+const RESERVED: [&str; 8] = ["model", "prompt", "n", "type", "stream", "input", "tools", "response_format"];
 
-/// Makes an image model of OpenAI. The base URL may end with `/v1` or not.
+/// Creates an OpenAI image model. The base URL may end with `/v1`.
 #[must_use]
 pub fn openai_images(model: String, mut endpoint: Endpoint, http: Http) -> Arc<dyn ImageModel> {
     endpoint.base_url = without_version(&endpoint.base_url).to_owned();
@@ -32,7 +32,7 @@ pub fn openai_images(model: String, mut endpoint: Endpoint, http: Http) -> Arc<d
     }
 }
 
-/// The image tool of Responses.
+/// The image tool of the Responses API.
 struct ImageTool;
 
 /// The images API.
@@ -56,7 +56,7 @@ impl Format for ImageTool {
     }
 
     fn body(&self, model: &str, request: &ImageRequest) -> Result<Asked, String> {
-        let mut tool = wishes(request);
+        let mut tool = options(request);
         tool.insert("type".to_owned(), json!("image_generation"));
         tool.insert("model".to_owned(), json!(model));
         let action = if request.sources.is_empty() { "generate" } else { "edit" };
@@ -79,7 +79,7 @@ impl Format for ImageTool {
         if answer["status"] == "failed" || answer.get("error").is_some_and(|error| !error.is_null()) {
             return Err(refused_in_answer(Provider::OpenAi, answer));
         }
-        let items = answer["output"].as_array().ok_or_else(|| malformed("`output` is no list"))?;
+        let items = answer["output"].as_array().ok_or_else(|| malformed("`output` is not a list"))?;
         let mut drawn = Drawn::default();
         for item in items {
             match item["type"].as_str() {
@@ -88,7 +88,7 @@ impl Format for ImageTool {
                     drawn.revised_prompt = text(&item["revised_prompt"]).or(drawn.revised_prompt);
                     drawn.metadata = without(item, &["result", "revised_prompt", "type"]);
                 }
-                Some("message") => drawn.text = said(item).or(drawn.text),
+                Some("message") => drawn.text = message_text(item).or(drawn.text),
                 _ => {}
             }
         }
@@ -96,7 +96,7 @@ impl Format for ImageTool {
             return Err(error(
                 Provider::OpenAi,
                 ModelErrorKind::ContentFilter,
-                "the filter stopped the image",
+                "the content filter blocked the image",
             ));
         }
         Ok(drawn)
@@ -122,12 +122,12 @@ impl Format for ImagesApi {
 
     fn body(&self, model: &str, request: &ImageRequest) -> Result<Asked, String> {
         if !request.sources.is_empty() || !request.references.is_empty() {
-            return Err(format!("`{model}` takes no images; use `gpt-image-2` to change one"));
+            return Err(format!("`{model}` does not accept images; use `gpt-image-2` to edit one"));
         }
-        let mut body = wishes(request);
+        let mut body = options(request);
         let mut warnings = Vec::new();
         if model.starts_with("dall-e") {
-            older(&mut body, model, request, &mut warnings);
+            adapt(&mut body, model, request, &mut warnings);
         }
         body.insert("model".to_owned(), json!(model));
         body.insert("prompt".to_owned(), json!(request.prompt));
@@ -136,9 +136,9 @@ impl Format for ImagesApi {
     }
 
     fn read(&self, answer: &Value) -> Result<Drawn, ModelError> {
-        let data = answer["data"].as_array().ok_or_else(|| malformed("`data` is no list"))?;
+        let data = answer["data"].as_array().ok_or_else(|| malformed("`data` is not a list"))?;
         if data.iter().any(|item| item["url"].is_string() && !item["b64_json"].is_string()) {
-            return Err(malformed("an address came instead of an image"));
+            return Err(malformed("received a URL instead of an image"));
         }
         Ok(Drawn {
             pictures: data.iter().filter_map(|item| text(&item["b64_json"])).collect(),
@@ -153,37 +153,37 @@ impl Format for ImagesApi {
     }
 }
 
-/// Returns what the caller wants, in OpenAI's words; what is left to the provider is left out.
-fn wishes(request: &ImageRequest) -> Map<String, Value> {
-    let mut wishes = Map::new();
+/// Returns the requested options in OpenAI's terms; options left to the provider are omitted.
+fn options(request: &ImageRequest) -> Map<String, Value> {
+    let mut options = Map::new();
     if let ImageSize::Pixels { width, height } = request.size {
-        wishes.insert("size".to_owned(), json!(format!("{width}x{height}")));
+        options.insert("size".to_owned(), json!(format!("{width}x{height}")));
     }
     if request.quality != ImageQuality::Auto {
-        wishes.insert("quality".to_owned(), json!(request.quality.as_str()));
+        options.insert("quality".to_owned(), json!(request.quality.as_str()));
     }
     if request.format != ImageFormat::Auto {
-        wishes.insert("output_format".to_owned(), json!(request.format.as_str()));
+        options.insert("output_format".to_owned(), json!(request.format.as_str()));
     }
     let params =
-        request.params.iter().filter(|(key, value)| !OURS.contains(&key.as_str()) && !value.is_null());
-    wishes.extend(params.map(|(key, value)| (key.clone(), value.clone())));
-    wishes
+        request.params.iter().filter(|(key, value)| !RESERVED.contains(&key.as_str()) && !value.is_null());
+    options.extend(params.map(|(key, value)| (key.clone(), value.clone())));
+    options
 }
 
-/// Older models give addresses unless told not to, know two qualities, and one format.
-fn older(body: &mut Map<String, Value>, model: &str, request: &ImageRequest, warnings: &mut Vec<String>) {
+/// Adjusts the options for older models, which return URLs by default and support two qualities and one format.
+fn adapt(body: &mut Map<String, Value>, model: &str, request: &ImageRequest, warnings: &mut Vec<String>) {
     body.insert("response_format".to_owned(), json!("b64_json"));
     body.shift_remove("quality");
     if request.quality == ImageQuality::High && model == "dall-e-3" {
         body.insert("quality".to_owned(), json!("hd"));
     }
     if body.shift_remove("output_format").is_some() && request.format != ImageFormat::Png {
-        warnings.push(format!("`{model}` gives PNG only"));
+        warnings.push(format!("`{model}` supports only PNG"));
     }
 }
 
-fn said(message: &Value) -> Option<String> {
+fn message_text(message: &Value) -> Option<String> {
     let parts = message["content"].as_array()?;
     let texts: Vec<_> =
         parts.iter().filter_map(|part| part["text"].as_str().or_else(|| part["refusal"].as_str())).collect();
@@ -195,5 +195,5 @@ fn text(value: &Value) -> Option<String> {
 }
 
 fn malformed(what: &str) -> ModelError {
-    error(Provider::OpenAi, ModelErrorKind::Malformed, format!("the answer cannot be read: {what}"))
+    error(Provider::OpenAi, ModelErrorKind::Malformed, format!("invalid response: {what}"))
 }

@@ -1,4 +1,4 @@
-//! How images are asked for and read, with a server on this machine.
+//! Image requests and responses, with a local server.
 
 use std::sync::Arc;
 
@@ -36,10 +36,10 @@ fn gemini(model: &str) -> impl Fn(Endpoint) -> Arc<dyn ImageModel> {
     move |endpoint| gemini_images(model.clone(), endpoint, Http::new(), None)
 }
 
-/// What a server was asked: the request line, the header with the key, the body.
+/// A received request: the request line, the header with the key, the body.
 type Seen = (String, String, Value);
 
-/// Draws with a model whose server answers with this status and body.
+/// Generates an image with a model whose server responds with this status and body.
 async fn draw(
     make: impl Fn(Endpoint) -> Arc<dyn ImageModel>,
     request: &ImageRequest,
@@ -50,10 +50,10 @@ async fn draw(
     let model = make(Endpoint { base_url, key: Secret::new("user-key") });
     let serve = async {
         let (mut socket, _) = listener.accept().await.unwrap();
-        let mut seen = Vec::new();
+        let mut received = Vec::new();
         let (head, body) = loop {
-            assert_ne!(socket.read_buf(&mut seen).await.unwrap(), 0);
-            let text = String::from_utf8_lossy(&seen).into_owned();
+            assert_ne!(socket.read_buf(&mut received).await.unwrap(), 0);
+            let text = String::from_utf8_lossy(&received).into_owned();
             let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
             if let Ok(body) = serde_json::from_str(body) {
                 break (head.to_owned(), body);
@@ -72,7 +72,7 @@ fn ok(answer: &Value) -> (&'static str, String) {
     ("200 OK", answer.to_string())
 }
 
-fn wanted() -> ImageRequest {
+fn full_request() -> ImageRequest {
     ImageRequest {
         prompt: "a meerkat".to_owned(),
         size: ImageSize::Pixels { width: 1536, height: 1024 },
@@ -86,19 +86,19 @@ fn wanted() -> ImageRequest {
     }
 }
 
-fn plain() -> ImageRequest {
+fn plain_request() -> ImageRequest {
     ImageRequest { prompt: "a meerkat".to_owned(), ..ImageRequest::default() }
 }
 
 #[tokio::test]
-async fn the_newest_model_of_openai_is_asked_through_its_tool() {
+async fn newest_openai_model_uses_the_image_tool() {
     let call = json!({
         "type": "image_generation_call", "id": "ig_1", "status": "completed", "result": encoded(),
         "revised_prompt": "a meerkat on a mound", "size": "1536x1024",
     });
-    let said = json!({"type": "message", "content": [{"type": "output_text", "text": "Here."}]});
-    let answer = ok(&json!({"status": "completed", "error": null, "output": [call, said]}));
-    let request = ImageRequest { sources: vec![picture()], ..wanted() };
+    let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Here."}]});
+    let answer = ok(&json!({"status": "completed", "error": null, "output": [call, message]}));
+    let request = ImageRequest { sources: vec![picture()], ..full_request() };
     let ((line, key, body), drawn) = draw(openai("gpt-image-2"), &request, answer).await;
     assert_eq!(
         (line.as_str(), key.as_str()),
@@ -129,9 +129,9 @@ async fn the_newest_model_of_openai_is_asked_through_its_tool() {
 }
 
 #[tokio::test]
-async fn other_models_of_openai_are_asked_through_the_images_api() {
+async fn older_openai_models_use_the_images_api() {
     let answer = || ok(&json!({"created": 1, "data": [{"b64_json": encoded(), "revised_prompt": "so"}]}));
-    let ((line, _, body), drawn) = draw(openai("gpt-image-1"), &wanted(), answer()).await;
+    let ((line, _, body), drawn) = draw(openai("gpt-image-1"), &full_request(), answer()).await;
     assert_eq!(line, "POST /v1/images/generations HTTP/1.1");
     let expected = json!({
         "size": "1536x1024", "quality": "high", "output_format": "webp", "background": "opaque",
@@ -146,18 +146,18 @@ async fn other_models_of_openai_are_asked_through_the_images_api() {
     };
     assert_eq!(drawn, Ok(expected.clone()));
 
-    let ((_, _, body), drawn) = draw(openai("dall-e-3"), &wanted(), answer()).await;
+    let ((_, _, body), drawn) = draw(openai("dall-e-3"), &full_request(), answer()).await;
     let sent = json!({
         "size": "1536x1024", "background": "opaque", "response_format": "b64_json", "quality": "hd",
         "model": "dall-e-3", "prompt": "a meerkat", "n": 1,
     });
     assert_eq!(body, sent);
-    let warnings = vec!["`dall-e-3` gives PNG only".to_owned()];
+    let warnings = vec!["`dall-e-3` supports only PNG".to_owned()];
     assert_eq!(drawn, Ok(ImageAnswer { warnings, ..expected }));
 }
 
 #[tokio::test]
-async fn gemini_is_asked_for_pictures_among_words() {
+async fn gemini_returns_images_along_with_text() {
     let parts = json!([
         {"thought": true, "inlineData": {"mimeType": "image/png", "data": "AAAA"}},
         {"text": "Here."},
@@ -167,7 +167,7 @@ async fn gemini_is_asked_for_pictures_among_words() {
     let answer = ok(&json!({"candidates": [candidate], "modelVersion": "g"}));
     let params = Map::from_iter([("image_size".to_owned(), json!("2K")), ("top_k".to_owned(), json!(3))]);
     let size = ImageSize::Pixels { width: 1000, height: 600 };
-    let request = ImageRequest { references: vec![picture()], size, params, ..plain() };
+    let request = ImageRequest { references: vec![picture()], size, params, ..plain_request() };
     let ((line, key, body), drawn) = draw(gemini("gemini-2.5-flash-image"), &request, answer).await;
     assert_eq!(line, "POST /v1beta/models/gemini-2.5-flash-image:generateContent HTTP/1.1");
     assert_eq!(key, "x-goog-api-key: user-key");
@@ -182,7 +182,7 @@ async fn gemini_is_asked_for_pictures_among_words() {
     });
     assert_eq!(body, expected);
     let warnings =
-        ["1000x600 is made as 16:9", "`provider_params.top_k` is not known for images of Gemini"];
+        ["1000x600 is generated as 16:9", "`provider_params.top_k` is not supported for Gemini images"];
     let expected = ImageAnswer {
         pictures: vec![picture()],
         text: Some("Here.".to_owned()),
@@ -193,42 +193,42 @@ async fn gemini_is_asked_for_pictures_among_words() {
     assert_eq!(drawn, Ok(expected));
 }
 
-async fn fault(
+async fn failure(
     make: impl Fn(Endpoint) -> Arc<dyn ImageModel>,
     answer: (&str, String),
 ) -> (ModelErrorKind, String) {
-    let (_, drawn) = draw(make, &plain(), answer).await;
+    let (_, drawn) = draw(make, &plain_request(), answer).await;
     let error = drawn.unwrap_err();
     assert!(!error.message.contains("user-key"));
     (error.kind, error.to_string())
 }
 
 #[tokio::test]
-async fn every_way_to_get_no_picture_has_its_kind() {
+async fn failures_are_classified() {
     use ModelErrorKind as Kind;
-    let refused =
+    let error_body =
         |code: &str, message: &str| json!({"error": {"code": code, "message": message}}).to_string();
     let item = |result: &str| ok(&json!({"output": [{"type": "image_generation_call", "result": result}]}));
     let sorry =
         json!({"type": "message", "content": [{"type": "refusal", "refusal": "I would rather not."}]});
-    let openai_faults = [
+    let openai_failures = [
         (
-            ("401 Unauthorized", refused("invalid_api_key", "bad key")),
+            ("401 Unauthorized", error_body("invalid_api_key", "bad key")),
             Kind::Auth,
             "openai: HTTP 401: bad key",
         ),
         (
-            ("400 Bad Request", refused("moderation_blocked", "rejected")),
+            ("400 Bad Request", error_body("moderation_blocked", "rejected")),
             Kind::ContentFilter,
             "openai: HTTP 400: rejected",
         ),
         (
-            ("404 Not Found", refused("model_not_found", "no such model")),
+            ("404 Not Found", error_body("model_not_found", "no such model")),
             Kind::BadRequest,
             "openai: HTTP 404: no such model",
         ),
         (
-            ("429 Slow", refused("rate_limit_exceeded", "slow down")),
+            ("429 Slow", error_body("rate_limit_exceeded", "slow down")),
             Kind::RateLimited,
             "openai: HTTP 429: slow down",
         ),
@@ -240,35 +240,35 @@ async fn every_way_to_get_no_picture_has_its_kind() {
         (
             ok(&json!({"output": [sorry]})),
             Kind::Incomplete,
-            "openai: no image came; the model said: I would rather not.",
+            "openai: the response has no image; the model said: I would rather not.",
         ),
-        (ok(&json!({"output": []})), Kind::Incomplete, "openai: no image came"),
+        (ok(&json!({"output": []})), Kind::Incomplete, "openai: the response has no image"),
         (
             ok(&json!({"output": [], "incomplete_details": {"reason": "content_filter"}})),
             Kind::ContentFilter,
-            "openai: the filter stopped the image",
+            "openai: the content filter blocked the image",
         ),
         (
             ok(&json!({"status": "failed", "error": {"code": "server_error", "message": "broken"}})),
             Kind::Server,
             "openai: broken",
         ),
-        (ok(&json!({})), Kind::Malformed, "openai: the answer cannot be read: `output` is no list"),
+        (ok(&json!({})), Kind::Malformed, "openai: invalid response: `output` is not a list"),
         (item("%%%"), Kind::Malformed, "openai: the image is not base64"),
-        (item("PGh0bWw+"), Kind::Malformed, "openai: what came is no PNG, JPEG, GIF or WebP image"),
+        (item("PGh0bWw+"), Kind::Malformed, "openai: the image is not PNG, JPEG, GIF, or WebP"),
         (
             ("200 OK", "nothing".to_owned()),
             Kind::Malformed,
-            "openai: the answer is not JSON: expected ident at line 1 column 2",
+            "openai: the response is not JSON: expected ident at line 1 column 2",
         ),
     ];
-    for (answer, kind, message) in openai_faults {
-        assert_eq!(fault(openai("gpt-image-2"), answer).await, (kind, message.to_owned()));
+    for (answer, kind, message) in openai_failures {
+        assert_eq!(failure(openai("gpt-image-2"), answer).await, (kind, message.to_owned()));
     }
-    let address = ok(&json!({"data": [{"url": "https://e.org/a.png"}]}));
-    let message = "openai: the answer cannot be read: an address came instead of an image".to_owned();
-    assert_eq!(fault(openai("gpt-image-1"), address).await, (Kind::Malformed, message));
-    let gemini_faults = [
+    let url_response = ok(&json!({"data": [{"url": "https://e.org/a.png"}]}));
+    let message = "openai: invalid response: received a URL instead of an image".to_owned();
+    assert_eq!(failure(openai("gpt-image-1"), url_response).await, (Kind::Malformed, message));
+    let gemini_failures = [
         (
             ok(&json!({"promptFeedback": {"blockReason": "SAFETY"}})),
             Kind::ContentFilter,
@@ -277,34 +277,34 @@ async fn every_way_to_get_no_picture_has_its_kind() {
         (
             ok(&json!({"candidates": [{"finishReason": "IMAGE_SAFETY"}]})),
             Kind::ContentFilter,
-            "gemini: IMAGE_SAFETY: the provider gives no reason",
+            "gemini: IMAGE_SAFETY: the provider gave no reason",
         ),
-        (ok(&json!({"candidates": []})), Kind::Incomplete, "gemini: no image came"),
+        (ok(&json!({"candidates": []})), Kind::Incomplete, "gemini: the response has no image"),
         (
             ok(&json!({"candidates": 1})),
             Kind::Malformed,
-            "gemini: the answer cannot be read: `candidates` is no list",
+            "gemini: invalid response: `candidates` is not a list",
         ),
     ];
-    for (answer, kind, message) in gemini_faults {
-        assert_eq!(fault(gemini("g"), answer).await, (kind, message.to_owned()));
+    for (answer, kind, message) in gemini_failures {
+        assert_eq!(failure(gemini("g"), answer).await, (kind, message.to_owned()));
     }
 }
 
 #[tokio::test]
-async fn a_picture_larger_than_any_event_of_a_stream_is_read() {
+async fn image_larger_than_a_stream_event_is_read() {
     let mut large = PNG.to_vec();
     large.resize(12 * 1024 * 1024, 0);
     let answer = ok(&json!({"data": [{"b64_json": STANDARD.encode(&large)}]}));
-    let (_, drawn) = draw(openai("gpt-image-1"), &plain(), answer).await;
+    let (_, drawn) = draw(openai("gpt-image-1"), &plain_request(), answer).await;
     assert_eq!(drawn.unwrap().pictures[0].data.len(), large.len());
 }
 
 #[tokio::test]
-async fn a_model_that_takes_no_pictures_is_not_asked() {
+async fn model_without_image_input_is_not_called() {
     let endpoint = Endpoint { base_url: "http://127.0.0.1:1".to_owned(), key: Secret::new("k") };
-    let request = ImageRequest { sources: vec![picture()], ..plain() };
+    let request = ImageRequest { sources: vec![picture()], ..plain_request() };
     let error = openai("dall-e-3")(endpoint).draw(&request).await.unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::BadRequest);
-    assert_eq!(error.message, "`dall-e-3` takes no images; use `gpt-image-2` to change one");
+    assert_eq!(error.message, "`dall-e-3` does not accept images; use `gpt-image-2` to edit one");
 }

@@ -1,18 +1,17 @@
-//! The commands that the offline model obeys, one on a line.
+//! The commands of the offline model, one per line.
 //!
-//! A command is the first word of its line, in any case; white space and one `> ` may stand before it. Lines
-//! that are no command are passed over. `then`, alone on its line, parts the commands of one step from those of
-//! the next.
+//! A command is the first word of its line, in any case; whitespace and one `> ` may precede it. Lines that are not
+//! commands are ignored. `then`, alone on its line, separates the commands of one step from those of the next.
 
 use std::time::Duration;
 
 use meerkat_core::ModelErrorKind;
 use serde_json::{Map, Value};
 
-/// The longest `wait`.
-const LONGEST_WAIT: Duration = Duration::from_secs(600);
-/// Commands after this many are not read.
-const MOST_COMMANDS: usize = 1000;
+/// Maximum duration of `wait`.
+const MAX_WAIT: Duration = Duration::from_secs(600);
+/// Maximum number of commands; the rest are ignored.
+const MAX_COMMANDS: usize = 1000;
 
 const KINDS: [(&str, ModelErrorKind); 13] = [
     ("rate_limited", ModelErrorKind::RateLimited),
@@ -30,18 +29,18 @@ const KINDS: [(&str, ModelErrorKind); 13] = [
     ("content_filter", ModelErrorKind::ContentFilter),
 ];
 
-/// The name by which `fail` knows a kind.
+/// Returns the name of a kind, as used with `fail`.
 pub(super) fn kind_name(kind: ModelErrorKind) -> &'static str {
-    let named = KINDS.iter().find(|(_, known)| *known == kind);
-    named.map_or("unknown", |(name, _)| name)
+    let entry = KINDS.iter().find(|(_, known)| *known == kind);
+    entry.map_or("unknown", |(name, _)| name)
 }
 
-/// One thing to do.
+/// One command.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Command<'a> {
     /// `say TEXT`
     Say(&'a str),
-    /// What the model itself has to say about a command.
+    /// A remark of the model about an invalid command.
     Remark(String),
     /// `think TEXT`
     Think(&'a str),
@@ -56,18 +55,18 @@ pub(super) enum Command<'a> {
 /// The commands of a prompt.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Script<'a> {
-    /// What to do in each step; no part is empty.
+    /// Commands of each step; no part is empty.
     pub(super) parts: Vec<Vec<Command<'a>>>,
-    /// What the `json` lines say.
+    /// Texts of the `json` lines.
     pub(super) json: Vec<&'a str>,
 }
 
 impl<'a> Script<'a> {
-    /// Reads the commands of a text.
+    /// Parses the commands of a text.
     pub(super) fn read(text: &'a str) -> Self {
         let mut script = Self::default();
         let mut part = Vec::new();
-        let mut room = MOST_COMMANDS;
+        let mut remaining = MAX_COMMANDS;
         for line in text.lines() {
             let (word, rest) = split_word(line);
             if word.eq_ignore_ascii_case("json") {
@@ -80,8 +79,8 @@ impl<'a> Script<'a> {
             } else {
                 continue;
             }
-            room -= 1;
-            if room == 0 {
+            remaining -= 1;
+            if remaining == 0 {
                 break;
             }
         }
@@ -117,7 +116,7 @@ fn read_command<'a>(word: &str, rest: &'a str) -> Option<Command<'a>> {
         Some(read_fail(rest))
     } else if is("wait") {
         let time = rest.parse().map(Duration::from_millis).ok()?;
-        Some(Command::Wait(time.min(LONGEST_WAIT)))
+        Some(Command::Wait(time.min(MAX_WAIT)))
     } else {
         None
     }
@@ -128,7 +127,7 @@ fn read_call(rest: &str) -> Command<'_> {
     let (name, args) = rest.split_at(end.unwrap_or(rest.len()));
     let args = match args.trim() {
         "" => Value::Object(Map::new()),
-        // What cannot be read is passed on as it is: the runtime has to cope with it, and that can be tried.
+        // Invalid JSON is passed on verbatim: the runtime must handle it, and this makes that testable.
         args => serde_json::from_str(args).unwrap_or_else(|_| Value::String(args.to_owned())),
     };
     Command::Call { name, args }
@@ -148,10 +147,10 @@ fn read_fail(rest: &str) -> Command<'_> {
 }
 
 fn fail_usage(rest: &str) -> String {
-    let asked: String = rest.chars().take(60).collect();
+    let shortened: String = rest.chars().take(60).collect();
     let kinds: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
     format!(
-        "I cannot `fail {asked}`. It is `fail KIND`, or `fail KIND N` to fail the first N times; the kinds are {}.",
+        "I cannot `fail {shortened}`. It is `fail KIND`, or `fail KIND N` to fail the first N times; the kinds are {}.",
         kinds.join(", ")
     )
 }

@@ -1,8 +1,8 @@
-//! A small value that fits a JSON Schema.
+//! Generation of a small value that matches a JSON Schema.
 //!
-//! Only what is required is filled in. `pattern`, `not`, `if` and `uniqueItems` are not looked at, so a schema
-//! that depends on them may get a value that does not fit. Depth, size and work are bounded; a schema that
-//! cannot be filled within the bounds gets `null`.
+//! Only required properties are filled in. `pattern`, `not`, `if`, and `uniqueItems` are ignored, so the value may
+//! not match a schema that depends on them. Depth, size, and work are bounded; a schema that cannot be satisfied
+//! within the bounds gets `null`.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,31 +11,31 @@ use serde_json::{Map, Value};
 
 use super::number::{self, Bounds};
 
-/// How many schemas may be nested, and how many may be filled in all.
-const DEEPEST: u32 = 64;
-const MOST_NODES: u32 = 5_000;
-/// The longest string and the longest list.
-const LONGEST_STRING: u64 = 65_536;
-const LONGEST_LIST: u64 = 1_000;
+/// Maximum depth of nested schemas, and maximum number of schemas visited in total.
+const MAX_DEPTH: u32 = 64;
+const MAX_NODES: u32 = 5_000;
+/// Maximum length of strings and of lists.
+const MAX_STRING: u64 = 65_536;
+const MAX_LIST: u64 = 1_000;
 
 type Object = Map<String, Value>;
 
-/// Makes a value that fits `schema`.
+/// Creates a value that matches `schema`.
 pub(super) fn instance(schema: &Value) -> Value {
-    let mut maker =
-        Maker { root: schema, open_refs: vec!["#".to_owned()], nodes: MOST_NODES, depth: DEEPEST };
-    maker.make(schema).unwrap_or(Value::Null)
+    let mut generator =
+        Generator { root: schema, open_refs: vec!["#".to_owned()], nodes: MAX_NODES, depth: MAX_DEPTH };
+    generator.make(schema).unwrap_or(Value::Null)
 }
 
-struct Maker<'a> {
+struct Generator<'a> {
     root: &'a Value,
-    /// The references on the way from the root to here. The smallest value never needs one of them again.
+    /// References on the path from the root to here. The smallest value never needs one of them again.
     open_refs: Vec<String>,
     nodes: u32,
     depth: u32,
 }
 
-impl<'a> Maker<'a> {
+impl<'a> Generator<'a> {
     fn make(&mut self, schema: &Value) -> Option<Value> {
         match schema {
             Value::Bool(true) => Some(Value::Null),
@@ -47,9 +47,9 @@ impl<'a> Maker<'a> {
     fn make_object_schema(&mut self, schema: &Object) -> Option<Value> {
         self.nodes = self.nodes.checked_sub(1)?;
         self.depth = self.depth.checked_sub(1)?;
-        let made = self.make_any(schema);
+        let value = self.make_any(schema);
         self.depth += 1;
-        made
+        value
     }
 
     fn make_any(&mut self, schema: &Object) -> Option<Value> {
@@ -57,11 +57,11 @@ impl<'a> Maker<'a> {
             return self.follow(schema, reference.as_str()?);
         }
         if let Some(Value::Array(all)) = schema.get("allOf") {
-            let mut whole = without(schema, "allOf");
+            let mut merged = without(schema, "allOf");
             for part in all {
-                whole = merge(&whole, &self.open(part)?);
+                merged = merge(&merged, &self.open(part)?);
             }
-            return self.make_object_schema(&whole);
+            return self.make_object_schema(&merged);
         }
         for key in ["anyOf", "oneOf"] {
             if let Some(Value::Array(branches)) = schema.get(key) {
@@ -73,7 +73,7 @@ impl<'a> Maker<'a> {
                 });
             }
         }
-        given(schema).or_else(|| self.make_typed(schema))
+        supplied(schema).or_else(|| self.make_typed(schema))
     }
 
     fn follow(&mut self, schema: &Object, reference: &str) -> Option<Value> {
@@ -87,23 +87,23 @@ impl<'a> Maker<'a> {
             _ => return None,
         };
         self.open_refs.push(reference.to_owned());
-        let made = self.make_object_schema(&merged);
+        let value = self.make_object_schema(&merged);
         self.open_refs.pop();
-        made
+        value
     }
 
     fn resolve(&self, reference: &str) -> Option<&'a Value> {
         self.root.pointer(reference.strip_prefix('#')?)
     }
 
-    /// Returns a part of an `allOf` with its references replaced by what they stand for.
+    /// Returns a part of an `allOf` with its references resolved.
     fn open(&self, part: &Value) -> Option<Object> {
         let mut part = match part {
             Value::Object(part) => part.clone(),
             Value::Bool(true) => Object::new(),
             _ => return None,
         };
-        for _ in 0..DEEPEST {
+        for _ in 0..MAX_DEPTH {
             let Some(reference) = part.get("$ref") else {
                 return Some(part);
             };
@@ -138,7 +138,7 @@ impl<'a> Maker<'a> {
 
     fn list(&mut self, schema: &Object) -> Option<Value> {
         let count = size(schema, "minItems");
-        if count > LONGEST_LIST {
+        if count > MAX_LIST {
             return None;
         }
         let any = Value::Bool(true);
@@ -157,26 +157,26 @@ impl<'a> Maker<'a> {
         let empty = Object::new();
         let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
         let required: BTreeSet<_> = strings(schema.get("required")).into_iter().collect();
-        let mut made = Object::new();
+        let mut values = Object::new();
         for (name, property) in properties {
             if required.contains(name.as_str()) {
-                made.insert(name.clone(), self.make(property)?);
+                values.insert(name.clone(), self.make(property)?);
             }
         }
         let any = Value::Bool(true);
         let other = schema.get("additionalProperties").unwrap_or(&any);
         for name in required {
-            if !made.contains_key(name) {
-                made.insert(name.to_owned(), self.make(other)?);
+            if !values.contains_key(name) {
+                values.insert(name.to_owned(), self.make(other)?);
             }
         }
-        let wanted = size(schema, "minProperties");
-        if wanted > LONGEST_LIST {
+        let minimum = size(schema, "minProperties");
+        if minimum > MAX_LIST {
             return None;
         }
         let mut optional = properties.iter();
         let mut number = 0;
-        while (made.len() as u64) < wanted {
+        while (values.len() as u64) < minimum {
             let (name, property) = optional.next().map_or_else(
                 || {
                     number += 1;
@@ -184,32 +184,32 @@ impl<'a> Maker<'a> {
                 },
                 |(name, property)| (Cow::Borrowed(name), property),
             );
-            if !made.contains_key(&*name) {
-                made.insert(name.into_owned(), self.make(property)?);
+            if !values.contains_key(&*name) {
+                values.insert(name.into_owned(), self.make(property)?);
             }
         }
-        Some(Value::Object(made))
+        Some(Value::Object(values))
     }
 }
 
-/// Returns a value that the schema itself gives.
-fn given(schema: &Object) -> Option<Value> {
+/// Returns a value that the schema itself supplies.
+fn supplied(schema: &Object) -> Option<Value> {
     if let Some(value) = schema.get("const") {
         return Some(value.clone());
     }
     let list = |key: &str| schema.get(key).and_then(Value::as_array);
     if let Some(values) = list("enum") {
-        return values.iter().find(|value| suits(value, schema)).cloned();
+        return values.iter().find(|value| is_valid(value, schema)).cloned();
     }
     let examples = list("examples").into_iter().flatten();
-    let mut offered = schema.get("default").into_iter().chain(examples);
-    offered.find(|value| suits(value, schema)).cloned()
+    let mut candidates = schema.get("default").into_iter().chain(examples);
+    candidates.find(|value| is_valid(value, schema)).cloned()
 }
 
-/// Says whether a value that the schema gives has the right type; authors are not always careful.
-fn suits(value: &Value, schema: &Object) -> bool {
+/// Returns `true` if a value supplied by the schema has the right type; authors are not always careful.
+fn is_valid(value: &Value, schema: &Object) -> bool {
     let types = types(schema.get("type"));
-    let of_type = |name: &&str| match *name {
+    let has_type = |name: &&str| match *name {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
         "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
@@ -219,11 +219,11 @@ fn suits(value: &Value, schema: &Object) -> bool {
         "object" => value.is_object(),
         _ => false,
     };
-    let whole = |object: &Object| {
+    let is_complete = |object: &Object| {
         let required = strings(schema.get("required"));
         required.iter().all(|name| object.contains_key(*name))
     };
-    (types.is_empty() || types.iter().any(of_type)) && value.as_object().is_none_or(whole)
+    (types.is_empty() || types.iter().any(has_type)) && value.as_object().is_none_or(is_complete)
 }
 
 fn implied_type(schema: &Object) -> &'static str {
@@ -248,8 +248,8 @@ fn implied_type(schema: &Object) -> &'static str {
 }
 
 fn string(schema: &Object) -> Option<Value> {
-    let least = size(schema, "minLength");
-    if least > LONGEST_STRING {
+    let min_length = size(schema, "minLength");
+    if min_length > MAX_STRING {
         return None;
     }
     let mut text = match schema.get("format").and_then(Value::as_str) {
@@ -266,12 +266,12 @@ fn string(schema: &Object) -> Option<Value> {
         _ => "",
     }
     .to_owned();
-    let missing = usize::try_from(least).ok()?.saturating_sub(text.len());
+    let missing = usize::try_from(min_length).ok()?.saturating_sub(text.len());
     text.extend(std::iter::repeat_n('x', missing));
     Some(Value::String(text))
 }
 
-/// Joins two schemas into one that asks for what both ask for; where that has no simple form, `b` wins.
+/// Merges two schemas into one that requires what both require; if there is no simple form, `b` wins.
 fn merge(a: &Object, b: &Object) -> Object {
     let mut merged = a.clone();
     for (key, value) in b {
@@ -323,9 +323,9 @@ fn common_types(a: &Value, b: &Value) -> Value {
     let (a, b) = (types(Some(a)), types(Some(b)));
     let fits =
         |name: &str, list: &[&str]| list.contains(&name) || name == "integer" && list.contains(&"number");
-    let of_a = a.iter().filter(|name| fits(name, &b));
-    let of_b = b.iter().filter(|name| fits(name, &a) && !a.contains(name));
-    of_a.chain(of_b).map(|name| Value::String((*name).to_owned())).collect()
+    let from_a = a.iter().filter(|name| fits(name, &b));
+    let from_b = b.iter().filter(|name| fits(name, &a) && !a.contains(name));
+    from_a.chain(from_b).map(|name| Value::String((*name).to_owned())).collect()
 }
 
 fn types(value: Option<&Value>) -> Vec<&str> {

@@ -1,4 +1,4 @@
-//! How often a request failed on purpose.
+//! Counts of requested failures.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use meerkat_core::Message;
 
-/// Beyond this many requests the counting starts anew.
-const MOST_REQUESTS: usize = 1024;
+/// Maximum number of requests; beyond it, all counts are reset.
+const MAX_REQUESTS: usize = 1024;
 
-/// Counts failures by request, until the request is answered.
+/// Counts failures by request, until the request succeeds.
 #[derive(Debug, Default)]
 pub(super) struct Memory(Mutex<HashMap<u64, u32>>);
 
 impl Memory {
-    /// Names a request: a retry has the same name, another step or another session has not.
+    /// Returns the key of a request: the same for a retry, different for another step or session.
     pub(super) fn key(messages: &[Arc<Message>]) -> u64 {
         let mut hasher = DefaultHasher::new();
         messages.len().hash(&mut hasher);
@@ -35,7 +35,7 @@ impl Memory {
 
     pub(super) fn add(&self, key: u64) {
         let mut counts = self.lock();
-        if counts.len() >= MOST_REQUESTS && !counts.contains_key(&key) {
+        if counts.len() >= MAX_REQUESTS && !counts.contains_key(&key) {
             counts.clear();
         }
         let count = counts.entry(key).or_default();

@@ -1,8 +1,8 @@
-//! The offline model: for trying everything with no key, for tests and for demonstrations.
+//! The offline model, for trying things out without an API key, for tests, and for demos.
 //!
-//! It obeys the commands in the last user message (see [`command`]), fills a requested schema with a minimal
-//! instance (see [`instance`]), and otherwise says plainly what it is. The same request gives the same answer,
-//! with one exception that is asked for by name: `fail KIND N` counts how often it was asked.
+//! It executes the commands in the last user message (see [`command`]), fills a requested schema with a minimal
+//! instance (see [`instance`]), and otherwise describes itself. The same request gets the same response, with one
+//! exception that must be requested explicitly: `fail KIND N` counts its attempts.
 
 mod command;
 mod instance;
@@ -25,16 +25,16 @@ use command::{Command, Script};
 use memory::Memory;
 use output::Output;
 
-/// Shows what is understood of a prompt.
+/// Formats the parsed commands of a prompt.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn commands(prompt: &str) -> String {
     format!("{:?}", Script::read(prompt))
 }
 
-/// The id under which the offline model is chosen.
+/// Id of the offline model.
 pub const OFFLINE_MODEL_ID: &str = "offline";
 
-/// A model that needs nothing but the request.
+/// A model that depends only on the request.
 #[derive(Debug)]
 pub struct OfflineModel {
     info: ModelInfo,
@@ -42,7 +42,7 @@ pub struct OfflineModel {
 }
 
 impl OfflineModel {
-    /// Makes one.
+    /// Creates the model.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -67,13 +67,13 @@ impl OfflineModel {
         Ok(output.finish(request))
     }
 
-    /// Obeys the part of the commands whose turn it is.
+    /// Executes the commands of the current step.
     async fn step(&self, request: &ModelRequest, output: &mut Output<'_>) -> Result<(), ModelError> {
         let (text, since) = last_user(request);
         let mut script = Script::read(&text);
         let steps_done = since.iter().filter(|m| calls_tools(m)).count();
         if steps_done < script.parts.len() {
-            return self.obey(script.parts.swap_remove(steps_done), request, output).await;
+            return self.execute(script.parts.swap_remove(steps_done), request, output).await;
         }
         if steps_done > 0 {
             output.say(&reply::results(since));
@@ -87,7 +87,7 @@ impl OfflineModel {
         Ok(())
     }
 
-    async fn obey(
+    async fn execute(
         &self,
         commands: Vec<Command<'_>>,
         request: &ModelRequest,
@@ -153,9 +153,9 @@ fn failure(kind: ModelErrorKind) -> ModelError {
 /// Returns the text of the last user message and the messages after it.
 fn last_user(request: &ModelRequest) -> (String, &[Arc<Message>]) {
     let messages = &request.messages;
-    let place = messages.iter().rposition(|m| user_content(m).is_some());
-    let text = place.and_then(|at| user_content(&messages[at])).map(Content::to_text);
-    (text.unwrap_or_default(), &messages[place.map_or(0, |at| at + 1)..])
+    let position = messages.iter().rposition(|m| user_content(m).is_some());
+    let text = position.and_then(|at| user_content(&messages[at])).map(Content::to_text);
+    (text.unwrap_or_default(), &messages[position.map_or(0, |at| at + 1)..])
 }
 
 fn user_content(message: &Message) -> Option<&Content> {
@@ -172,8 +172,8 @@ fn calls_tools(message: &Message) -> bool {
     }
 }
 
-/// Finds what the newest `json` lines want the structured output to be. The first line answers the first try,
-/// the second line the second; the last one answers all further tries.
+/// Returns the structured output that the latest `json` lines request. The first line applies to the first attempt,
+/// the second line to the second; the last one applies to all further attempts.
 fn forced_json(request: &ModelRequest) -> Option<String> {
     let newest_first = request.messages.iter().rev().filter_map(|m| user_content(m));
     for (later_users, content) in newest_first.enumerate() {
@@ -187,7 +187,7 @@ fn forced_json(request: &ModelRequest) -> Option<String> {
 }
 
 fn is_summary_request(request: &ModelRequest) -> bool {
-    let asked = |content: &Content| content.to_text().starts_with(reply::SUMMARY_REQUEST);
+    let is_summary = |content: &Content| content.to_text().starts_with(reply::SUMMARY_REQUEST);
     let last = request.messages.last().and_then(|m| user_content(m));
-    request.tools.is_empty() && last.is_some_and(asked)
+    request.tools.is_empty() && last.is_some_and(is_summary)
 }

@@ -1,12 +1,12 @@
-//! Numbers that keep to a schema's bounds: nought where it may be, else what is next to a bound.
+//! Numbers within a schema's bounds: zero if possible, otherwise the closest to a bound.
 
 use serde_json::{Map, Number, Value};
 
-/// What a schema says of a number.
+/// Constraints of a schema on a number.
 #[derive(Debug, Default)]
 pub(super) struct Bounds<'a> {
-    least: Option<Bound<'a>>,
-    most: Option<Bound<'a>>,
+    minimum: Option<Bound<'a>>,
+    maximum: Option<Bound<'a>>,
     step: Option<&'a Number>,
 }
 
@@ -20,8 +20,8 @@ impl<'a> Bounds<'a> {
     /// Reads the bounds of a schema.
     pub(super) fn of(schema: &'a Map<String, Value>) -> Self {
         Self {
-            least: bound(schema, "minimum", "exclusiveMinimum", |a, b| a > b),
-            most: bound(schema, "maximum", "exclusiveMaximum", |a, b| a < b),
+            minimum: bound(schema, "minimum", "exclusiveMinimum", |a, b| a > b),
+            maximum: bound(schema, "maximum", "exclusiveMaximum", |a, b| a < b),
             step: schema.get("multipleOf").and_then(number_of),
         }
     }
@@ -41,7 +41,7 @@ fn bound<'a>(
     tighter: fn(Option<f64>, Option<f64>) -> bool,
 ) -> Option<Bound<'a>> {
     let included = schema.get(key).and_then(number_of);
-    // The oldest drafts say `true` beside the inclusive bound.
+    // The oldest drafts put `true` next to the inclusive bound.
     let flagged = schema.get(exclusive_key) == Some(&Value::Bool(true));
     let included = included.map(|at| Bound { at, excluded: flagged });
     let excluded = schema.get(exclusive_key).and_then(number_of);
@@ -52,26 +52,26 @@ fn bound<'a>(
     }
 }
 
-/// Makes a whole number.
+/// Returns an integer within the bounds.
 pub(super) fn integer(bounds: &Bounds<'_>) -> Option<Value> {
-    let least = bounds.least.as_ref().map_or(i128::from(i64::MIN), |b| whole(b, 1));
-    let most = bounds.most.as_ref().map_or(i128::from(u64::MAX), |b| whole(b, -1));
-    let fits = |n: i128| (least..=most).contains(&n);
-    let step = whole_step(bounds.step)?;
-    let up = least.div_euclid(step) * step;
-    let candidates = [0, up, up.checked_add(step)?, most.div_euclid(step) * step];
-    // Of the candidates above nought the first is nearest to it, of those below the last.
-    let found = if most < 0 {
+    let minimum = bounds.minimum.as_ref().map_or(i128::from(i64::MIN), |b| nearest_integer(b, 1));
+    let maximum = bounds.maximum.as_ref().map_or(i128::from(u64::MAX), |b| nearest_integer(b, -1));
+    let fits = |n: i128| (minimum..=maximum).contains(&n);
+    let step = integer_step(bounds.step)?;
+    let up = minimum.div_euclid(step) * step;
+    let candidates = [0, up, up.checked_add(step)?, maximum.div_euclid(step) * step];
+    // Among the candidates above zero the first is closest to it, among those below the last.
+    let value = if maximum < 0 {
         candidates.into_iter().rev().find(|n| fits(*n))
     } else {
         candidates.into_iter().find(|n| fits(*n))
     }?;
-    let unsigned = u64::try_from(found).map(Value::from);
-    unsigned.or_else(|_| i64::try_from(found).map(Value::from)).ok()
+    let unsigned = u64::try_from(value).map(Value::from);
+    unsigned.or_else(|_| i64::try_from(value).map(Value::from)).ok()
 }
 
-/// Returns the whole number at a bound or next to it, on the side of `inward`.
-fn whole(bound: &Bound<'_>, inward: i128) -> i128 {
+/// Returns the integer at a bound or next to it, in the direction of `inward`.
+fn nearest_integer(bound: &Bound<'_>, inward: i128) -> i128 {
     let exact = bound.at.as_i64().map(i128::from);
     let exact = exact.or_else(|| bound.at.as_u64().map(i128::from));
     if let Some(exact) = exact {
@@ -79,13 +79,13 @@ fn whole(bound: &Bound<'_>, inward: i128) -> i128 {
     }
     let at = bound.at.as_f64().unwrap_or(0.0);
     let rounded = if inward > 0 { at.ceil() } else { at.floor() };
-    // Far beyond any number that JSON readers take, and far from overflow.
+    // Far beyond any number that JSON parsers accept, and far from overflow.
     let nearest = rounded.clamp(-1e30, 1e30) as i128;
     if bound.excluded && rounded == at { nearest + inward } else { nearest }
 }
 
-/// Returns the smallest whole multiple of a step.
-fn whole_step(step: Option<&Number>) -> Option<i128> {
+/// Returns the smallest integer multiple of a step.
+fn integer_step(step: Option<&Number>) -> Option<i128> {
     let Some(step) = step else { return Some(1) };
     if let Some(step) = step.as_u64() {
         return (step > 0).then(|| i128::from(step));
@@ -95,31 +95,32 @@ fn whole_step(step: Option<&Number>) -> Option<i128> {
     Some((step * f64::from(factor)) as i128)
 }
 
-/// Makes any number.
+/// Returns a number within the bounds.
 pub(super) fn number(bounds: &Bounds<'_>) -> Option<Value> {
-    let all_whole = [bounds.least.as_ref().map(|b| b.at), bounds.most.as_ref().map(|b| b.at), bounds.step]
-        .into_iter()
-        .flatten()
-        .all(|number| !number.is_f64());
-    if let Some(value) = all_whole.then(|| integer(bounds)).flatten() {
+    let all_integers =
+        [bounds.minimum.as_ref().map(|b| b.at), bounds.maximum.as_ref().map(|b| b.at), bounds.step]
+            .into_iter()
+            .flatten()
+            .all(|number| !number.is_f64());
+    if let Some(value) = all_integers.then(|| integer(bounds)).flatten() {
         return Some(value);
     }
     let edge = |bound: &Bound<'_>| bound.at.as_f64();
-    let least = bounds.least.as_ref().and_then(edge).unwrap_or(f64::NEG_INFINITY);
-    let most = bounds.most.as_ref().and_then(edge).unwrap_or(f64::INFINITY);
+    let minimum = bounds.minimum.as_ref().and_then(edge).unwrap_or(f64::NEG_INFINITY);
+    let maximum = bounds.maximum.as_ref().and_then(edge).unwrap_or(f64::INFINITY);
     let open = |bound: &Option<Bound<'_>>| bound.as_ref().is_some_and(|b| b.excluded);
-    let above = |n: f64| n > least || n == least && !open(&bounds.least);
-    let below = |n: f64| n < most || n == most && !open(&bounds.most);
+    let above = |n: f64| n > minimum || n == minimum && !open(&bounds.minimum);
+    let below = |n: f64| n < maximum || n == maximum && !open(&bounds.maximum);
     let found = match bounds.step.and_then(Number::as_f64) {
         Some(step) if step > 0.0 => {
-            let near = if least > 0.0 { (least / step).floor() } else { (most / step).ceil() };
-            let inward = if least > 0.0 { 1.0 } else { -1.0 };
+            let near = if minimum > 0.0 { (minimum / step).floor() } else { (maximum / step).ceil() };
+            let inward = if minimum > 0.0 { 1.0 } else { -1.0 };
             let steps = [0.0, near, near + inward, near + 2.0 * inward];
             steps.map(|k| k * step).into_iter().find(|n| above(*n) && below(*n))
         }
         _ => {
-            let middle = f64::midpoint(least, most);
-            let candidates = [0.0, least, most, least.ceil(), least + 1.0, most - 1.0, middle];
+            let middle = f64::midpoint(minimum, maximum);
+            let candidates = [0.0, minimum, maximum, minimum.ceil(), minimum + 1.0, maximum - 1.0, middle];
             candidates.into_iter().find(|n| n.is_finite() && above(*n) && below(*n))
         }
     }?;

@@ -1,4 +1,4 @@
-//! An answer while it is being made: streamed word by word, kept whole.
+//! A response under construction: streamed word by word, stored complete.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use meerkat_core::{
 };
 use serde_json::Value;
 
-/// What the id of every call begins with.
+/// Prefix of call ids.
 const CALL_ID: &str = "call_";
 
 pub(super) struct Output<'a> {
@@ -40,7 +40,7 @@ impl<'a> Output<'a> {
         self.calls.push((name.to_owned(), args));
     }
 
-    /// Makes the answer: reasoning, text, calls.
+    /// Builds the response: reasoning, text, calls.
     pub(super) fn finish(self, request: &ModelRequest) -> Answer {
         let stop_reason = if self.calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
         let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
@@ -59,14 +59,14 @@ impl<'a> Output<'a> {
     }
 }
 
-fn add_line(whole: &mut Option<String>, line: &str, emit: impl Fn(String)) {
-    let begun = whole.is_some();
-    let whole = whole.get_or_insert_default();
-    if begun {
-        whole.push('\n');
+fn add_line(text: &mut Option<String>, line: &str, emit: impl Fn(String)) {
+    let is_continuation = text.is_some();
+    let text = text.get_or_insert_default();
+    if is_continuation {
+        text.push('\n');
         emit("\n".to_owned());
     }
-    whole.push_str(line);
+    text.push_str(line);
     let mut start = 0;
     let mut in_space = false;
     for (at, c) in line.char_indices() {
@@ -85,7 +85,7 @@ pub(super) const fn is_call(block: &AssistantBlock) -> bool {
     matches!(block, AssistantBlock::ToolUse { .. })
 }
 
-/// Numbers the next call so that no call in the request has its id, also where a compaction left some out.
+/// Returns a number for the next call that no call in the request uses, even if a compaction omitted some.
 fn next_call(messages: &[Arc<Message>]) -> u64 {
     let (mut count, mut highest) = (0_u64, 0);
     for message in messages {

@@ -1,33 +1,33 @@
-//! What the offline model says of its own accord.
+//! Built-in responses of the offline model.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use meerkat_core::{AssistantBlock, Message, ToolDef};
 
-/// How the runtime's request for a summary begins.
+/// Prefix of the runtime's request for a summary.
 pub(super) const SUMMARY_REQUEST: &str = "Summarize the conversation so far";
 
-/// The longest quotation of a prompt or of a tool's result, in characters.
+/// Maximum length of a quotation of a prompt or tool result, in characters.
 const QUOTE: usize = 200;
-/// The longest line of a summary, and the longest summary.
+/// Maximum lengths of a summary line and of a summary, in characters.
 const SUMMARY_LINE: usize = 120;
 const SUMMARY: usize = 2000;
-/// The longest lists of tools and of results.
-const MOST_LINES: usize = 200;
+/// Maximum number of lines in lists of tools and of results.
+const MAX_LINES: usize = 200;
 
-/// Says what it is, and how to get something better.
+/// Describes the model and how to configure a real one.
 pub(super) fn about(prompt: &str) -> String {
     let words = cut(prompt.trim(), QUOTE);
-    let heard = if words.is_empty() { String::new() } else { format!(" You said: “{words}”.") };
+    let quoted = if words.is_empty() { String::new() } else { format!(" You said: “{words}”.") };
     format!(
-        "I am Meerkat's offline model: no API key is configured, and I make no network calls.{heard} To try things, \
+        "I am Meerkat's offline model: no API key is configured, and I make no network calls.{quoted} To try things, \
          write a line such as `say TEXT` or `call NAME {{json}}`, or ask “which tools”. For a real model, set \
          ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or pass --model."
     )
 }
 
-/// Says whether a prompt asks what tools there are.
+/// Returns `true` if a prompt asks which tools are available.
 pub(super) fn asks_for_tools(prompt: &str) -> bool {
     let prompt = prompt.to_ascii_lowercase();
     ["which tools", "what tools", "list tools", "list your tools"].iter().any(|words| prompt.contains(words))
@@ -70,21 +70,21 @@ pub(super) fn results(messages: &[Arc<Message>]) -> String {
     join(lines)
 }
 
-/// Summarizes a conversation, without the request to do so, by the first line of each message.
+/// Summarizes a conversation, except for the request to do so, by the first line of each message.
 pub(super) fn summary(messages: &[Arc<Message>]) -> String {
-    let said = messages.split_last().map_or(messages, |(_, said)| said);
+    let conversation = messages.split_last().map_or(messages, |(_, earlier)| earlier);
     let mut lines = Vec::new();
-    let mut room = SUMMARY;
-    for message in said.iter().rev() {
+    let mut remaining = SUMMARY;
+    for message in conversation.iter().rev() {
         let line = summary_line(message);
         let size = line.chars().count() + 1;
-        if size > room {
+        if size > remaining {
             break;
         }
-        room -= size;
+        remaining -= size;
         lines.push(line);
     }
-    let left_out = said.len() - lines.len();
+    let left_out = conversation.len() - lines.len();
     if left_out > 0 {
         lines.push(format!("({left_out} earlier messages)"));
     }
@@ -125,16 +125,16 @@ fn one_line(text: &str) -> String {
 }
 
 fn join(mut lines: Vec<String>) -> String {
-    let left_out = lines.len().saturating_sub(MOST_LINES);
+    let left_out = lines.len().saturating_sub(MAX_LINES);
     if left_out > 0 {
-        lines.truncate(MOST_LINES);
+        lines.truncate(MAX_LINES);
         lines.push(format!("… and {left_out} more"));
     }
     lines.join("\n")
 }
 
-fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
+fn cut(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

@@ -1,4 +1,4 @@
-//! What the offline model does, seen through the port.
+//! Tests of the offline model through the `Model` interface.
 
 mod commands;
 mod instances;
@@ -60,28 +60,28 @@ async fn ask(model: &OfflineModel, request: &ModelRequest) -> Result<(Answer, Ve
     Ok((answer, deltas.into_inner().unwrap()))
 }
 
-/// Asks a new model, which must not fail.
+/// Calls a new model, which must succeed.
 async fn answer(request: &ModelRequest) -> Answer {
     ask(&OfflineModel::new(), request).await.unwrap().0
 }
 
-/// Shows the blocks of an answer, one on a line.
+/// Formats the blocks of a response, one per line.
 fn shown(answer: &Answer) -> Vec<String> {
-    let show = |block: &AssistantBlock| match block {
+    let format_block = |block: &AssistantBlock| match block {
         AssistantBlock::Text { text, .. } => format!("text {text}"),
         AssistantBlock::Reasoning { text, .. } => format!("reasoning {text}"),
         AssistantBlock::ToolUse { id, name, args, .. } => format!("{id} {name} {args}"),
         other => format!("{other:?}"),
     };
-    answer.blocks.iter().map(show).collect()
+    answer.blocks.iter().map(format_block).collect()
 }
 
-/// Asks a new model one prompt and shows the answer.
+/// Calls a new model with one prompt and formats the response.
 async fn say(prompt: &str) -> Vec<String> {
     shown(&answer(&request(vec![user(prompt)])).await)
 }
 
-/// Runs a prompt to its end; every tool answers with its own name, `bad` with a failure. Shows each answer.
+/// Runs a prompt to its end; every tool returns its own name, and `bad` fails. Formats each response.
 async fn run(prompt: &str) -> Vec<Vec<String>> {
     let mut messages = vec![user(prompt)];
     let mut steps = Vec::new();

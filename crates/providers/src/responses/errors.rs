@@ -1,7 +1,7 @@
-//! What went wrong, by what the provider says of it.
+//! Classification of the errors that the provider reports.
 //!
-//! A code is trusted before a type, and both before the wording of the message, which differs between
-//! OpenAI and the servers that speak like it.
+//! A code takes precedence over a type, and both over the wording of the message, which differs between OpenAI and
+//! compatible servers.
 
 use meerkat_core::{ModelErrorKind, Provider};
 use serde_json::Value;
@@ -26,33 +26,34 @@ const QUOTA: [&str; 3] = ["exceeded your current quota", "billing hard limit", "
 const FILTERED: [&str; 4] = ["usage policy", "usage policies", "content management policy", "content policy"];
 const OVERLOADED: [&str; 4] = ["overloaded", "at capacity", "slow down", "loading model"];
 
-/// Reads the error that came instead of an answer.
+/// Parses an error received instead of a response.
 pub(crate) fn refusal(status: u16, body: &Value) -> Refusal {
-    let said = Said::read(body);
-    Refusal { kind: said.sort(kind_of_status(status)), message: said.message }
+    let report = ErrorReport::read(body);
+    Refusal { kind: report.kind_or(kind_of_status(status)), message: report.message }
 }
 
-/// Reads an error that came in the middle of a stream.
+/// Parses an error received within a stream.
 pub(crate) fn in_stream(provider: Provider, value: &Value) -> meerkat_core::ModelError {
-    let said = Said::read(value);
-    let base = said.status.map_or(ModelErrorKind::Server, kind_of_status);
-    let kind = said.sort(base);
-    let message = if said.message.trim().is_empty() { "the answer failed".to_owned() } else { said.message };
+    let report = ErrorReport::read(value);
+    let base = report.status.map_or(ModelErrorKind::Server, kind_of_status);
+    let kind = report.kind_or(base);
+    let message =
+        if report.message.trim().is_empty() { "the request failed".to_owned() } else { report.message };
     error(provider, kind, message)
 }
 
-/// What an error object says.
+/// Content of an error object.
 #[derive(Default)]
-struct Said {
+struct ErrorReport {
     code: String,
     kind: String,
     message: String,
-    /// Servers of the user's own give the HTTP status as the code.
+    /// HTTP status, which self-hosted servers report as the code.
     status: Option<u16>,
 }
 
-impl Said {
-    /// Reads `{"error": {…}}`, `{"error": "…"}`, `{"detail": …}`, or the error object itself.
+impl ErrorReport {
+    /// Parses `{"error": {…}}`, `{"error": "…"}`, `{"detail": …}`, or the error object itself.
     fn read(value: &Value) -> Self {
         let inner = match value.get("error") {
             Some(error) if !error.is_null() => error,
@@ -77,32 +78,32 @@ impl Said {
         Self { code: text("code"), kind: text("type"), message, status }
     }
 
-    fn sort(&self, base: ModelErrorKind) -> ModelErrorKind {
+    fn kind_or(&self, base: ModelErrorKind) -> ModelErrorKind {
         let by_name = by_name(&self.code).or_else(|| by_name(&self.kind));
         let message = self.message.to_lowercase();
-        let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
+        let contains_any = |words: &[&str]| words.iter().any(|word| message.contains(word));
         let named = by_name.unwrap_or(base);
         if base == ModelErrorKind::Auth || named == ModelErrorKind::Auth {
             return ModelErrorKind::Auth;
         }
-        // A name that says little, or none, leaves it to the message.
+        // If the name is generic or missing, the message decides.
         let vague = by_name.is_none() || matches!(named, ModelErrorKind::BadRequest | ModelErrorKind::Server);
         match named {
-            ModelErrorKind::RateLimited if has(&QUOTA) => ModelErrorKind::BadRequest,
+            ModelErrorKind::RateLimited if contains_any(&QUOTA) => ModelErrorKind::BadRequest,
             ModelErrorKind::RateLimited => named,
             _ if !vague => named,
-            _ if has(&QUOTA) => ModelErrorKind::BadRequest,
-            _ if has(&OVERFLOW) => ModelErrorKind::ContextOverflow,
-            ModelErrorKind::BadRequest if has(&FILTERED) => ModelErrorKind::ContentFilter,
-            ModelErrorKind::Server if has(&OVERLOADED) => ModelErrorKind::Overloaded,
-            // The status says more than a type that stands for anything.
+            _ if contains_any(&QUOTA) => ModelErrorKind::BadRequest,
+            _ if contains_any(&OVERFLOW) => ModelErrorKind::ContextOverflow,
+            ModelErrorKind::BadRequest if contains_any(&FILTERED) => ModelErrorKind::ContentFilter,
+            ModelErrorKind::Server if contains_any(&OVERLOADED) => ModelErrorKind::Overloaded,
+            // The status is more specific than a generic type.
             ModelErrorKind::BadRequest if base == ModelErrorKind::Overloaded => base,
             _ => named,
         }
     }
 }
 
-/// Sorts by a code or a type.
+/// Classifies by a code or a type.
 fn by_name(name: &str) -> Option<ModelErrorKind> {
     Some(match name {
         "context_length_exceeded" | "exceed_context_size_error" | "request_too_large" => {

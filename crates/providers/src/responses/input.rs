@@ -1,7 +1,7 @@
 //! The conversation as input items.
 //!
-//! Ids go back only with what was made together with them: OpenAI refuses a message or a search whose
-//! reasoning is missing, and reasoning that nothing follows.
+//! Ids are sent back only together with everything they were generated with: OpenAI rejects a message or a search
+//! whose reasoning is missing, and reasoning that nothing follows.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use crate::{history, pictures};
 
-/// The longest call id and the longest name that OpenAI takes.
+/// Maximum length of call ids and names.
 const MAX_NAME: usize = 64;
 
-/// Makes the input items of a conversation.
+/// Converts a conversation into input items.
 pub(super) fn items(info: &ModelInfo, messages: &[Arc<Message>]) -> Vec<Value> {
     let mut items = Vec::new();
     for message in history::normalise(messages, history::tag(info.provider)) {
@@ -24,22 +24,22 @@ pub(super) fn items(info: &ModelInfo, messages: &[Arc<Message>]) -> Vec<Value> {
             Message::System { content, .. } => items.push(notice(&content)),
             Message::SystemNotice { body, .. } => items.push(notice(&body)),
             Message::User { content, .. } => {
-                items.push(said(&parts(&content, info.profile.vision)));
+                items.push(user_message(&parts(&content, info.profile.vision)));
             }
-            Message::Assistant { blocks, .. } => answered(info.provider, &blocks, &mut items),
+            Message::Assistant { blocks, .. } => push_answer(info.provider, &blocks, &mut items),
             Message::ToolResults { results, .. } => {
-                let seen = info.profile.image_tool_results;
-                items.extend(results.iter().map(|result| call_output(result, seen)));
+                let sees_images = info.profile.image_tool_results;
+                items.extend(results.iter().map(|result| call_output(result, sees_images)));
             }
         }
     }
     if items.is_empty() {
-        items.push(said(&[input_text("Continue.")]));
+        items.push(user_message(&[input_text("Continue.")]));
     }
     items
 }
 
-/// Makes a name of the letters, digits, `_` and `-` that OpenAI takes in names.
+/// Replaces characters that OpenAI does not allow in names.
 pub(super) fn plain_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     let name: String = name.chars().take(MAX_NAME).map(plain).collect();
@@ -47,10 +47,10 @@ pub(super) fn plain_name(name: &str) -> String {
 }
 
 fn notice(text: &str) -> Value {
-    said(&[input_text(&format!("[SYSTEM NOTICE] {text}"))])
+    user_message(&[input_text(&format!("[SYSTEM NOTICE] {text}"))])
 }
 
-fn said(content: &[Value]) -> Value {
+fn user_message(content: &[Value]) -> Value {
     json!({ "type": "message", "role": "user", "content": content })
 }
 
@@ -58,7 +58,7 @@ fn input_text(text: &str) -> Value {
     json!({ "type": "input_text", "text": text })
 }
 
-/// Makes content parts; what cannot be seen is described.
+/// Converts content into parts; media that the model cannot see is described.
 fn parts(content: &Content, sees_images: bool) -> Vec<Value> {
     let part = |block: &ContentBlock| match block {
         ContentBlock::Text { text } if text.trim().is_empty() => None,
@@ -79,7 +79,7 @@ fn call_output(result: &ToolResult, sees_images: bool) -> Value {
     let text = |part: &Value| part["text"].as_str().map(str::to_owned);
     let texts: Option<Vec<_>> = parts.iter().map(text).collect();
     let output = match texts {
-        Some(texts) => Value::String(failure_shown(result.is_error, texts.join("\n"))),
+        Some(texts) => Value::String(with_failure_prefix(result.is_error, texts.join("\n"))),
         None => {
             if result.is_error {
                 parts.insert(0, input_text("Error:"));
@@ -90,8 +90,8 @@ fn call_output(result: &ToolResult, sees_images: bool) -> Value {
     json!({ "type": "function_call_output", "call_id": call_id(&result.tool_use_id), "output": output })
 }
 
-/// Says in words that a call failed, since the format has no field for it.
-fn failure_shown(is_error: bool, text: String) -> String {
+/// Adds a prefix to the result of a failed call, since the format has no field for failures.
+fn with_failure_prefix(is_error: bool, text: String) -> String {
     match (is_error, text.is_empty()) {
         (true, true) => "Error: (no output)".to_owned(),
         (true, false) if !text.starts_with("{\"error\"") => format!("Error: {text}"),
@@ -100,7 +100,7 @@ fn failure_shown(is_error: bool, text: String) -> String {
     }
 }
 
-/// Makes a call id of at most 64 characters; the same id always gives the same.
+/// Returns a call id of at most 64 characters; the same id always gives the same result.
 fn call_id(id: &str) -> String {
     if id.len() <= MAX_NAME {
         return id.to_owned();
@@ -111,25 +111,26 @@ fn call_id(id: &str) -> String {
 }
 
 /// Adds the items of one answer.
-fn answered(provider: Provider, blocks: &[AssistantBlock], items: &mut Vec<Value>) {
+fn push_answer(provider: Provider, blocks: &[AssistantBlock], items: &mut Vec<Value>) {
     let is_reasoning = |block: &AssistantBlock| matches!(block, AssistantBlock::Reasoning { .. });
     let end = blocks.iter().rposition(|block| !is_reasoning(block)).map_or(0, |last| last + 1);
-    let whole = !blocks[..end].iter().any(|b| is_reasoning(b) && reasoning(provider, b).is_none());
+    let has_all_reasoning =
+        !blocks[..end].iter().any(|b| is_reasoning(b) && reasoning(provider, b).is_none());
     for block in &blocks[..end] {
-        if let Some(mut item) = answer_item(provider, block, whole) {
+        if let Some(mut item) = answer_item(provider, block, has_all_reasoning) {
             if item["type"] == "message" && item.get("id").is_none() {
-                identify(provider, &mut item, items.len());
+                complete_message(provider, &mut item, items.len());
             }
             items.push(item);
         }
     }
 }
 
-/// Completes a message that has no id of the provider's: OpenAI takes it as plain text without one, other
-/// servers want parts and any id.
-fn identify(provider: Provider, item: &mut Value, place: usize) {
+/// Completes a message without a provider id: OpenAI accepts it as plain text without one, other servers require
+/// parts and any id.
+fn complete_message(provider: Provider, item: &mut Value, position: usize) {
     if provider != Provider::OpenAi {
-        item["id"] = json!(format!("msg_{place}"));
+        item["id"] = json!(format!("msg_{position}"));
         return;
     }
     let text = item["content"][0]["text"].take();
@@ -139,8 +140,8 @@ fn identify(provider: Provider, item: &mut Value, place: usize) {
     }
 }
 
-/// Makes the item of a block; `whole` says that all the reasoning before it goes back too.
-fn answer_item(provider: Provider, block: &AssistantBlock, whole: bool) -> Option<Value> {
+/// Converts a block into an item; `has_all_reasoning` states that all the reasoning before it is sent back too.
+fn answer_item(provider: Provider, block: &AssistantBlock, has_all_reasoning: bool) -> Option<Value> {
     match block {
         AssistantBlock::Text { text, meta } => {
             let mut item = output_text(text);
@@ -148,9 +149,9 @@ fn answer_item(provider: Provider, block: &AssistantBlock, whole: bool) -> Optio
                 item["content"][0]["annotations"] = list.clone();
             }
             for key in ["id", "phase"] {
-                let kept = meta.as_ref().and_then(|meta| meta.get(key)).filter(|value| value.is_string());
-                if let Some(kept) = kept.filter(|_| whole || key != "id") {
-                    item[key] = kept.clone();
+                let value = meta.as_ref().and_then(|meta| meta.get(key)).filter(|value| value.is_string());
+                if let Some(value) = value.filter(|_| has_all_reasoning || key != "id") {
+                    item[key] = value.clone();
                 }
             }
             Some(item)
@@ -163,9 +164,9 @@ fn answer_item(provider: Provider, block: &AssistantBlock, whole: bool) -> Optio
             "arguments": arguments(args),
         })),
         AssistantBlock::ServerToolContent { content, .. } => {
-            let complete = ["id", "type", "status"].iter().all(|key| content[*key].is_string());
-            let searched = content["type"] != "web_search_call" || content["action"].is_object();
-            (whole && complete && searched).then(|| content.clone())
+            let is_complete = ["id", "type", "status"].iter().all(|key| content[*key].is_string());
+            let is_valid_search = content["type"] != "web_search_call" || content["action"].is_object();
+            (has_all_reasoning && is_complete && is_valid_search).then(|| content.clone())
         }
         AssistantBlock::Image(image) => Some(output_text(&format!("[image: {}]", image.media_type))),
     }
@@ -180,7 +181,7 @@ fn output_text(text: &str) -> Value {
     })
 }
 
-/// Makes the item of reasoning, if it can go back: encrypted, or in the clear to a server that keeps it so.
+/// Converts reasoning into an item, if it can be sent back: encrypted, or in plain text to a server that uses it.
 fn reasoning(provider: Provider, block: &AssistantBlock) -> Option<Value> {
     let AssistantBlock::Reasoning { meta: Some(meta), .. } = block else {
         return None;
@@ -202,7 +203,7 @@ fn reasoning(provider: Provider, block: &AssistantBlock) -> Option<Value> {
     Some(item)
 }
 
-/// Writes arguments as the text of an object, which they are unless the model wrote something unreadable.
+/// Serializes arguments as an object, which they are unless the model wrote invalid JSON.
 fn arguments(args: &Value) -> String {
     match args {
         Value::Object(_) => args.to_string(),

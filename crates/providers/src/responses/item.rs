@@ -1,26 +1,26 @@
-//! The output items of an answer while they grow.
+//! The output items of a response under construction.
 //!
-//! What an item has shown as deltas is what its block says at the end, so that nobody reads two versions.
+//! The block of an item has exactly the text that was emitted as deltas, so that users never see two versions.
 
 use meerkat_core::{AssistantBlock, Delta, DeltaSink};
 use serde_json::{Map, Value, json};
 
 use crate::history::META_PROVIDER;
 
-/// What stands between two parts of reasoning.
-const BETWEEN: &str = "\n\n";
+/// Separator between two parts of reasoning.
+const SEPARATOR: &str = "\n\n";
 
-/// What is wrong with an event, in words.
+/// Violation of the protocol by an event.
 #[derive(Debug)]
 pub(super) struct Contradiction(pub(super) String);
 
-/// One output item.
+/// An output item.
 pub(super) struct Item {
     index: Option<u64>,
     id: Option<String>,
     kind: Kind,
     parts: Vec<Part>,
-    shown: String,
+    emitted: String,
 }
 
 enum Kind {
@@ -35,7 +35,7 @@ enum Kind {
         name: Option<String>,
         arguments: String,
     },
-    /// Anything else, which runs on the provider's side; in its form.
+    /// Anything else, which runs on the provider's side; in the provider's format.
     Server(Value),
 }
 
@@ -46,7 +46,7 @@ struct Part {
     annotations: Vec<Value>,
 }
 
-/// Where in an item a text belongs.
+/// Section of an item that a text belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Section {
     /// The text of a message.
@@ -55,12 +55,12 @@ pub(super) enum Section {
     Refusal,
     /// The summary of reasoning.
     Summary,
-    /// Reasoning in the clear.
+    /// Reasoning in plain text.
     Reasoning,
 }
 
 impl Section {
-    /// Returns the section, and the text, of a part in the provider's form; `None` for one of no interest.
+    /// Returns the section and the text of a part in the provider's format; `None` for a part that is not used.
     pub(super) fn of(part: &Value) -> Result<Option<(Self, &str)>, Contradiction> {
         let (section, key) = match text(part, "type")? {
             Some("output_text") => (Self::Output, "text"),
@@ -74,7 +74,7 @@ impl Section {
 }
 
 impl Item {
-    /// Begins an item; its content is still to come.
+    /// Starts an item without its content.
     pub(super) fn begin(index: Option<u64>, value: &Value) -> Result<Self, Contradiction> {
         let owned = |key: &str| text(value, key).map(|text| text.map(str::to_owned));
         let kind = match text(value, "type")? {
@@ -86,10 +86,10 @@ impl Item {
             Some(_) => Kind::Server(value.clone()),
             None => return Err(Contradiction("an item has no `type`".to_owned())),
         };
-        Ok(Self { index, id: owned("id")?, kind, parts: Vec::new(), shown: String::new() })
+        Ok(Self { index, id: owned("id")?, kind, parts: Vec::new(), emitted: String::new() })
     }
 
-    /// Says whether an event means this item: by its place, or by an id where places are not given.
+    /// Returns `true` if an event refers to this item: by its index, or by an id if the index is missing.
     pub(super) fn is_meant(&self, index: Option<u64>, ids: &[Option<&str>]) -> bool {
         match (self.index, index) {
             (Some(own), Some(index)) => own == index,
@@ -105,19 +105,19 @@ impl Item {
         self.id.as_deref() == Some(id) || call_id == Some(id)
     }
 
-    /// Takes more of a text.
+    /// Appends to a text.
     pub(super) fn append(
         &mut self,
         (section, index): (Section, u64),
         text: &str,
         deltas: DeltaSink<'_>,
     ) -> Result<(), Contradiction> {
-        let fits = match section {
+        let is_valid = match section {
             Section::Output | Section::Refusal => matches!(self.kind, Kind::Message { .. }),
             Section::Summary | Section::Reasoning => matches!(self.kind, Kind::Reasoning { .. }),
         };
-        if !fits {
-            return Err(Contradiction(format!("{section:?} text for an item of another type")));
+        if !is_valid {
+            return Err(Contradiction(format!("{section:?} text in an item of another type")));
         }
         if text.is_empty() {
             return Ok(());
@@ -132,36 +132,36 @@ impl Item {
         let delta = match section {
             Section::Refusal => return Ok(()),
             Section::Output => Delta::Text(text.to_owned()),
-            _ if is_first && !self.shown.is_empty() => Delta::Reasoning(format!("{BETWEEN}{text}")),
+            _ if is_first && !self.emitted.is_empty() => Delta::Reasoning(format!("{SEPARATOR}{text}")),
             _ => Delta::Reasoning(text.to_owned()),
         };
         if let Delta::Text(text) | Delta::Reasoning(text) = &delta {
-            self.shown.push_str(text);
+            self.emitted.push_str(text);
         }
         deltas(delta);
         Ok(())
     }
 
-    /// Takes a text that is complete: what was not streamed of it is shown now.
+    /// Sets the complete text; emits what was not streamed of it.
     pub(super) fn settle(
         &mut self,
-        place: (Section, u64),
+        position: (Section, u64),
         text: &str,
         deltas: DeltaSink<'_>,
     ) -> Result<(), Contradiction> {
-        let so_far = self.part(place.0, place.1).map_or("", |part| part.text.as_str());
-        let rest = text.strip_prefix(so_far).unwrap_or_default().to_owned();
-        self.append(place, &rest, deltas)
+        let streamed = self.part(position.0, position.1).map_or("", |part| part.text.as_str());
+        let rest = text.strip_prefix(streamed).unwrap_or_default().to_owned();
+        self.append(position, &rest, deltas)
     }
 
-    /// Takes one more annotation of the text so far.
+    /// Adds an annotation to the text so far.
     pub(super) fn annotate(&mut self, index: u64, annotation: &Value) {
         if let Some(part) = self.part(Section::Output, index).filter(|_| annotation.is_object()) {
             part.annotations.push(annotation.clone());
         }
     }
 
-    /// Takes all annotations of a part in the provider's form; one that has none leaves those that came before.
+    /// Sets all annotations of a part in the provider's format; a part without any leaves the existing ones.
     pub(super) fn settle_annotations(&mut self, index: u64, value: &Value) -> Result<(), Contradiction> {
         let all = list(value, "annotations")?;
         if let Some(part) = self.part(Section::Output, index).filter(|_| !all.is_empty()) {
@@ -174,16 +174,16 @@ impl Item {
         self.parts.iter_mut().rev().find(|part| part.section == section && part.index == index)
     }
 
-    /// Takes more of the arguments of a call.
-    pub(super) fn argue(&mut self, more: &str) -> Result<(), Contradiction> {
-        self.arguments().map(|arguments| arguments.push_str(more))
+    /// Appends to the arguments of a call.
+    pub(super) fn argue(&mut self, piece: &str) -> Result<(), Contradiction> {
+        self.arguments().map(|arguments| arguments.push_str(piece))
     }
 
-    /// Takes the complete arguments of a call.
-    pub(super) fn settle_arguments(&mut self, whole: &str) -> Result<(), Contradiction> {
+    /// Sets the complete arguments of a call.
+    pub(super) fn settle_arguments(&mut self, complete: &str) -> Result<(), Contradiction> {
         let arguments = self.arguments()?;
-        if !whole.is_empty() {
-            whole.clone_into(arguments);
+        if !complete.is_empty() {
+            complete.clone_into(arguments);
         }
         Ok(())
     }
@@ -191,11 +191,11 @@ impl Item {
     fn arguments(&mut self) -> Result<&mut String, Contradiction> {
         match &mut self.kind {
             Kind::Call { arguments, .. } => Ok(arguments),
-            _ => Err(Contradiction("arguments for an item that is no call".to_owned())),
+            _ => Err(Contradiction("arguments for an item that is not a call".to_owned())),
         }
     }
 
-    /// Takes the item as it is when it is complete.
+    /// Updates the item from its completed form.
     pub(super) fn complete(&mut self, value: &Value, deltas: DeltaSink<'_>) -> Result<(), Contradiction> {
         let last = Self::begin(self.index, value)?;
         self.id = last.id.or(self.id.take());
@@ -230,14 +230,14 @@ impl Item {
         Ok(())
     }
 
-    /// Returns what the model said in refusing, if it did.
+    /// Returns the text of the model's refusal, if any.
     pub(super) fn refusal(&self) -> Option<String> {
         let refusals = self.parts.iter().filter(|part| part.section == Section::Refusal);
         let texts: Vec<_> = refusals.map(|part| part.text.as_str()).collect();
         (!texts.is_empty()).then(|| texts.join(""))
     }
 
-    /// Makes the block of the item; `None` if it holds nothing. `tag` marks whose it is.
+    /// Converts the item into a block; returns `None` if it is empty. `tag` marks its provider.
     pub(super) fn into_block(self, tag: &str) -> Result<Option<AssistantBlock>, Contradiction> {
         let mut meta = Map::new();
         meta.insert(META_PROVIDER.to_owned(), json!(tag));
@@ -248,17 +248,17 @@ impl Item {
             Kind::Message { phase } => {
                 meta.extend(phase.map(|phase| ("phase".to_owned(), json!(phase))));
                 meta.extend(annotations(&self.parts));
-                let text = self.shown;
+                let text = self.emitted;
                 Ok((!text.is_empty()).then(|| AssistantBlock::Text { text, meta: Some(meta.into()) }))
             }
             Kind::Reasoning { encrypted } => {
                 let encrypted = encrypted.filter(|text| !text.is_empty());
-                if self.shown.is_empty() && encrypted.is_none() {
+                if self.emitted.is_empty() && encrypted.is_none() {
                     return Ok(None);
                 }
                 meta.extend(encrypted.map(|text| ("encrypted_content".to_owned(), json!(text))));
                 meta.extend(reasoning_parts(&self.parts));
-                Ok(Some(AssistantBlock::Reasoning { text: self.shown, meta: Some(meta.into()) }))
+                Ok(Some(AssistantBlock::Reasoning { text: self.emitted, meta: Some(meta.into()) }))
             }
             Kind::Call { call_id, name, arguments } => call(call_id.or(self.id), name, &arguments).map(Some),
             Kind::Server(content) => {
@@ -275,7 +275,7 @@ impl Item {
     }
 }
 
-/// Returns the annotations of a message, their places counted in the whole text.
+/// Returns the annotations of a message, with offsets into the full text.
 fn annotations(parts: &[Part]) -> Option<(String, Value)> {
     let mut all = Vec::new();
     let mut before = 0;
@@ -283,8 +283,8 @@ fn annotations(parts: &[Part]) -> Option<(String, Value)> {
         for annotation in &part.annotations {
             let mut annotation = annotation.clone();
             for key in ["start_index", "end_index"] {
-                if let Some(place) = annotation.get(key).and_then(Value::as_u64) {
-                    annotation[key] = json!(place.saturating_add(before));
+                if let Some(offset) = annotation.get(key).and_then(Value::as_u64) {
+                    annotation[key] = json!(offset.saturating_add(before));
                 }
             }
             all.push(annotation);
@@ -294,7 +294,7 @@ fn annotations(parts: &[Part]) -> Option<(String, Value)> {
     (!all.is_empty()).then(|| ("annotations".to_owned(), Value::Array(all)))
 }
 
-/// Returns the parts of reasoning in the provider's form, to be sent back.
+/// Returns the parts of reasoning in the provider's format, to be sent back.
 fn reasoning_parts(parts: &[Part]) -> impl Iterator<Item = (String, Value)> {
     let list = |section: Section, key: &str, kind: &str| {
         let own = parts.iter().filter(|part| part.section == section);
@@ -317,16 +317,16 @@ fn call(id: Option<String>, name: Option<String>, arguments: &str) -> Result<Ass
     Ok(AssistantBlock::ToolUse { id, name, args, meta: None })
 }
 
-/// Reads a text that may be missing.
+/// Reads an optional string.
 pub(super) fn text<'a>(value: &'a Value, key: &str) -> Result<Option<&'a str>, Contradiction> {
     match value.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Contradiction(format!("`{key}` is not a text"))),
+        Some(_) => Err(Contradiction(format!("`{key}` is not a string"))),
     }
 }
 
-/// Reads a whole number that may be missing.
+/// Reads an optional whole number.
 pub(super) fn number(value: &Value, key: &str) -> Result<Option<u64>, Contradiction> {
     match value.get(key) {
         None | Some(Value::Null) => Ok(None),
@@ -337,7 +337,7 @@ pub(super) fn number(value: &Value, key: &str) -> Result<Option<u64>, Contradict
     }
 }
 
-/// Reads a list that may be missing.
+/// Reads an optional list.
 pub(super) fn list<'a>(value: &'a Value, key: &str) -> Result<&'a [Value], Contradiction> {
     match value.get(key) {
         None | Some(Value::Null) => Ok(&[]),
@@ -346,7 +346,7 @@ pub(super) fn list<'a>(value: &'a Value, key: &str) -> Result<&'a [Value], Contr
     }
 }
 
-/// Reads an object that may be missing.
+/// Reads an optional object.
 pub(super) fn object<'a>(value: &'a Value, key: &str) -> Result<Option<&'a Value>, Contradiction> {
     match value.get(key) {
         None | Some(Value::Null) => Ok(None),

@@ -1,7 +1,7 @@
-//! OpenAI Responses: the format of OpenAI's models, and of servers of the user's own that speak like them.
+//! OpenAI Responses: the format of OpenAI's models and of compatible self-hosted servers.
 //!
-//! Nothing is kept on the provider's side: every call carries the whole conversation, reasoning included in
-//! the encrypted form in which it came.
+//! Nothing is stored on the provider's side: every request carries the full conversation, including reasoning in
+//! the encrypted form in which it was received.
 
 mod errors;
 mod input;
@@ -22,10 +22,10 @@ use crate::wire::{Body, Decode, Refusal, Wire};
 
 pub(crate) use errors::{in_stream as refused_in_answer, refusal};
 
-/// Makes a model that is reached by OpenAI Responses.
+/// Creates a model served by OpenAI Responses.
 ///
-/// Errors carry the provider that `info` names. The endpoint's base URL may end with `/v1` or not, and no
-/// authorization is sent where its key is empty.
+/// Errors name the provider from `info`. The endpoint's base URL may end with `/v1`, and no authorization is sent
+/// if its key is empty.
 #[must_use]
 pub fn responses(info: ModelInfo, mut endpoint: Endpoint, http: Http) -> Arc<dyn Model> {
     endpoint.base_url = without_version(&endpoint.base_url).to_owned();
@@ -33,13 +33,13 @@ pub fn responses(info: ModelInfo, mut endpoint: Endpoint, http: Http) -> Arc<dyn
     Arc::new(WireModel { wire, info, endpoint, http })
 }
 
-/// Takes the version off a base URL, since the path has it.
+/// Strips the version from a base URL, since the path contains it.
 pub(crate) fn without_version(base_url: &str) -> &str {
     let base = base_url.trim_end_matches('/');
     base.strip_suffix("/v1").unwrap_or(base).trim_end_matches('/')
 }
 
-/// The wire format.
+/// The wire format of OpenAI Responses.
 pub(crate) struct Responses {
     pub(crate) provider: Provider,
 }

@@ -1,11 +1,11 @@
-//! More of a text, of a thought or of a call's arguments: nearly all that a stream consists of.
+//! Fast path for events that extend text, reasoning, or the arguments of a call: nearly all of a stream.
 
 use serde::Deserialize;
 
 use super::item::Section;
 use crate::quick::{self, Text};
 
-/// What an event adds to its item.
+/// Content that an event adds to its item.
 #[derive(Deserialize)]
 pub(super) struct Piece<'a> {
     #[serde(rename = "type")]
@@ -22,14 +22,14 @@ pub(super) struct Piece<'a> {
     pub(super) delta: Text<'a>,
 }
 
-/// What of an item grows.
+/// Part of an item that an event extends.
 pub(super) enum Place {
     Text(Section, u64),
     Arguments,
 }
 
 impl Piece<'_> {
-    /// Reads the event and what of its item grows; `None` for any other event.
+    /// Parses the event and the part of its item that it extends; returns `None` for any other event.
     pub(super) fn read(data: &str) -> Option<(Place, Piece<'_>)> {
         let piece: Piece<'_> = quick::read(data)?;
         if piece.delta.is_absent() {
@@ -54,7 +54,7 @@ mod tests {
     use super::Piece;
 
     #[test]
-    fn common_events_are_read_in_place_and_others_are_left() {
+    fn fast_path_reads_only_common_events() {
         let event = r#"{"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"a","logprobs":[]}"#;
         let (_, piece) = Piece::read(event).unwrap();
         assert_eq!((piece.output_index, piece.item_id.as_str(), piece.delta.as_str()), (Some(0), "m", "a"));

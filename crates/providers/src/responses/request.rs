@@ -1,4 +1,4 @@
-//! The body of a call.
+//! The request body.
 
 use meerkat_core::{ModelInfo, ModelRequest, OutputSchema, Provider, ToolDef};
 use serde_json::{Map, Value, json};
@@ -7,15 +7,15 @@ use super::input;
 use crate::schema::{self, Dialect};
 use crate::wire::{Body, is_for_others};
 
-/// The least that OpenAI takes for `max_output_tokens`.
+/// Minimum that OpenAI accepts for `max_output_tokens`.
 const MIN_OUTPUT_TOKENS: u32 = 16;
-/// What the caller may not replace.
-const OURS: [&str; 6] = ["input", "messages", "contents", "tools", "stream", "model"];
-/// What the caller names that has its own place in the body, or none here.
+/// Keys that the caller cannot override.
+const RESERVED: [&str; 6] = ["input", "messages", "contents", "tools", "stream", "model"];
+/// Keys of the caller that are mapped to other fields, or not supported here.
 const MAPPED: [&str; 3] = ["reasoning_effort", "web_search", "google_search"];
 const INCLUDE: &str = "include";
 
-/// Makes the body of a streaming call.
+/// Builds the body of a streaming request.
 pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Body {
     let none = Map::new();
     let params = request.provider_params.as_deref().and_then(Value::as_object).unwrap_or(&none);
@@ -49,8 +49,8 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Body {
     Body { json: Value::Object(body), left_out }
 }
 
-/// Says whether a model takes a parameter in this format. OpenAI refuses the whole request for one that it does
-/// not know; other servers are more lenient, and know more.
+/// Returns `true` if a model accepts a parameter in this format. OpenAI rejects the whole request for an unknown
+/// parameter; other servers are more lenient, and support more.
 pub(super) fn is_taken(info: &ModelInfo, key: &str) -> bool {
     match key {
         "seed" | "frequency_penalty" | "presence_penalty" => info.provider != Provider::OpenAi,
@@ -59,17 +59,17 @@ pub(super) fn is_taken(info: &ModelInfo, key: &str) -> bool {
     }
 }
 
-fn limit(info: &ModelInfo, asked: u32) -> u32 {
-    let asked = asked.max(MIN_OUTPUT_TOKENS);
-    info.max_output_tokens.map_or(asked, |most| asked.min(most))
+fn limit(info: &ModelInfo, requested: u32) -> u32 {
+    let requested = requested.max(MIN_OUTPUT_TOKENS);
+    info.max_output_tokens.map_or(requested, |maximum| requested.min(maximum))
 }
 
-/// Writes a number as its author did: `0.7`, not `0.699999988079071`.
+/// Converts a number through its decimal text: `0.7`, not `0.699999988079071`.
 fn decimal(number: f32) -> Value {
     number.to_string().parse::<f64>().map_or(Value::Null, |number| json!(number))
 }
 
-/// Lists the caller's tools, and the provider's web search where it is on.
+/// Lists the caller's tools, and the provider's web search if it is enabled.
 fn tool_list(tools: &[ToolDef], web_search: Option<&Value>) -> Vec<Value> {
     let function = |tool: &ToolDef| {
         json!({
@@ -98,7 +98,7 @@ fn format(output: &OutputSchema) -> Value {
     })
 }
 
-/// Says how hard to think: by default where the model reasons, and wherever the caller asks for it.
+/// Returns the reasoning options: by default if the model reasons, and whenever the caller sets an effort.
 fn reasoning(info: &ModelInfo, effort: Option<&Value>) -> Option<Value> {
     let effort = effort.filter(|effort| !effort.is_null());
     match effort {
@@ -111,11 +111,11 @@ fn reasoning(info: &ModelInfo, effort: Option<&Value>) -> Option<Value> {
     }
 }
 
-/// Adds what the caller wants passed on; `null` takes away what would be sent by default.
+/// Adds the caller's other parameters; `null` removes a default.
 fn pass_through(body: &mut Map<String, Value>, params: &Map<String, Value>, info: &ModelInfo) {
     for (key, value) in params {
-        let ours = OURS.contains(&key.as_str()) || MAPPED.contains(&key.as_str());
-        if ours || !is_taken(info, key) || is_for_others(info.provider, key) {
+        let is_handled = RESERVED.contains(&key.as_str()) || MAPPED.contains(&key.as_str());
+        if is_handled || !is_taken(info, key) || is_for_others(info.provider, key) {
             continue;
         }
         match (body.get_mut(key), value) {

@@ -1,6 +1,6 @@
-//! Reading an answer, event by event.
+//! Decoder for a response, event by event.
 //!
-//! Items are known by their place in the output; servers that leave places out are understood by item id.
+//! Items are identified by their index in the output; servers that omit the index are supported through item ids.
 
 use std::collections::BTreeSet;
 
@@ -16,31 +16,31 @@ use crate::history;
 use crate::sse::Event;
 use crate::wire::{Decode, error};
 
-/// What other formats end with; some servers send it here too.
+/// End marker of other formats; some servers send it here too.
 const DONE: &str = "[DONE]";
 
-/// Reads one answer.
+/// Decodes one response.
 pub(super) struct Decoder {
     provider: Provider,
     items: Vec<Item>,
     end: Option<End>,
 }
 
-/// How an answer ended.
+/// End of a response.
 struct End {
     stop_reason: Option<StopReason>,
     usage: Usage,
 }
 
-/// Why an event ends the reading.
+/// Reason that decoding ends early.
 enum Stop {
-    Odd(Contradiction),
+    Invalid(Contradiction),
     Failed(ModelError),
 }
 
 impl From<Contradiction> for Stop {
-    fn from(odd: Contradiction) -> Self {
-        Self::Odd(odd)
+    fn from(error: Contradiction) -> Self {
+        Self::Invalid(error)
     }
 }
 
@@ -54,16 +54,16 @@ impl Decode for Decoder {
             return Ok(());
         }
         let value: Value = serde_json::from_str(data)
-            .map_err(|odd| self.malformed(&format!("an event is not JSON: {odd}")))?;
+            .map_err(|error| self.malformed(&format!("an event is not JSON: {error}")))?;
         if !value.is_object() {
             return Err(self.malformed("an event is not an object"));
         }
         let name = match text(&value, "type") {
             Ok(name) => name.unwrap_or(event.name),
-            Err(Contradiction(odd)) => return Err(self.malformed(&odd)),
+            Err(Contradiction(reason)) => return Err(self.malformed(&reason)),
         };
         self.take(name, &value, deltas).map_err(|stop| match stop {
-            Stop::Odd(Contradiction(odd)) => self.malformed(&format!("`{name}`: {odd}")),
+            Stop::Invalid(Contradiction(reason)) => self.malformed(&format!("`{name}`: {reason}")),
             Stop::Failed(failure) => failure,
         })
     }
@@ -78,19 +78,20 @@ impl Decode for Decoder {
         };
         let refusals: Vec<_> = self.items.iter().filter_map(Item::refusal).collect();
         let blocks = blocks(self.items, history::tag(self.provider))
-            .map_err(|Contradiction(odd)| error(self.provider, ModelErrorKind::Malformed, odd))?;
-        let calls = blocks.iter().any(|block| matches!(block, AssistantBlock::ToolUse { .. }));
-        let usable = calls || blocks.iter().any(|block| matches!(block, AssistantBlock::Text { .. }));
-        let filtered = !refusals.is_empty() || end.stop_reason == Some(StopReason::ContentFilter);
-        if filtered && !usable {
-            let said = refusals.join("\n");
-            let message = if said.is_empty() { "the filter stopped the answer" } else { said.as_str() };
+            .map_err(|Contradiction(reason)| error(self.provider, ModelErrorKind::Malformed, reason))?;
+        let has_calls = blocks.iter().any(|block| matches!(block, AssistantBlock::ToolUse { .. }));
+        let is_usable = has_calls || blocks.iter().any(|block| matches!(block, AssistantBlock::Text { .. }));
+        let is_filtered = !refusals.is_empty() || end.stop_reason == Some(StopReason::ContentFilter);
+        if is_filtered && !is_usable {
+            let refusal = refusals.join("\n");
+            let message =
+                if refusal.is_empty() { "the content filter blocked the response" } else { refusal.as_str() };
             return Err(error(self.provider, ModelErrorKind::ContentFilter, message));
         }
         let stop_reason = match end.stop_reason {
-            _ if filtered => StopReason::ContentFilter,
+            _ if is_filtered => StopReason::ContentFilter,
             Some(reason) => reason,
-            None if calls => StopReason::ToolUse,
+            None if has_calls => StopReason::ToolUse,
             None => StopReason::EndTurn,
         };
         Ok(Answer { blocks, stop_reason, extent: Extent::Whole, usage: end.usage })
@@ -98,7 +99,7 @@ impl Decode for Decoder {
 }
 
 impl Decoder {
-    /// Begins to read an answer of a provider.
+    /// Creates a decoder for a provider's response.
     pub(super) fn new(provider: Provider) -> Self {
         Self { provider, items: Vec::new(), end: None }
     }
@@ -121,25 +122,27 @@ impl Decoder {
             | "reasoning_summary_text.delta"
             | "reasoning_text.delta" => {
                 let place = place(kind, value)?;
-                self.meant(value)?.append(place, needed(value, "delta")?, deltas)?;
+                self.target_item(value)?.append(place, required_text(value, "delta")?, deltas)?;
             }
             "output_text.done" | "refusal.done" | "reasoning_summary_text.done" | "reasoning_text.done" => {
                 let key = if kind == "refusal.done" { "refusal" } else { "text" };
                 let place = place(kind, value)?;
-                self.meant(value)?.settle(place, needed(value, key)?, deltas)?;
+                self.target_item(value)?.settle(place, required_text(value, key)?, deltas)?;
             }
             "output_text.annotation.added" => {
                 let index = number(value, "content_index")?.unwrap_or_default();
                 let annotation = object(value, "annotation")?.unwrap_or(&Value::Null);
-                self.meant(value)?.annotate(index, annotation);
+                self.target_item(value)?.annotate(index, annotation);
             }
-            "function_call_arguments.delta" => self.meant(value)?.argue(needed(value, "delta")?)?,
+            "function_call_arguments.delta" => {
+                self.target_item(value)?.argue(required_text(value, "delta")?)?
+            }
             "function_call_arguments.done" => {
-                self.meant(value)?.settle_arguments(needed(value, "arguments")?)?;
+                self.target_item(value)?.settle_arguments(required_text(value, "arguments")?)?;
             }
             "completed" | "incomplete" | "failed" => self.end(kind, value, deltas)?,
             "error" => return Err(Stop::Failed(errors::in_stream(self.provider, value))),
-            // Servers of the user's own send a bare error, under any name or none.
+            // Self-hosted servers send a bare error, under any name or none.
             _ if value.get("error").is_some_and(|error| !error.is_null()) => {
                 return Err(Stop::Failed(errors::in_stream(self.provider, value)));
             }
@@ -171,7 +174,7 @@ impl Decoder {
 
     fn part(&mut self, value: &Value, index: &str, deltas: DeltaSink<'_>) -> Result<(), Contradiction> {
         let index = number(value, index)?.unwrap_or_default();
-        let item = self.meant(value)?;
+        let item = self.target_item(value)?;
         let part = object(value, "part")?.ok_or_else(|| Contradiction("`part` is missing".to_owned()))?;
         match Section::of(part)? {
             Some((section, text)) => {
@@ -182,8 +185,8 @@ impl Decoder {
         }
     }
 
-    /// Returns the item that an event means.
-    fn meant(&mut self, value: &Value) -> Result<&mut Item, Contradiction> {
+    /// Returns the item that an event refers to.
+    fn target_item(&mut self, value: &Value) -> Result<&mut Item, Contradiction> {
         let item = self.item(number(value, "output_index")?, text(value, "item_id")?);
         item.ok_or_else(|| Contradiction("the item was never added".to_owned()))
     }
@@ -196,7 +199,7 @@ impl Decoder {
         place.and_then(|place| self.items.get_mut(place))
     }
 
-    /// Takes an event that adds to an item; `None`, and nothing done, for any other.
+    /// Handles an event that extends an item. Returns `None`, without any effect, for any other event.
     fn extend(&mut self, data: &str, deltas: DeltaSink<'_>) -> Option<()> {
         let (place, piece) = Piece::read(data)?;
         let item = self.item(piece.output_index, piece.item_id.0.as_deref())?;
@@ -219,9 +222,9 @@ impl Decoder {
         }
         if self.items.is_empty() {
             for (index, item) in (0..).zip(list(response, "output")?) {
-                let mut whole = Item::begin(Some(index), item)?;
-                whole.complete(item, deltas)?;
-                self.items.push(whole);
+                let mut item_with_content = Item::begin(Some(index), item)?;
+                item_with_content.complete(item, deltas)?;
+                self.items.push(item_with_content);
             }
         }
         let reason = match object(response, "incomplete_details")? {
@@ -240,7 +243,7 @@ impl Decoder {
     }
 }
 
-/// Returns where the text of an event belongs.
+/// Returns the position that the text of an event belongs to.
 fn place(kind: &str, value: &Value) -> Result<(Section, u64), Contradiction> {
     let (section, key) = match kind.split_once('.').map_or(kind, |(head, _)| head) {
         "output_text" => (Section::Output, "content_index"),
@@ -251,7 +254,7 @@ fn place(kind: &str, value: &Value) -> Result<(Section, u64), Contradiction> {
     Ok((section, number(value, key)?.unwrap_or_default()))
 }
 
-fn needed<'a>(value: &'a Value, key: &str) -> Result<&'a str, Contradiction> {
+fn required_text<'a>(value: &'a Value, key: &str) -> Result<&'a str, Contradiction> {
     text(value, key)?.ok_or_else(|| Contradiction(format!("`{key}` is missing")))
 }
 
@@ -279,7 +282,7 @@ fn usage(response: &Value) -> Result<Usage, Contradiction> {
     Ok(counted)
 }
 
-/// Makes the blocks of the items, in order.
+/// Converts the items into blocks, in order.
 fn blocks(items: Vec<Item>, tag: &str) -> Result<Vec<AssistantBlock>, Contradiction> {
     let mut blocks = Vec::with_capacity(items.len());
     let mut calls = BTreeSet::new();
@@ -288,7 +291,7 @@ fn blocks(items: Vec<Item>, tag: &str) -> Result<Vec<AssistantBlock>, Contradict
         if let AssistantBlock::ToolUse { id, .. } = &block
             && !calls.insert(id.clone())
         {
-            return Err(Contradiction(format!("two function calls are called `{id}`")));
+            return Err(Contradiction(format!("two function calls have the id `{id}`")));
         }
         blocks.push(block);
     }

@@ -1,14 +1,14 @@
-//! Gemini's subset: every schema has one type or is a choice, and few keywords are known.
+//! Gemini's subset: every schema has one type or is a choice, and few keywords are supported.
 //!
-//! What comes out is read alike as a JSON Schema and as the older OpenAPI subset. What the subset cannot say but a
-//! model can use (values of an enumeration of numbers, defaults, what a map holds) is said in the description.
+//! The output is valid both as a JSON Schema and in the older OpenAPI subset. What the subset cannot express but a
+//! model can use (numeric enums, defaults, the values of a map) goes into the description.
 
 use serde_json::{Value, json};
 
 use super::merge::{merge, unique};
 use super::{Fault, MAX_NODES, Node, types};
 
-/// How much of a note is kept.
+/// Maximum length of a note in the description, in bytes; longer ones are dropped.
 const MAX_NOTE: usize = 400;
 
 /// Lowers a plain schema.
@@ -26,15 +26,15 @@ impl Lower {
         if self.nodes > MAX_NODES {
             return Err(Fault::new(
                 "input_schema",
-                format!("more than {MAX_NODES} schemas inside it for gemini"),
+                format!("more than {MAX_NODES} nested schemas for gemini"),
             ));
         }
         if let Some(Value::Array(choices)) = node.remove("anyOf") {
             return self.choice(&node, choices);
         }
-        let named: Vec<String> = types(&node).into_iter().map(str::to_owned).collect();
-        let is_nullable = named.iter().any(|name| name == "null");
-        let mut kinds: Vec<String> = named.into_iter().filter(|name| name != "null").collect();
+        let names: Vec<String> = types(&node).into_iter().map(str::to_owned).collect();
+        let is_nullable = names.iter().any(|name| name == "null");
+        let mut kinds: Vec<String> = names.into_iter().filter(|name| name != "null").collect();
         if kinds.is_empty() {
             kinds = if is_nullable { vec!["string".to_owned()] } else { implied(&node) };
         }
@@ -51,8 +51,8 @@ impl Lower {
         self.choice(&node, choices.collect())
     }
 
-    /// A choice may say nothing else, so what stands beside it goes into each of its members.
-    fn choice(&mut self, beside: &Node, choices: Vec<Value>) -> Result<Node, Fault> {
+    /// Lowers a choice. It cannot have other keywords, so its siblings are merged into each member.
+    fn choice(&mut self, siblings: &Node, choices: Vec<Value>) -> Result<Node, Fault> {
         let mut members = Vec::with_capacity(choices.len());
         let mut is_nullable = false;
         for choice in choices {
@@ -61,7 +61,7 @@ impl Lower {
                 is_nullable = true;
                 continue;
             }
-            merge(&mut choice, beside.clone());
+            merge(&mut choice, siblings.clone());
             let mut member = self.node(choice)?;
             match member.remove("anyOf") {
                 Some(Value::Array(inner)) => members.extend(inner),
@@ -69,7 +69,7 @@ impl Lower {
             }
         }
         if members.is_empty() {
-            members.push(self.single(beside.clone(), "string")?.into());
+            members.push(self.single(siblings.clone(), "string")?.into());
         }
         if is_nullable {
             for member in &mut members {
@@ -154,14 +154,14 @@ impl Lower {
     }
 }
 
-/// Guesses the types of a schema that names none.
+/// Infers the types of a schema that names none.
 fn implied(node: &Node) -> Vec<String> {
     let has = |keys: &[&str]| keys.iter().any(|key| node.contains_key(*key));
     let kinds: &[&str] = if has(&["properties", "required", "additionalProperties"]) {
         &["object"]
     } else if has(&["items", "prefixItems"]) {
         &["array"]
-    } else if let Some(kind) = listed(node).and_then(|values| common_kind(&values)) {
+    } else if let Some(kind) = allowed_values(node).and_then(|values| common_kind(&values)) {
         return vec![kind.to_owned()];
     } else if has(&["pattern", "minLength", "maxLength", "format"]) {
         &["string"]
@@ -173,7 +173,7 @@ fn implied(node: &Node) -> Vec<String> {
     kinds.iter().map(|kind| (*kind).to_owned()).collect()
 }
 
-fn listed(node: &Node) -> Option<Vec<Value>> {
+fn allowed_values(node: &Node) -> Option<Vec<Value>> {
     match (node.get("const"), node.get("enum")) {
         (Some(value), _) => Some(vec![value.clone()]),
         (None, Some(Value::Array(values))) => Some(values.clone()),
@@ -194,9 +194,9 @@ fn common_kind(values: &[Value]) -> Option<&'static str> {
     kinds.all(|kind| kind == Some(first)).then_some(first)
 }
 
-/// Only texts can be enumerated; other values are told in words.
+/// Lowers enums: only strings can be enumerated; other values go into the description.
 fn values(node: &mut Node, kind: &str, out: &mut Node, notes: &mut Vec<String>) {
-    let Some(mut values) = listed(node) else { return };
+    let Some(mut values) = allowed_values(node) else { return };
     if values.iter().any(Value::is_null) {
         out.insert("nullable".to_owned(), Value::Bool(true));
         values.retain(|value| !value.is_null());

@@ -1,10 +1,10 @@
-//! Several schemas made into one.
+//! Merging of several schemas into one.
 
 use serde_json::{Map, Number, Value};
 
 use super::{Node, types};
 
-/// Narrows a schema by another. Where the two cannot be joined, the first stays as it is.
+/// Narrows a schema by another. Keywords that cannot be merged keep the first value.
 pub(super) fn merge(ours: &mut Node, theirs: Node) {
     for (key, theirs) in theirs {
         match ours.get_mut(&key) {
@@ -70,8 +70,9 @@ fn narrow_type(ours: &mut Value, theirs: &Value) {
     let (left, right) = (names(ours), names(theirs));
     let has = |list: &[String], name: &str| list.iter().any(|other| other == name);
     let mut both: Vec<String> = left.iter().filter(|name| has(&right, name)).cloned().collect();
-    let whole = |a: &[String], b: &[String]| has(a, "integer") && has(b, "number") && !has(b, "integer");
-    if whole(&left, &right) || whole(&right, &left) {
+    let is_integer_of_number =
+        |a: &[String], b: &[String]| has(a, "integer") && has(b, "number") && !has(b, "integer");
+    if is_integer_of_number(&left, &right) || is_integer_of_number(&right, &left) {
         both.push("integer".to_owned());
     }
     match both.len() {
@@ -85,19 +86,20 @@ fn less(a: &Number, b: &Number) -> bool {
     a.as_f64() < b.as_f64()
 }
 
-/// Makes a choice between objects into one object that allows every one of them; `None` if it is no object.
+/// Converts a choice between objects into one object that allows each of them; returns `None` if it is not an
+/// object.
 ///
-/// What only some of the choices have may be given; what all of them require is required.
+/// Properties that only some of the choices have become optional; those that all require stay required.
 pub(super) fn flatten(mut node: Node) -> Option<Node> {
     let choices = match node.remove("anyOf") {
         Some(Value::Array(choices)) => choices,
         _ => Vec::new(),
     };
-    let named = types(&node);
-    if !named.is_empty() && !named.contains(&"object") {
+    let names = types(&node);
+    if !names.is_empty() && !names.contains(&"object") {
         return None;
     }
-    let is_open = named.is_empty() && !node.contains_key("properties") && !choices.is_empty();
+    let is_open = names.is_empty() && !node.contains_key("properties") && !choices.is_empty();
     let objects: Vec<Node> = choices
         .into_iter()
         .filter_map(|choice| match choice {
@@ -109,8 +111,8 @@ pub(super) fn flatten(mut node: Node) -> Option<Node> {
         return None;
     }
     if let Some(union) = objects.into_iter().reduce(either_object) {
-        let keep = |(key, _): &(String, Value)| key == "properties" || key == "required";
-        merge(&mut node, union.into_iter().filter(keep).collect());
+        let is_relevant = |(key, _): &(String, Value)| key == "properties" || key == "required";
+        merge(&mut node, union.into_iter().filter(is_relevant).collect());
     }
     Some(node)
 }
@@ -172,7 +174,7 @@ fn either(ours: Value, theirs: Value) -> Value {
     Value::Object(node)
 }
 
-/// Returns the values a schema lists, if it does.
+/// Returns the values a schema enumerates, if any.
 fn values(node: &Node) -> Option<Vec<Value>> {
     match (node.get("const"), node.get("enum")) {
         (Some(value), _) => Some(vec![value.clone()]),
@@ -181,13 +183,13 @@ fn values(node: &Node) -> Option<Vec<Value>> {
     }
 }
 
-/// Takes out what is there twice.
+/// Removes duplicates.
 pub(super) fn unique(values: Vec<Value>) -> Vec<Value> {
-    let mut kept: Vec<Value> = Vec::with_capacity(values.len());
+    let mut unique_values: Vec<Value> = Vec::with_capacity(values.len());
     for value in values {
-        if !kept.contains(&value) {
-            kept.push(value);
+        if !unique_values.contains(&value) {
+            unique_values.push(value);
         }
     }
-    kept
+    unique_values
 }

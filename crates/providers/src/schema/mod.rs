@@ -1,9 +1,10 @@
-//! Schemas that a provider takes, made of schemas as their authors wrote them.
+//! Conversion of schemas into ones that a provider accepts.
 //!
-//! A provider refuses a whole request for one schema it does not like, so no tool may reach it as it came. A
-//! tool's schema is first made [`plain`]: no references, one draft, every keyword of the right type, bounded in
-//! depth and size. Then come the rules of the dialect. Whatever is lost on the way only widens what the model may
-//! write; the tool itself still judges its arguments. A tool that cannot be mended is left out alone.
+//! A provider rejects a whole request because of one schema it does not support, so no schema is sent
+//! unmodified. A tool's schema is first made [`plain`]: no references, one draft, every keyword of the right type,
+//! bounded in depth and size. Then the rules of the dialect are applied. Anything lost on the way only widens what
+//! the model may write; the tool itself still validates its arguments. A tool that cannot be repaired is omitted;
+//! the others are still sent.
 
 mod gemini;
 mod merge;
@@ -23,24 +24,24 @@ use serde_json::{Map, Value};
 
 pub(crate) use output::{output, output_warnings};
 
-/// How long a tool's description may be, in bytes.
+/// Maximum length of a tool's description, in bytes.
 const MAX_DESCRIPTION: usize = 8 * 1024;
-/// How large one tool's schema may be, in bytes of JSON.
+/// Maximum size of a tool's schema, in bytes of JSON.
 const MAX_SCHEMA: usize = 200 * 1024;
-/// How many schemas there may be inside one.
+/// Maximum number of schemas nested in one.
 const MAX_NODES: usize = 4_000;
 
-/// One schema.
+/// A schema object.
 type Node = Map<String, Value>;
 
-/// Whose rules a schema must follow.
+/// The provider whose rules a schema must follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// Anthropic's.
+    /// Anthropic's rules.
     Anthropic,
-    /// OpenAI's, and those of servers that speak like it.
+    /// Rules of OpenAI and compatible servers.
     OpenAi,
-    /// Gemini's.
+    /// Gemini's rules.
     Gemini,
 }
 
@@ -54,7 +55,7 @@ impl Dialect {
     }
 }
 
-/// What cannot be mended, and where in the schema it is.
+/// A problem that cannot be repaired, and its location in the schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Fault {
     path: String,
@@ -73,32 +74,31 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Makes tools that a provider takes of tools as they are; one that cannot be mended is left out, with the
-/// reason.
+/// Converts tools into ones that a provider accepts; those that cannot be repaired are omitted, with the reason.
 pub(crate) fn sanitise(tools: &[ToolDef], dialect: Dialect) -> (Vec<ToolDef>, Vec<(String, String)>) {
-    let mut taken: Vec<ToolDef> = Vec::with_capacity(tools.len());
+    let mut accepted: Vec<ToolDef> = Vec::with_capacity(tools.len());
     let mut left_out = Vec::new();
     let mut seen = HashSet::new();
     for tool in tools {
         if seen.contains(tool.name.as_str()) {
-            left_out.push((tool.name.clone(), "at `name`: another tool has it already".to_owned()));
+            left_out.push((tool.name.clone(), "at `name`: another tool already has this name".to_owned()));
             continue;
         }
         match mend(tool, dialect) {
-            Ok(mended) => {
+            Ok(repaired) => {
                 seen.insert(tool.name.as_str());
-                taken.push(mended);
+                accepted.push(repaired);
             }
-            Err(fault) => left_out.push((tool.name.clone(), fault.to_string())),
+            Err(error) => left_out.push((tool.name.clone(), error.to_string())),
         }
     }
-    (taken, left_out)
+    (accepted, left_out)
 }
 
 fn mend(tool: &ToolDef, dialect: Dialect) -> Result<ToolDef, Fault> {
     names::check_tool(&tool.name, dialect)?;
     if !matches!(tool.input_schema, Value::Object(_) | Value::Null | Value::Bool(true)) {
-        return Err(Fault::new("input_schema", "it is not a schema"));
+        return Err(Fault::new("input_schema", "not a schema"));
     }
     let schema = merge::flatten(plain::plain(&tool.input_schema)?)
         .ok_or_else(|| Fault::new("input_schema/type", "the arguments are not an object"))?;
@@ -112,13 +112,16 @@ fn mend(tool: &ToolDef, dialect: Dialect) -> Result<ToolDef, Fault> {
     let input_schema = Value::Object(schema);
     let size = input_schema.to_string().len();
     if size > MAX_SCHEMA {
-        return Err(Fault::new("input_schema", format!("{size} bytes of schema, {MAX_SCHEMA} are allowed")));
+        return Err(Fault::new(
+            "input_schema",
+            format!("the schema has {size} bytes; the limit is {MAX_SCHEMA}"),
+        ));
     }
     let description = shorten(&tool.description);
     Ok(ToolDef { name: tool.name.clone(), description, input_schema })
 }
 
-/// The top of a schema may say less than the rest.
+/// Reduces the top level of a schema to the keywords that are allowed there.
 fn root(mut schema: Node) -> Node {
     let mut root = Node::new();
     root.insert("type".to_owned(), "object".into());
@@ -140,7 +143,7 @@ fn shorten(text: &str) -> String {
     format!("{}…", &text[..end])
 }
 
-/// Returns the types a schema names; none means that it does not say.
+/// Returns the types a schema names; empty if it names none.
 fn types(node: &Node) -> Vec<&str> {
     match node.get("type") {
         Some(Value::String(name)) => vec![name],
@@ -149,7 +152,7 @@ fn types(node: &Node) -> Vec<&str> {
     }
 }
 
-/// Returns what a provider does not take of an output schema.
+/// Returns the parts of an output schema that a provider does not support.
 #[must_use]
 pub fn schema_warnings(provider: Provider, schema: &Value) -> Vec<SchemaWarning> {
     let dialect = match provider {

@@ -1,4 +1,4 @@
-//! Names of tools and of their parameters that a provider takes.
+//! Names of tools and parameters that a provider accepts.
 
 use serde_json::Value;
 
@@ -7,24 +7,24 @@ use super::{Dialect, Fault, Node};
 const MAX_NAME: usize = 64;
 
 pub(super) fn check_tool(name: &str, dialect: Dialect) -> Result<(), Fault> {
-    let fault = |what: &str| Err(Fault::new("name", format!("`{name}` {what}")));
+    let error = |what: &str| Err(Fault::new("name", format!("`{name}` {what}")));
     if !fits(name, "_-") {
-        return fault("is not 1 to 64 letters, digits, `_` and `-`");
+        return error("must have 1 to 64 letters, digits, `_`, or `-`");
     }
     if dialect == Dialect::Gemini && !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-        return fault("must begin with a letter or `_` for gemini");
+        return error("must start with a letter or `_` for gemini");
     }
     Ok(())
 }
 
-/// Takes out the parameters whose names would be refused; one that must be given cannot be taken out.
+/// Removes parameters whose names would be rejected; a required one cannot be removed.
 pub(super) fn check_properties(node: &mut Node, path: &str, dialect: Dialect) -> Result<(), Fault> {
     let required: Vec<String> = match node.get("required") {
         Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         _ => Vec::new(),
     };
     if let Some(bad) = required.iter().find(|name| !fits(name, "_.-")) {
-        let what = format!("{} refuses the name of this required parameter", dialect.as_str());
+        let what = format!("{} does not accept the name of this required parameter", dialect.as_str());
         return Err(Fault::new(format!("{path}/properties/{bad}"), what));
     }
     if let Some(Value::Object(properties)) = node.get_mut("properties") {
@@ -51,9 +51,9 @@ fn each_child(
                 }
             }
             ("anyOf" | "prefixItems", Value::Array(children)) => {
-                for (place, child) in children.iter_mut().enumerate() {
+                for (index, child) in children.iter_mut().enumerate() {
                     if let Value::Object(child) = child {
-                        visit(child, &format!("{path}/{key}/{place}"))?;
+                        visit(child, &format!("{path}/{key}/{index}"))?;
                     }
                 }
             }

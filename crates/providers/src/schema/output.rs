@@ -1,14 +1,14 @@
-//! Output schemas in the words of a provider.
+//! Output schemas in a provider's dialect.
 //!
-//! References stay, since every provider reads them here. What a provider refuses is left out, which is told by a
-//! warning; the answer is judged by the schema as its author wrote it, so nothing gets through for that.
+//! References stay, since every provider supports them here. Unsupported keywords are removed, with a warning; the
+//! answer is still validated against the original schema, so nothing invalid gets through.
 
 use serde_json::Value;
 
 use super::{Dialect, Node, strict, types};
 
-/// The keywords Gemini reads.
-const GEMINI_KNOWN: [&str; 24] = [
+/// Keywords that Gemini supports.
+const GEMINI_SUPPORTED: [&str; 24] = [
     "$id",
     "$defs",
     "$ref",
@@ -34,8 +34,8 @@ const GEMINI_KNOWN: [&str; 24] = [
     "required",
     "propertyOrdering",
 ];
-/// The keywords Anthropic refuses.
-const ANTHROPIC_REFUSED: [&str; 25] = [
+/// Keywords that Anthropic rejects.
+const ANTHROPIC_REJECTED: [&str; 25] = [
     "minimum",
     "maximum",
     "exclusiveMinimum",
@@ -62,8 +62,8 @@ const ANTHROPIC_REFUSED: [&str; 25] = [
     "unevaluatedProperties",
     "unevaluatedItems",
 ];
-/// The keywords OpenAI refuses where it enforces a schema to the letter.
-const STRICT_REFUSED: [&str; 14] = [
+/// Keywords that OpenAI rejects in strict mode.
+const STRICT_REJECTED: [&str; 14] = [
     "not",
     "if",
     "then",
@@ -79,12 +79,12 @@ const STRICT_REFUSED: [&str; 14] = [
     "minProperties",
     "maxProperties",
 ];
-/// What says nothing about values and is left out without a word.
-const SILENT: [&str; 2] = ["$schema", "$comment"];
+/// Keywords that do not constrain values and are removed without a warning.
+const ANNOTATIONS: [&str; 2] = ["$schema", "$comment"];
 
-/// Makes an output schema that a provider takes of one as its author wrote it.
+/// Converts an output schema into one that a provider accepts.
 ///
-/// Where OpenAI enforces it to the letter, a property that need not be given may come back as null.
+/// In OpenAI's strict mode, an optional property may be returned as null.
 pub(crate) fn output(schema: &Value, dialect: Dialect, strict: bool) -> Value {
     let rules = match (dialect, strict) {
         (Dialect::Anthropic, _) => Rules::Anthropic,
@@ -95,7 +95,7 @@ pub(crate) fn output(schema: &Value, dialect: Dialect, strict: bool) -> Value {
     compile(schema, rules).0
 }
 
-/// Returns what a provider does not take of an output schema: where it is, and what becomes of it.
+/// Returns the parts of an output schema that a provider does not support: the path and a description of each.
 pub(crate) fn output_warnings(schema: &Value, dialect: Dialect) -> Vec<(String, String)> {
     match dialect {
         Dialect::Anthropic => compile(schema, Rules::Anthropic).1,
@@ -112,14 +112,14 @@ enum Rules {
 }
 
 impl Rules {
-    fn refuses(self, key: &str, value: &Value) -> bool {
+    fn rejects(self, key: &str, value: &Value) -> bool {
         match self {
             Self::Anthropic => {
-                ANTHROPIC_REFUSED.contains(&key)
+                ANTHROPIC_REJECTED.contains(&key)
                     || (key == "minItems" && value.as_u64().is_none_or(|n| n > 1))
             }
-            Self::OpenAiStrict => STRICT_REFUSED.contains(&key),
-            Self::Gemini => !GEMINI_KNOWN.contains(&key) && key != "nullable",
+            Self::OpenAiStrict => STRICT_REJECTED.contains(&key),
+            Self::Gemini => !GEMINI_SUPPORTED.contains(&key) && key != "nullable",
         }
     }
 
@@ -155,17 +155,17 @@ impl Compiler {
         let Value::Object(node) = schema else { return };
         let (rules, warnings) = (self.rules, &mut self.warnings);
         node.retain(|key, value| {
-            if SILENT.contains(&key.as_str()) {
+            if ANNOTATIONS.contains(&key.as_str()) {
                 return false;
             }
-            let is_refused = rules.refuses(key, value);
-            if is_refused {
+            let is_rejected = rules.rejects(key, value);
+            if is_rejected {
                 let name = rules.name();
                 let message =
-                    format!("`{key}` is left out for {name}; the answer is judged by it all the same");
+                    format!("`{key}` is not sent to {name}; the answer is still validated against it");
                 warnings.push((format!("{path}/{}", escaped(key)), message));
             }
-            !is_refused
+            !is_rejected
         });
         each_child(node, path, &mut |child, path| self.node(child, path));
         let is_object = types(node).contains(&"object")
@@ -179,22 +179,22 @@ impl Compiler {
         }
     }
 
-    /// Allows only the properties that are named.
+    /// Disallows additional properties.
     fn close(&mut self, node: &mut Node, path: &str) {
-        let was = node.insert("additionalProperties".to_owned(), Value::Bool(false));
-        let is_open = match &was {
+        let previous = node.insert("additionalProperties".to_owned(), Value::Bool(false));
+        let is_open = match &previous {
             Some(value) => *value != Value::Bool(false),
             None => !node.contains_key("properties"),
         };
         if is_open {
             let name = self.rules.name();
-            let message = format!("{name} allows only the properties that are named");
+            let message = format!("{name} allows only the listed properties");
             self.warnings.push((format!("{path}/additionalProperties"), message));
         }
     }
 }
 
-/// Requires every property; one that need not be given may be null instead.
+/// Requires every property; one that was optional may be null instead.
 fn require_all(node: &mut Node) {
     let required = match node.get("required") {
         Some(Value::Array(names)) => names.clone(),
@@ -219,17 +219,17 @@ fn allow_null(schema: &mut Value) {
         }
         return;
     }
-    let named: Vec<Value> = types(node).into_iter().map(Value::from).collect();
-    if named.iter().any(|name| name == "null") {
+    let names: Vec<Value> = types(node).into_iter().map(Value::from).collect();
+    if names.iter().any(|name| name == "null") {
         return;
     }
-    if named.is_empty() || node.contains_key("const") || node.contains_key("$ref") {
+    if names.is_empty() || node.contains_key("const") || node.contains_key("$ref") {
         let inner = std::mem::take(node);
         node.insert("anyOf".to_owned(), Value::Array(vec![inner.into(), null()]));
         return;
     }
-    let named: Vec<Value> = named.into_iter().chain(["null".into()]).collect();
-    node.insert("type".to_owned(), named.into());
+    let names: Vec<Value> = names.into_iter().chain(["null".into()]).collect();
+    node.insert("type".to_owned(), names.into());
     if let Some(Value::Array(values)) = node.get_mut("enum")
         && !values.contains(&Value::Null)
     {
@@ -237,7 +237,7 @@ fn allow_null(schema: &mut Value) {
     }
 }
 
-/// Gemini knows definitions under their newer name only.
+/// Renames definitions, which Gemini supports only under their newer name.
 fn rename_definitions(schema: &mut Value) {
     let Value::Object(root) = schema else { return };
     if root.contains_key("$defs") {
@@ -259,7 +259,7 @@ fn rename_references(schema: &mut Value) {
     each_child(node, "", &mut |child, _| rename_references(child));
 }
 
-/// Visits the schemas directly inside one, and nothing that only looks like a schema.
+/// Visits the direct subschemas of a schema, and nothing that only resembles one.
 pub(super) fn each_child(node: &mut Node, path: &str, visit: &mut dyn FnMut(&mut Value, &str)) {
     for (key, value) in node.iter_mut() {
         match (key.as_str(), value) {
@@ -272,8 +272,8 @@ pub(super) fn each_child(node: &mut Node, path: &str, visit: &mut dyn FnMut(&mut
                 }
             }
             ("anyOf" | "oneOf" | "allOf" | "prefixItems" | "items", Value::Array(list)) => {
-                for (place, child) in list.iter_mut().enumerate() {
-                    visit(child, &format!("{path}/{key}/{place}"));
+                for (index, child) in list.iter_mut().enumerate() {
+                    visit(child, &format!("{path}/{key}/{index}"));
                 }
             }
             ("items" | "additionalProperties" | "not" | "contains", child @ Value::Object(_)) => {

@@ -1,7 +1,7 @@
-//! Whether a regular expression means the same everywhere.
+//! Check whether a regular expression means the same in every engine.
 //!
-//! Providers check patterns with engines of their own, and one they cannot read costs the whole request. Only
-//! what every engine reads is kept: literals, classes, groups, choices and counted repetition.
+//! Providers check patterns with different engines, and reject the whole request if they cannot parse one. Only
+//! constructs that every engine supports are kept: literals, classes, groups, choices, and counted repetition.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -9,12 +9,12 @@ use std::str::Chars;
 const MAX_PATTERN: usize = 512;
 const MAX_REPEAT: u32 = 1_000;
 
-/// Tells whether every engine reads it.
+/// Returns `true` if every engine supports the pattern.
 pub(super) fn is_common(pattern: &str) -> bool {
     pattern.len() <= MAX_PATTERN && pattern.is_ascii() && scan(pattern).is_some()
 }
 
-/// What stands before the place that is being read.
+/// The element before the current position.
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
     Nothing,

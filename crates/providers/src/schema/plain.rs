@@ -1,36 +1,36 @@
-//! The first step: one draft, no references, no keyword of the wrong type, bounded.
+//! The first step: one draft, no references, no keyword of the wrong type, bounded size.
 //!
-//! What comes out is valid in every draft and uses few keywords: of the combining ones only `anyOf` is left.
-//! Keywords that limit in ways few providers read (`not`, `if`, `patternProperties` and the like) are dropped.
+//! The output is valid in every draft and uses few keywords: the only combining one is `anyOf`. Constraints that
+//! few providers support (`not`, `if`, `patternProperties`, and the like) are dropped.
 
 use serde_json::{Value, json};
 
 use super::merge::{merge, unique};
 use super::{Fault, MAX_NODES, Node, pattern, types};
 
-/// How many schemas may stand inside each other; what is deeper is left open.
+/// Maximum nesting depth of schemas; deeper ones are replaced by an unrestricted schema.
 const MAX_DEPTH: usize = 12;
-/// How many references may stand inside each other.
+/// Maximum nesting depth of references.
 const MAX_REFERENCES: usize = 24;
 
-/// Makes a schema plain.
+/// Converts a schema into its plain form.
 pub(super) fn plain(schema: &Value) -> Result<Node, Fault> {
     Walk { root: schema, references: Vec::new(), nodes: 0 }.node(schema, 0)
 }
 
 struct Walk<'a> {
     root: &'a Value,
-    /// The references that are being followed.
+    /// References that are being followed.
     references: Vec<String>,
     nodes: usize,
 }
 
 impl Walk<'_> {
     fn node(&mut self, schema: &Value, depth: usize) -> Result<Node, Fault> {
-        // Whatever stands in the place of a schema counts: it becomes one.
+        // Any value in place of a schema counts: it becomes one.
         self.nodes += 1;
         if self.nodes > MAX_NODES {
-            return Err(Fault::new("input_schema", format!("more than {MAX_NODES} schemas inside it")));
+            return Err(Fault::new("input_schema", format!("more than {MAX_NODES} nested schemas")));
         }
         let Value::Object(raw) = schema else { return Ok(Node::new()) };
         if depth > MAX_DEPTH {
@@ -50,13 +50,13 @@ impl Walk<'_> {
 
     fn object(&mut self, raw: &Node, node: &mut Node, depth: usize) -> Result<(), Fault> {
         if let Some(Value::Object(properties)) = raw.get("properties") {
-            let mut kept = Node::new();
+            let mut plain = Node::new();
             for (name, schema) in properties {
-                kept.insert(name.clone(), self.node(schema, depth + 1)?.into());
+                plain.insert(name.clone(), self.node(schema, depth + 1)?.into());
             }
-            node.insert("properties".to_owned(), kept.into());
+            node.insert("properties".to_owned(), plain.into());
         }
-        // Without its patterns, an object that allows nothing else would allow too little.
+        // Without its patterns, an object that disallows other properties would allow too little.
         let has_patterns =
             matches!(raw.get("patternProperties"), Some(Value::Object(map)) if !map.is_empty());
         match raw.get("additionalProperties") {
@@ -111,7 +111,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Follows a reference; one that leads nowhere, or out of the schema, says nothing.
+    /// Follows a reference; one without a target, or out of the schema, gives an unrestricted schema.
     fn referred(&mut self, reference: &str, depth: usize) -> Result<Node, Fault> {
         let Some(pointer) = reference.strip_prefix('#').and_then(decoded) else { return Ok(Node::new()) };
         let root = self.root;
@@ -126,7 +126,7 @@ impl Walk<'_> {
     }
 }
 
-/// What stands for a schema inside itself.
+/// Returns the placeholder for a schema inside itself.
 fn recursive(target: &Value, pointer: &str) -> Node {
     let name = pointer.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("the whole");
     let mut node = Node::new();
@@ -137,7 +137,7 @@ fn recursive(target: &Value, pointer: &str) -> Node {
     node
 }
 
-/// Undoes the percent-encoding of a fragment.
+/// Decodes the percent-encoding of a fragment.
 fn decoded(fragment: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(fragment.len());
     let mut rest = fragment.bytes();
@@ -153,12 +153,12 @@ fn decoded(fragment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Returns what a keyword without schemas inside says, if it says it properly.
+/// Returns the value of a keyword without subschemas, if it is valid.
 fn leaf(key: &str, value: &Value) -> Option<Value> {
-    let is_proper = match key {
-        "type" => return types_named(value),
-        "enum" => return listed(value),
-        "required" => return names_listed(value),
+    let is_valid = match key {
+        "type" => return type_names(value),
+        "enum" => return enum_values(value),
+        "required" => return name_list(value),
         "title" | "description" | "format" => value.as_str().is_some_and(|text| !text.is_empty()),
         "pattern" => value.as_str().is_some_and(pattern::is_common),
         "deprecated" | "readOnly" | "writeOnly" | "uniqueItems" => value.is_boolean(),
@@ -171,10 +171,10 @@ fn leaf(key: &str, value: &Value) -> Option<Value> {
         "default" | "const" => true,
         _ => false,
     };
-    is_proper.then(|| value.clone())
+    is_valid.then(|| value.clone())
 }
 
-fn types_named(value: &Value) -> Option<Value> {
+fn type_names(value: &Value) -> Option<Value> {
     let names = match value {
         Value::String(_) => std::slice::from_ref(value),
         Value::Array(names) => names,
@@ -189,7 +189,7 @@ fn types_named(value: &Value) -> Option<Value> {
     }
 }
 
-/// Knows the names of types as people write them.
+/// Returns the JSON Schema type for the names that people use.
 fn type_name(name: &str) -> Option<&'static str> {
     Some(match name.to_ascii_lowercase().as_str() {
         "string" | "str" | "text" => "string",
@@ -203,17 +203,17 @@ fn type_name(name: &str) -> Option<&'static str> {
     })
 }
 
-fn listed(value: &Value) -> Option<Value> {
+fn enum_values(value: &Value) -> Option<Value> {
     let values = unique(value.as_array()?.clone());
     (!values.is_empty()).then(|| values.into())
 }
 
-fn names_listed(value: &Value) -> Option<Value> {
+fn name_list(value: &Value) -> Option<Value> {
     let names = value.as_array()?.iter().filter(|name| name.is_string()).cloned().collect();
     Some(unique(names).into())
 }
 
-/// Says in today's words what older drafts and OpenAPI say in others.
+/// Converts constructs of older drafts and OpenAPI into current ones.
 fn old_drafts(raw: &Node, node: &mut Node) {
     for (bound, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
         if raw.get(exclusive) == Some(&Value::Bool(true))
@@ -222,9 +222,9 @@ fn old_drafts(raw: &Node, node: &mut Node) {
             node.insert(exclusive.to_owned(), value);
         }
     }
-    let named = types(node);
-    if raw.get("nullable") == Some(&Value::Bool(true)) && !named.is_empty() && !named.contains(&"null") {
-        let named: Vec<Value> = named.into_iter().chain(["null"]).map(Value::from).collect();
-        node.insert("type".to_owned(), named.into());
+    let names = types(node);
+    if raw.get("nullable") == Some(&Value::Bool(true)) && !names.is_empty() && !names.contains(&"null") {
+        let names: Vec<Value> = names.into_iter().chain(["null"]).map(Value::from).collect();
+        node.insert("type".to_owned(), names.into());
     }
 }

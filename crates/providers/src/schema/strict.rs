@@ -1,28 +1,28 @@
-//! What strict schemas may not say with `allOf` and `oneOf`, said without.
+//! Removal of `allOf` and `oneOf`, which strict schemas do not support.
 //!
-//! Parts that must hold together are put together. Of a choice between alternatives, that only one may hold is
-//! left to the judge of the answer.
+//! Parts that must hold together are merged. `oneOf` becomes `anyOf`; that only one alternative may hold is checked
+//! when the answer is validated.
 
 use serde_json::Value;
 
 use super::merge::merge;
 use super::output::each_child;
 
-/// How many parts are put together in one schema; each may bring others with it.
+/// Maximum number of parts merged in one schema; each may bring in others.
 const MAX_PARTS: usize = 1_000;
 
-/// Takes `allOf` and `oneOf` out of a schema.
+/// Removes `allOf` and `oneOf` from a schema.
 pub(super) fn join(schema: &mut Value) {
     let root = schema.clone();
-    // The whole schema is at work from the beginning, under the name by which it refers to itself.
-    Joiner { root: &root, at_work: vec![String::new()], left: MAX_PARTS }.node(schema);
+    // The root schema is active from the start, under the name by which it refers to itself.
+    Joiner { root: &root, active: vec![String::new()], remaining: MAX_PARTS }.node(schema);
 }
 
 struct Joiner<'a> {
     root: &'a Value,
-    /// The definitions that parts are being taken from; one that is part of itself says nothing new.
-    at_work: Vec<String>,
-    left: usize,
+    /// Definitions whose parts are being merged; one that contains itself adds nothing new.
+    active: Vec<String>,
+    remaining: usize,
 }
 
 impl Joiner<'_> {
@@ -41,22 +41,22 @@ impl Joiner<'_> {
         each_child(node, "", &mut |child, _| self.node(child));
     }
 
-    /// Returns a part as it can be put together with others.
+    /// Returns a part in a form that can be merged with others.
     fn part(&mut self, part: Value) -> Option<Value> {
-        self.left = self.left.checked_sub(1)?;
+        self.remaining = self.remaining.checked_sub(1)?;
         let pointer = part.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix('#'));
         let Some(pointer) = pointer.map(str::to_owned) else {
             let mut part = part;
             self.node(&mut part);
             return Some(part);
         };
-        if self.at_work.contains(&pointer) {
+        if self.active.contains(&pointer) {
             return None;
         }
         let mut target = self.root.pointer(&pointer)?.clone();
-        self.at_work.push(pointer);
+        self.active.push(pointer);
         self.node(&mut target);
-        self.at_work.pop();
+        self.active.pop();
         Some(target)
     }
 }

@@ -12,19 +12,19 @@ fn tool(name: &str, input_schema: Value) -> ToolDef {
     ToolDef { name: name.to_owned(), description: "d".to_owned(), input_schema }
 }
 
-fn mended(schema: Value, dialect: Dialect) -> Value {
-    let (mut taken, left_out) = sanitise(&[tool("t", schema)], dialect);
+fn repaired(schema: Value, dialect: Dialect) -> Value {
+    let (mut accepted, left_out) = sanitise(&[tool("t", schema)], dialect);
     assert_eq!(left_out, []);
-    let schema = taken.remove(0).input_schema;
+    let schema = accepted.remove(0).input_schema;
     checker::check(&schema, dialect).unwrap();
     schema
 }
 
-/// What becomes of a schema as the only, required parameter.
+/// Returns the conversion of a schema used as the only, required parameter.
 fn parameter(schema: Value, dialect: Dialect) -> Value {
-    let mut whole = json!({ "type": "object", "properties": {}, "required": ["p"] });
-    whole["properties"]["p"] = schema;
-    mended(whole, dialect)["properties"]["p"].take()
+    let mut parent = json!({ "type": "object", "properties": {}, "required": ["p"] });
+    parent["properties"]["p"] = schema;
+    repaired(parent, dialect)["properties"]["p"].take()
 }
 
 fn reasons(schema: Value, dialect: Dialect) -> Vec<String> {
@@ -32,7 +32,7 @@ fn reasons(schema: Value, dialect: Dialect) -> Vec<String> {
 }
 
 #[test]
-fn the_top_is_one_object() {
+fn top_level_is_one_object() {
     let cases = [
         (json!({}), json!({ "type": "object", "properties": {} })),
         (json!(null), json!({ "type": "object", "properties": {} })),
@@ -73,12 +73,12 @@ fn the_top_is_one_object() {
         ),
     ];
     for (schema, expected) in cases {
-        assert_eq!(mended(schema, Dialect::OpenAi), expected);
+        assert_eq!(repaired(schema, Dialect::OpenAi), expected);
     }
 }
 
 #[test]
-fn references_are_followed_and_end() {
+fn references_are_followed_and_terminate() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -110,11 +110,11 @@ fn references_are_followed_and_end() {
             "odd%20name": { "type": "integer" },
         },
     });
-    assert_eq!(mended(schema, Dialect::OpenAi), expected);
+    assert_eq!(repaired(schema, Dialect::OpenAi), expected);
 }
 
 #[test]
-fn keywords_are_mended_or_dropped() {
+fn keywords_are_repaired_or_dropped() {
     let cases = [
         (json!({ "type": ["string", "null"] }), json!({ "type": ["string", "null"] })),
         (json!({ "type": "String" }), json!({ "type": "string" })),
@@ -210,7 +210,7 @@ fn gemini_gets_its_subset() {
 }
 
 #[test]
-fn only_the_tool_that_cannot_be_mended_is_left_out() {
+fn only_irreparable_tools_are_omitted() {
     let tools = [
         tool("good", json!({})),
         tool("bad name", json!({})),
@@ -219,15 +219,15 @@ fn only_the_tool_that_cannot_be_mended_is_left_out() {
         tool("number", json!(7)),
         tool("last", json!({})),
     ];
-    let (taken, left_out) = sanitise(&tools, Dialect::Anthropic);
-    let names: Vec<_> = taken.iter().map(|tool| tool.name.as_str()).collect();
+    let (accepted, left_out) = sanitise(&tools, Dialect::Anthropic);
+    let names: Vec<_> = accepted.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["good", "last"]);
     let left_out: Vec<_> = left_out.iter().map(|(name, reason)| (name.as_str(), reason.as_str())).collect();
     let expected = [
-        ("bad name", "at `name`: `bad name` is not 1 to 64 letters, digits, `_` and `-`"),
+        ("bad name", "at `name`: `bad name` must have 1 to 64 letters, digits, `_`, or `-`"),
         ("list", "at `input_schema/type`: the arguments are not an object"),
-        ("good", "at `name`: another tool has it already"),
-        ("number", "at `input_schema`: it is not a schema"),
+        ("good", "at `name`: another tool already has this name"),
+        ("number", "at `input_schema`: not a schema"),
     ];
     assert_eq!(left_out, expected);
 }
@@ -238,15 +238,16 @@ fn names_follow_the_dialect() {
     for (name, expected) in
         [("a-b_1", [true; 3]), ("1a", [true, true, false]), ("", [false; 3]), (&long, [true; 3])]
     {
-        let taken = DIALECTS.map(|dialect| !sanitise(&[tool(name, json!({}))], dialect).0.is_empty());
-        assert_eq!(taken, expected, "{name}");
+        let accepted = DIALECTS.map(|dialect| !sanitise(&[tool(name, json!({}))], dialect).0.is_empty());
+        assert_eq!(accepted, expected, "{name}");
     }
-    let odd = json!({ "properties": { "$filter": { "type": "string" }, "ok": { "type": "string" } } });
-    let kept = DIALECTS.map(|dialect| mended(odd.clone(), dialect)["properties"].as_object().unwrap().len());
-    assert_eq!(kept, [1, 2, 1]);
-    let needed = json!({ "properties": { "a": { "type": "object", "properties": { "b c": {} }, "required": ["b c"] } } });
-    let reason = "at `input_schema/properties/a/properties/b c`: anthropic refuses the name of this required parameter";
-    assert_eq!(reasons(needed, Dialect::Anthropic), [reason]);
+    let schema = json!({ "properties": { "$filter": { "type": "string" }, "ok": { "type": "string" } } });
+    let counts =
+        DIALECTS.map(|dialect| repaired(schema.clone(), dialect)["properties"].as_object().unwrap().len());
+    assert_eq!(counts, [1, 2, 1]);
+    let required = json!({ "properties": { "a": { "type": "object", "properties": { "b c": {} }, "required": ["b c"] } } });
+    let reason = "at `input_schema/properties/a/properties/b c`: anthropic does not accept the name of this required parameter";
+    assert_eq!(reasons(required, Dialect::Anthropic), [reason]);
 }
 
 #[test]
@@ -256,7 +257,7 @@ fn depth_and_size_are_bounded() {
         deep = json!({ "type": "object", "properties": { "a": deep } });
     }
     for dialect in DIALECTS {
-        assert!(mended(deep.clone(), dialect).to_string().len() < 1_000);
+        assert!(repaired(deep.clone(), dialect).to_string().len() < 1_000);
     }
     // Each definition names the next one twice.
     let mut definitions = Node::new();
@@ -265,25 +266,22 @@ fn depth_and_size_are_bounded() {
         definitions.insert(level.to_string(), json!({ "properties": { "a": next, "b": next, "c": next } }));
     }
     let wide = json!({ "$ref": "#/$defs/0", "$defs": definitions });
-    // What stands in the place of a schema becomes one.
+    // Any value in place of a schema becomes one.
     let long = json!({ "properties": { "a": { "prefixItems": vec![1; 5_000] } } });
     let huge = json!({ "properties": { "a": { "description": "x".repeat(MAX_SCHEMA) } } });
     for dialect in DIALECTS {
         for many in [&wide, &long] {
-            assert_eq!(
-                reasons(many.clone(), dialect),
-                ["at `input_schema`: more than 4000 schemas inside it"]
-            );
+            assert_eq!(reasons(many.clone(), dialect), ["at `input_schema`: more than 4000 nested schemas"]);
         }
         assert_eq!(reasons(huge.clone(), dialect).len(), 1);
     }
-    let wordy = ToolDef { description: "é".repeat(MAX_DESCRIPTION), ..tool("t", json!({})) };
-    let description = sanitise(&[wordy], Dialect::OpenAi).0.remove(0).description;
+    let verbose = ToolDef { description: "é".repeat(MAX_DESCRIPTION), ..tool("t", json!({})) };
+    let description = sanitise(&[verbose], Dialect::OpenAi).0.remove(0).description;
     assert!(description.len() <= MAX_DESCRIPTION && description.ends_with("é…"));
 }
 
 #[test]
-fn patterns_every_engine_reads_are_kept() {
+fn universal_patterns_are_kept() {
     let good =
         ["", "^a.b$", "[a-z0-9_-]+", "(?:a|b){2,3}", r"\d{4}-\d{2}", r"[^\s/]*?", "a?b+", r"\$\{x\}", "[.]"];
     let bad = [

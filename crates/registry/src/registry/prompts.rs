@@ -1,4 +1,4 @@
-//! The functions of prompts.
+//! The `prompts::*` functions.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Registry {
     }
 
     pub(super) async fn list_prompts_in_full(&self, _: EmptyInput) -> Result<Value, Error> {
-        // Who lists prompts is better served with none than with an error.
+        // For callers that list prompts, an empty list is more useful than an error.
         let prompts = self.prompts().await.unwrap_or_default();
         let entry = |prompt: &StoredPrompt| {
             json!({
@@ -87,10 +87,10 @@ impl Registry {
         Ok(json!({ "description": description, "messages": messages }))
     }
 
-    /// Has a prompt written by its handler; gives its description and its messages.
+    /// Renders a prompt with its handler; returns the prompt's description and messages.
     ///
     /// # Errors
-    /// Says that there is no such prompt, or what its handler did.
+    /// Returns an error if the prompt does not exist or its handler fails.
     pub async fn render(&self, name: &str, arguments: Value) -> Result<(String, Value), Error> {
         self.render_as(None, name, arguments).await
     }
@@ -110,14 +110,14 @@ impl Registry {
             return Err(Error::NotAllowed(prompt.function_id));
         }
         let arguments = if arguments.is_null() { json!({}) } else { arguments };
-        let answer = self.trigger(&prompt.function_id, arguments).await?;
-        Ok((prompt.description, output::messages(answer)?))
+        let response = self.trigger(&prompt.function_id, arguments).await?;
+        Ok((prompt.description, output::messages(response)?))
     }
 
     /// Reads one prompt.
     ///
     /// # Errors
-    /// Fails when the name cannot be one, or what is stored is no prompt.
+    /// Returns an error if the name is invalid or the stored value is not a prompt.
     pub async fn prompt(&self, name: &str) -> Result<Option<StoredPrompt>, Error> {
         validate::name("name", name)?;
         let stored = self.timely(self.bus_ref().get(&self.options().scopes.prompts, name)).await?;
@@ -129,7 +129,7 @@ impl Registry {
     /// Lists all prompts.
     ///
     /// # Errors
-    /// Fails when what keeps them does.
+    /// Returns an error if the storage fails.
     pub async fn prompts(&self) -> Result<Arc<Prompts>, BusError> {
         self.listing(&self.options().scopes.prompts, &self.shared.prompts).await
     }

@@ -1,4 +1,4 @@
-//! The functions of skills.
+//! The `skills::*` functions.
 
 use std::sync::Arc;
 
@@ -58,14 +58,14 @@ impl Registry {
             "description": "Index of every registered skill",
             "mimeType": MARKDOWN,
         });
-        // Who lists resources is better served with the index, which says what is wrong, than with an error.
+        // For callers that list resources, the index, which reports the problem, is more useful than an error.
         let skills = self.skills().await.unwrap_or_default();
         let resource = |skill: &Arc<crate::SkillSummary>| json!({ "uri": format!("iii://{}", skill.id), "name": skill.title, "mimeType": MARKDOWN });
         let resources: Vec<_> = [index].into_iter().chain(skills.0.iter().map(resource)).collect();
         Ok(json!({ "resources": resources }))
     }
 
-    #[expect(clippy::unused_self, reason = "it is called like the other functions")]
+    #[expect(clippy::unused_self, reason = "same signature as the other functions")]
     pub(super) fn list_templates(&self, _: EmptyInput) -> Result<Value, Error> {
         Ok(json!({ "resourceTemplates": [
             {
@@ -97,10 +97,10 @@ impl Registry {
         Ok(json!({ "contents": [{ "uri": input.uri, "mimeType": mime_type, "text": text }] }))
     }
 
-    /// Reads what an address names, and says what kind of text it is.
+    /// Reads the resource with a URI; returns its MIME type and text.
     ///
     /// # Errors
-    /// Says what is wrong with the address, or why what it names cannot be had.
+    /// Returns an error if the URI is invalid or the resource cannot be read.
     pub async fn read(&self, uri: &str) -> Result<(&'static str, String), Error> {
         match parse(uri)? {
             Resource::Index => Ok((MARKDOWN, self.index().await)),
@@ -112,7 +112,7 @@ impl Registry {
         }
     }
 
-    /// Writes the index of all skills.
+    /// Returns the index of all skills as Markdown.
     pub async fn index(&self) -> String {
         match self.skills().await {
             Ok(skills) => skills.index(),
@@ -131,7 +131,7 @@ impl Registry {
     /// Reads one skill.
     ///
     /// # Errors
-    /// Fails when the id cannot be one, or what is stored is no skill.
+    /// Returns an error if the id is invalid or the stored value is not a skill.
     pub async fn skill(&self, id: &str) -> Result<Option<StoredSkill>, Error> {
         validate::name("id", id)?;
         let stored = self.timely(self.bus_ref().get(&self.options().scopes.skills, id)).await?;
@@ -143,15 +143,15 @@ impl Registry {
     /// Lists all skills, without their texts.
     ///
     /// # Errors
-    /// Fails when what keeps them does.
+    /// Returns an error if the storage fails.
     pub async fn skills(&self) -> Result<Arc<Skills>, BusError> {
         self.listing(&self.options().scopes.skills, &self.shared.skills).await
     }
 
-    /// Reads all skills with their texts, in no order; what is no skill is left out.
+    /// Reads all skills with their texts, in no particular order; values that are not skills are skipped.
     ///
     /// # Errors
-    /// Fails when what keeps them does.
+    /// Returns an error if the storage fails.
     pub async fn stored_skills(&self) -> Result<Vec<StoredSkill>, BusError> {
         let values = self.timely(self.bus_ref().list(&self.options().scopes.skills)).await?;
         Ok(values.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect())

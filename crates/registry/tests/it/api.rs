@@ -1,4 +1,4 @@
-//! The functions and trigger types are described to the letter.
+//! The exact descriptions and schemas of the functions and trigger types.
 
 use meerkat_registry::{functions, trigger_types};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn by_name(value: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn descriptions_and_schemas_are_those_of_the_reference() {
+fn descriptions_and_schemas_match_the_reference() {
     let reference: Value = serde_json::from_str(include_str!("api_reference.json")).unwrap();
     let function = |function: &meerkat_registry::Descriptor| {
         json!({
@@ -23,15 +23,15 @@ fn descriptions_and_schemas_are_those_of_the_reference() {
             "response_schema": function.response_format,
         })
     };
-    let ours: Value = functions().iter().map(function).collect::<Vec<_>>().into();
-    let (mut ours, mut theirs) = (by_name(&ours), by_name(&reference["functions"]));
-    // The order of what is required means nothing.
-    for schema in ours.iter_mut().chain(&mut theirs) {
+    let actual: Value = functions().iter().map(function).collect::<Vec<_>>().into();
+    let (mut actual, mut expected) = (by_name(&actual), by_name(&reference["functions"]));
+    // The order of required fields is irrelevant.
+    for schema in actual.iter_mut().chain(&mut expected) {
         if let Some(required) = schema["request_schema"].get_mut("required").and_then(Value::as_array_mut) {
             required.sort_by_key(ToString::to_string);
         }
     }
-    assert_eq!(ours, theirs);
+    assert_eq!(actual, expected);
     let kinds: Vec<_> = trigger_types()
         .map(|kind| {
             json!({
@@ -44,7 +44,7 @@ fn descriptions_and_schemas_are_those_of_the_reference() {
 }
 
 #[tokio::test]
-async fn input_of_another_shape_is_refused_in_the_words_of_its_reader() {
+async fn invalid_input_returns_the_decoder_error() {
     let (registry, _) = registry();
     for (function, data, expected) in [
         ("skills::register", json!({ "id": "a" }), "missing field `skill`"),
@@ -72,7 +72,7 @@ async fn input_of_another_shape_is_refused_in_the_words_of_its_reader() {
 }
 
 #[tokio::test]
-async fn functions_without_input_take_any_object_and_an_empty_list() {
+async fn functions_without_input_accept_any_object() {
     let (registry, _) = registry();
     for function in [
         "skills::list",

@@ -1,4 +1,4 @@
-//! Callers that may only change what they registered, and only use some functions.
+//! Callers that may change only their own entries, and use only some functions.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ async fn author_gets_only_prompts_it_may_run() {
 }
 
 #[tokio::test]
-async fn changed_options_hold_from_the_next_call() {
+async fn changed_options_apply_to_the_next_call() {
     let (registry, bus) = registry();
     let skill = json!({ "id": "a", "skill": "# A" });
     registry.subscribe("skills::on-change", "x", "demo::changed");
@@ -96,7 +96,7 @@ async fn changed_options_hold_from_the_next_call() {
     registry.call("skills::register", skill).await.unwrap();
     let keys: Vec<_> = bus.values.lock().unwrap().keys().cloned().collect();
     assert_eq!(keys, [("other".to_owned(), "a".to_owned()), ("skills".to_owned(), "a".to_owned())]);
-    // The subscriptions are still there.
+    // The subscriptions still exist.
     assert_eq!(bus.sent.lock().unwrap().len(), 2);
 }
 

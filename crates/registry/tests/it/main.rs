@@ -1,4 +1,4 @@
-//! The registry over a bus in memory: every rule, text and shape that programs rely on.
+//! The registry on an in-memory bus: every rule, text, and data format that workers rely on.
 
 #[cfg(test)]
 mod api;

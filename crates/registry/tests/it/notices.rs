@@ -1,4 +1,4 @@
-//! Who subscribed is told of every change, once for each subscription.
+//! Notifications: every change is reported once to each subscription.
 
 use meerkat_registry::{PROMPTS_ON_CHANGE, SKILLS_ON_CHANGE};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::registry;
 
 #[tokio::test]
-async fn every_change_is_told_once_to_each_subscription() {
+async fn change_notifies_each_subscription_once() {
     let (registry, bus) = registry();
     registry.subscribe(SKILLS_ON_CHANGE, "1", "a::on");
     registry.subscribe(SKILLS_ON_CHANGE, "2", "a::on");
@@ -16,8 +16,8 @@ async fn every_change_is_told_once_to_each_subscription() {
     let changes = registry.changes();
 
     registry.call("skills::register", json!({ "id": "demo", "skill": "x" })).await.unwrap();
-    let told = json!({ "op": "register", "id": "demo" });
-    let expected = vec![("a::on".to_owned(), told.clone()), ("a::on".to_owned(), told)];
+    let change = json!({ "op": "register", "id": "demo" });
+    let expected = vec![("a::on".to_owned(), change.clone()), ("a::on".to_owned(), change)];
     assert_eq!(std::mem::take(&mut *bus.sent.lock().unwrap()), expected);
 
     registry.unsubscribe("1");
@@ -29,13 +29,13 @@ async fn every_change_is_told_once_to_each_subscription() {
     let prompt = json!({ "name": "p", "description": "d", "function_id": "f" });
     registry.call("prompts::register", prompt).await.unwrap();
     registry.call("prompts::unregister", json!({ "name": "p" })).await.unwrap();
-    let of = |op: &str| ("b::on".to_owned(), json!({ "op": op, "name": "p" }));
-    assert_eq!(std::mem::take(&mut *bus.sent.lock().unwrap()), vec![of("register"), of("unregister")]);
+    let event = |op: &str| ("b::on".to_owned(), json!({ "op": op, "name": "p" }));
+    assert_eq!(std::mem::take(&mut *bus.sent.lock().unwrap()), vec![event("register"), event("unregister")]);
     assert_eq!(*changes.borrow(), 4);
 }
 
 #[tokio::test]
-async fn what_changes_nothing_is_not_told() {
+async fn calls_without_a_change_do_not_notify() {
     let (registry, bus) = registry();
     registry.subscribe(SKILLS_ON_CHANGE, "1", "a::on");
     registry.subscribe(PROMPTS_ON_CHANGE, "2", "a::on");

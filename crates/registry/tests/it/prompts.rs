@@ -1,4 +1,4 @@
-//! Prompts: what may be registered, and how a handler's answer becomes messages.
+//! Prompts: registration, and conversion of a handler's result to messages.
 
 use meerkat_registry::Kind;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn prompt(name: &str, description: &str, arguments: &Value, function: &str) -> V
 }
 
 #[tokio::test]
-async fn what_may_not_be_a_prompt_is_refused_by_the_first_rule_it_breaks() {
+async fn invalid_prompt_reports_the_first_violation() {
     let (registry, bus) = registry();
     let none = json!([]);
     for (data, expected) in [
@@ -42,7 +42,7 @@ async fn what_may_not_be_a_prompt_is_refused_by_the_first_rule_it_breaks() {
 }
 
 #[tokio::test]
-async fn a_prompt_is_kept_untrimmed_and_listed_with_its_arguments() {
+async fn prompt_is_stored_verbatim_and_listed() {
     let (registry, bus) = registry();
     let arguments = json!([{ "name": "to", "description": "Who", "required": true }, { "name": "cc" }]);
     let answer = registry.call("prompts::register", prompt("send", " Send ", &arguments, " f ")).await;
@@ -51,11 +51,11 @@ async fn a_prompt_is_kept_untrimmed_and_listed_with_its_arguments() {
     registry.call("prompts::register", bare).await.unwrap();
     bus.put("prompts", "junk", json!({ "name": "junk" }));
 
-    let kept = bus.values.lock().unwrap()[&("prompts".to_owned(), "send".to_owned())].clone();
+    let stored = bus.values.lock().unwrap()[&("prompts".to_owned(), "send".to_owned())].clone();
     let full = json!([{ "name": "to", "description": "Who", "required": true }, { "name": "cc", "required": false }]);
     let mut expected = prompt("send", " Send ", &full, " f ");
     expected["registered_at"] = json!(NOW);
-    assert_eq!(kept, expected);
+    assert_eq!(stored, expected);
     assert_eq!(
         registry.call("prompts::list", json!({})).await.unwrap(),
         json!({ "prompts": [
@@ -80,10 +80,10 @@ async fn a_prompt_is_kept_untrimmed_and_listed_with_its_arguments() {
 }
 
 #[tokio::test]
-async fn a_handler_gets_what_was_given_and_its_answer_becomes_messages() {
+async fn handler_gets_arguments_and_returns_messages() {
     let (registry, bus) = registry();
     let registered =
-        prompt("greet", "Greet somebody.", &json!([{ "name": "who", "required": true }]), "demo::greet");
+        prompt("greet", "Greet a person.", &json!([{ "name": "who", "required": true }]), "demo::greet");
     registry.call("prompts::register", registered).await.unwrap();
     let user = |text: &str| json!([{ "role": "user", "content": { "type": "text", "text": text } }]);
     for (answer, messages) in [
@@ -93,7 +93,7 @@ async fn a_handler_gets_what_was_given_and_its_answer_becomes_messages() {
     ] {
         bus.answer("demo::greet", Answer::Value(answer));
         let got = registry.call("prompts::mcp-get", json!({ "name": "greet" })).await.unwrap();
-        assert_eq!(got, json!({ "description": "Greet somebody.", "messages": messages }));
+        assert_eq!(got, json!({ "description": "Greet a person.", "messages": messages }));
     }
     bus.calls.lock().unwrap().clear();
     for (data, passed) in [
@@ -109,7 +109,7 @@ async fn a_handler_gets_what_was_given_and_its_answer_becomes_messages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prompt_that_cannot_be_written_says_why() {
+async fn failed_prompt_returns_the_reason() {
     let (registry, bus) = registry();
     for (name, function) in [("reserved", "skills::list"), ("blank", "a b"), ("good", "demo::x")] {
         registry.call("prompts::register", prompt(name, "d", &json!([]), function)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Skills: what may be registered, how it is listed and read.
+//! Skills: registration, lists, and resources.
 
 use meerkat_registry::{Changes, Kind};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{Answer, NOW, refusal, registry};
 
 #[tokio::test]
-async fn what_may_not_be_a_skill_is_refused_by_the_first_rule_it_breaks() {
+async fn invalid_skill_reports_the_first_violation() {
     let (registry, bus) = registry();
     let long = "a".repeat(65);
     let characters = "id may only contain lowercase ASCII letters, digits, '-' and '_': ";
@@ -33,20 +33,20 @@ async fn what_may_not_be_a_skill_is_refused_by_the_first_rule_it_breaks() {
 }
 
 #[tokio::test]
-async fn a_skill_is_kept_as_it_was_given() {
+async fn skill_is_stored_verbatim() {
     let (registry, bus) = registry();
     for (id, skill) in
         [("demo", "# Demo\n".to_owned()), ("-", "  \n ".to_owned()), ("a_1", "x".repeat(262_144))]
     {
         let answer = registry.call("skills::register", json!({ "id": id, "skill": skill, "more": 1 })).await;
         assert_eq!(answer.unwrap(), json!({ "id": id, "registered_at": NOW }));
-        let kept = bus.values.lock().unwrap()[&("skills".to_owned(), id.to_owned())].clone();
-        assert_eq!(kept, json!({ "id": id, "skill": skill, "registered_at": NOW }));
+        let stored = bus.values.lock().unwrap()[&("skills".to_owned(), id.to_owned())].clone();
+        assert_eq!(stored, json!({ "id": id, "skill": skill, "registered_at": NOW }));
     }
 }
 
 #[tokio::test]
-async fn removing_says_whether_there_was_something() {
+async fn unregister_reports_whether_the_skill_existed() {
     let (registry, _) = registry();
     registry.call("skills::register", json!({ "id": "demo", "skill": "x" })).await.unwrap();
     let remove = || registry.call("skills::unregister", json!({ "id": "demo" }));
@@ -55,16 +55,16 @@ async fn removing_says_whether_there_was_something() {
 }
 
 #[tokio::test]
-async fn listings_are_sorted_and_leave_out_what_is_no_skill() {
+async fn lists_are_sorted_and_skip_invalid_entries() {
     let (registry, bus) = registry();
     for (id, skill) in [("b", "no heading"), ("a-z", "# Ä title\n\nText"), ("a_b", "# \n")] {
         registry.call("skills::register", json!({ "id": id, "skill": skill })).await.unwrap();
     }
     bus.put("skills", "junk", json!({ "id": 7 }));
     bus.put("skills", "null", Value::Null);
-    let listed = registry.call("skills::list", json!({})).await.unwrap();
+    let list = registry.call("skills::list", json!({})).await.unwrap();
     let entry = |id: &str, bytes: usize| json!({ "id": id, "bytes": bytes, "registered_at": NOW });
-    assert_eq!(listed, json!({ "skills": [entry("a-z", 16), entry("a_b", 3), entry("b", 10)] }));
+    assert_eq!(list, json!({ "skills": [entry("a-z", 16), entry("a_b", 3), entry("b", 10)] }));
 
     let resources = registry.call("skills::resources-list", json!({})).await.unwrap();
     let resource = |uri: &str, name: &str| json!({ "uri": uri, "name": name, "mimeType": "text/markdown" });
@@ -78,7 +78,7 @@ async fn listings_are_sorted_and_leave_out_what_is_no_skill() {
 }
 
 #[tokio::test]
-async fn the_templates_are_the_two_shapes_of_an_address() {
+async fn templates_cover_both_uri_forms() {
     let (registry, _) = registry();
     let templates = registry.call("skills::resources-templates", json!({})).await.unwrap();
     assert_eq!(
@@ -108,7 +108,7 @@ const HEAD: &str =
     "# Skills\n\nRead each skill's resource for orientation on when and why to call its functions.\n\n";
 
 #[tokio::test]
-async fn the_index_lists_every_skill_on_a_line() {
+async fn index_lists_one_skill_per_line() {
     let (registry, _) = registry();
     let empty = format!("{HEAD}_No skills are currently registered._\n");
     assert_eq!(read(&registry, "iii://skills").await, (json!("text/markdown"), json!(empty)));
@@ -128,7 +128,7 @@ async fn the_index_lists_every_skill_on_a_line() {
 }
 
 #[tokio::test]
-async fn when_nothing_can_be_read_the_index_says_why() {
+async fn index_reports_why_it_cannot_be_read() {
     let (registry, bus) = registry();
     *bus.broken.lock().unwrap() = Some("no");
     let expected = "# Skills\n\n_Error reading skills index: remote error (LIST_ERROR): no_\n";
@@ -141,7 +141,7 @@ async fn when_nothing_can_be_read_the_index_says_why() {
 }
 
 #[tokio::test]
-async fn addresses_that_name_nothing_are_refused_in_order() {
+async fn invalid_uris_are_rejected_in_order() {
     let (registry, bus) = registry();
     bus.put("skills", "odd", json!({ "id": "odd" }));
     for (uri, expected, kind) in [
@@ -184,7 +184,7 @@ async fn addresses_that_name_nothing_are_refused_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_section_is_what_its_function_answers() {
+async fn section_is_the_result_of_its_function() {
     let (registry, bus) = registry();
     registry.call("skills::register", json!({ "id": "demo", "skill": "# Demo" })).await.unwrap();
     assert_eq!(read(&registry, "iii://demo").await, (json!("text/markdown"), json!("# Demo")));
@@ -195,7 +195,7 @@ async fn a_section_is_what_its_function_answers() {
         (json!(null), "application/json", "null"),
     ] {
         bus.answer("demo::guide", Answer::Value(answer));
-        // The skill need not be there, and its half of the address is not looked at.
+        // The skill need not exist, and its part of the URI is not validated.
         for uri in ["iii://demo/demo::guide", "iii://No Such/demo::guide", "iii://skills/demo::guide"] {
             assert_eq!(read(&registry, uri).await, (json!(kind), json!(text)));
         }
@@ -204,15 +204,15 @@ async fn a_section_is_what_its_function_answers() {
 
     bus.answer("demo::guide", Answer::Fails("invocation_failed", "broken"));
     let uri = json!({ "uri": "iii://demo/demo::guide" });
-    let told = refusal(&registry, "skills::resources-read", uri.clone()).await;
-    assert_eq!(told, "trigger demo::guide: remote error (invocation_failed): broken");
+    let error = refusal(&registry, "skills::resources-read", uri.clone()).await;
+    assert_eq!(error, "trigger demo::guide: remote error (invocation_failed): broken");
     bus.answer("demo::guide", Answer::Never);
-    let told = refusal(&registry, "skills::resources-read", uri).await;
-    assert_eq!(told, "trigger demo::guide: invocation timed out");
+    let error = refusal(&registry, "skills::resources-read", uri).await;
+    assert_eq!(error, "trigger demo::guide: invocation timed out");
 }
 
 #[tokio::test]
-async fn of_a_listing_only_what_changed_is_read_again() {
+async fn only_changed_entries_are_read_again() {
     let (registry, bus) = registry();
     let skill = |id: &str| json!({ "id": id, "skill": "x", "registered_at": NOW });
     let listed = async |revision: u64, put: Vec<(&str, Value)>, keys: Option<&[&str]>| {
@@ -223,12 +223,12 @@ async fn of_a_listing_only_what_changed_is_read_again() {
         skills.0.iter().map(|skill| skill.id.clone()).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(listed(2, vec![("b", skill("b")), ("no", json!(3))], None).await, "b");
-    // The order is that of ids, which need not be the keys.
+    // The list is sorted by id, which may differ from the key.
     assert_eq!(listed(3, vec![("c", skill("a"))], None).await, "a b");
     assert_eq!(listed(3, vec![], None).await, "a b");
-    // An answer that took longer than a newer one changes nothing.
+    // A reply that arrives after a newer one changes nothing.
     assert_eq!(listed(2, vec![("late", skill("late"))], None).await, "a b");
     assert_eq!(listed(6, vec![("d", skill("d"))], Some(&["c", "d"])).await, "a d");
     assert_eq!(listed(7, vec![("d", json!(null))], None).await, "a");
-    assert_eq!(*bus.asked.lock().unwrap(), [0, 2, 3, 3, 3, 6]);
+    assert_eq!(*bus.requested.lock().unwrap(), [0, 2, 3, 3, 3, 6]);
 }

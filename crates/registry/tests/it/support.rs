@@ -1,4 +1,4 @@
-//! A bus in memory whose functions are scripted, and a registry on it.
+//! An in-memory bus with scripted functions, and a registry on it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use meerkat_core::{BoxFuture, Clock, Timestamp};
 use meerkat_registry::{Bus, BusError, Changes, Options, Registry, Reply};
 use serde_json::Value;
 
-/// When everything happens.
+/// The current time of every test.
 pub(crate) const NOW: &str = "2026-05-04T19:23:58.123456789+00:00";
 
 #[derive(Clone)]
@@ -25,9 +25,9 @@ pub(crate) struct MemoryBus {
     pub(crate) calls: Mutex<Vec<(String, Value)>>,
     pub(crate) sent: Mutex<Vec<(String, Value)>>,
     pub(crate) broken: Mutex<Option<&'static str>>,
-    /// What it says when it is asked for changes, and since when it was asked.
+    /// The reply to a request for changes. `requested` records the revisions of the requests.
     pub(crate) changes: Mutex<Option<Changes>>,
-    pub(crate) asked: Mutex<Vec<u64>>,
+    pub(crate) requested: Mutex<Vec<u64>>,
 }
 
 impl MemoryBus {
@@ -88,20 +88,20 @@ impl Bus for MemoryBus {
     fn list<'a>(&'a self, scope: &'a str) -> Reply<'a, Vec<Value>> {
         self.state(|| {
             let values = self.values.lock().unwrap();
-            // Not in the order of keys: nobody may rely on one.
-            values.iter().rev().filter(|((of, _), _)| of == scope).map(|(_, value)| value.clone()).collect()
+            // Not sorted by key, because callers must not rely on an order.
+            values.iter().rev().filter(|((s, _), _)| s == scope).map(|(_, value)| value.clone()).collect()
         })
     }
 
     fn changes<'a>(&'a self, _: &'a str, since: u64) -> Reply<'a, Option<Changes>> {
-        self.asked.lock().unwrap().push(since);
+        self.requested.lock().unwrap().push(since);
         self.state(|| self.changes.lock().unwrap().clone())
     }
 }
 
-struct Stopped;
+struct StoppedClock;
 
-impl Clock for Stopped {
+impl Clock for StoppedClock {
     fn now(&self) -> Timestamp {
         NOW.parse().unwrap()
     }
@@ -113,10 +113,10 @@ impl Clock for Stopped {
 
 pub(crate) fn registry() -> (Registry, Arc<MemoryBus>) {
     let bus = Arc::new(MemoryBus::default());
-    (Registry::new(Arc::clone(&bus) as _, Arc::new(Stopped), Options::default()), bus)
+    (Registry::new(Arc::clone(&bus) as _, Arc::new(StoppedClock), Options::default()), bus)
 }
 
-/// Calls a function that must fail, and returns its text.
+/// Calls a function that must fail, and returns the error message.
 pub(crate) async fn refusal(registry: &Registry, function: &str, data: Value) -> String {
     registry.call(function, data).await.unwrap_err().to_string()
 }

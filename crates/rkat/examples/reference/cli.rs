@@ -1,14 +1,13 @@
-//! The command line: the long help of every command.
+//! Command-line page: the long help of every command.
 
 use clap::Command;
 
 pub(crate) fn page() -> String {
     let mut rkat = rkat::command().term_width(100);
     rkat.build();
-    let mut page = "# The command line of `rkat`\n\n\
-        Results are printed on stdout, everything else on stderr. Exit codes: 0 done, 1 failed, 2 a budget ran out \
-        or the command line is wrong, 130 interrupted. The options about the realm and its instance can be given to \
-        every command.\n"
+    let mut page = "# `rkat` command line\n\n\
+        Results are printed to stdout, everything else to stderr. Exit codes: 0 success, 1 failure, 2 budget exhausted \
+        or invalid command line, 130 interrupted. The options for the realm and its instance apply to every command.\n"
         .to_owned();
     section(&mut page, &mut rkat, "rkat");
     page

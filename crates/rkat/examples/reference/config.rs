@@ -1,4 +1,4 @@
-//! The config: every key with its type, default and meaning.
+//! Config page: every key with its type, default, and meaning.
 
 use meerkat::Config;
 use schemars::generate::SchemaSettings;
@@ -11,10 +11,10 @@ pub(crate) fn page() -> Result<String, serde_json::Error> {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let schema = settings.into_generator().into_root_schema_for::<Config>().to_value();
     let defaults = serde_json::to_value(Config::default())?;
-    let mut page = "# The config\n\n\
-        A realm has one config document. `rkat config` and `meerkat_config` read and change it. A key that is not \
-        set has its default, and unknown keys are refused. A duration is written `500ms`, `30s`, `10m` or `2h`; a \
-        plain number means milliseconds.\n"
+    let mut page = "# Config\n\n\
+        A realm has one config document, which you read and change with `rkat config` or `meerkat_config`. Keys that \
+        are not set have their defaults; unknown keys are rejected. Durations are written as `500ms`, `30s`, `10m`, or \
+        `2h`; a plain number means milliseconds.\n"
         .to_owned();
     for (section, part) in schema["properties"].as_object().into_iter().flatten() {
         let row = |(key, property): (&String, &Value)| {

@@ -1,4 +1,4 @@
-//! The environment variables.
+//! Page of environment variables.
 
 use crate::table;
 
@@ -7,9 +7,8 @@ pub(crate) fn page() -> String {
     let rows: Vec<_> = rkat::VARIABLES.iter().chain(rkat::TELEMETRY_VARIABLES).map(row).collect();
     format!(
         "# Environment variables\n\n\
-         `rkat` reads these variables. An empty variable counts as not set. `rkat-mcp` reads those \
-         that say where realms are kept, the keys, `RKAT_TOKEN`, `RKAT_LOG` and those \
-         of OpenTelemetry.\n\n{}",
+         `rkat` reads these variables. An empty variable counts as not set. `rkat-mcp` reads those for the directory of \
+         realms, the API keys, `RKAT_TOKEN`, `RKAT_LOG`, and the OpenTelemetry variables.\n\n{}",
         table(&["Variable", "Meaning"], &rows)
     )
 }

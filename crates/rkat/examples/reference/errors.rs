@@ -1,4 +1,4 @@
-//! The error codes.
+//! Page of error codes.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use meerkat_contracts::error_row;
 
 use crate::table;
 
-/// Where each kind says what it means.
+/// Source of the error kinds, whose doc comments are the meanings.
 const SOURCE: &str = include_str!("../../../core/src/error.rs");
 
 pub(crate) fn page() -> Result<String, String> {
@@ -21,17 +21,16 @@ pub(crate) fn page() -> Result<String, String> {
     let rows = ErrorKind::ALL.iter().map(row).collect::<Result<Vec<_>, String>>()?;
     Ok(format!(
         "# Error codes\n\n\
-         An error is known by its code, which does not change. Its message is for people and may change. As an MCP \
-         tool, an operation that fails gives a result with `isError: true` whose text is \
-         `{{\"code\", \"message\", \"data\"}}`. `rkat` prints the code on stderr, and with `--json` the error as \
-         `{{\"error\": {{…}}}}` on stdout.\n\n{}",
+         Each error has a stable code; its message is for people and may change. A failed MCP tool call returns a result \
+         with `isError: true` whose text is `{{\"code\", \"message\", \"data\"}}`. `rkat` prints the code to stderr, and \
+         with `--json` the error as `{{\"error\": {{…}}}}` to stdout.\n\n{}",
         table(&["Code", "JSON-RPC", "HTTP", "Exit code", "Meaning"], &rows)
     ))
 }
 
-/// Reads the doc comment over each `Kind = "CODE",`.
+/// Parses the doc comment above each `Kind = "CODE",`.
 fn meanings() -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
+    let mut meanings = BTreeMap::new();
     let mut doc = Vec::new();
     for line in SOURCE.lines().map(str::trim) {
         if let Some(text) = line.strip_prefix("/// ") {
@@ -39,9 +38,9 @@ fn meanings() -> BTreeMap<String, String> {
             continue;
         }
         if let Some(code) = line.split_once(" = \"").and_then(|(_, rest)| rest.strip_suffix("\",")) {
-            found.insert(code.to_owned(), doc.join(" "));
+            meanings.insert(code.to_owned(), doc.join(" "));
         }
         doc.clear();
     }
-    found
+    meanings
 }

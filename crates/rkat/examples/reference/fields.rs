@@ -1,8 +1,8 @@
-//! JSON Schemas in the words of a table.
+//! Rendering of JSON Schemas as table rows.
 
 use serde_json::Value;
 
-/// Says what a value is.
+/// Describes the type of a value.
 pub(crate) fn kind(schema: &Value) -> String {
     let mut all = words(schema);
     let mut seen = std::collections::BTreeSet::new();
@@ -13,7 +13,7 @@ pub(crate) fn kind(schema: &Value) -> String {
     }
 }
 
-/// Lists what a value may be.
+/// Lists the possible types and literals of a value.
 fn words(schema: &Value) -> Vec<String> {
     let list = |key: &str| schema[key].as_array();
     let literal = |value: &Value| match value {
@@ -31,17 +31,17 @@ fn words(schema: &Value) -> Vec<String> {
     }
     match types(schema).as_slice() {
         [] => vec!["any JSON".to_owned()],
-        types => types.iter().map(|name| of_type(name, schema)).collect(),
+        types => types.iter().map(|name| type_name(name, schema)).collect(),
     }
 }
 
-/// Says what a value means.
+/// Returns the meaning of a value.
 pub(crate) fn about(schema: &Value) -> String {
     let text = schema["description"].as_str().unwrap_or_default();
     text.replace('\n', " ").replace('|', "\\|")
 }
 
-/// Lists the fields of an object, those of objects inside it included: path, type, whether it is required, meaning.
+/// Lists the fields of an object, including nested objects: path, type, whether it is required, and meaning.
 pub(crate) fn rows(schema: &Value) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     add(&mut rows, "", schema);
@@ -52,7 +52,7 @@ fn add(rows: &mut Vec<Vec<String>>, path: &str, schema: &Value) {
     let required = schema["required"].as_array();
     let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|known| known == name));
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        // What is always the same is in the path.
+        // A constant field is part of the path.
         if property.get("const").is_some() {
             continue;
         }
@@ -71,7 +71,7 @@ fn add_inside(rows: &mut Vec<Vec<String>>, path: &str, schema: &Value) {
     for choice in ["oneOf", "anyOf"].iter().filter_map(|key| schema[key].as_array()).flatten() {
         let tag = tag(choice);
         let mut choice = choice.clone();
-        // Without a tag, nothing is there in every choice.
+        // Without a tag, no field is present in every choice.
         if let Some(object) = choice.as_object_mut().filter(|_| tag.is_empty()) {
             object.remove("required");
         }
@@ -79,7 +79,7 @@ fn add_inside(rows: &mut Vec<Vec<String>>, path: &str, schema: &Value) {
     }
 }
 
-/// Tells a choice from the others by the field that is always the same in it.
+/// Returns a tag that identifies a choice: its field with a constant value.
 fn tag(choice: &Value) -> String {
     let fields = choice["properties"].as_object().into_iter().flatten();
     let fixed = fields.filter_map(|(name, field)| Some((name, field["const"].as_str()?))).next();
@@ -104,7 +104,7 @@ fn types(schema: &Value) -> Vec<&str> {
     }
 }
 
-fn of_type(name: &str, schema: &Value) -> String {
+fn type_name(name: &str, schema: &Value) -> String {
     match name {
         "string" | "integer" if schema["format"] == "duration" => "duration".to_owned(),
         "array" => format!("array of {}", kind(&schema["items"])),

@@ -1,6 +1,6 @@
 //! Writes the reference pages from the code: `cargo run -p rkat --example reference -- docs/reference`.
 //!
-//! The same code gives the same pages, whatever the machine and its environment.
+//! The same code produces the same pages, regardless of the machine and its environment.
 
 mod cli;
 mod config;
@@ -13,8 +13,8 @@ use std::error::Error;
 use std::path::PathBuf;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = std::env::args_os().nth(1).map(PathBuf::from).ok_or("the directory to write to is missing")?;
-    std::fs::create_dir_all(&folder)?;
+    let dir = std::env::args_os().nth(1).map(PathBuf::from).ok_or("missing argument: output directory")?;
+    std::fs::create_dir_all(&dir)?;
     let pages = [
         ("cli.md", cli::page()),
         ("config.md", config::page()?),
@@ -23,8 +23,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("tools.md", tools::page()),
     ];
     for (name, text) in pages {
-        let header = "<!-- Generated from the code; `cargo xtask docs` writes it anew. -->";
-        std::fs::write(folder.join(name), format!("{header}\n\n{}\n", text.trim_end()))?;
+        let header = "<!-- Generated from the code by `cargo xtask docs`; do not edit. -->";
+        std::fs::write(dir.join(name), format!("{header}\n\n{}\n", text.trim_end()))?;
     }
     Ok(())
 }

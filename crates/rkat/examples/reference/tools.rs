@@ -1,4 +1,4 @@
-//! The tools of the MCP server, which are the operations of the facade.
+//! Page of the MCP server's tools, which are the operations of the facade.
 
 use serde_json::Value;
 
@@ -8,9 +8,9 @@ use crate::table;
 pub(crate) fn page() -> String {
     let tools = meerkat_mcp_server::tools_list();
     let mut page = "# Tools\n\n\
-        `rkat-mcp` offers these tools. A result is one text block with a JSON object, and the same object as \
-        structured content. In a request, a field that is left out and one that is `null` mean the same. \
-        [errors.md](errors.md) lists what a failed tool says.\n\n"
+        `rkat-mcp` provides these tools. A result is one text block with a JSON object, and the same object as \
+        structured content. In a request, an omitted field and a `null` field mean the same. \
+        [errors.md](errors.md) lists the errors of a failed call.\n\n"
         .to_owned();
     for tool in &tools {
         page.push_str(&format!("- [`{0}`](#{0}): {1}.\n", text(&tool["name"]), lower(text(&tool["title"]))));
@@ -31,7 +31,7 @@ fn section(tool: &Value) -> String {
         rows if rows.is_empty() => format!("{none}\n"),
         rows => table(&["Field", "Type", "Required", "Meaning"], &rows),
     };
-    let output = fields(&tool["outputSchema"], "Nothing.").replace("| Required |", "| Always there |");
+    let output = fields(&tool["outputSchema"], "Nothing.").replace("| Required |", "| Always present |");
     format!(
         "\n## {}\n\n{}\n\nAnnotations: {}.\n\n### Input\n\n{}\n### Output\n\n{output}",
         text(&tool["name"]),

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Where programs find the hub unless they are told otherwise.
+/// Default address of the hub.
 pub(crate) const HUB_ADDRESS: &str = "127.0.0.1:49134";
 
-/// Serve programs that offer functions, skills and prompts.
+/// Arguments of `rkat hub`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct HubArgs {
@@ -17,39 +17,39 @@ pub(crate) struct HubArgs {
     pub(crate) command: Option<HubCommand>,
 }
 
-/// Where the hub listens, and who may do what.
+/// Addresses and access rules of the hub.
 #[derive(Debug, Args)]
 pub(crate) struct HubListen {
-    /// The address; port 0 takes a free one, and stderr says which.
+    /// Address to listen on; port 0 picks a free port and prints it.
     #[arg(long, value_name = "ADDRESS", default_value = HUB_ADDRESS)]
     pub(crate) listen: String,
-    /// Read the bearer token that every worker must show from this file [default: RKAT_TOKEN, or else the realm's own
-    /// token, which workers of the same user on this machine need not show]
+    /// File with the bearer token workers must send [default: $RKAT_TOKEN, else the realm's own token, which workers of
+    /// the same user on this machine need not send].
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Ask workers for no token: every user of this machine can use the hub. Only for addresses of this machine
+    /// Require no token: every user of this machine can use the hub. Loopback addresses only.
     #[arg(long, conflicts_with_all = ["token_file", "guarded_token_file"])]
     pub(crate) no_token: bool,
-    /// Accept web pages of this origin, such as http://localhost:5173 (repeatable)
+    /// Also allow this browser origin, such as http://localhost:5173 (repeatable).
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
-    /// Listen on this address too, for programs that may only do what the rules of --rbac say.
+    /// Also listen on this address, for workers restricted by the rules of --rbac.
     #[arg(long, value_name = "ADDRESS", requires = "rbac")]
     pub(crate) guarded: Option<String>,
-    /// The rules of the guarded address: a JSON file with `auth_function_id`, `expose_functions` and the like.
+    /// JSON file with the rules of the guarded address, such as `auth_function_id` and `expose_functions`.
     #[arg(long, value_name = "FILE", requires = "guarded")]
     pub(crate) rbac: Option<PathBuf>,
-    /// Read the bearer token of the guarded address from this file [default: another token of the realm's own]
+    /// File with the bearer token of the guarded address [default: a separate token of the realm].
     #[arg(long, value_name = "FILE", requires = "guarded")]
     pub(crate) guarded_token_file: Option<PathBuf>,
 }
 
-/// What else to do with the hub.
+/// Subcommand of `rkat hub`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HubCommand {
-    /// Say whether a hub can be reached, which workers are connected and which functions there are.
+    /// Show whether the hub is up, its workers, and their functions.
     Status {
-        /// Where the hub is, such as ws://127.0.0.1:49134; without it, where the realm's hub says it is.
+        /// URL of the hub, such as ws://127.0.0.1:49134 [default: as published by the realm's hub].
         #[arg(long)]
         url: Option<String>,
         /// Print JSON.
@@ -59,7 +59,7 @@ pub(crate) enum HubCommand {
 }
 
 impl HubArgs {
-    /// Whether an error is printed as JSON.
+    /// Returns `true` if errors are printed as JSON.
     pub(crate) fn json(&self) -> bool {
         matches!(self.command, Some(HubCommand::Status { json: true, .. }))
     }

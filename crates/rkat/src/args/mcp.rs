@@ -2,17 +2,17 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// What to do with MCP servers.
+/// Subcommand of `rkat mcp`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
     /// Add a server.
     Add(Box<AddArgs>),
     /// List the servers of the project and the user; secrets are masked.
     List {
-        /// Start them, and show how they are doing and what their tools are called.
+        /// Start the servers and show their status and tool names.
         #[arg(long)]
         live: bool,
-        /// Only those of this file.
+        /// Only list servers from this file.
         #[arg(long, value_enum)]
         scope: Option<McpScope>,
         /// Print JSON.
@@ -23,7 +23,7 @@ pub(crate) enum McpCommand {
     Get {
         /// The server.
         name: String,
-        /// In this file; without it, the one that is used.
+        /// File to read [default: the one whose entry is in effect].
         #[arg(long, value_enum)]
         scope: Option<McpScope>,
         /// Print JSON.
@@ -34,18 +34,18 @@ pub(crate) enum McpCommand {
     Remove {
         /// The server.
         name: String,
-        /// From this file; needed if both have one of that name.
+        /// File to remove it from; required if both files define the server.
         #[arg(long, value_enum)]
         scope: Option<McpScope>,
     },
-    /// Log in to a server with OAuth. The address to open is printed; a browser is opened only on a terminal.
+    /// Log in to a server with OAuth. Prints the URL to open; opens a browser only on a terminal.
     Login(LoginArgs),
-    /// Forget the login at a server.
+    /// Delete the stored login of a server.
     Logout {
         /// The server.
         name: String,
     },
-    /// Start a server, and show what it offers or why it fails.
+    /// Start a server and show its tools, or why it fails.
     Test {
         /// The server.
         name: String,
@@ -55,55 +55,54 @@ pub(crate) enum McpCommand {
     },
 }
 
-/// Log in to a server.
+/// Arguments of `rkat mcp login`.
 #[derive(Debug, Args)]
 pub(crate) struct LoginArgs {
     /// The server.
     pub(crate) name: String,
-    /// Ask for this scope; may be repeated. Without it, for what the server says it needs.
+    /// Scope to request (repeatable) [default: what the server requires].
     #[arg(long = "oauth-scope", value_name = "SCOPE")]
     pub(crate) oauth_scopes: Vec<String>,
-    /// Be this client, which was registered with the server by hand; its secret, if it has one, is read from
-    /// RKAT_MCP_CLIENT_SECRET.
+    /// OAuth client id, if pre-registered; its secret is read from RKAT_MCP_CLIENT_SECRET.
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
-    /// Only print the address to open.
+    /// Only print the URL to open.
     #[arg(long)]
     pub(crate) no_browser: bool,
-    /// How long to wait for you.
+    /// Seconds to wait for the login to finish.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub(crate) timeout: u64,
 }
 
-/// Add a server.
+/// Arguments of `rkat mcp add`.
 #[derive(Debug, Args)]
 pub(crate) struct AddArgs {
-    /// Its name.
+    /// Name of the server.
     pub(crate) name: String,
-    /// How it is reached; without it, as the rest says.
+    /// Transport [default: inferred].
     #[arg(short, long, value_enum)]
     pub(crate) transport: Option<McpTransport>,
-    /// Into which file: the project's or the user's.
+    /// File to add it to: the project's or the user's.
     #[arg(short, long, value_enum, default_value_t = McpScope::Project)]
     pub(crate) scope: McpScope,
-    /// Where it is.
+    /// URL of the server.
     #[arg(short, long)]
     pub(crate) url: Option<String>,
-    /// A header of every request, where ${NAME} is a variable; may be repeated.
+    /// Header sent with every request; ${NAME} expands from the current environment (repeatable).
     #[arg(short = 'H', long = "header", value_name = "NAME:VALUE")]
     pub(crate) headers: Vec<String>,
-    /// A variable of its environment, where ${NAME} is a variable of ours; may be repeated.
+    /// Environment variable; ${NAME} expands from the current environment (repeatable).
     #[arg(short = 'e', long = "env", value_name = "KEY=VALUE")]
     pub(crate) env: Vec<String>,
-    /// The program and its arguments.
+    /// Command and its arguments.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }
 
-/// A way to reach a server.
+/// Transport of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum McpTransport {
-    /// A program.
+    /// A command.
     Stdio,
     /// Streamable HTTP.
     Http,
@@ -111,7 +110,7 @@ pub(crate) enum McpTransport {
     Sse,
 }
 
-/// A file of servers.
+/// MCP config file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum McpScope {
     /// .rkat/mcp.toml of this directory.

@@ -4,76 +4,76 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// What to do with registered skills and prompts.
+/// Subcommand of `rkat registry`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RegistryCommand {
-    /// List the skills and prompts that programs registered.
+    /// List the skills and prompts that workers registered.
     List {
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Show what is registered: the text of a skill, a prompt, or what an iii:// address gives.
+    /// Show the text of a skill, a prompt, or the content of an iii:// URI.
     Show {
-        /// The id of a skill, the name of a prompt, or an address such as iii://skills.
+        /// Id of a skill, name of a prompt, or a URI such as iii://skills.
         name: String,
-        /// Show the prompt of that name, also if a skill has it too.
+        /// Show the prompt with this name, even if a skill has the same name.
         #[arg(long)]
         prompt: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Register a skill or a prompt; one of the same name is replaced.
+    /// Register a skill or a prompt, replacing one of the same name.
     #[command(subcommand)]
     Register(RegisterCommand),
     /// Remove a skill or a prompt.
     #[command(subcommand)]
     Unregister(UnregisterCommand),
-    /// Call a function through the hub: one of a worker, or one of the registry.
+    /// Call a function of a worker or of the registry through the hub.
     Call {
         /// The function, such as demo::guide.
         function: String,
-        /// What it is given, as JSON; without it, an empty object.
+        /// Input as JSON [default: an empty object].
         input: Option<String>,
-        /// Print the answer as JSON also if it is a text.
+        /// Print the result as JSON even if it is text.
         #[arg(long)]
         json: bool,
     },
 }
 
-/// What to register.
+/// Subcommand of `rkat registry register`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RegisterCommand {
-    /// A skill: a text in Markdown, at iii://ID.
+    /// A skill: Markdown text, served at iii://ID.
     Skill {
-        /// Its id: lowercase letters, digits, - and _.
+        /// Id of the skill: lowercase letters, digits, - and _.
         id: String,
-        /// The text; `-` reads it from stdin.
+        /// File with the text; `-` reads stdin.
         file: PathBuf,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// A prompt: a slash command that a worker's function writes.
+    /// A prompt: a slash command rendered by a worker's function.
     Prompt(PromptArgs),
 }
 
-/// A prompt to register.
+/// Arguments of `rkat registry register prompt`.
 #[derive(Debug, Args)]
 pub(crate) struct PromptArgs {
-    /// Its name: lowercase letters, digits, - and _.
+    /// Name of the prompt: lowercase letters, digits, - and _.
     pub(crate) name: String,
-    /// What it does.
+    /// Description of the prompt.
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: String,
-    /// The function that writes it.
+    /// Function that renders the prompt.
     #[arg(long, value_name = "ID")]
     pub(crate) function: String,
-    /// An argument that may be given; may be repeated.
+    /// Optional argument (repeatable).
     #[arg(long = "argument", value_name = "NAME[=DESCRIPTION]")]
     pub(crate) arguments: Vec<String>,
-    /// An argument that has to be given; may be repeated.
+    /// Required argument (repeatable).
     #[arg(long = "required", value_name = "NAME[=DESCRIPTION]")]
     pub(crate) required: Vec<String>,
     /// Print JSON.
@@ -81,12 +81,12 @@ pub(crate) struct PromptArgs {
     pub(crate) json: bool,
 }
 
-/// What to remove.
+/// Subcommand of `rkat registry unregister`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum UnregisterCommand {
     /// A skill.
     Skill {
-        /// Its id.
+        /// Id of the skill.
         id: String,
         /// Print JSON.
         #[arg(long)]
@@ -94,7 +94,7 @@ pub(crate) enum UnregisterCommand {
     },
     /// A prompt.
     Prompt {
-        /// Its name.
+        /// Name of the prompt.
         name: String,
         /// Print JSON.
         #[arg(long)]
@@ -103,7 +103,7 @@ pub(crate) enum UnregisterCommand {
 }
 
 impl RegistryCommand {
-    /// Says whether JSON is to be printed.
+    /// Returns `true` if output is printed as JSON.
     pub(crate) const fn json(&self) -> bool {
         match self {
             Self::List { json }

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// What to do with skills.
+/// Subcommand of `rkat skill`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SkillCommand {
-    /// List skills. Those that were left out are told on stderr.
+    /// List skills; skipped skills are reported on stderr.
     List {
-        /// List what was left out and what is shadowed by another skill of its name, too.
+        /// Also list skipped skills and those shadowed by another skill of the same name.
         #[arg(long)]
         all: bool,
         /// Print JSON.
@@ -18,21 +18,21 @@ pub(crate) enum SkillCommand {
     },
     /// Show the text of a skill.
     Show {
-        /// Its name; NAME@SOURCE for one that is shadowed.
+        /// Name of the skill; NAME@SOURCE if it is shadowed.
         name: String,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Serve skills, and nothing else, to an MCP client on stdin and stdout.
+    /// Serve skills, and nothing else, to an MCP client over stdio.
     Serve,
-    /// Fetch what is new in the repositories of the config, now.
+    /// Update skills from the configured repositories.
     Update,
-    /// Check skills against the rules of the format.
+    /// Check skills against the format's rules.
     Lint {
-        /// Directories of skills, or of one; without any, those that are found from here.
+        /// Skill directories, or directories of skills [default: all skills found from the current directory].
         paths: Vec<PathBuf>,
-        /// Fail on whatever the format forbids, not only on what keeps a skill from being loaded.
+        /// Fail on any format violation, not only on skills that cannot load.
         #[arg(long)]
         strict: bool,
         /// Print JSON.
@@ -41,35 +41,35 @@ pub(crate) enum SkillCommand {
     },
     /// Install a skill from a directory or a git repository.
     Install {
-        /// The directory, or the address of the repository.
+        /// Directory, or URL of the repository.
         origin: String,
-        /// Which skill, if there are several.
+        /// Name of the skill, if the source has several.
         #[arg(long)]
         name: Option<String>,
-        /// The branch, tag or commit of the repository.
+        /// Branch, tag, or commit of the repository.
         #[arg(long = "ref", value_name = "REF", default_value = "main")]
         reference: String,
         #[command(flatten)]
         place: SkillPlace,
-        /// Replace a skill that is there already.
+        /// Replace an existing skill.
         #[arg(long)]
         force: bool,
     },
-    /// Remove a skill that was installed.
+    /// Remove an installed skill.
     Remove {
-        /// Its name.
+        /// Name of the skill.
         name: String,
         #[command(flatten)]
         place: SkillPlace,
-        /// Remove it even if it was changed since.
+        /// Remove it even if it was changed since it was installed.
         #[arg(long)]
         force: bool,
     },
-    /// Write a new skill to start from.
+    /// Create a new skill from a template.
     New {
-        /// Its name: lower-case letters, digits and hyphens.
+        /// Name of the skill: lowercase letters, digits, and hyphens.
         name: String,
-        /// When to use it.
+        /// Description of the skill, including when to use it.
         #[arg(long, default_value = "What the skill does, and when to use it.")]
         description: String,
         #[command(flatten)]
@@ -77,13 +77,13 @@ pub(crate) enum SkillCommand {
     },
 }
 
-/// Where a skill is put.
+/// Directory that a skill is installed in.
 #[derive(Debug, Args)]
 pub(crate) struct SkillPlace {
-    /// Into the user's skills, ~/.rkat/skills, instead of the project's, .rkat/skills.
+    /// Use the user's skills, ~/.rkat/skills, instead of the project's, .rkat/skills.
     #[arg(long)]
     pub(crate) user: bool,
-    /// Into this directory.
+    /// Use this directory.
     #[arg(long, value_name = "DIR", conflicts_with = "user")]
     pub(crate) into: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What is done to the words of the command line before the grammar reads them.
+//! Normalization of command-line arguments before the grammar parses them.
 
 use std::ffi::OsString;
 
@@ -7,13 +7,13 @@ use clap::CommandFactory as _;
 use super::Cli;
 use crate::locate::is_reference;
 
-/// Returns the words as the grammar reads them.
+/// Returns the arguments in the form that the grammar parses.
 pub(crate) fn normalize(args: Vec<OsString>) -> Vec<OsString> {
     with_session(with_run(args))
 }
 
-/// Makes `--resume ID` the same as `--resume=ID`. A next word that cannot be a session stays: it is the prompt, unless
-/// the word after it is one.
+/// Rewrites `--resume ID` to `--resume=ID`. A following word that cannot be a session is left alone: it is the prompt,
+/// unless another word follows it.
 fn with_session(args: Vec<OsString>) -> Vec<OsString> {
     let mut joined = Vec::with_capacity(args.len());
     let mut words = args.into_iter().peekable();
@@ -37,7 +37,7 @@ fn with_session(args: Vec<OsString>) -> Vec<OsString> {
     joined
 }
 
-/// Returns true if the next two words are not options: a session, however it is mistyped, and a prompt.
+/// Returns `true` if neither of the next two words is an option: a session, even if mistyped, and a prompt.
 fn is_followed_by_two_words(words: &(impl Iterator<Item = OsString> + Clone)) -> bool {
     let is_word =
         |word: &OsString| !word.to_string_lossy().starts_with('-') && !word.to_string_lossy().contains(' ');
@@ -46,18 +46,18 @@ fn is_followed_by_two_words(words: &(impl Iterator<Item = OsString> + Clone)) ->
         && next.next().is_some_and(|prompt| !prompt.to_string_lossy().starts_with('-'))
 }
 
-/// Puts `run` before a prompt that stands alone.
+/// Inserts `run` before a prompt that has no command.
 fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
     let command = Cli::command();
     let is_command = |word: &str| word == "help" || command.find_subcommand(word).is_some();
     let takes_value = |word: &str| {
         let long = word.strip_prefix("--");
         command.get_arguments().any(|arg| {
-            let named = long.is_some_and(|name| arg.get_long() == Some(name))
+            let matches = long.is_some_and(|name| arg.get_long() == Some(name))
                 || word.strip_prefix('-').is_some_and(|name| {
                     arg.get_short().is_some_and(|short| name.len() == 1 && name.starts_with(short))
                 });
-            named && arg.get_action().takes_values()
+            matches && arg.get_action().takes_values()
         })
     };
     let is_global = |word: &str| {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_alone_is_a_run() {
+    fn prompt_without_command_inserts_run() {
         let cases: [(&[&str], &[&str]); 8] = [
             (&["rkat", "hello there"], &["rkat", "run", "hello there"]),
             (&["rkat", "run", "hello"], &["rkat", "run", "hello"]),
@@ -99,13 +99,13 @@ mod tests {
             (&["rkat", "--help"], &["rkat", "--help"]),
             (&["rkat"], &["rkat"]),
         ];
-        for (given, expected) in cases {
-            assert_eq!(rewritten(given), expected, "{given:?}");
+        for (args, expected) in cases {
+            assert_eq!(rewritten(args), expected, "{args:?}");
         }
     }
 
     #[test]
-    fn a_session_may_follow_resume() {
+    fn session_after_resume_is_joined() {
         let cases: [(&[&str], &[&str]); 7] = [
             (&["rkat", "run", "--resume", "lst", "say hi"], &["rkat", "run", "--resume=lst", "say hi"]),
             (&["rkat", "run", "--resume", "go on", "twice"], &["rkat", "run", "--resume", "go on", "twice"]),
@@ -115,8 +115,8 @@ mod tests {
             (&["rkat", "run", "--resume", "go on"], &["rkat", "run", "--resume", "go on"]),
             (&["rkat", "run", "--", "--resume", "last"], &["rkat", "run", "--", "--resume", "last"]),
         ];
-        for (given, expected) in cases {
-            assert_eq!(rewritten(given), expected, "{given:?}");
+        for (args, expected) in cases {
+            assert_eq!(rewritten(args), expected, "{args:?}");
         }
     }
 }

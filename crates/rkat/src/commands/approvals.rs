@@ -1,4 +1,4 @@
-//! Tool calls that wait for an approval: decided on the command line, or asked for at the terminal.
+//! Tool calls awaiting approval: decided on the command line or at the terminal.
 
 use std::collections::BTreeSet;
 use std::io::BufRead;
@@ -16,15 +16,15 @@ use crate::args::RunArgs;
 use crate::error::CliError;
 use crate::{env, out};
 
-/// What stands for every call that waits.
+/// Value that stands for every pending call.
 const ALL: &str = "all";
 
-/// Says whether calls are decided on the command line, so that there need be no prompt.
+/// Returns `true` if calls are decided on the command line, so that no prompt is required.
 pub(super) fn are_decided(args: &RunArgs) -> bool {
     !args.approve.is_empty() || !args.deny.is_empty()
 }
 
-/// Returns what the command line says of the calls that wait.
+/// Returns the decisions on pending calls from the command line.
 pub(super) async fn decided(
     args: &RunArgs,
     runtime: &Runtime,
@@ -33,28 +33,28 @@ pub(super) async fn decided(
     if !are_decided(args) {
         return Ok(Vec::new());
     }
-    let waiting = runtime.sessions().pending_calls(session).await?.approvals;
-    if waiting.is_empty() {
-        let message = format!("no call of session {session} waits for an approval");
+    let pending = runtime.sessions().pending_calls(session).await?.approvals;
+    if pending.is_empty() {
+        let message = format!("no call of session {session} is awaiting approval");
         return Err(CliError::Usage(message));
     }
-    let names = |ids: &[String], id: &str| ids.iter().any(|given| given == id);
-    let said = |ids: &[String], id: &str| names(ids, id) || names(ids, ALL);
+    let names = |ids: &[String], id: &str| ids.iter().any(|named| named == id);
+    let covers = |ids: &[String], id: &str| names(ids, id) || names(ids, ALL);
     let named: BTreeSet<_> = args.approve.iter().chain(&args.deny).filter(|id| *id != ALL).cloned().collect();
-    let known = |id: &String| waiting.iter().any(|awaited| awaited.call.id == *id);
+    let known = |id: &String| pending.iter().any(|awaited| awaited.call.id == *id);
     if let Some(unknown) = named.iter().find(|id| !known(id)) {
-        let ids: Vec<_> = waiting.iter().map(|awaited| format!("`{}`", awaited.call.id)).collect();
-        let message = format!("no call that waits has the id `{unknown}`; waiting: {}", ids.join(", "));
+        let ids: Vec<_> = pending.iter().map(|awaited| format!("`{}`", awaited.call.id)).collect();
+        let message = format!("no pending call has the id `{unknown}`; pending: {}", ids.join(", "));
         return Err(CliError::Usage(message));
     }
     let mut approvals = Vec::new();
-    for AwaitedCall { call, expires_at } in waiting {
-        // What names the call comes before what stands for all, and a denial before an approval.
+    for AwaitedCall { call, expires_at } in pending {
+        // An id takes precedence over `all`, and a denial over an approval.
         let decision = match (names(&args.deny, &call.id), names(&args.approve, &call.id)) {
             (true, _) => Decision::Deny(None),
             (_, true) => Decision::Approve,
-            _ if said(&args.deny, &call.id) => Decision::Deny(None),
-            _ if said(&args.approve, &call.id) => Decision::Approve,
+            _ if covers(&args.deny, &call.id) => Decision::Deny(None),
+            _ if covers(&args.approve, &call.id) => Decision::Approve,
             _ => continue,
         };
         approvals.push(Approval { call: call.id, expires_at: Some(expires_at), decision });
@@ -62,43 +62,43 @@ pub(super) async fn decided(
     Ok(approvals)
 }
 
-/// Asks a person at the terminal.
+/// Prompt for approvals at the terminal.
 pub(super) struct Asker {
-    /// What the person has approved for the rest of the run.
+    /// Scopes that the user has approved for the rest of the run.
     allowed: Vec<ApprovalScope>,
     cancel: CancellationToken,
-    /// Where answers come from, until anything was asked.
+    /// Terminal input, until the first question.
     keyboard: Option<Box<dyn BufRead + Send>>,
-    /// What is typed, line by line, once anything was asked.
+    /// Lines typed by the user, from the first question on.
     typed: Option<UnboundedReceiver<String>>,
 }
 
-/// What came of a question.
+/// Result of a question.
 enum Answer {
     Line(String),
     Expired,
 }
 
 impl Asker {
-    /// Returns one, if there is a terminal to ask at.
+    /// Creates a prompt, or returns `None` without a terminal.
     pub(super) fn at_terminal(cancel: CancellationToken) -> Option<Self> {
         let keyboard = Some(env::keyboard()?);
         Some(Self { allowed: Vec::new(), cancel, keyboard, typed: None })
     }
 
-    /// Asks about the calls of a run that waits for nothing else; `None` if nobody answers for all of them.
+    /// Asks about the pending calls of a run that is waiting for nothing else; `None` if any question gets no answer.
     pub(super) async fn ask(&mut self, result: &RunResult) -> Option<RunInput> {
         let Outcome::Pending(Pending { calls, approvals }) = &result.report.outcome else { return None };
         if !calls.is_empty() {
             return None;
         }
-        let mut said = Vec::new();
+        let mut decisions = Vec::new();
         for awaited in approvals {
             let decision = self.decide(awaited).await?;
             let expires_at = Some(awaited.expires_at);
-            said.push(Approval { call: awaited.call.id.clone(), expires_at, decision });
+            decisions.push(Approval { call: awaited.call.id.clone(), expires_at, decision });
         }
-        Some(RunInput { approvals: said, ..RunInput::default() })
+        Some(RunInput { approvals: decisions, ..RunInput::default() })
     }
 
     async fn decide(&mut self, AwaitedCall { call, expires_at }: &AwaitedCall) -> Option<Decision> {
@@ -112,11 +112,13 @@ impl Asker {
         }
         let (name, args) = (escape_line(&call.name), call.args.to_string());
         out::say(&format!("the agent wants to call {name} {}", shortened(&args)));
-        // What was typed before the question is no answer to it.
+        // Input typed before the question is not an answer to it.
         while self.lines().try_recv().is_ok() {}
         loop {
             let covered = escape_line(&scope.to_string()).into_owned();
-            out::ask(&format!("run it? [y]es, [n]o, [a]lways for {covered}, [?], or what to do instead: "));
+            out::ask(&format!(
+                "Run it? [y]es, [n]o, [a]lways for {covered}, [?], or type what to do instead: "
+            ));
             let line = match self.answer(*expires_at).await? {
                 Answer::Line(line) => line,
                 Answer::Expired => {
@@ -137,7 +139,7 @@ impl Asker {
         }
     }
 
-    /// Waits for a line; `None` if the run is interrupted or the input has ended.
+    /// Waits for a line; `None` if the run is interrupted or the input ends.
     async fn answer(&mut self, expires_at: Timestamp) -> Option<Answer> {
         let cancel = self.cancel.clone();
         tokio::select! {
@@ -149,7 +151,7 @@ impl Asker {
         }
     }
 
-    /// Returns the lines that are typed. The thread that reads them does not delay the end of the program.
+    /// Returns the lines typed by the user. The thread that reads them does not delay process exit.
     fn lines(&mut self) -> &mut UnboundedReceiver<String> {
         let keyboard = self.keyboard.take();
         self.typed.get_or_insert_with(|| {
@@ -163,60 +165,60 @@ impl Asker {
     }
 }
 
-/// What the agent is told of a call that nobody decided.
-const EXPIRED: &str = "nobody answered in time";
+/// Reason sent to the agent if the user does not answer in time.
+const EXPIRED: &str = "approval timed out";
 
 fn time_left(expires_at: Timestamp) -> Duration {
     Duration::try_from(expires_at.duration_since(SystemClock.now())).unwrap_or_default()
 }
 
-/// Explains the answers, and shows what the question cut off.
+/// Explains the answers, and shows arguments that the question truncated.
 fn explain(args: &str, covered: &str) {
-    if args.chars().count() > SHOWN {
+    if args.chars().count() > MAX_ARG_CHARS {
         out::say(&format!("all arguments: {}", escape_line(args)));
     }
     out::say("  y  run this call");
-    out::say("  n  deny it; an empty line does too");
-    out::say(&format!("  a  run it, and until this run ends do not ask again for {covered}"));
+    out::say("  n  deny it; so does an empty line");
+    out::say(&format!("  a  run it, and do not ask again for {covered} during this run"));
     out::say("  any other text denies the call and is sent to the agent");
 }
 
-/// The longest arguments that are shown.
-const SHOWN: usize = 4000;
+/// Maximum number of characters of arguments in a question.
+const MAX_ARG_CHARS: usize = 4000;
 
-/// Shows a text as it is: nothing in it moves the cursor or turns the direction of writing around.
+/// Escapes and truncates a text, so that it cannot move the cursor or reverse the writing direction.
 fn shortened(text: &str) -> String {
     let length = text.chars().count();
-    let head: String = text.chars().take(SHOWN).collect();
-    let shown = escape_line(&head);
-    if length > SHOWN {
-        format!("{shown}… ({} characters more; ? shows all)", length - SHOWN)
+    let head: String = text.chars().take(MAX_ARG_CHARS).collect();
+    let escaped = escape_line(&head);
+    if length > MAX_ARG_CHARS {
+        format!("{escaped}… ({} more characters; ? shows all)", length - MAX_ARG_CHARS)
     } else {
-        shown.into_owned()
+        escaped.into_owned()
     }
 }
 
-/// Shows a call that waits for an approval.
+/// Describes a call awaiting approval.
 pub(super) fn shown(AwaitedCall { call, expires_at }: &AwaitedCall) -> Value {
     json!({ "tool_use_id": call.id, "tool_name": call.name, "args": call.args, "expires_at": expires_at })
 }
 
-/// Says how the calls of a session are decided.
+/// Returns a hint about deciding the pending calls of a session.
 pub(super) fn advice(session: SessionId) -> String {
     format!(
-        "these calls wait for an approval: `rkat run --resume={session} --approve all` runs them, `--deny all` does not; \
-         limits, a schema and tools that were given for the run alone are to be given again"
+        "calls awaiting approval: run them with `rkat run --resume={session} --approve all` or reject them with `--deny all`; \
+         pass this run's limits, schema, and tools again"
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{SHOWN, shortened};
+    use super::{MAX_ARG_CHARS, shortened};
 
     #[test]
-    fn what_is_approved_is_what_is_shown() {
+    fn shown_arguments_are_escaped_and_truncated() {
         assert_eq!(shortened("rm \u{202e}x\u{9b}2J\u{200b}"), "rm \\u202ex\\u009b2J\\u200b");
-        let long = "a".repeat(SHOWN + 7);
-        assert!(shortened(&long).ends_with("a… (7 characters more; ? shows all)"));
+        let long = "a".repeat(MAX_ARG_CHARS + 7);
+        assert!(shortened(&long).ends_with("a… (7 more characters; ? shows all)"));
     }
 }

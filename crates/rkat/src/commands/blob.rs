@@ -20,11 +20,10 @@ pub(super) async fn blob(scope: &ScopeArgs, command: BlobCommand) -> Result<Exit
     let blob = runtime.blob(&id.parse::<meerkat::BlobId>()?).await?;
     let is_text = blob.media_type.starts_with("text/") || blob.media_type == "application/json";
     match output {
-        Some(file) => std::fs::write(&file, &blob.data).map_err(|error| {
-            CliError::Io(format!("the blob cannot be written to `{}`", file.display()), error)
-        })?,
+        Some(file) => std::fs::write(&file, &blob.data)
+            .map_err(|error| CliError::Io(format!("cannot write the blob to `{}`", file.display()), error))?,
         None if !is_text && env::stdout_is_terminal() => {
-            let message = format!("this is {}, which a terminal cannot show: add -o FILE", blob.media_type);
+            let message = format!("cannot print {} to a terminal; use -o FILE", blob.media_type);
             return Err(CliError::Usage(message));
         }
         None => out::bytes(&blob.data),

@@ -9,7 +9,7 @@ use crate::env;
 use crate::error::CliError;
 use crate::out;
 
-/// Returns what this build can do here. Without a store that can be read, it is what the default config allows.
+/// Returns the capabilities of this build for the realm's config, or for the default config if no store can be read.
 pub(super) async fn capabilities(args: &ScopeArgs) -> Result<CapabilityReport, CliError> {
     check_known(args)?;
     match stored(args).await {
@@ -25,10 +25,10 @@ pub(super) async fn capabilities(args: &ScopeArgs) -> Result<CapabilityReport, C
 /// Returns the report for the realm's config, or `None` if nothing is stored.
 async fn stored(args: &ScopeArgs) -> Result<Option<CapabilityReport>, CliError> {
     let (scope, unnamed) = args.scope();
-    // Without a state root there is no store.
+    // Without a state root, no store exists.
     let Ok(options) = scope.options(unnamed, &env::surroundings(), "rkat") else { return Ok(None) };
     match Manifest::read(&options.state_root, &options.realm) {
-        // Only a realm that does not exist is an error of the parameters.
+        // Only a realm that does not exist is reported as invalid parameters.
         Err(error) if error.kind() == ErrorKind::InvalidParams => Ok(None),
         Err(error) => Err(error.into()),
         Ok(_) => Ok(Some(open(args)?.capabilities().await?)),

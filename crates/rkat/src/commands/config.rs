@@ -48,15 +48,15 @@ fn document(input: &Document) -> Result<Value, CliError> {
         return from_toml(text, "--toml");
     }
     let path = input.file.as_deref().unwrap_or_else(|| Path::new("-"));
-    let shown = path.display().to_string();
+    let name = path.display().to_string();
     let text = if path == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map(|_| text)
     } else {
         std::fs::read_to_string(path)
     };
-    let text = text.map_err(|error| CliError::Io(format!("`{shown}` cannot be read"), error))?;
-    if text.trim_start().starts_with('{') { from_json(&text, &shown) } else { from_toml(&text, &shown) }
+    let text = text.map_err(|error| CliError::Io(format!("cannot read `{name}`"), error))?;
+    if text.trim_start().starts_with('{') { from_json(&text, &name) } else { from_toml(&text, &name) }
 }
 
 fn from_json(text: &str, what: &str) -> Result<Value, CliError> {
@@ -67,16 +67,16 @@ fn from_toml(text: &str, what: &str) -> Result<Value, CliError> {
     toml::from_str(text).map_err(|error| CliError::Usage(format!("`{what}` is not TOML: {error}")))
 }
 
-/// Writes a document as TOML, which has no word for what is not set.
+/// Renders a document as TOML, without keys that are not set, because TOML has no null.
 fn to_toml(config: &Value) -> Result<String, CliError> {
     fn set(value: &Value) -> Value {
         match value {
             Value::Object(object) => {
-                let kept = object.iter().map(|(key, value)| (key.clone(), set(value)));
+                let entries = object.iter().map(|(key, value)| (key.clone(), set(value)));
                 let is_empty = |value: &Value| {
                     value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty)
                 };
-                Value::Object(kept.filter(|(_, value)| !is_empty(value)).collect())
+                Value::Object(entries.filter(|(_, value)| !is_empty(value)).collect())
             }
             other => other.clone(),
         }

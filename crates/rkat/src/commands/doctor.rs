@@ -1,5 +1,4 @@
-//! `rkat doctor`: what is right and what is not, with what to do. It looks and starts nothing, and tells of secrets only
-//! that they are there.
+//! `rkat doctor`: checks, with suggested fixes. It starts nothing, and of secrets it reports only that they are set.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +16,7 @@ use crate::error::CliError;
 use crate::out;
 use crate::servers;
 
-/// How one thing is.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Health {
     Ok,
@@ -65,7 +64,7 @@ pub(super) async fn doctor(scope: &ScopeArgs, json: bool) -> Result<ExitCode, Cl
         }
     }
     if let Some((message, command)) = former::find(scope) {
-        findings.push(Finding::bad("realm", Health::Warning, message, &format!("see them with {command}")));
+        findings.push(Finding::bad("realm", Health::Warning, message, &format!("list them with {command}")));
     }
     findings.extend(mcp_servers(scope));
     findings.extend(skills(scope).await);
@@ -99,10 +98,10 @@ fn keys() -> Finding {
         .map(|(name, provider)| format!("{provider} ({name})"))
         .collect();
     if set.is_empty() {
-        let fix = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY";
-        return Finding::bad("keys", Health::Warning, "there is no key: the offline model answers", fix);
+        let fix = "set ANTHROPIC_API_KEY, OPENAI_API_KEY, or GEMINI_API_KEY";
+        return Finding::bad("keys", Health::Warning, "no API key; using the offline model", fix);
     }
-    Finding::ok("keys", format!("there are keys for {}", set.join(", ")))
+    Finding::ok("keys", format!("API keys set for {}", set.join(", ")))
 }
 
 async fn store(runtime: &Runtime) -> Finding {
@@ -117,15 +116,15 @@ async fn store(runtime: &Runtime) -> Finding {
         runtime.check_writable().await
     };
     match checked.await {
-        Ok(()) => Finding::ok("store", format!("{} is whole and can be written", paths.database.display())),
+        Ok(()) => Finding::ok("store", format!("{} is intact and writable", paths.database.display())),
         Err(error) => unusable(&error),
     }
 }
 
-/// What to do where an error does not say it.
+/// Fix for errors without a hint.
 const OTHER_REALM: &str = "choose another realm with `--realm`, or another state root with `--state-root`";
 
-/// Reports a store that cannot be used. What is stored may be all there is, so the fix is never to delete it.
+/// Reports an unusable store. The data may exist nowhere else, so the fix is never to delete it.
 fn unusable(error: &meerkat::Error) -> Finding {
     let (mut message, hint) = (error.body().message, error.hint());
     if let Some(hint) = &hint {
@@ -134,7 +133,7 @@ fn unusable(error: &meerkat::Error) -> Finding {
     if let meerkat::Error::OfSession { id, .. } = error {
         message = format!("session `{id}`: {message}");
     }
-    // This is the doctor already.
+    // The hint must not suggest `rkat doctor` itself.
     let fix = hint.as_deref().and_then(|hint| hint.split("; `rkat doctor`").next());
     Finding::bad("store", Health::Fault, message, fix.unwrap_or(OTHER_REALM))
 }
@@ -143,47 +142,47 @@ async fn config(runtime: &Runtime, scope: &ScopeArgs) -> Vec<Finding> {
     let current = match runtime.config().get().await {
         Ok(current) => current,
         Err(error) => {
-            let fix = "write a config that fits with `rkat config set`";
+            let fix = "write a valid config with `rkat config set`";
             return vec![Finding::bad("config", Health::Fault, error.to_string(), fix)];
         }
     };
-    let mut findings = vec![Finding::ok("config", format!("generation {} can be read", current.generation))];
+    let mut findings = vec![Finding::ok("config", format!("generation {} is readable", current.generation))];
     findings.extend(hooks(&current.config, scope));
     findings.push(sandbox(&current.config));
     findings
 }
 
-/// Looks at the hooks of files and of the config.
+/// Checks the hooks in files and in the config.
 fn hooks(config: &Config, scope: &ScopeArgs) -> Vec<Finding> {
     let loaded = match servers::hook_files(scope).load() {
         Ok(loaded) => loaded,
         Err(error) => {
-            let fix = "mend the file; until then nothing is run";
+            let fix = "fix the file; until then nothing is run";
             return vec![Finding::bad("hooks", Health::Fault, error.to_string(), fix)];
         }
     };
-    let told = |notice: &String| {
+    let warning = |notice: &String| {
         let message = notice.split_once(": ").map_or(notice.as_str(), |(_, message)| message);
         Finding::bad("hooks", Health::Warning, message, "see `docs/hooks.md`")
     };
     let missing = |hook: &HookEntry| {
         let missing = match &hook.runtime {
             HookRuntime::Command { command, .. } if !is_found(command) => {
-                format!("the program `{command}` of the hook `{}` is not there", hook.id)
+                format!("command `{command}` of the hook `{}` not found", hook.id)
             }
             HookRuntime::InProcess { name } => {
-                format!("the hook `{}` is the function `{name}`, which this program does not have", hook.id)
+                format!("hook `{}` uses the function `{name}`, which is not available in `rkat`", hook.id)
             }
             HookRuntime::Command { .. } | HookRuntime::Http { .. } => return None,
         };
-        let fix = "install it, or change the hook where it is written: `rkat config`, or `.rkat/config.toml`";
+        let fix = "install it, or change the hook with `rkat config` or in `.rkat/config.toml`";
         Some(Finding::bad("hooks", Health::Fault, missing, fix))
     };
     let all = loaded.entries.iter().chain(&config.hooks.entries).filter(|hook| hook.enabled);
-    loaded.notices.iter().map(told).chain(all.filter_map(missing)).collect()
+    loaded.notices.iter().map(warning).chain(all.filter_map(missing)).collect()
 }
 
-/// Says how shell commands would be run.
+/// Checks the sandbox for shell commands.
 fn sandbox(config: &Config) -> Finding {
     if config.shell.sandbox == SandboxMode::Off {
         let fix = "set `shell.sandbox` to `workspace`";
@@ -193,14 +192,14 @@ fn sandbox(config: &Config) -> Finding {
     if let Err(error) = check_confinement() {
         let health = if config.tools.shell_enabled { Health::Fault } else { Health::Warning };
         let fix = "use Linux 6.2 or newer with Landlock and seccomp, or set `shell.sandbox` to `off`";
-        return Finding::bad("sandbox", health, format!("shell commands are refused: {error}"), fix);
+        return Finding::bad("sandbox", health, format!("shell commands are rejected: {error}"), fix);
     }
     if env::program().is_some_and(|program| can_cover(&program)) {
-        return Finding::ok("sandbox", "shell commands run in a sandbox, and secrets are covered");
+        return Finding::ok("sandbox", "shell commands run in a sandbox, and secrets are masked");
     }
-    let message = "shell commands run in a sandbox without mounts of its own: what a command makes in a directory that \
-                   holds a secret file can be read by the next command only";
-    let fix = "allow user namespaces, or say with `tools.secrets` what is no secret";
+    let message = "shell commands run in a sandbox without separate mounts: a file that a command creates in a directory with \
+                   a secret file can be read only by the next command";
+    let fix = "allow user namespaces, or list files that are not secret in `tools.secrets`";
     Finding::bad("sandbox", Health::Warning, message, fix)
 }
 
@@ -209,22 +208,20 @@ fn is_found(command: &str) -> bool {
         return Path::new(command).is_file();
     }
     let path = env::secret("PATH").unwrap_or_default();
-    path.split(':')
-        .filter(|folder| !folder.is_empty())
-        .any(|folder| Path::new(folder).join(command).is_file())
+    path.split(':').filter(|dir| !dir.is_empty()).any(|dir| Path::new(dir).join(command).is_file())
 }
 
 fn mcp_servers(scope: &ScopeArgs) -> Vec<Finding> {
     let loaded = match servers::files(scope).load() {
         Ok(loaded) => loaded,
         Err(error) => {
-            let fix = "mend the file, or write it anew with `rkat mcp add`";
+            let fix = "fix the file, or recreate it with `rkat mcp add`";
             return vec![Finding::bad("servers", Health::Fault, error.to_string(), fix)];
         }
     };
     let mut findings =
-        vec![Finding::ok("servers", format!("{} MCP servers are known", loaded.entries.servers.len()))];
-    let fix = "mend the entry; `rkat mcp test NAME` tries a server";
+        vec![Finding::ok("servers", format!("{} MCP servers configured", loaded.entries.servers.len()))];
+    let fix = "fix the entry; `rkat mcp test NAME` tests a server";
     findings.extend(
         loaded
             .entries
@@ -236,23 +233,22 @@ fn mcp_servers(scope: &ScopeArgs) -> Vec<Finding> {
 }
 
 async fn skills(scope: &ScopeArgs) -> Vec<Finding> {
-    let catalogue = match skill::catalogue(scope).await {
-        Ok(catalogue) => catalogue,
+    let catalog = match skill::catalog(scope).await {
+        Ok(catalog) => catalog,
         Err(error) => {
             let fix = "see `rkat skill list`";
             return vec![Finding::bad("skills", Health::Fault, error.body().message, fix)];
         }
     };
-    let snapshot = catalogue.load().await;
-    let mut findings =
-        vec![Finding::ok("skills", format!("{} skills can be used", snapshot.active().count()))];
-    // What came with the program and needs what is switched off is as it should be.
-    let wrong = snapshot.problems().iter().filter(|problem| problem.effect != Effect::Withheld);
-    findings.extend(wrong.map(|problem| {
+    let snapshot = catalog.load().await;
+    let mut findings = vec![Finding::ok("skills", format!("{} skills available", snapshot.active().count()))];
+    // A bundled skill whose capability is disabled is not a problem.
+    let problems = snapshot.problems().iter().filter(|problem| problem.effect != Effect::Withheld);
+    findings.extend(problems.map(|problem| {
         let message = format!("{}: {}", problem.path.display(), problem.reason);
         Finding::bad("skills", Health::Warning, message, &problem.fix)
     }));
-    let ignored = skill::ignored(catalogue).await;
+    let ignored = skill::ignored(catalog).await;
     findings.extend(
         ignored.iter().map(|group| Finding::bad("skills", Health::Warning, group.summary(), group.fix)),
     );

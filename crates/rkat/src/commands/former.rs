@@ -1,5 +1,5 @@
-//! Sessions of this directory in another realm than the one that is used here now: an earlier version chose another, or
-//! the directory became part of a project.
+//! Sessions of this directory in a realm other than the current one: an earlier version chose a different realm, or the
+//! directory became part of a project.
 
 use std::path::Path;
 
@@ -18,15 +18,15 @@ pub(super) fn print_notice(args: &ScopeArgs) {
     }
 }
 
-/// Returns what there is and the command that shows it, unless the user named a realm.
+/// Returns a message and the command that lists the sessions, unless the user named a realm.
 pub(super) fn find(args: &ScopeArgs) -> Option<(String, String)> {
     if args.isolated {
         return None;
     }
-    let (scope, around) = (args.scope().0, env::surroundings());
-    let state_root = scope.state_root(&around).ok()?;
-    let realms = scope.former_realms(&around).ok()?;
-    let dir = around.current_dir.as_deref();
+    let (scope, system_dirs) = (args.scope().0, env::surroundings());
+    let state_root = scope.state_root(&system_dirs).ok()?;
+    let realms = scope.former_realms(&system_dirs).ok()?;
+    let dir = system_dirs.current_dir.as_deref();
     let counted = realms.into_iter().filter_map(|realm| Some((count(&state_root, &realm, dir)?, realm)));
     let (counts, realms): (Vec<u64>, Vec<RealmId>) = counted.unzip();
     if realms.is_empty() {
@@ -45,8 +45,8 @@ pub(super) fn find(args: &ScopeArgs) -> Option<(String, String)> {
     Some((message, commands.collect::<Vec<_>>().join(" and ")))
 }
 
-/// Counts the sessions of a realm if they may belong to this directory. The manifest of an earlier version does not say
-/// which directory its realm is of.
+/// Counts the sessions of a realm that may belong to this directory. Manifests of earlier versions do not record the
+/// directory.
 fn count(state_root: &Path, realm: &RealmId, dir: Option<&Path>) -> Option<u64> {
     let manifest = Manifest::read(state_root, realm).ok()?;
     let is_here = |workspace: &String| dir.is_some_and(|dir| Path::new(workspace) == dir);

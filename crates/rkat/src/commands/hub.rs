@@ -18,8 +18,8 @@ use crate::error::CliError;
 use crate::out;
 use crate::render::table;
 
-/// How long a hub may take to say what it knows.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for a query to the hub.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) async fn hub(scope: &ScopeArgs, args: HubArgs) -> Result<ExitCode, CliError> {
     match args.command {
@@ -30,21 +30,21 @@ pub(super) async fn hub(scope: &ScopeArgs, args: HubArgs) -> Result<ExitCode, Cl
 
 async fn serve(scope: &ScopeArgs, args: HubListen) -> Result<ExitCode, CliError> {
     let terminated = terminated();
-    let rbac = args.rbac.as_deref().map(rules).transpose()?;
+    let rbac = args.rbac.as_deref().map(read_rules).transpose()?;
     let runtime = open(scope)?;
     let admit = |explicit: Option<String>, name: &str| match args.no_token {
         true => Ok(Access::default()),
         false => access(&runtime, explicit, name),
     };
-    let explicit = token_in(args.token_file.as_deref())?.or_else(|| chosen_token(&runtime));
+    let explicit = read_token(args.token_file.as_deref())?.or_else(|| chosen_token(&runtime));
     let access = Access { origins: args.allow_origin.clone(), ..admit(explicit, FILE_NAME)? };
-    let listener = bind(&args.listen, &access).map_err(refused)?;
+    let listener = bind(&args.listen, &access).map_err(listen_error)?;
     let guarded = match &args.guarded {
         Some(address) => {
-            let token = token_in(args.guarded_token_file.as_deref())?;
+            let token = read_token(args.guarded_token_file.as_deref())?;
             let origins = args.allow_origin.clone();
             let access = Access { origins, rbac, ..admit(token, GUARDED_FILE_NAME)? };
-            Some((bind(address, &access).map_err(refused)?, access))
+            Some((bind(address, &access).map_err(listen_error)?, access))
         }
         None => None,
     };
@@ -52,25 +52,25 @@ async fn serve(scope: &ScopeArgs, args: HubListen) -> Result<ExitCode, CliError>
     out::say(&format!("rkat: realm `{}`, hub listening on {}", runtime.realm().id(), hosted.url));
     if let Some(paths) = runtime.realm().paths().filter(|_| access.admit_same_user) {
         let file = paths.root.join(FILE_NAME);
-        out::say(&format!("rkat: workers of other users show the token in `{}`", file.display()));
+        out::say(&format!("rkat: workers of other users must send the token in `{}`", file.display()));
     }
-    let over = tokio_util::sync::CancellationToken::new();
-    let open = hosted.serve(listener, access, over.cancelled());
+    let shutdown = tokio_util::sync::CancellationToken::new();
+    let open = hosted.serve(listener, access, shutdown.cancelled());
     let closed = async {
         if let Some((listener, access)) = guarded {
-            out::say(&format!("rkat: hub under rules on {}", url_of(&listener)));
-            hosted.hub.hub().serve(listener, access, over.cancelled()).await;
+            out::say(&format!("rkat: guarded hub listening on {}", listener_url(&listener)));
+            hosted.hub.hub().serve(listener, access, shutdown.cancelled()).await;
         }
     };
     let end = async {
         terminated.await;
-        over.cancel();
+        shutdown.cancel();
     };
     tokio::join!(open, closed, end);
     Ok(ExitCode::SUCCESS)
 }
 
-/// The realm's hub in this process; others find it for as long as this is kept.
+/// The realm's hub in this process. Other processes can find it until this is dropped.
 pub(super) struct Hosted {
     hub: HostedHub,
     url: String,
@@ -84,7 +84,7 @@ impl Hosted {
         access: &Access,
     ) -> Result<Self, CliError> {
         let hub = runtime.host_hub(|line| out::say(&format!("hub: {line}"))).await?;
-        let url = url_of(listener);
+        let url = listener_url(listener);
         let beacon = hub.announce(url.clone(), access.token.clone())?;
         Ok(Self { hub, url, _beacon: beacon })
     }
@@ -93,31 +93,31 @@ impl Hosted {
         &self.url
     }
 
-    /// Serves programs until the future returns.
+    /// Serves workers until the future resolves.
     pub(super) async fn serve(&self, listener: TcpListener, access: Access, until: impl Future<Output = ()>) {
         self.hub.hub().serve(listener, access, until).await;
     }
 }
 
-fn url_of(listener: &TcpListener) -> String {
+fn listener_url(listener: &TcpListener) -> String {
     listener.local_addr().map_or_else(|_| format!("ws://{HUB_ADDRESS}"), |address| format!("ws://{address}"))
 }
 
-/// Takes the address of the hub of `rkat serve`. That another process has it already is no reason not to serve.
+/// Binds the hub address of `rkat serve`; prints a warning and returns `None` if the address is in use.
 pub(super) fn beside(address: &str, access: &Access) -> Result<Option<TcpListener>, CliError> {
     match bind(address, access) {
         Ok(listener) => Ok(Some(listener)),
         Err(HubError::Listen { address, source }) => {
-            let hint = "give --hub ADDRESS, or --no-hub";
-            out::say(&format!("warning: no hub here: cannot listen on `{address}`: {source}; {hint}"));
+            let hint = "pass --hub ADDRESS or --no-hub";
+            out::say(&format!("warning: hub not started: cannot listen on `{address}`: {source}; {hint}"));
             Ok(None)
         }
-        Err(error) => Err(refused(error)),
+        Err(error) => Err(listen_error(error)),
     }
 }
 
-/// Returns who may connect: with a token that the user chose, every worker that shows it; else every worker that shows
-/// the realm's own token, or that runs as the same user on this machine.
+/// Returns the access rules: with a token chosen by the user, every worker that sends it; otherwise every worker that
+/// sends the realm's own token or runs as the same user on this machine.
 pub(super) fn access(runtime: &Runtime, explicit: Option<String>, name: &str) -> Result<Access, CliError> {
     let admit_same_user = explicit.is_none();
     let token = match (explicit, runtime.realm().paths()) {
@@ -140,35 +140,35 @@ fn token_error(error: TokenError) -> CliError {
     }
 }
 
-/// Returns the token that the environment gives. The realm's own token, set there for clients, is no chosen one.
+/// Returns the token from the environment, unless it is the realm's own, set there for clients.
 fn chosen_token(runtime: &Runtime) -> Option<String> {
     let own = |token: &String| runtime.realm().paths().is_some_and(|paths| is_own(&paths.root, token));
     env::token().filter(|token| !own(token))
 }
 
-/// Reads the token in a file that the user named.
-fn token_in(file: Option<&Path>) -> Result<Option<String>, CliError> {
+/// Reads the token from a file that the user named.
+fn read_token(file: Option<&Path>) -> Result<Option<String>, CliError> {
     let Some(path) = file else { return Ok(None) };
     let read = std::fs::read_to_string(path);
     read.map(Some)
         .map_err(|error| CliError::Io(format!("cannot read the token in `{}`", path.display()), error))
 }
 
-fn rules(file: &Path) -> Result<Rbac, CliError> {
+fn read_rules(file: &Path) -> Result<Rbac, CliError> {
     let name = file.display();
     let text = std::fs::read(file)
         .map_err(|error| CliError::Io(format!("cannot read the rules in `{name}`"), error))?;
-    // Read as an object first: an empty array would pass for rules that are all absent.
+    // Read as an object first: an empty array would deserialize to empty rules.
     let object = serde_json::from_slice::<Map<String, Value>>(&text);
     let rules = object.and_then(|object| serde_json::from_value(Value::Object(object)));
-    rules.map_err(|error| CliError::Usage(format!("`{name}` has no rules: {error}")))
+    rules.map_err(|error| CliError::Usage(format!("invalid rules in `{name}`: {error}")))
 }
 
-/// An address that cannot be taken, with its reason.
-fn refused(error: HubError) -> CliError {
+/// Converts the error of an address that cannot be bound.
+fn listen_error(error: HubError) -> CliError {
     match error {
         HubError::Listen { address, source } => {
-            let hint = "another hub may have it; `rkat hub status` tells, --listen chooses another";
+            let hint = "another hub may be using it; see `rkat hub status`, or pass --listen";
             CliError::Io(format!("cannot listen on `{address}` ({hint})"), source)
         }
         other => CliError::Usage(other.to_string()),
@@ -194,15 +194,15 @@ async fn status(scope: &ScopeArgs, url: Option<String>, json: bool) -> Result<Ex
             return Ok(ExitCode::FAILURE);
         }
     };
-    let ask = async |function: &str, rows: &str| -> Result<Vec<Value>, CliError> {
-        let answer = client.call(function, &json!({}), PATIENCE).await;
-        let mut answer =
-            answer.map_err(|error| CliError::Usage(format!("the hub at `{url}` does not tell: {error}")))?;
-        Ok(answer[rows].as_array_mut().map(std::mem::take).unwrap_or_default())
+    let query = async |function: &str, rows: &str| -> Result<Vec<Value>, CliError> {
+        let reply = client.call(function, &json!({}), QUERY_TIMEOUT).await;
+        let mut reply =
+            reply.map_err(|error| CliError::Usage(format!("cannot query the hub at `{url}`: {error}")))?;
+        Ok(reply[rows].as_array_mut().map(std::mem::take).unwrap_or_default())
     };
-    let mut workers = ask("engine::workers::list", "workers").await?;
+    let mut workers = query("engine::workers::list", "workers").await?;
     workers.retain(|worker| worker["pid"] != std::process::id());
-    let functions = ask("engine::functions::list", "functions").await?;
+    let functions = query("engine::functions::list", "functions").await?;
     if json {
         print_json(&json!({ "url": url, "reachable": true, "workers": workers, "functions": functions }));
     } else {
@@ -211,13 +211,13 @@ async fn status(scope: &ScopeArgs, url: Option<String>, json: bool) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the realm's hub says it is, else where hubs usually are.
+/// Returns the published URL and token of the realm's hub, or the default address.
 async fn place(scope: &ScopeArgs) -> Result<(String, Option<String>), CliError> {
-    let told = match super::check_known(scope).and_then(|()| open(scope)) {
+    let endpoint = match super::check_known(scope).and_then(|()| open(scope)) {
         Ok(runtime) => runtime.registry().await?.hub(),
         Err(error) => return Err(error),
     };
-    Ok(told.map_or_else(|| (format!("ws://{HUB_ADDRESS}"), env::token()), |at| (at.url, at.token)))
+    Ok(endpoint.map_or_else(|| (format!("ws://{HUB_ADDRESS}"), env::token()), |at| (at.url, at.token)))
 }
 
 fn show(url: &str, workers: &[Value], functions: &[Value]) {

@@ -49,13 +49,13 @@ fn request(args: &ImageArgs) -> Result<Value, CliError> {
         "provider": args.provider,
         "size": args.size,
         "quality": args.quality,
-        "format": args.format.as_deref().or_else(|| format_of(args.output.as_deref()?)),
+        "format": args.format.as_deref().or_else(|| format_for(args.output.as_deref()?)),
         "provider_params": (!params.is_empty()).then_some(params),
     }))
 }
 
-/// Returns the format that a file's name asks for, where it is not the usual one.
-fn format_of(path: &Path) -> Option<&'static str> {
+/// Returns the format for a file extension, unless it is the default format.
+fn format_for(path: &Path) -> Option<&'static str> {
     match path.extension()?.to_str()? {
         "jpg" | "jpeg" => Some("jpeg"),
         "webp" => Some("webp"),
@@ -66,5 +66,5 @@ fn format_of(path: &Path) -> Option<&'static str> {
 async fn write(runtime: &Runtime, id: &BlobId, path: &Path) -> Result<(), CliError> {
     let blob = runtime.blob(id).await?;
     std::fs::write(path, blob.data)
-        .map_err(|error| CliError::Io(format!("`{}` cannot be written", path.display()), error))
+        .map_err(|error| CliError::Io(format!("cannot write `{}`", path.display()), error))
 }

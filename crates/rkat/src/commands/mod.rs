@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! Commands, one file each.
 
 mod approvals;
 mod blob;
@@ -68,18 +68,18 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Opens the realm and makes a runtime of it.
+/// Opens the realm and creates a runtime.
 fn open(args: &ScopeArgs) -> Result<Runtime, CliError> {
     open_with(args, None)
 }
 
-/// What agents of a run have, and what takes notices while they work.
+/// MCP servers for the agents of a run, and the sink for notices.
 struct Agents {
     servers: Arc<McpServers>,
     notify: Notify,
 }
 
-/// The same, for agents that run.
+/// Like [`open`], for running agents.
 fn open_with(args: &ScopeArgs, agents: Option<Agents>) -> Result<Runtime, CliError> {
     let (scope, unnamed) = args.scope();
     let options = scope.options(unnamed, &env::surroundings(), "rkat")?;
@@ -106,7 +106,7 @@ fn open_with(args: &ScopeArgs, agents: Option<Agents>) -> Result<Runtime, CliErr
     Ok(Runtime::new(realm, options))
 }
 
-/// Where the built-in tools of agents work.
+/// Returns the options of the built-in tools.
 pub(crate) fn tools(args: &ScopeArgs) -> Result<ToolboxOptions, CliError> {
     let (scope, _) = args.scope();
     Ok(ToolboxOptions {
@@ -120,7 +120,7 @@ pub(crate) fn tools(args: &ScopeArgs) -> Result<ToolboxOptions, CliError> {
     })
 }
 
-/// Opens the realm to look at what is in it: one that was named must be there.
+/// Opens the realm to read from it. A named realm must exist.
 fn open_known(args: &ScopeArgs) -> Result<Runtime, CliError> {
     check_known(args)?;
     open(args)
@@ -134,7 +134,7 @@ fn check_known(args: &ScopeArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Opens the realm a session locator names, or the one of the command line; a session is looked for in it.
+/// Opens the realm that a session locator names, or the one of the command line, to find a session in it.
 fn open_for(args: ScopeArgs, realm: Option<&str>) -> Result<Runtime, CliError> {
     if realm.is_none() {
         former::print_notice(&args);
@@ -142,7 +142,7 @@ fn open_for(args: ScopeArgs, realm: Option<&str>) -> Result<Runtime, CliError> {
     open_for_with(args, realm, None)
 }
 
-/// The same, for agents that run. Prints no notice about former realms.
+/// Like [`open_for`], for running agents. Prints no notice about former realms.
 fn open_for_with(
     mut args: ScopeArgs,
     realm: Option<&str>,
@@ -156,14 +156,14 @@ fn open_for_with(
     open_with(&args, agents)
 }
 
-/// Lists the sessions that can be read, and prints a warning about each of the others.
+/// Lists the readable sessions, and prints a warning about each of the others.
 async fn list_sessions(runtime: &Runtime, query: SessionQuery) -> Result<Vec<SessionView>, CliError> {
     let mut views = Vec::new();
     for entry in runtime.sessions().list_each(query).await? {
         match entry {
             Ok(view) => views.push(view),
             Err(UnreadableSession { id, error }) => {
-                out::say(&format!("warning: session `{id}` cannot be read: {}", error.body().message));
+                out::say(&format!("warning: cannot read session `{id}`: {}", error.body().message));
             }
         }
     }
@@ -181,7 +181,7 @@ fn print_json(value: &Value) {
     out::line(&format!("{value:#}"));
 }
 
-/// Reads `key=value` pairs.
+/// Parses `key=value` pairs.
 fn pairs(texts: &[String]) -> Result<BTreeMap<String, String>, CliError> {
     let pair = |text: &String| match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

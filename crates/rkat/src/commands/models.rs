@@ -13,20 +13,20 @@ use crate::render::table;
 
 pub(super) async fn models(scope: &ScopeArgs, json: bool) -> Result<ExitCode, CliError> {
     let runtime = open_known(scope)?;
-    let catalogue = call(&runtime, "meerkat_models_catalog", json!({})).await?;
+    let catalog = call(&runtime, "meerkat_models_catalog", json!({})).await?;
     if json {
-        print_json(&catalogue);
+        print_json(&catalog);
     } else {
-        out::print(&table(&["MODEL", "PROVIDER", "READS", "WRITES", "CAN"], &rows(&catalogue), env::page()));
+        out::print(&table(&["MODEL", "PROVIDER", "READS", "WRITES", "CAN"], &rows(&catalog), env::page()));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a row of each model; the default of its provider is marked.
-fn rows(catalogue: &Value) -> Vec<Vec<String>> {
+/// Builds a row for each model; the default of its provider is marked.
+fn rows(catalog: &Value) -> Vec<Vec<String>> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let mut rows = Vec::new();
-    for group in list(&catalogue["providers"]) {
+    for group in list(&catalog["providers"]) {
         for model in list(&group["models"]) {
             let mark = if model["id"] == group["default_model_id"] { " *" } else { "" };
             rows.push(vec![
@@ -42,7 +42,7 @@ fn rows(catalogue: &Value) -> Vec<Vec<String>> {
 }
 
 fn abilities(profile: &Value) -> String {
-    let named = [
+    let names = [
         ("supports_thinking", "thinking"),
         ("supports_reasoning", "reasoning"),
         ("supports_web_search", "search"),
@@ -50,9 +50,9 @@ fn abilities(profile: &Value) -> String {
         ("inline_video", "video"),
         ("realtime", "live only"),
     ];
-    let able: Vec<_> =
-        named.iter().filter(|(key, _)| profile[*key] == Value::Bool(true)).map(|(_, name)| *name).collect();
-    able.join(" ")
+    let supported: Vec<_> =
+        names.iter().filter(|(key, _)| profile[*key] == Value::Bool(true)).map(|(_, name)| *name).collect();
+    supported.join(" ")
 }
 
 fn tokens(value: &Value) -> String {

@@ -44,11 +44,11 @@ pub(super) fn realm(args: &ScopeArgs, command: RealmCommand) -> Result<ExitCode,
 
 fn create(scope: &RealmScope, id: String, backend: Option<meerkat::Backend>) -> Result<(), CliError> {
     if backend == Some(meerkat::Backend::Memory) {
-        let message = "a realm in memory ends with its process, so there is nothing to create";
+        let message = "an in-memory realm ends with its process, so there is nothing to create";
         return Err(CliError::Usage(message.to_owned()));
     }
-    let named = RealmScope { realm: Some(id), backend, ..scope.clone() };
-    let options = named.options(Unnamed::Isolated, &env::surroundings(), "rkat")?;
+    let scope = RealmScope { realm: Some(id), backend, ..scope.clone() };
+    let options = scope.options(Unnamed::Isolated, &env::surroundings(), "rkat")?;
     let realm = Realm::open(options)?;
     for warning in realm.warnings() {
         out::say(&format!("warning: {warning}"));
@@ -68,8 +68,8 @@ fn as_json(state_root: &Path, manifest: &Manifest) -> Value {
 }
 
 fn list(state_root: &Path, json: bool) -> Result<(), CliError> {
-    let found = Realm::list(state_root)?;
-    for broken in &found.broken {
+    let listing = Realm::list(state_root)?;
+    for broken in &listing.broken {
         out::say(&format!("warning: {broken}"));
     }
     if json {
@@ -78,11 +78,11 @@ fn list(state_root: &Path, json: bool) -> Result<(), CliError> {
             realm["in_use"] = json!(info.in_use);
             realm
         };
-        print_json(&json!({ "realms": found.realms.iter().map(realm).collect::<Vec<_>>() }));
+        print_json(&json!({ "realms": listing.realms.iter().map(realm).collect::<Vec<_>>() }));
         return Ok(());
     }
-    if found.realms.is_empty() {
-        out::say(&format!("there are no realms in `{}`", state_root.display()));
+    if listing.realms.is_empty() {
+        out::say(&format!("no realms in `{}`", state_root.display()));
         return Ok(());
     }
     let now = SystemClock.now().as_second();
@@ -96,7 +96,7 @@ fn list(state_root: &Path, json: bool) -> Result<(), CliError> {
             if info.in_use { "in use".to_owned() } else { String::new() },
         ]
     };
-    let rows: Vec<_> = found.realms.iter().map(row).collect();
+    let rows: Vec<_> = listing.realms.iter().map(row).collect();
     out::print(&table(&["REALM", "BACKEND", "ORIGIN", "CREATED", ""], &rows, env::page()));
     Ok(())
 }
@@ -120,7 +120,7 @@ const fn origin(origin: Origin) -> &'static str {
     }
 }
 
-/// Chooses the realms that nobody uses or would miss; a named one is never among them.
+/// Returns the realms that are unused and old enough to prune; never a named one.
 fn prunable(state_root: &Path, isolated_only: bool, hours: u64) -> Result<Vec<RealmId>, CliError> {
     let limit = SystemClock.now().as_second() - i64::try_from(hours.saturating_mul(3600)).unwrap_or(i64::MAX);
     let old = |info: &RealmInfo| !info.in_use && info.manifest.created_at.as_second() <= limit;
@@ -129,8 +129,8 @@ fn prunable(state_root: &Path, isolated_only: bool, hours: u64) -> Result<Vec<Re
         Origin::Workspace => !isolated_only,
         Origin::Explicit | Origin::LegacyUnknown => false,
     };
-    let found = Realm::list(state_root)?;
-    let chosen = found.realms.into_iter().filter(|info| old(info) && kind(info));
+    let listing = Realm::list(state_root)?;
+    let chosen = listing.realms.into_iter().filter(|info| old(info) && kind(info));
     Ok(chosen.map(|info| info.manifest.realm_id).collect())
 }
 
@@ -144,7 +144,7 @@ fn prune(state_root: &Path, chosen: &[RealmId], force: bool) -> Result<(), CliEr
         }
     }
     match (chosen.is_empty(), force) {
-        (true, _) => out::say("there is no realm to prune"),
+        (true, _) => out::say("no realms to prune"),
         (false, false) => out::say("nothing was deleted; add --force to delete"),
         (false, true) => {}
     }

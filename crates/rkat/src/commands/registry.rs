@@ -16,7 +16,7 @@ use crate::out;
 use crate::render::table;
 
 pub(super) async fn registry(scope: &ScopeArgs, command: RegistryCommand) -> Result<ExitCode, CliError> {
-    // Only what is registered makes a realm.
+    // Only a registration creates the realm.
     let runtime = match command {
         RegistryCommand::Register(_) => open(scope)?,
         _ => open_known(scope)?,
@@ -26,25 +26,25 @@ pub(super) async fn registry(scope: &ScopeArgs, command: RegistryCommand) -> Res
         RegistryCommand::List { json } => list(&registry, json).await?,
         RegistryCommand::Show { name, prompt, json } => show(&registry, &name, prompt, json).await?,
         RegistryCommand::Register(RegisterCommand::Skill { id, file, json }) => {
-            let data = json!({ "id": id, "skill": text_of(&file)? });
+            let data = json!({ "id": id, "skill": read_text(&file)? });
             let done = registry.call("skills::register", data).await?;
-            said(&done, &format!("iii://{id}"), json);
+            print_result(&done, &format!("iii://{id}"), json);
         }
         RegistryCommand::Register(RegisterCommand::Prompt(args)) => {
             let json = args.json;
-            let done = registry.call("prompts::register", prompt_of(&args)).await?;
-            said(&done, &args.name, json);
+            let done = registry.call("prompts::register", prompt_request(&args)).await?;
+            print_result(&done, &args.name, json);
         }
         RegistryCommand::Unregister(UnregisterCommand::Skill { id, json }) => {
             let done = registry.call("skills::unregister", json!({ "id": id })).await?;
-            return Ok(removed(&done, &format!("no skill `{id}` is registered"), json));
+            return Ok(report_removal(&done, &format!("no skill `{id}` is registered"), json));
         }
         RegistryCommand::Unregister(UnregisterCommand::Prompt { name, json }) => {
             let done = registry.call("prompts::unregister", json!({ "name": name })).await?;
-            return Ok(removed(&done, &format!("no prompt `{name}` is registered"), json));
+            return Ok(report_removal(&done, &format!("no prompt `{name}` is registered"), json));
         }
         RegistryCommand::Call { function, input, json } => {
-            match registry.call(&function, given(input.as_deref())?).await? {
+            match registry.call(&function, parse_input(input.as_deref())?).await? {
                 Value::String(text) if !json => out::line(&text),
                 answer => print_json(&answer),
             }
@@ -53,12 +53,12 @@ pub(super) async fn registry(scope: &ScopeArgs, command: RegistryCommand) -> Res
     Ok(ExitCode::SUCCESS)
 }
 
-fn said(done: &Value, text: &str, json: bool) {
+fn print_result(done: &Value, text: &str, json: bool) {
     if json { print_json(done) } else { out::line(text) }
 }
 
-/// Says what came of a removal; that there was nothing to remove is no success.
-fn removed(done: &Value, missing: &str, json: bool) -> ExitCode {
+/// Prints the result of a removal. Fails if there was nothing to remove.
+fn report_removal(done: &Value, missing: &str, json: bool) -> ExitCode {
     if json {
         print_json(done);
     }
@@ -66,23 +66,23 @@ fn removed(done: &Value, missing: &str, json: bool) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if !json {
-        out::say(&format!("error: {missing}; `rkat registry list` shows what is"));
+        out::say(&format!("error: {missing}; `rkat registry list` shows all entries"));
     }
     ExitCode::FAILURE
 }
 
-fn text_of(file: &Path) -> Result<String, CliError> {
+fn read_text(file: &Path) -> Result<String, CliError> {
     let mut text = String::new();
     let read = if file == Path::new("-") {
         std::io::stdin().read_to_string(&mut text).map(drop)
     } else {
         std::fs::read_to_string(file).map(|read| text = read)
     };
-    read.map_err(|error| CliError::Io(format!("the skill cannot be read from `{}`", file.display()), error))?;
+    read.map_err(|error| CliError::Io(format!("cannot read the skill from `{}`", file.display()), error))?;
     Ok(text)
 }
 
-fn prompt_of(args: &PromptArgs) -> Value {
+fn prompt_request(args: &PromptArgs) -> Value {
     let argument = |text: &String, required: bool| {
         let (name, description) = text.split_once('=').map_or((text.as_str(), None), |(n, d)| (n, Some(d)));
         json!({ "name": name, "description": description, "required": required })
@@ -97,9 +97,9 @@ fn prompt_of(args: &PromptArgs) -> Value {
     })
 }
 
-fn given(input: Option<&str>) -> Result<Value, CliError> {
+fn parse_input(input: Option<&str>) -> Result<Value, CliError> {
     let Some(input) = input else { return Ok(json!({})) };
-    serde_json::from_str(input).map_err(|error| CliError::Usage(format!("the input is no JSON: {error}")))
+    serde_json::from_str(input).map_err(|error| CliError::Usage(format!("the input is not JSON: {error}")))
 }
 
 async fn list(registry: &RealmRegistry, json: bool) -> Result<(), CliError> {
@@ -137,7 +137,7 @@ async fn show(registry: &RealmRegistry, name: &str, prompt: bool, json: bool) ->
         if json {
             print_json(&json!({ "uri": name, "mimeType": mime_type, "text": text }));
         } else {
-            out::print(&ended(text));
+            out::print(&with_newline(text));
         }
         return Ok(());
     }
@@ -146,35 +146,35 @@ async fn show(registry: &RealmRegistry, name: &str, prompt: bool, json: bool) ->
         if json {
             print_json(&json!(skill))
         } else {
-            out::print(&ended(skill.skill))
+            out::print(&with_newline(skill.skill))
         }
         return Ok(());
     }
     let missing =
         if prompt { Fault::PromptNotFound(name.to_owned()) } else { Fault::SkillNotFound(name.to_owned()) };
-    let found = known.prompt(name).await.map_err(meerkat::Error::from)?;
-    let found = found.ok_or_else(|| meerkat::Error::from(missing))?;
+    let stored = known.prompt(name).await.map_err(meerkat::Error::from)?;
+    let stored = stored.ok_or_else(|| meerkat::Error::from(missing))?;
     if json {
-        print_json(&json!(found))
+        print_json(&json!(stored))
     } else {
-        out::print(&described(&found))
+        out::print(&describe(&stored))
     }
     Ok(())
 }
 
-/// Writes a prompt for people.
-fn described(prompt: &StoredPrompt) -> String {
+/// Renders a prompt for the terminal.
+fn describe(prompt: &StoredPrompt) -> String {
     let mut text = format!("/{}\n{}\n", prompt.name, prompt.description);
     for argument in &prompt.arguments {
         let need = if argument.required { "required" } else { "optional" };
         let description = argument.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
         text.push_str(&format!("  {} ({need}){description}\n", argument.name));
     }
-    text.push_str(&format!("written by {}, registered {}\n", prompt.function_id, prompt.registered_at));
+    text.push_str(&format!("rendered by {}, registered {}\n", prompt.function_id, prompt.registered_at));
     text
 }
 
-fn ended(mut text: String) -> String {
+fn with_newline(mut text: String) -> String {
     if !text.ends_with('\n') {
         text.push('\n');
     }

@@ -24,16 +24,16 @@ use crate::render::clip;
 use crate::servers;
 use crate::stdin::{self, Need};
 
-/// How long a run waits for servers that it waits for; each has its own time limit, which is shorter.
-const MCP_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// Upper bound of the wait for MCP servers; each server has its own, shorter time limit.
+const MCP_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-/// How long servers and hooks in the background may take to end; those who watch them see to the rest.
-const ENDING: Duration = Duration::from_secs(10);
+/// Time limit for background servers and hooks to end; their supervisors handle the rest.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, CliError> {
     let screen = Screen::start(&args);
     let done = Box::pin(run_on(&screen, scope, args)).await;
-    // What was noticed comes before the error.
+    // Print notices before the error.
     screen.flush().await;
     done
 }
@@ -56,7 +56,7 @@ async fn run_on(screen: &Screen, scope: ScopeArgs, args: RunArgs) -> Result<Exit
     turn.skills = skill_keys(&runtime, &args.skills).await?;
     let control =
         RunControl { cancel: interrupt_on_ctrl_c(), events: screen.sink(), ..RunControl::default() };
-    let named = turn.model.is_some();
+    let has_model = turn.model.is_some();
     let further = TurnOptions { skills: Vec::new(), ..turn.clone() };
     let first = match &locator {
         Some(locator) => {
@@ -77,15 +77,15 @@ async fn run_on(screen: &Screen, scope: ScopeArgs, args: RunArgs) -> Result<Exit
     if !args.quiet {
         servers::tell_faults(&servers);
     }
-    runtime.shutdown(ENDING).await;
-    // Hooks in the background may have ended since.
+    runtime.shutdown(SHUTDOWN_TIMEOUT).await;
+    // Background hooks may have ended in the meantime.
     screen.flush().await;
     let result = done?;
     for warning in &result.warnings {
         out::say(&format!("warning: {warning}"));
     }
-    if result.model == "offline" && !named && locator.is_none() && !args.quiet {
-        out::note("no API key is configured: the offline model answers");
+    if result.model == "offline" && !has_model && locator.is_none() && !args.quiet {
+        out::note("no API key configured; using the offline model");
     }
     match args.output() {
         Output::Json => print_json(&as_json(&runtime, &result)),
@@ -97,7 +97,7 @@ async fn run_on(screen: &Screen, scope: ScopeArgs, args: RunArgs) -> Result<Exit
     Ok(exit_code(&result))
 }
 
-/// Returns the calls that a session waits for, as if the run that made them had ended now.
+/// Returns the pending calls of a session, as if the run that made them had ended now.
 async fn waiting(runtime: &Runtime, id: SessionId) -> Result<RunResult, CliError> {
     let pending = runtime.sessions().pending_calls(id).await?;
     if pending == Pending::default() {
@@ -111,7 +111,7 @@ async fn waiting(runtime: &Runtime, id: SessionId) -> Result<RunResult, CliError
     Ok(RunResult { session_id: id, model: view.model, warnings, schema_warnings, report })
 }
 
-/// Asks the person at the terminal about calls that need an approval, and goes on with the answers.
+/// Asks the user at the terminal about calls awaiting approval, and resumes with the answers.
 async fn through_approvals(
     mut done: Result<RunResult, meerkat::Error>,
     runtime: &Runtime,
@@ -128,7 +128,7 @@ async fn through_approvals(
         screen.flush().await;
     }
     match done {
-        // Who interrupts a question interrupts the run.
+        // Interrupting a question interrupts the run.
         Ok(result)
             if control.cancel.is_cancelled() && matches!(result.report.outcome, Outcome::Pending(_)) =>
         {
@@ -140,18 +140,18 @@ async fn through_approvals(
     }
 }
 
-/// Starts the MCP servers, and waits for them if that is wanted.
+/// Starts the MCP servers, and waits for them if requested.
 async fn start_servers(scope: &ScopeArgs, args: &RunArgs, screen: &Screen) -> Arc<McpServers> {
     let servers = servers::servers(scope, screen.notify());
     screen.set_servers(&servers);
     servers.start();
     if args.wait_for_mcp {
-        servers.shared().wait_until_ready(MCP_PATIENCE).await;
+        servers.shared().wait_until_ready(MCP_TIMEOUT).await;
     }
     servers
 }
 
-/// Finds the skills that the run is to have.
+/// Returns the keys of the skills to load for the run.
 async fn skill_keys(runtime: &Runtime, names: &[String]) -> Result<Vec<SkillKey>, CliError> {
     if names.is_empty() {
         return Ok(Vec::new());
@@ -165,30 +165,29 @@ async fn skill_keys(runtime: &Runtime, names: &[String]) -> Result<Vec<SkillKey>
     names.iter().map(key).collect()
 }
 
-/// Returns the prompt. It is blank if calls are decided on the command line, and `None` if a session is resumed with
-/// nothing new.
+/// Returns the prompt: empty if calls are decided on the command line, `None` if a session is resumed without a prompt.
 async fn prompt(args: &RunArgs) -> Result<Option<String>, CliError> {
     match args.prompt.as_deref() {
         None if approvals::are_decided(args) => Ok(Some(String::new())),
         Some(word) if is_clearly_reference(word) => Err(CliError::Usage(format!(
-            "`{word}` names a session and is not a prompt; continue the session with `--resume {word} \"…\"`"
+            "`{word}` is a session, not a prompt; resume the session with `--resume {word} \"…\"`"
         ))),
         Some(prompt) if prompt != "-" => with_stdin(prompt, args).await.map(Some),
         None if args.resume.is_some() && (args.no_stdin || !env::stdin_kind().is_readable()) => Ok(None),
         _ if args.no_stdin || env::stdin_is_terminal() => Err(no_prompt()),
-        given => {
+        source => {
             let text = stdin::read(Need::Prompt).await?.unwrap_or_default();
-            let is_missing = given.is_none() && args.resume.is_some() && text.trim().is_empty();
+            let is_missing = source.is_none() && args.resume.is_some() && text.trim().is_empty();
             Ok((!is_missing).then_some(text))
         }
     }
 }
 
 fn no_prompt() -> CliError {
-    CliError::Usage("there is no prompt: write `rkat run \"…\"`, or pipe it in".to_owned())
+    CliError::Usage("no prompt; pass one as an argument or on stdin".to_owned())
 }
 
-/// Adds to a prompt what is piped in with it.
+/// Appends piped input to a prompt.
 async fn with_stdin(prompt: &str, args: &RunArgs) -> Result<String, CliError> {
     let input = match (args.stdin, args.no_stdin) {
         (_, true) => None,
@@ -251,21 +250,20 @@ fn schema(text: &str) -> Result<OutputSchema, CliError> {
         text.to_owned()
     } else {
         std::fs::read_to_string(text)
-            .map_err(|error| CliError::Io(format!("the schema `{text}` cannot be read"), error))?
+            .map_err(|error| CliError::Io(format!("cannot read the schema `{text}`"), error))?
     };
     let value = serde_json::from_str(&source)
         .map_err(|error| CliError::Usage(format!("`--schema` must be a JSON Schema: {error}")))?;
     Ok(OutputSchema::parse(value).map_err(meerkat::Error::from)?)
 }
 
-/// Interrupts the run at the first Ctrl-C, or when the program is asked to end in another way; the second time
-/// ends it at once.
+/// Interrupts the run at the first Ctrl-C or termination signal; the second one exits immediately.
 fn interrupt_on_ctrl_c() -> CancellationToken {
     let cancel = CancellationToken::new();
     let token = cancel.clone();
     tokio::spawn(async move {
         asked_to_end().await;
-        out::note("interrupting; press Ctrl-C again to leave at once");
+        out::note("interrupting; press Ctrl-C again to exit immediately");
         token.cancel();
         asked_to_end().await;
         std::process::exit(130);
@@ -273,14 +271,14 @@ fn interrupt_on_ctrl_c() -> CancellationToken {
     cancel
 }
 
-/// Waits for Ctrl-C, or for whoever ends processes. A terminal that goes away is the user's business.
+/// Waits for Ctrl-C or SIGTERM. SIGHUP keeps its default effect.
 async fn asked_to_end() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut ended) = signal(SignalKind::terminate()) {
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
             tokio::select! {
-                _ = ended.recv() => {}
+                _ = terminate.recv() => {}
                 _ = tokio::signal::ctrl_c() => {}
             }
             return;
@@ -308,20 +306,20 @@ fn print_text(args: &RunArgs, result: &RunResult, streamed: bool) -> Result<(), 
 
 fn print_pending(pending: &Pending, session: SessionId) {
     for call in &pending.calls {
-        out::line(&shown_call(call).to_string());
+        out::line(&call_json(call).to_string());
     }
     for awaited in &pending.approvals {
         out::line(&approvals::shown(awaited).to_string());
     }
     if !pending.calls.is_empty() {
-        out::note("the session waits for the results of calls; its owner gives them with meerkat_resume");
+        out::note("the session is waiting for tool results; send them with meerkat_resume");
     }
     if !pending.approvals.is_empty() {
         out::note(&approvals::advice(session));
     }
 }
 
-fn shown_call(call: &ToolCall) -> Value {
+fn call_json(call: &ToolCall) -> Value {
     json!({ "tool_use_id": call.id, "tool_name": call.name, "args": call.args })
 }
 
@@ -331,10 +329,10 @@ fn print_structured(done: &Completion) -> Result<(), CliError> {
         return Ok(());
     }
     let reason = done.extraction_error.as_ref().map_or_else(
-        || "the run ended before there was one".to_owned(),
+        || "the run ended before producing one".to_owned(),
         |error| {
             format!(
-                "{} (after {} tries; the last was: {})",
+                "{} (after {} attempts; last output: {})",
                 error.reason,
                 error.attempts,
                 clip(&error.last_output, 200)
@@ -349,7 +347,7 @@ fn as_json(runtime: &Runtime, result: &RunResult) -> Value {
     let report = &result.report;
     match &report.outcome {
         Outcome::Pending(pending) => {
-            let calls: Vec<_> = pending.calls.iter().map(shown_call).collect();
+            let calls: Vec<_> = pending.calls.iter().map(call_json).collect();
             let awaited: Vec<_> = pending.approvals.iter().map(approvals::shown).collect();
             json!({
                 "status": if awaited.is_empty() { "pending_tool_call" } else { "pending_approval" },
@@ -395,7 +393,7 @@ fn summary(result: &RunResult) {
     ));
     match limit_reached(result) {
         Some(TerminalCause::TurnLimitReached) => out::note("the run reached `agent.max_turns`"),
-        Some(_) => out::note("the run's budget is used up"),
+        Some(_) => out::note("the run's budget is exhausted"),
         None => {}
     }
 }
@@ -408,7 +406,7 @@ fn limit_reached(result: &RunResult) -> Option<TerminalCause> {
     }
 }
 
-/// What was asked for is not done while a call waits for an approval.
+/// Returns the exit code. A run with a call awaiting approval has not succeeded.
 fn exit_code(result: &RunResult) -> ExitCode {
     match &result.report.outcome {
         Outcome::Pending(pending) if !pending.approvals.is_empty() => ExitCode::FAILURE,

@@ -1,6 +1,6 @@
-//! What `rkat run` shows while a run is in progress.
+//! Output of `rkat run` while a run is in progress.
 //!
-//! A thread writes it, so that a reader that has stopped reading holds up that thread and never the run.
+//! A thread writes it, so that a stalled reader blocks that thread and never the run.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -12,19 +12,19 @@ use crate::args::{Output, RunArgs};
 use crate::render::clip;
 use crate::{env, out, servers};
 
-/// What a change of tools is about when one could not be offered to the model.
-const LEFT_OUT: &str = "tool_scope";
+/// Domain of a tool config change that reports a tool omitted from the model's tools.
+const TOOL_OMITTED: &str = "tool_scope";
 
-/// What is said beside the answer.
+/// Level of detail on stderr.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Notes {
     None,
     Warnings,
-    /// What goes on, too.
+    /// Warnings and progress.
     Progress,
 }
 
-/// What is shown.
+/// Selection of what is shown.
 #[derive(Clone, Copy)]
 struct View {
     streams: bool,
@@ -35,14 +35,14 @@ struct View {
 enum Entry {
     Event(Box<AgentEvent>),
     Notice(String),
-    /// Everything before it is written.
+    /// Acknowledged once everything before it is written.
     Mark(oneshot::Sender<()>),
 }
 
-/// Shows a run while it is in progress.
+/// Display of a run in progress.
 pub(super) struct Screen {
     view: View,
-    /// Nothing waits in it that the run does not hold in memory as well, so it needs no bound.
+    /// Unbounded, because the run holds all queued events in memory as well.
     entries: Sender<Entry>,
     servers: Arc<OnceLock<Arc<McpServers>>>,
 }
@@ -58,20 +58,20 @@ impl Screen {
 
     /// Sets the servers whose tools the run uses.
     pub(super) fn set_servers(&self, servers: &Arc<McpServers>) {
-        // The first stay; a run has one set.
+        // A run has one set of servers, so the first value is kept.
         let _ = self.servers.set(Arc::clone(servers));
     }
 
-    /// Returns what takes notices for the user, each on a line of its own.
+    /// Returns the sink for notices to the user, each on a separate line.
     pub(super) fn notify(&self) -> Notify {
         let entries = self.entries.clone();
         Arc::new(move |line: &str| {
-            // The thread lives as long as the program.
+            // The thread lives as long as the process.
             let _ = entries.send(Entry::Notice(line.to_owned()));
         })
     }
 
-    /// Returns the sink for the events of runs.
+    /// Returns the event sink for runs.
     pub(super) fn sink(&self) -> Option<EventSink> {
         let View { streams, verbose, notes } = self.view;
         if !streams && !verbose && notes == Notes::None {
@@ -83,12 +83,12 @@ impl Screen {
         }))
     }
 
-    /// Returns true if the answer is shown while it is written.
+    /// Returns `true` if the answer is streamed.
     pub(super) const fn streams(&self) -> bool {
         self.view.streams
     }
 
-    /// Waits until everything so far is written, and the streamed text has ended its line.
+    /// Waits until everything so far is written and the line of streamed text is ended.
     pub(super) async fn flush(&self) {
         let (mark, reached) = oneshot::channel();
         if self.entries.send(Entry::Mark(mark)).is_ok() {
@@ -112,11 +112,11 @@ impl View {
     }
 }
 
-/// Writes events, in a thread of its own.
+/// Writer of events, in a dedicated thread.
 struct Writer {
     view: View,
     servers: Arc<OnceLock<Arc<McpServers>>>,
-    /// Whether the cursor stands in the middle of streamed text.
+    /// Whether the cursor is in the middle of a line of streamed text.
     is_line_open: bool,
 }
 
@@ -153,27 +153,27 @@ impl Writer {
                 out::note(&format!("→ {name} {}", clip(&args.to_string(), 80)));
             }
             AgentEvent::ToolConfigChanged { payload }
-                if warns && payload.domain.as_deref() == Some(LEFT_OUT) =>
+                if warns && payload.domain.as_deref() == Some(TOOL_OMITTED) =>
             {
                 self.close_line();
                 let (tool, status) = (&payload.target, &payload.status);
                 let place = self.servers.get().map(|servers| servers::place_of_tool(servers, tool));
                 let place = place.unwrap_or_default();
-                out::say(&format!("warning: the tool `{tool}` is {status}{place}"));
+                out::say(&format!("warning: tool `{tool}` is {status}{place}"));
             }
             AgentEvent::BudgetWarning { budget_type, percent, .. } if warns && percent < 1.0 => {
                 self.close_line();
                 let what = match budget_type {
-                    BudgetType::Tokens => "tokens",
+                    BudgetType::Tokens => "token",
                     BudgetType::Time => "time",
-                    BudgetType::ToolCalls => "tool calls",
-                    BudgetType::Cost => "money",
+                    BudgetType::ToolCalls => "tool call",
+                    BudgetType::Cost => "cost",
                 };
-                out::say(&format!("warning: {:.0} % of the run's {what} is used", percent * 100.0));
+                out::say(&format!("warning: {:.0}% of the run's {what} budget is used", percent * 100.0));
             }
             AgentEvent::Retrying { error, delay_ms, .. } if progress => {
                 self.close_line();
-                out::note(&format!("trying again in {} s: {error}", delay_ms.div_ceil(1000)));
+                out::note(&format!("retrying in {} s: {error}", delay_ms.div_ceil(1000)));
             }
             _ => {}
         }

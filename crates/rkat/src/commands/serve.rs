@@ -65,23 +65,23 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
         false => hub(&host, &serve.hub, token.clone()).await?,
     };
     let server = Server::with_skills(host, &skills, out::queue);
-    let over = CancellationToken::new();
-    let programs = async {
+    let shutdown = CancellationToken::new();
+    let workers = async {
         if let Some((hosted, listener, access)) = hub {
-            hosted.serve(listener, access, over.cancelled()).await;
+            hosted.serve(listener, access, shutdown.cancelled()).await;
         }
     };
     let clients = async {
         let served = server.listen(listen, announce).await;
-        over.cancel();
+        shutdown.cancel();
         served
     };
-    let (served, ()) = tokio::join!(clients, programs);
+    let (served, ()) = tokio::join!(clients, workers);
     served.map_err(CliError::Listen)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The hub beside the server, where its address is free and the realm has none.
+/// Starts a hub next to the server if its address is free and the realm has no hub.
 async fn hub(
     host: &Host,
     address: &str,
@@ -90,20 +90,22 @@ async fn hub(
     let runtime = host.runtime().await?;
     let access = match token {
         ClientToken::Given(token) => access(runtime, Some(token), FILE_NAME)?,
-        // A realm in memory has no file, and its token is this one.
+        // An in-memory realm has no token file, so it uses this token.
         ClientToken::Realm(token) => Access { token: Some(token), ..access(runtime, None, FILE_NAME)? },
-        // That MCP clients need no token opens the hub to nobody.
+        // `--no-token` applies to MCP clients only, not to the hub.
         ClientToken::None => access(runtime, None, FILE_NAME)?,
     };
     let Some(listener) = beside(address, &access)? else { return Ok(None) };
     let hosted = match Hosted::new(runtime, &listener, &access).await {
         Err(CliError::Meerkat(meerkat::Error::HubRunning { url, pid })) => {
-            let instead = "programs connect there";
-            out::say(&format!("warning: no hub here: the realm's is at {url} (process {pid}); {instead}"));
+            let instead = "workers connect there";
+            out::say(&format!(
+                "warning: hub not started: the realm already has one at {url} (pid {pid}); {instead}"
+            ));
             return Ok(None);
         }
         hosted => hosted?,
     };
-    out::say(&format!("rkat: hub for programs on {}", hosted.url()));
+    out::say(&format!("rkat: hub for workers on {}", hosted.url()));
     Ok(Some((hosted, listener, access)))
 }

@@ -30,7 +30,7 @@ pub(super) async fn session(scope: ScopeArgs, command: SessionCommand) -> Result
                 return Ok(ExitCode::SUCCESS);
             }
             if views.is_empty() {
-                out::say(&format!("realm `{}` has no sessions to list", runtime.realm().id()));
+                out::say(&format!("no sessions in realm `{}`", runtime.realm().id()));
             } else {
                 out::print(&render::sessions(&views, SystemClock.now().as_second(), env::page()));
             }
@@ -88,7 +88,7 @@ async fn show(scope: ScopeArgs, id: &str, json: bool) -> Result<(), CliError> {
     }
     for awaited in pending.approvals {
         let (call, end) = (awaited.call, awaited.expires_at);
-        out::line(&format!("\nwaiting for an approval of {} (`{}`) until {end}", call.name, call.id));
+        out::line(&format!("\nawaiting approval of {} (`{}`) until {end}", call.name, call.id));
     }
     Ok(())
 }

@@ -29,8 +29,8 @@ pub(super) async fn skill(scope: &ScopeArgs, command: SkillCommand) -> Result<Ex
         SkillCommand::Lint { paths, strict, json } => return check(scope, paths, strict, json),
         SkillCommand::Install { origin, name, reference, place, force } => {
             let root = writable_root(scope, &place)?;
-            let origin = origin_of(origin, reference, &root)?;
-            let installed = install(&origin, name.as_deref(), &root, overwrite(force)).await;
+            let origin = parse_origin(origin, reference, &root)?;
+            let installed = install(&origin, name.as_deref(), &root, overwrite_mode(force)).await;
             let folder = root.join(installed.map_err(CliError::Skill)?.name);
             chosen(scope, &folder)?;
             out::line(&folder.display().to_string());
@@ -38,7 +38,7 @@ pub(super) async fn skill(scope: &ScopeArgs, command: SkillCommand) -> Result<Ex
         SkillCommand::Remove { name, place, force } => {
             let folder = root(scope, &place)?.join(&name);
             let root = folder.parent().unwrap_or(&folder);
-            remove(root, &name, overwrite(force)).map_err(CliError::Skill)?;
+            remove(root, &name, overwrite_mode(force)).map_err(CliError::Skill)?;
             forgotten(scope, &folder)?;
         }
         SkillCommand::New { name, description, place } => {
@@ -51,36 +51,36 @@ pub(super) async fn skill(scope: &ScopeArgs, command: SkillCommand) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Trusts a skill of the project that the user has just made or installed: who does so has chosen it.
+/// Trusts a skill of the project that the user has just created or installed.
 fn chosen(scope: &ScopeArgs, folder: &Path) -> Result<(), CliError> {
     let roots = roots(scope)?;
     let project = roots.project.as_ref().and_then(|project| project.canonicalize().ok());
     let inside =
         project.zip(folder.canonicalize().ok()).is_some_and(|(project, folder)| folder.starts_with(project));
     if inside && roots.trust == Trust::Untrusted && roots.home.is_some() {
-        files_of(&roots).trust_skill(folder)?;
+        server_files(&roots).trust_skill(folder)?;
     }
     Ok(())
 }
 
-/// Whatever comes to the place of a skill that was removed was not chosen.
+/// Revokes trust in a removed skill, so that a later one at the same path is not trusted.
 fn forgotten(scope: &ScopeArgs, folder: &Path) -> Result<(), CliError> {
     let roots = roots(scope)?;
     if !roots.trusted.is_empty() {
-        files_of(&roots).distrust_skill(folder)?;
+        server_files(&roots).distrust_skill(folder)?;
     }
     Ok(())
 }
 
-fn files_of(roots: &Roots) -> ServerFiles {
+fn server_files(roots: &Roots) -> ServerFiles {
     ServerFiles::of(roots.project.as_deref(), roots.home.as_deref())
 }
 
-fn overwrite(force: bool) -> Overwrite {
+fn overwrite_mode(force: bool) -> Overwrite {
     if force { Overwrite::Replace } else { Overwrite::Refuse }
 }
 
-/// Where skills are looked for.
+/// Returns the roots that are searched for skills.
 fn roots(scope: &ScopeArgs) -> Result<Roots, CliError> {
     let surroundings = env::surroundings();
     let project = scope.scope().0.project(&surroundings)?;
@@ -93,12 +93,12 @@ fn roots(scope: &ScopeArgs) -> Result<Roots, CliError> {
     Ok(roots.in_directory(surroundings.current_dir))
 }
 
-/// The skills of agents that are run from here.
+/// Returns the skills of agents that run in this process.
 pub(super) fn skills(scope: &ScopeArgs) -> Result<Skills, CliError> {
     Ok(Skills::new(SkillsOptions::of(roots(scope)?)))
 }
 
-/// The skills as the realm's config and the files of skills have them.
+/// Returns the skills as configured by the realm and the skill files.
 async fn configured(scope: &ScopeArgs) -> Result<Skills, CliError> {
     let (realm, unnamed) = scope.scope();
     let options = realm.options(unnamed, &env::surroundings(), "rkat")?;
@@ -107,13 +107,13 @@ async fn configured(scope: &ScopeArgs) -> Result<Skills, CliError> {
         settle(&skills, scope).await?;
         return Ok(skills);
     }
-    // Programs may have registered some.
+    // Workers may have registered skills.
     let runtime = super::open(scope)?;
     runtime.settle_skills().await?;
     Ok(runtime.skills().clone())
 }
 
-/// Makes skills follow the realm's config. A realm that is not there is not made for it.
+/// Applies the realm's config to the skills, without creating the realm.
 async fn settle(skills: &Skills, scope: &ScopeArgs) -> Result<(), CliError> {
     let (realm, unnamed) = scope.scope();
     let options = realm.options(unnamed, &env::surroundings(), "rkat")?;
@@ -131,28 +131,28 @@ async fn snapshot(scope: &ScopeArgs) -> Result<Arc<Snapshot>, CliError> {
 }
 
 pub(super) async fn catalogue(scope: &ScopeArgs) -> Result<Catalogue, CliError> {
-    // It may come later, but who asks for a directory by name expects it to be there.
+    // The directory may be created later, but a user who names one expects it to exist.
     for missing in scope.skill_dir.iter().filter(|folder| !folder.exists()) {
-        out::say(&format!("warning: there is no directory `{}` (--skill-dir)", missing.display()));
+        out::say(&format!("warning: directory `{}` not found (--skill-dir)", missing.display()));
     }
     Ok(configured(scope).await?.catalogue().clone())
 }
 
-/// Serves skills to one client: those that agents have here, without what came with the program for them.
+/// Serves skills to one client: those of agents, without the bundled ones.
 async fn serve(scope: &ScopeArgs) -> Result<(), CliError> {
     let options = SkillsOptions { supplied: Supplied::LeftOut, ..SkillsOptions::of(roots(scope)?) };
     let skills = Skills::new(options);
     let catalogue = skills.catalogue();
-    let failed = |error| CliError::Io("stdin and stdout cannot be used".to_owned(), error);
+    let failed = |error| CliError::Io("cannot use stdin and stdout".to_owned(), error);
     let stdio = Stdio::of_process().map_err(failed)?;
     let serving = serve_skills(catalogue.clone(), stdio, out::say);
-    // The first look may be told of, so somebody must be listening already.
+    // The first scan may send notifications, so the server must already be listening.
     settle(&skills, scope).await?;
     serving.await;
     Ok(())
 }
 
-/// Fetches what is new elsewhere, and says how it went.
+/// Updates skills from repositories, and reports the outcome of each.
 async fn update(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
     let skills = configured(scope).await?;
     let mut code = ExitCode::SUCCESS;
@@ -160,7 +160,7 @@ async fn update(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
         match outcome {
             Ok(()) => out::line(&name),
             Err(error) => {
-                out::say(&format!("warning: {name}: {error}; what was fetched before stays"));
+                out::say(&format!("warning: {name}: {error}; keeping the previous version"));
                 code = ExitCode::FAILURE;
             }
         }
@@ -168,7 +168,7 @@ async fn update(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
     Ok(code)
 }
 
-/// Searches for skill files that are not loaded. It fails only if a source panicked; then none are known.
+/// Searches for skill files that are not loaded. Returns none if a source panicked.
 pub(super) async fn ignored(catalogue: Catalogue) -> Vec<Ignored> {
     tokio::task::spawn_blocking(move || catalogue.ignored()).await.unwrap_or_default()
 }
@@ -176,10 +176,10 @@ pub(super) async fn ignored(catalogue: Catalogue) -> Vec<Ignored> {
 async fn list(catalogue: Catalogue, all: bool, json: bool) {
     let snapshot = catalogue.load().await;
     let ignored = ignored(catalogue).await;
-    let shown: Vec<&Listed> =
+    let entries: Vec<&Listed> =
         snapshot.listed().iter().filter(|listed| all || listed.shadowed_by.is_none()).collect();
     if json {
-        let mut document = json!({ "skills": shown.iter().map(|listed| row(listed)).collect::<Vec<_>>() });
+        let mut document = json!({ "skills": entries.iter().map(|listed| row(listed)).collect::<Vec<_>>() });
         if all {
             document["problems"] = json!(snapshot.problems());
             document["ignored"] = json!(ignored);
@@ -193,7 +193,7 @@ async fn list(catalogue: Catalogue, all: bool, json: bool) {
             let description: Vec<_> = listed.skill.description.split_whitespace().collect();
             vec![name, source, description.join(" ")]
         };
-        let rows: Vec<_> = shown.iter().map(cells).collect();
+        let rows: Vec<_> = entries.iter().map(cells).collect();
         out::print(&table(&["SKILL", "SOURCE", "DESCRIPTION"], &rows, env::page()));
     }
     report(&snapshot, all);
@@ -205,21 +205,22 @@ async fn list(catalogue: Catalogue, all: bool, json: bool) {
     }
 }
 
-/// Tells on stderr what was left out, and what is hidden behind another skill.
+/// Reports skipped and shadowed skills on stderr.
 fn report(snapshot: &Snapshot, all: bool) {
-    let told = |problem: &&meerkat_skills::Problem| all || problem.effect != meerkat_skills::Effect::Withheld;
-    for problem in snapshot.problems().iter().filter(told) {
+    let is_reported =
+        |problem: &&meerkat_skills::Problem| all || problem.effect != meerkat_skills::Effect::Withheld;
+    for problem in snapshot.problems().iter().filter(is_reported) {
         out::say(&format!("warning: {problem}"));
     }
     for (lost, winner) in snapshot.collisions() {
         let (name, source) = (&winner.name, &winner.source.display_name);
-        let told = match snapshot.way_to(lost) {
-            Some(way) => format!("{way} shows the other one"),
+        let advice = match snapshot.way_to(lost) {
+            Some(way) => format!("use {way} for the other one"),
             None => {
-                format!("the one in {} has the same name and cannot be had; rename it", lost.skill.base())
+                format!("the one in {} has the same name and cannot be loaded; rename it", lost.skill.base())
             }
         };
-        out::say(&format!("warning: `{name}` is that of {source}; {told}"));
+        out::say(&format!("warning: `{name}` is the one from {source}; {advice}"));
     }
 }
 
@@ -252,8 +253,8 @@ fn path(skill: &Skill) -> Option<&Path> {
 fn show(snapshot: &Snapshot, name: &str, json: bool) -> Result<(), CliError> {
     let skill = snapshot.by_name(name).map_err(CliError::Skill)?;
     if json {
-        let shown = inspect(snapshot, &skill.key, None).map_err(CliError::Skill)?;
-        let mut document = json!(shown);
+        let inspection = inspect(snapshot, &skill.key, None).map_err(CliError::Skill)?;
+        let mut document = json!(inspection);
         document["path"] = json!(path(skill));
         document["digest"] = json!(skill.digest);
         document["files"] = json!(skill.bundle().map_err(CliError::Skill)?.files);
@@ -264,7 +265,7 @@ fn show(snapshot: &Snapshot, name: &str, json: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Examines skills; what is said depends on nothing but their files.
+/// Lints skills. The findings depend only on their files.
 fn check(scope: &ScopeArgs, paths: Vec<PathBuf>, strict: bool, json: bool) -> Result<ExitCode, CliError> {
     let mut reports = Vec::new();
     for file in files(scope, paths)? {
@@ -302,24 +303,24 @@ fn print_findings(file: &Path, report: &Report) {
     }
 }
 
-/// Lists the SKILL.md of every skill that is meant, loaded or not.
+/// Lists the SKILL.md of every selected skill, loaded or not.
 fn files(scope: &ScopeArgs, paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, CliError> {
     let roots = if paths.is_empty() {
         roots(scope)?
     } else {
         if let Some(missing) = paths.iter().find(|path| !path.exists()) {
-            return Err(CliError::Usage(format!("there is no `{}`", missing.display())));
+            return Err(CliError::Usage(format!("`{}` not found", missing.display())));
         }
         Roots { extra: paths, ..Roots::default() }
     };
-    // A skill that this program would withhold is examined too, so the sources are asked and not a catalog.
-    let found: Vec<_> =
+    // Skills with a missing capability are linted too, so the sources are scanned instead of the catalog.
+    let scans: Vec<_> =
         standard_roots(&roots, Limits::default()).iter().map(|source| source.look()).collect();
-    let loaded = found.iter().flat_map(|found| &found.skills).filter_map(|skill| match &skill.place {
+    let loaded = scans.iter().flat_map(|scan| &scan.skills).filter_map(|skill| match &skill.place {
         Place::Folder { folder, file } => Some(folder.join(file)),
         Place::Text(_) => None,
     });
-    let problems = found.iter().flat_map(|found| &found.problems);
+    let problems = scans.iter().flat_map(|scan| &scan.problems);
     let skipped = problems.map(|problem| problem.path.clone()).filter(|path| path.is_file());
     let mut files: Vec<_> = loaded.chain(skipped).collect();
     files.sort_unstable();
@@ -327,7 +328,7 @@ fn files(scope: &ScopeArgs, paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, CliErro
     Ok(files)
 }
 
-/// Returns where a skill is put. The user's own directory is created private.
+/// Returns the directory to install a skill in. The user's directory is created private.
 fn writable_root(scope: &ScopeArgs, place: &SkillPlace) -> Result<PathBuf, CliError> {
     let root = root(scope, place)?;
     if place.user && place.into.is_none() {
@@ -337,14 +338,14 @@ fn writable_root(scope: &ScopeArgs, place: &SkillPlace) -> Result<PathBuf, CliEr
     Ok(root)
 }
 
-/// Where a skill is put, or taken from.
+/// Returns the directory to install a skill in, or to remove it from.
 fn root(scope: &ScopeArgs, place: &SkillPlace) -> Result<PathBuf, CliError> {
     if let Some(folder) = &place.into {
         return Ok(folder.clone());
     }
     let roots = roots(scope)?;
     let base = if place.user { roots.home } else { roots.project };
-    let base = base.ok_or_else(|| CliError::Usage("there is no home directory; use --into".to_owned()))?;
+    let base = base.ok_or_else(|| CliError::Usage("home directory not found; use --into".to_owned()))?;
     let root = base.join(".rkat/skills");
     if !place.user {
         stays_within(&base, &root).map_err(CliError::Skill)?;
@@ -352,15 +353,15 @@ fn root(scope: &ScopeArgs, place: &SkillPlace) -> Result<PathBuf, CliError> {
     Ok(root)
 }
 
-/// A directory that is there is a directory; everything else is the address of a repository.
-fn origin_of(origin: String, reference: String, root: &Path) -> Result<Origin, CliError> {
+/// Parses an origin: an existing directory, or else the URL of a repository.
+fn parse_origin(origin: String, reference: String, root: &Path) -> Result<Origin, CliError> {
     let folder = PathBuf::from(&origin);
     if folder.is_dir() && !folder.join(".git").exists() {
         return Ok(Origin::Folder(folder));
     }
     let written_as_path = folder.is_absolute() || origin.starts_with('.') || origin.starts_with('~');
     if written_as_path && !folder.exists() {
-        return Err(CliError::Usage(format!("there is no directory `{origin}`")));
+        return Err(CliError::Usage(format!("directory `{origin}` not found")));
     }
     let commit = reference.len() == 40 && reference.bytes().all(|b| b.is_ascii_hexdigit());
     let kind = if commit { RefKind::Commit } else { RefKind::Named };

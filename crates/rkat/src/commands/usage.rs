@@ -40,7 +40,7 @@ pub(super) async fn usage(scope: &ScopeArgs, by: UsageBy, json: bool) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// A session counts for its present model and for the day of its last change.
+/// Returns the group of a session. Its usage counts toward its current model and the day of its last change.
 fn key(by: UsageBy, view: &SessionView) -> String {
     match by {
         UsageBy::Model => view.model.clone(),

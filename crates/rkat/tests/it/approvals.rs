@@ -1,40 +1,40 @@
-//! `rkat run` where calls need an approval and nobody is at a terminal.
+//! `rkat run` without a terminal, with calls that need approval.
 
 use insta::assert_snapshot;
 use serde_json::Value;
 
 use crate::support::Rkat;
 
-const WISHED: [&str; 6] =
+const ASKING: [&str; 6] =
     ["run", "--tools=safe", "--approvals=always", "-q", "--json", "call datetime {}\nthen\nsay done"];
 
-/// Runs up to the call that waits; returns the session and the call.
+/// Runs until a call awaits approval; returns the session and the call.
 fn waiting(rkat: &Rkat) -> (String, String) {
-    let reply: Value = serde_json::from_str(&rkat.args(WISHED).run().stdout).unwrap();
+    let reply: Value = serde_json::from_str(&rkat.args(ASKING).run().stdout).unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     (text(&reply["session_id"]), text(&reply["pending_approvals"][0]["tool_use_id"]))
 }
 
 #[test]
-fn a_run_that_needs_an_approval_says_how_to_give_it() {
+fn pending_approval_prints_how_to_decide() {
     let asking = ["run", "--tools=safe", "--approvals=always", "call datetime {}"];
     assert_snapshot!(Rkat::new().args(asking).run(), @r#"
     {"tool_use_id":"call_1","tool_name":"datetime","args":{},"expires_at":"[time]"}
     --- stderr
-    no API key is configured: the offline model answers
-    these calls wait for an approval: `rkat run --resume=[uuid] --approve all` runs them, `--deny all` does not; limits, a schema and tools that were given for the run alone are to be given again
+    no API key configured; using the offline model
+    calls awaiting approval: run them with `rkat run --resume=[uuid] --approve all` or reject them with `--deny all`; pass this run's limits, schema, and tools again
     session [uuid] · 1 step · 0 tool calls · 434 tokens · offline
     --- exit 1
     "#);
 }
 
 #[test]
-fn calls_are_approved_and_denied_by_id_and_all_together() {
+fn calls_are_decided_by_id_or_all() {
     let rkat = Rkat::new();
-    for (said, ran) in [(["--approve", "all"], 1), (["--deny", "all"], 0)] {
+    for (decision, ran) in [(["--approve", "all"], 1), (["--deny", "all"], 0)] {
         let (session, _) = waiting(&rkat);
         let resume = format!("--resume={session}");
-        let done = rkat.args(["run", "-q", "--json", &resume, said[0], said[1]]).run().json();
+        let done = rkat.args(["run", "-q", "--json", &resume, decision[0], decision[1]]).run().json();
         assert_eq!((&done["text"], &done["tool_calls"]), (&"done".into(), &ran.into()));
     }
     let (session, call) = waiting(&rkat);
@@ -44,26 +44,26 @@ fn calls_are_approved_and_denied_by_id_and_all_together() {
 }
 
 #[test]
-fn decisions_that_fit_no_call_are_refused() {
+fn decisions_without_matching_call_fail() {
     let rkat = Rkat::new();
     let (session, call) = waiting(&rkat);
     let resume = format!("--resume={session}");
     let unknown = rkat.args(["run", &resume, "--approve", "nothing"]).run().to_string();
     assert!(
-        unknown.contains(&format!("no call that waits has the id `nothing`; waiting: `{call}`")),
+        unknown.contains(&format!("no pending call has the id `nothing`; pending: `{call}`")),
         "{unknown}"
     );
-    let shown = rkat.args(["session", "show", &session]).run().to_string();
-    assert!(shown.contains("waiting for an approval of datetime"), "{shown}");
+    let details = rkat.args(["session", "show", &session]).run().to_string();
+    assert!(details.contains("awaiting approval of datetime"), "{details}");
     rkat.args(["run", "-q", &resume, "--deny", "all"]).run();
     let late = rkat.args(["run", &resume, "--approve", "all"]).run().to_string();
-    assert!(late.contains("waits for an approval"), "{late}");
+    assert!(late.contains("is awaiting approval"), "{late}");
     let policy = rkat.args(["run", "--approvals=sometimes", "hi"]).run().to_string();
-    assert!(policy.contains("write never, on-request or always"), "{policy}");
+    assert!(policy.contains("expected `never`, `on-request`, or `always`"), "{policy}");
 }
 
 #[test]
-fn a_session_that_awaits_an_approval_is_listed_as_waiting() {
+fn session_awaiting_approval_is_listed_as_waiting() {
     let rkat = Rkat::new();
     let (session, _) = waiting(&rkat);
     let state = |args: &[&str]| rkat.args(args.iter().copied()).run().text().to_owned();
@@ -78,7 +78,7 @@ fn a_session_that_awaits_an_approval_is_listed_as_waiting() {
 }
 
 #[test]
-fn resuming_without_a_prompt_shows_what_waits() {
+fn resume_without_prompt_shows_pending_calls() {
     let rkat = Rkat::new();
     let (session, call) = waiting(&rkat);
     let again = rkat.args(["run", "-q", "--json", "--resume", &session]).run();
@@ -86,9 +86,9 @@ fn resuming_without_a_prompt_shows_what_waits() {
     assert_eq!((again.code, &reply["status"]), (Some(1), &"pending_approval".into()));
     assert_eq!(reply["pending_approvals"][0]["tool_use_id"], call.as_str());
     let text = rkat.args(["run", "--resume", &session]).run();
-    assert!(text.stderr.contains("--approve all` runs them"), "{text}");
+    assert!(text.stderr.contains("--approve all` or reject them"), "{text}");
     rkat.args(["run", "-q", "--resume", &session, "--deny", "all"]).run().text();
     let nothing = rkat.args(["run", "--resume", &session]).run();
     assert_eq!(nothing.code, Some(2), "{nothing}");
-    assert!(nothing.stderr.contains("there is no prompt"), "{nothing}");
+    assert!(nothing.stderr.contains("error: no prompt"), "{nothing}");
 }

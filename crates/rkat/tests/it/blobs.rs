@@ -5,14 +5,14 @@ use insta::assert_snapshot;
 use crate::support::Rkat;
 
 #[test]
-fn what_was_too_long_for_a_reply_can_be_fetched_whole() {
+fn oversized_answer_can_be_fetched_as_blob() {
     let rkat = Rkat::new();
     rkat.args(["config", "patch", "--json", r#"{"limits": {"max_reply_bytes": 1024}}"#]).run();
     let text = "many words ".repeat(400);
     let session = rkat.session(&format!("say {text}"));
     let read = rkat.args(["session", "show", &session, "--json"]).run().json();
     let id = read["state"]["last_assistant_blob_id"].as_str().unwrap().to_owned();
-    assert!(read["messages"][1].to_string().contains(text.trim_end()), "messages are shown whole here");
+    assert!(read["messages"][1].to_string().contains(text.trim_end()), "messages are not truncated here");
 
     assert_eq!(rkat.args(["blob", "get", &id]).run().text(), text.trim_end());
     rkat.args(["blob", "get", &id, "-o", "answer.txt"]).run();
@@ -25,12 +25,12 @@ fn what_was_too_long_for_a_reply_can_be_fetched_whole() {
 }
 
 #[test]
-fn a_blob_that_is_not_there_is_refused() {
+fn unknown_blob_is_rejected() {
     let rkat = Rkat::new();
     let none = format!("sha256:{}", "0".repeat(64));
     assert_snapshot!(rkat.args(["blob", "get", &none]).run(), @r"
     --- stderr
-    error: no blob `sha256:0000000000000000000000000000000000000000000000000000000000000000` is in this realm [INVALID_PARAMS]
+    error: no blob `sha256:0000000000000000000000000000000000000000000000000000000000000000` in this realm [INVALID_PARAMS]
     --- exit 2
     ");
     assert_snapshot!(rkat.args(["blob", "get", "x"]).run(), @r"
@@ -51,12 +51,12 @@ fn blobs_hold_no_secrets_of_the_environment() {
     assert_eq!(rkat.args(["blob", "get", &id]).run().stdout, "url = db:***@host\n");
 
     rkat.args(["config", "patch", "--json", r#"{"limits": {"max_reply_bytes": 1024}}"#]).run();
-    // Three quarters of the limit are shown from the start: the secret lies across that.
+    // Truncation keeps the first three quarters of the limit, and the secret spans that boundary.
     let text = format!("{}{secret}{}", "x".repeat(760), "x".repeat(4000));
     let session = rkat.session(&format!("say {text}"));
     let read = run(&["session", "show", &session, "--json"]).json();
     let id = read["state"]["last_assistant_blob_id"].as_str().unwrap().to_owned();
     assert_eq!(rkat.args(["blob", "get", &id]).run().stdout.trim_end(), text.replace(secret, "***"));
-    let shown = read["state"].to_string();
-    assert!(!shown.contains("sword") && !shown.contains("4711"), "{shown}");
+    let state = read["state"].to_string();
+    assert!(!state.contains("sword") && !state.contains("4711"), "{state}");
 }

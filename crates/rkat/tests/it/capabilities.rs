@@ -6,7 +6,7 @@ use meerkat_testkit::checkpoint;
 use crate::support::Rkat;
 
 #[test]
-fn the_build_says_what_it_can_do() {
+fn capabilities_list_build_features() {
     let report = Rkat::new().args(["capabilities"]).run().json();
     let row = |entry: &serde_json::Value| format!("{} {}", entry["id"].as_str().unwrap(), entry["status"]);
     let rows: Vec<_> = report["capabilities"].as_array().unwrap().iter().map(row).collect();

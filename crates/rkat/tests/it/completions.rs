@@ -3,7 +3,7 @@
 use crate::support::Rkat;
 
 #[test]
-fn there_are_completions_for_every_shell() {
+fn every_shell_has_completions() {
     let rkat = Rkat::new();
     let shells = [
         ("bash", "complete -F _rkat"),
@@ -11,9 +11,9 @@ fn there_are_completions_for_every_shell() {
         ("fish", "complete -c rkat"),
         ("powershell", "Register-ArgumentCompleter"),
     ];
-    for (shell, sign) in shells {
+    for (shell, marker) in shells {
         let script = rkat.args(["completions", shell]).run();
-        assert!(script.text().contains(sign), "{shell}: {script}");
+        assert!(script.text().contains(marker), "{shell}: {script}");
         assert!(script.text().contains("expected-generation"), "{shell}");
         assert_eq!(script.stderr, "", "{shell}");
     }

@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use crate::support::Rkat;
 
 #[test]
-fn the_config_is_shown_with_its_defaults() {
+fn get_prints_config_with_defaults() {
     assert_snapshot!(Rkat::new().args(["config", "get"]).run(), @r#"
     [agent]
     model = "claude-opus-4-7"
@@ -94,7 +94,7 @@ fn the_config_is_shown_with_its_defaults() {
 }
 
 #[test]
-fn the_config_has_a_generation_and_a_place() {
+fn config_has_a_generation_and_paths() {
     let rkat = Rkat::new();
     let mut got = rkat.args(["--instance", "me", "config", "get", "--with-generation"]).run().json();
     assert_eq!(got["config"], rkat.args(["config", "get", "--json"]).run().json());
@@ -118,46 +118,49 @@ fn the_config_has_a_generation_and_a_place() {
 }
 
 #[test]
-fn a_copy_that_is_given_back_keeps_tokens_and_sets_nothing() {
+fn unchanged_copy_keeps_tokens_and_defaults() {
     let rkat = Rkat::new();
     let server = r#"{"self_hosted": {"servers": {"desk": {"base_url": "http://127.0.0.1:9", "bearer_token": "word"}}}}"#;
     rkat.args(["config", "patch", "--json", server]).run().text();
-    let shown = rkat.args(["config", "get"]).run();
-    assert!(shown.text().contains("bearer_token = \"***\"") && !shown.text().contains("word"), "{shown}");
-    std::fs::write(rkat.work().join("f"), shown.text()).unwrap();
+    let printed = rkat.args(["config", "get"]).run();
+    assert!(
+        printed.text().contains("bearer_token = \"***\"") && !printed.text().contains("word"),
+        "{printed}"
+    );
+    std::fs::write(rkat.work().join("f"), printed.text()).unwrap();
     rkat.args(["config", "set", "f"]).run().text();
-    std::fs::write(rkat.work().join("f"), shown.text().replace("16384", "999")).unwrap();
+    std::fs::write(rkat.work().join("f"), printed.text().replace("16384", "999")).unwrap();
     rkat.args(["config", "set", "f"]).run().text();
     let again = rkat.args(["config", "get"]).run();
-    assert_eq!(again.text(), shown.text().replace("16384", "999"));
+    assert_eq!(again.text(), printed.text().replace("16384", "999"));
     assert_eq!(rkat.args(["run", "-q", "say hi"]).run().text(), "hi\n", "no model was set");
-    let renamed = shown.text().replace("servers.desk", "servers.chair");
+    let renamed = printed.text().replace("servers.desk", "servers.chair");
     std::fs::write(rkat.work().join("f"), renamed).unwrap();
     assert_snapshot!(rkat.args(["config", "set", "f"]).run(), @r"
     --- stderr
-    error: invalid config: `self_hosted.servers.chair.bearer_token` is `***`, which stands for the token that is stored, and there is none; write the token itself [INVALID_PARAMS]
+    error: invalid config: `self_hosted.servers.chair.bearer_token` is `***`, which stands for the stored token, but no token is stored; write the token itself [INVALID_PARAMS]
     --- exit 2
     ");
 }
 
 #[test]
-fn an_address_that_is_none_is_refused() {
+fn invalid_base_url_is_rejected() {
     let rkat = Rkat::new();
     let patch = |url: &str| format!(r#"{{"providers": {{"openai": {{"base_url": "{url}"}}}}}}"#);
     assert_snapshot!(rkat.args(["config", "patch", "--json", &patch("https://me:word@host")]).run(), @r"
     --- stderr
-    error: invalid config: `providers.openai.base_url` must not hold a name or a password; a token has a place of its own [INVALID_PARAMS]
+    error: invalid config: `providers.openai.base_url` must not contain a user name or password; configure the token separately [INVALID_PARAMS]
     --- exit 2
     ");
     assert_snapshot!(rkat.args(["config", "patch", "--json", &patch("localhost")]).run(), @r"
     --- stderr
-    error: invalid config: `providers.openai.base_url` must be an address such as `https://host/path` [INVALID_PARAMS]
+    error: invalid config: `providers.openai.base_url` must be a URL such as `https://host/path` [INVALID_PARAMS]
     --- exit 2
     ");
 }
 
 #[test]
-fn what_get_prints_can_be_set() {
+fn output_of_get_can_be_set() {
     let rkat = Rkat::new();
     let printed = rkat.args(["config", "get"]).run();
     assert_eq!(rkat.args(["config", "set", "-"]).stdin(printed.text()).run().code, Some(0));
@@ -165,7 +168,7 @@ fn what_get_prints_can_be_set() {
 }
 
 #[test]
-fn the_config_is_changed_by_text_file_and_stdin() {
+fn config_is_changed_by_text_file_and_stdin() {
     let rkat = Rkat::new();
     std::fs::write(rkat.work().join("c.toml"), "[agent]\nmax_turns = 3\n").unwrap();
     std::fs::write(rkat.work().join("c.json"), "{\"agent\": {\"max_turns\": 4}}").unwrap();
@@ -190,7 +193,7 @@ fn the_config_is_changed_by_text_file_and_stdin() {
 }
 
 #[test]
-fn a_patch_changes_parts_and_null_brings_the_default_back() {
+fn null_in_a_patch_restores_the_default() {
     let rkat = Rkat::new();
     rkat.args(["config", "set", "--toml", "agent.max_turns = 1\nretry.max_retries = 9"]).run().text();
     rkat.args(["config", "patch", "--json", "{\"retry\": {\"max_retries\": null}}"]).run().text();
@@ -199,19 +202,19 @@ fn a_patch_changes_parts_and_null_brings_the_default_back() {
 }
 
 #[test]
-fn a_stale_generation_is_refused() {
+fn stale_generation_is_rejected() {
     let rkat = Rkat::new();
     rkat.args(["config", "set", "--json", "{}", "--expected-generation", "0"]).run().text();
     let late = ["config", "patch", "--json", "{}", "--expected-generation", "0"];
     assert_snapshot!(rkat.args(late).run(), @r"
     --- stderr
-    error: config generation is `1`, not `0`; read the config again and apply the change to that [INVALID_PARAMS]
+    error: config generation is `1`, not `0`; read the config again, then reapply the change [INVALID_PARAMS]
     --- exit 2
     ");
 }
 
 #[test]
-fn a_wrong_document_is_refused_by_its_place() {
+fn invalid_document_is_reported_with_its_location() {
     let rkat = Rkat::new();
     let set = |document: &str| rkat.args(["config", "set", "--json", document]).run();
     assert_snapshot!(set("{\"agent\": {\"modle\": \"x\"}}"), @r"
@@ -231,7 +234,7 @@ fn a_wrong_document_is_refused_by_its_place() {
     ");
     assert_snapshot!(rkat.args(["config", "set", "missing.toml"]).run(), @r"
     --- stderr
-    error: `missing.toml` cannot be read: No such file or directory (os error 2) [INVALID_PARAMS]
+    error: cannot read `missing.toml`: No such file or directory (os error 2) [INVALID_PARAMS]
     --- exit 2
     ");
     assert_snapshot!(rkat.args(["config", "set"]).run(), @r"

@@ -1,4 +1,4 @@
-//! Disks that are full or read-only, and stores that are damaged.
+//! Full and read-only disks, and damaged stores.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,16 +39,16 @@ fn assert_reads(rkat: &Rkat) {
     assert_eq!(config["memory"]["scope"], "realm");
 }
 
-/// Returns what the doctor says of the store.
+/// Returns the health, message, and fix that `rkat doctor` reports for the store.
 fn diagnosis(rkat: &Rkat) -> (String, String) {
     let done = rkat.args(["doctor", "--json"]).run();
     let report: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done}"));
     let store = report["checks"].as_array().unwrap().iter().find(|check| check["check"] == "store").unwrap();
     let text = |key: &str| store[key].as_str().unwrap_or_default().to_owned();
     assert_eq!(done.code, Some(i32::from(text("health") != "ok")), "{done}");
-    let told = format!("{}\n{}", text("message"), text("fix"));
-    assert!(!told.contains("delete"), "{told}");
-    (text("health"), told)
+    let report_text = format!("{}\n{}", text("message"), text("fix"));
+    assert!(!report_text.contains("delete"), "{report_text}");
+    (text("health"), report_text)
 }
 
 fn with_session() -> (Rkat, Option<SmallDisk>) {
@@ -78,15 +78,15 @@ fn read_only_disk_is_read() {
     let (rkat, Some(disk)) = with_session() else { return };
     disk.make_read_only();
     assert_reads(&rkat);
-    let (health, told) = diagnosis(&rkat);
-    assert!(health == "fault" && told.contains("read-only"), "{told}");
+    let (health, report_text) = diagnosis(&rkat);
+    assert!(health == "fault" && report_text.contains("read-only"), "{report_text}");
     let run = rkat.args(["run", "say no"]).run();
     assert!(run.code == Some(1) && run.stderr.contains("read-only"), "{run}");
     // A directory without a realm has no sessions.
     let other = rkat.work().join("other");
     fs::create_dir(&other).unwrap();
     let listed = rkat.args(["session", "list"]).current_dir(&other).run();
-    assert!(listed.code == Some(0) && listed.stderr.contains("has no sessions"), "{listed}");
+    assert!(listed.code == Some(0) && listed.stderr.contains("no sessions in realm"), "{listed}");
     let config = rkat.args(["config", "get", "--json"]).current_dir(&other).run().json();
     assert_eq!(config["memory"]["scope"], "session");
 }
@@ -98,14 +98,14 @@ fn log_of_a_killed_process_is_read() {
         let (rkat, Some(disk)) = with_session() else { return };
         let mut server = rkat.args(["hub", "--listen", "127.0.0.1:0"]).start();
         server.wait_for("listening");
-        // Its commits stay in the log, because the hub has the database open too.
+        // The commits of this run stay in the log, because the hub also has the database open.
         let session = rkat.session("say hello again");
         server.signal("KILL");
         server.finish();
-        let beside = |name: &str| format!("{}-{name}", database(&rkat).display());
-        assert!(fs::metadata(beside("wal")).unwrap().len() > 0);
+        let companion = |name: &str| format!("{}-{name}", database(&rkat).display());
+        assert!(fs::metadata(companion("wal")).unwrap().len() > 0);
         if index == "lost" {
-            fs::remove_file(beside("shm")).unwrap();
+            fs::remove_file(companion("shm")).unwrap();
         }
         disk.make_read_only();
         assert_reads(&rkat);
@@ -119,15 +119,15 @@ fn full_disk_is_read_and_later_written() {
     let (rkat, Some(disk)) = with_session() else { return };
     let filler = disk.fill();
     assert_reads(&rkat);
-    let (health, told) = diagnosis(&rkat);
-    assert!(health == "fault" && told.contains("no space left"), "{told}");
+    let (health, report_text) = diagnosis(&rkat);
+    assert!(health == "fault" && report_text.contains("no space left"), "{report_text}");
     let run = rkat.args(["run", "say no"]).run();
     assert!(run.code == Some(1) && run.stderr.contains("no space left"), "{run}");
     fs::remove_file(filler).unwrap();
     assert_eq!(rkat.args(["run", "-q", "say yes"]).run().text(), "yes\n");
     assert_eq!(diagnosis(&rkat).0, "ok");
-    let left: Vec<_> = fs::read_dir(database(&rkat).parent().unwrap().join("leases")).unwrap().collect();
-    assert!(left.is_empty(), "{left:?}");
+    let leases: Vec<_> = fs::read_dir(database(&rkat).parent().unwrap().join("leases")).unwrap().collect();
+    assert!(leases.is_empty(), "{leases:?}");
 }
 
 #[test]
@@ -136,8 +136,8 @@ fn doctor_tries_a_write_on_a_shared_store() {
     let mut server = rkat.args(["hub", "--listen", "127.0.0.1:0"]).start();
     server.wait_for("listening");
     let _filler = disk.fill();
-    let (health, told) = diagnosis(&rkat);
-    assert!(health == "fault" && told.contains("no space left"), "{told}");
+    let (health, report_text) = diagnosis(&rkat);
+    assert!(health == "fault" && report_text.contains("no space left"), "{report_text}");
 }
 
 #[test]
@@ -148,8 +148,8 @@ fn truncated_store_is_reported_with_its_file() {
     for read in [&["session", "list"][..], &["config", "get"], &["usage"], &["run", "say no"]] {
         assert_fails_at(&rkat.args(read.iter().copied()).run(), &database);
     }
-    let (health, told) = diagnosis(&rkat);
-    assert!(health == "fault" && told.contains("is missing or empty"), "{told}");
+    let (health, report_text) = diagnosis(&rkat);
+    assert!(health == "fault" && report_text.contains("is missing or empty"), "{report_text}");
     assert_eq!(fs::read(&database).unwrap(), b"");
 }
 
@@ -158,24 +158,24 @@ fn damaged_record_is_reported_with_its_file() {
     let (rkat, _disk) = with_session();
     let database = database(&rkat);
     let intact = fs::read(&database).unwrap();
-    // Neither changes the structure of the file.
+    // Neither change affects the structure of the file.
     for (from, to, cause) in [
         (r#"{"model":"#, "{\"mod\0l\":", "it is damaged"),
         (r#""provider":"#, r#""providor":"#, "a newer version may have written it"),
     ] {
         fs::write(&database, replaced(&intact, from.as_bytes(), to.as_bytes())).unwrap();
-        let shown = rkat.args(["session", "show", "last"]).run();
-        assert_fails_at(&shown, &database);
-        assert!(shown.stderr.contains(cause), "{shown}");
+        let output = rkat.args(["session", "show", "last"]).run();
+        assert_fails_at(&output, &database);
+        assert!(output.stderr.contains(cause), "{output}");
         for read in [&["session", "list"][..], &["session", "list", "--json"], &["usage"]] {
             assert_warns(&rkat.args(read.iter().copied()).run(), &database, cause);
         }
-        let (health, told) = diagnosis(&rkat);
-        assert!(health == "fault" && told.contains("session settings"), "{told}");
+        let (health, report_text) = diagnosis(&rkat);
+        assert!(health == "fault" && report_text.contains("session settings"), "{report_text}");
     }
 }
 
-/// One session cannot be read: the command succeeds, and one warning says where and why.
+/// Asserts that a command succeeds despite an unreadable session, with one warning that names the file and the cause.
 fn assert_warns(done: &Output, database: &Path, cause: &str) {
     assert_eq!(done.code, Some(0), "{done}");
     let warnings: Vec<_> =
@@ -214,9 +214,9 @@ fn unreadable_session_does_not_hide_the_others() {
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut bytes = bytes.to_vec();
-    let places: Vec<_> = (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
-    assert!(!places.is_empty(), "the record is in the file");
-    for at in places {
+    let offsets: Vec<_> = (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
+    assert!(!offsets.is_empty(), "the record is in the file");
+    for at in offsets {
         bytes[at..at + to.len()].copy_from_slice(to);
     }
     bytes

@@ -1,4 +1,4 @@
-//! The documentation is true: its commands run, its configurations parse, its links lead somewhere.
+//! Checks of the documentation: its commands run, its configurations parse, and its links resolve.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -17,17 +17,17 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The pages that people write, by their path in the repository.
+/// Returns the documentation pages with their paths in the repository.
 fn pages() -> Vec<(String, String)> {
     let mut paths: Vec<_> = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "AGENTS.md", "CHANGELOG.md"]
         .map(|name| root().join(name))
         .to_vec();
-    let mut folders = vec![root().join("docs")];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
+    let mut dirs = vec![root().join("docs")];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                folders.push(path);
+                dirs.push(path);
             } else {
                 paths.push(path);
             }
@@ -50,18 +50,19 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// The lines of a block that can be tried, with the exit code each promises.
+/// Returns the commands of a block that can be run, with the exit code of each.
 fn commands(block: &str) -> Vec<(String, i32)> {
-    let ours = |line: &String| ["rkat ", "echo ", "printf "].iter().any(|start| line.starts_with(start));
+    let is_runnable =
+        |line: &String| ["rkat ", "echo ", "printf "].iter().any(|start| line.starts_with(start));
     let with_code = |line: String| {
         let code = line.rsplit_once("# exit ").map_or(0, |(_, code)| code.trim().parse().unwrap());
         (line, code)
     };
     let plain = block.replace("cargo run --release -- ", "rkat ");
-    statements(&plain).into_iter().filter(ours).map(with_code).collect()
+    statements(&plain).into_iter().filter(is_runnable).map(with_code).collect()
 }
 
-/// Splits a block where a shell would end a command: at line ends, except in single quotes and after a backslash.
+/// Splits a block into commands as a shell would: at line ends, except in single quotes and after a backslash.
 fn statements(block: &str) -> Vec<String> {
     let (mut statements, mut statement, mut quoted) = (Vec::new(), String::new(), false);
     for character in block.chars() {
@@ -79,8 +80,8 @@ fn statements(block: &str) -> Vec<String> {
 
 #[test]
 #[cfg(unix)]
-fn the_commands_of_every_page_run() {
-    let mut tried = 0;
+fn commands_of_every_page_run() {
+    let mut count = 0;
     for (page, text) in pages() {
         let rkat = Rkat::new();
         let shell = blocks(&text).into_iter().filter(|block| block.language == "sh");
@@ -91,25 +92,25 @@ fn the_commands_of_every_page_run() {
             let done = command.output().unwrap();
             let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
             assert_eq!(done.status.code(), Some(expected), "{page}: {line}\n{stderr}");
-            tried += 1;
+            count += 1;
         }
     }
-    assert!(tried > 30, "only {tried} commands were found");
+    assert!(count > 30, "only {count} commands were found");
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn the_readme_shows_what_rkat_prints() {
+fn readme_example_matches_real_output() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let shown = blocks(&readme).into_iter().find(|block| block.language == "console").unwrap().text;
+    let example = blocks(&readme).into_iter().find(|block| block.language == "console").unwrap().text;
     let rkat = Rkat::new();
     let mut printed = Vec::new();
-    for line in shown.lines().filter_map(|line| line.strip_prefix("$ ")) {
+    for line in example.lines().filter_map(|line| line.strip_prefix("$ ")) {
         let script = format!("rkat() {{ \"$RKAT\" \"$@\"; }}; {line}");
         let (_, screen) = crate::terminal::Terminal::run(&rkat, &script).finish();
         printed.push(format!("$ {line}\n{screen}"));
     }
-    assert_eq!(rkat.redact(printed.join("\n").trim_end()), rkat.redact(&shown));
+    assert_eq!(rkat.redact(printed.join("\n").trim_end()), rkat.redact(&example));
 }
 
 #[test]
@@ -155,15 +156,15 @@ fn client_configurations_name_our_server() {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn links_resolve() {
     for (page, text) in pages() {
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let path = target.split('#').next().unwrap();
             if target.contains("://") || path.is_empty() {
                 continue;
             }
-            let place = root().join(&page).parent().unwrap().join(path);
-            assert!(place.exists(), "{page}: {target}");
+            let file = root().join(&page).parent().unwrap().join(path);
+            assert!(file.exists(), "{page}: {target}");
         }
     }
 }

@@ -11,7 +11,7 @@ fn checks(report: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_healthy_realm_is_said_to_be_so() {
+fn healthy_realm_passes_all_checks() {
     let report = Rkat::new().args(["doctor", "--json"]).run().json();
     assert_eq!(report["healthy"], true);
     assert_eq!(
@@ -21,7 +21,7 @@ fn a_healthy_realm_is_said_to_be_so() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_what_to_do_and_without_secrets() {
+fn doctor_reports_faults_without_secrets() {
     let rkat = Rkat::new();
     let hook = json!({"id": "h", "runtime": {"type": "command", "command": "no-such-program", "env": {"KEY": "canary-env"}}});
     let patch = json!({"hooks": {"entries": [hook]}}).to_string();
@@ -29,49 +29,49 @@ fn what_is_wrong_is_said_with_what_to_do_and_without_secrets() {
     let mut command = rkat.command(std::path::Path::new(env!("CARGO_BIN_EXE_rkat")));
     let done = command.args(["doctor", "--json"]).env("ANTHROPIC_API_KEY", "canary-key").output().unwrap();
     assert_eq!(done.status.code(), Some(1));
-    let shown = String::from_utf8(done.stdout).unwrap();
-    let told = String::from_utf8(done.stderr).unwrap();
-    assert!(!shown.contains("canary") && !told.contains("canary"), "{shown}{told}");
-    let report: Value = serde_json::from_str(&shown).unwrap();
+    let stdout = String::from_utf8(done.stdout).unwrap();
+    let stderr = String::from_utf8(done.stderr).unwrap();
+    assert!(!stdout.contains("canary") && !stderr.contains("canary"), "{stdout}{stderr}");
+    let report: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(
         checks(&report),
         ["keys ok", "store ok", "config ok", "hooks fault", "sandbox ok", "servers ok", "skills ok"]
     );
-    assert_eq!(report["checks"][3]["message"], "the program `no-such-program` of the hook `h` is not there");
+    assert_eq!(report["checks"][3]["message"], "command `no-such-program` of the hook `h` not found");
 }
 
-/// Answers of `rkat` on kernels that can do less.
+/// Output of `rkat` on kernels with missing features.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_sandbox_that_cannot_be_had_is_told_with_what_to_do() {
+fn missing_sandbox_features_are_reported() {
     use meerkat_testkit::{Lacking, on_lesser_kernel};
     let rkat = Rkat::new();
     let sandbox = |lacking| {
         let report = on_lesser_kernel(lacking, || rkat.args(["doctor", "--json"]).run().json());
-        let found = report["checks"].as_array().unwrap().iter().find(|check| check["check"] == "sandbox");
-        let found = found.unwrap();
-        format!("{}: {}\n{}", found["health"], found["message"], found["fix"])
+        let check = report["checks"].as_array().unwrap().iter().find(|check| check["check"] == "sandbox");
+        let check = check.unwrap();
+        format!("{}: {}\n{}", check["health"], check["message"], check["fix"])
     };
-    let told = [Lacking::Landlock, Lacking::Seccomp, Lacking::Namespaces].map(sandbox).join("\n\n");
-    insta::assert_snapshot!(told, @r#"
-    "warning": "shell commands are refused: this kernel does not confine programs (Landlock of Linux 6.2 or newer is needed)"
+    let reports = [Lacking::Landlock, Lacking::Seccomp, Lacking::Namespaces].map(sandbox).join("\n\n");
+    insta::assert_snapshot!(reports, @r#"
+    "warning": "shell commands are rejected: this kernel cannot sandbox programs (requires Landlock from Linux 6.2 or newer)"
     "use Linux 6.2 or newer with Landlock and seccomp, or set `shell.sandbox` to `off`"
 
-    "warning": "shell commands are refused: this kernel does not filter system calls (it lacks seccomp)"
+    "warning": "shell commands are rejected: this kernel cannot filter system calls (it lacks seccomp)"
     "use Linux 6.2 or newer with Landlock and seccomp, or set `shell.sandbox` to `off`"
 
-    "warning": "shell commands run in a sandbox without mounts of its own: what a command makes in a directory that holds a secret file can be read by the next command only"
-    "allow user namespaces, or say with `tools.secrets` what is no secret"
+    "warning": "shell commands run in a sandbox without separate mounts: a file that a command creates in a directory with a secret file can be read only by the next command"
+    "allow user namespaces, or list files that are not secret in `tools.secrets`"
     "#);
     let call = r#"call shell {"command": "echo ran"}"#;
     let run = || {
         let args = ["run", "--tools", "workspace", call];
         on_lesser_kernel(Lacking::Landlock, || rkat.args(args).run().stdout)
     };
-    let refused = "commands cannot be run in a sandbox here; the owner of this realm may set `shell.sandbox` to `off`: \
-                   this kernel does not confine programs (Landlock of Linux 6.2";
-    let told = run();
-    assert!(told.contains(refused), "{told}");
+    let rejection = "cannot run commands in a sandbox on this system; the realm's owner can set `shell.sandbox` to `off`: \
+                   this kernel cannot sandbox programs (requires Landlock from Linux 6.2";
+    let output = run();
+    assert!(output.contains(rejection), "{output}");
     rkat.args(["config", "patch", "--json", r#"{"shell": {"sandbox": "off"}}"#]).run();
     let ran = run();
     assert!(ran.contains("ran\\n") && ran.contains(r#""sandbox":"off""#), "{ran}");
@@ -82,7 +82,7 @@ fn a_sandbox_that_cannot_be_had_is_told_with_what_to_do() {
 }
 
 #[test]
-fn usage_is_summed_up_by_model_day_and_session() {
+fn usage_is_grouped_by_model_day_or_session() {
     let rkat = Rkat::new();
     let prices = json!({"prices": {"offline": {"input": 1000.0, "output": 1000.0}}}).to_string();
     rkat.args(["config", "patch", "--json", &prices]).run();
@@ -91,22 +91,22 @@ fn usage_is_summed_up_by_model_day_and_session() {
     assert!(first["cost_usd"].as_f64().unwrap() > 0.0, "{first}");
     for (by, rows) in [("model", 1), ("day", 1), ("session", 2)] {
         let report = rkat.args(["usage", "--by", by, "--json"]).run().json();
-        let found = report["rows"].as_array().unwrap();
-        assert_eq!((report["by"].as_str().unwrap(), found.len()), (by, rows));
-        let sessions: u64 = found.iter().map(|row| row["sessions"].as_u64().unwrap()).sum();
-        let cost: f64 = found.iter().map(|row| row["cost_usd"].as_f64().unwrap()).sum();
+        let entries = report["rows"].as_array().unwrap();
+        assert_eq!((report["by"].as_str().unwrap(), entries.len()), (by, rows));
+        let sessions: u64 = entries.iter().map(|row| row["sessions"].as_u64().unwrap()).sum();
+        let cost: f64 = entries.iter().map(|row| row["cost_usd"].as_f64().unwrap()).sum();
         assert!(sessions == 2 && cost > first["cost_usd"].as_f64().unwrap(), "{report}");
     }
 }
 
 #[test]
-fn a_budget_that_is_nearly_used_up_is_told_and_so_is_what_a_run_cost() {
+fn budget_warning_and_cost_are_printed() {
     let rkat = Rkat::new();
     let prices = json!({"prices": {"offline": {"input": 1000.0, "output": 1000.0}}}).to_string();
     rkat.args(["config", "patch", "--json", &prices]).run();
     let cost = rkat.args(["run", "--json", "say hello"]).run().json()["cost_usd"].as_f64().unwrap();
     let limit = (cost / 0.9).to_string();
     let done = rkat.args(["run", "--max-cost", &limit, "say hello"]).run();
-    assert!(done.stderr.contains("warning: 90 % of the run's money is used"), "{done}");
+    assert!(done.stderr.contains("warning: 90% of the run's cost budget is used"), "{done}");
     assert!(done.stderr.contains(&format!("tokens · ${cost:.4} · offline")), "{done}");
 }

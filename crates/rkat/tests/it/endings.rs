@@ -1,5 +1,4 @@
-//! However `rkat` ends, nothing that an MCP server started is left: neither the server, nor what it started, nor
-//! who watches it.
+//! However `rkat` exits, it leaves no process behind: neither an MCP server, nor its children, nor its supervisor.
 
 #![cfg(target_os = "linux")]
 
@@ -7,8 +6,8 @@ use meerkat_testkit::Forks;
 
 use crate::support::Rkat;
 
-/// How often each ending is tried.
-const TIMES: usize = 20;
+/// Number of repetitions of each test.
+const REPETITIONS: usize = 20;
 
 fn with_forks() -> (Rkat, Forks) {
     let rkat = Rkat::new();
@@ -18,9 +17,9 @@ fn with_forks() -> (Rkat, Forks) {
     (rkat, forks)
 }
 
-/// Runs a prompt to its end, with a server that is there before it begins.
-fn ends_by_itself(prompt: &str, code: i32) {
-    for _ in 0..TIMES {
+/// Runs a prompt to its end, with a server that is connected before the run starts.
+fn assert_clean_exit(prompt: &str, code: i32) {
+    for _ in 0..REPETITIONS {
         let (rkat, forks) = with_forks();
         let done = rkat.args(["run", "--wait-for-mcp", "-m", "offline", prompt]).run();
         assert_eq!(done.code, Some(code), "{done}");
@@ -28,9 +27,9 @@ fn ends_by_itself(prompt: &str, code: i32) {
     }
 }
 
-/// Ends a run with a signal while its server and all that it started are there.
-fn ends_by(signal: &str, code: Option<i32>) {
-    for _ in 0..TIMES {
+/// Ends a run with a signal while its server and all child processes are running.
+fn assert_clean_exit_after(signal: &str, code: Option<i32>) {
+    for _ in 0..REPETITIONS {
         let (rkat, forks) = with_forks();
         let mut run = rkat.args(["run", "-v", "--wait-for-mcp", "-m", "offline", "wait 60000"]).start();
         run.wait_for_step();
@@ -43,26 +42,26 @@ fn ends_by(signal: &str, code: Option<i32>) {
 }
 
 #[test]
-fn a_run_that_ends_well_leaves_nothing() {
-    ends_by_itself("call forks__greet {}\nthen\nsay done", 0);
+fn successful_run_leaves_no_processes() {
+    assert_clean_exit("call forks__greet {}\nthen\nsay done", 0);
 }
 
 #[test]
-fn a_run_that_fails_leaves_nothing() {
-    ends_by_itself("fail auth", 1);
+fn failed_run_leaves_no_processes() {
+    assert_clean_exit("fail auth", 1);
 }
 
 #[test]
-fn an_interrupted_run_leaves_nothing() {
-    ends_by("INT", Some(130));
+fn interrupted_run_leaves_no_processes() {
+    assert_clean_exit_after("INT", Some(130));
 }
 
 #[test]
-fn a_terminated_run_leaves_nothing() {
-    ends_by("TERM", Some(130));
+fn terminated_run_leaves_no_processes() {
+    assert_clean_exit_after("TERM", Some(130));
 }
 
 #[test]
-fn a_killed_run_leaves_nothing() {
-    ends_by("KILL", None);
+fn killed_run_leaves_no_processes() {
+    assert_clean_exit_after("KILL", None);
 }

@@ -1,11 +1,11 @@
-//! How failures are told: exit codes, the error's code on stderr and in JSON.
+//! Reports of failures: exit codes, and error codes on stderr and in JSON.
 
 use insta::assert_snapshot;
 
 use crate::support::Rkat;
 
 #[test]
-fn a_failed_run_exits_1_with_its_code_and_can_be_resumed() {
+fn failed_run_exits_1_and_is_resumable() {
     let rkat = Rkat::new();
     assert_snapshot!(rkat.args(["run", "fail auth"]).run(), @r#"
     --- stderr
@@ -24,7 +24,7 @@ fn a_failed_run_exits_1_with_its_code_and_can_be_resumed() {
 }
 
 #[test]
-fn the_command_that_a_failure_proposes_works_as_it_stands() {
+fn suggested_resume_command_works() {
     let rkat = Rkat::new();
     let failed = rkat.args(["--state-root", "my realms", "--realm", "team", "run", "fail auth"]).run();
     assert_snapshot!(failed, @r#"
@@ -42,35 +42,35 @@ fn the_command_that_a_failure_proposes_works_as_it_stands() {
 }
 
 #[test]
-fn a_budget_that_ends_a_failing_run_says_what_failed() {
+fn exhausted_budget_reports_the_last_failure() {
     let rkat = Rkat::new();
-    let patient = "retry = { max_retries = 1000000, initial_delay = \"100ms\", multiplier = 1.0 }";
-    rkat.args(["config", "set", "--toml", patient]).run().text();
+    let many_retries = "retry = { max_retries = 1000000, initial_delay = \"100ms\", multiplier = 1.0 }";
+    rkat.args(["config", "set", "--toml", many_retries]).run().text();
     assert_snapshot!(rkat.args(["run", "-q", "-d", "1s", "fail overloaded"]).run(), @r"
     --- stderr
-    warning: the run ended while the model was to be asked again; it had failed with: the offline model was told to fail with `overloaded`
+    warning: the run ended before a retry; the last model call failed: the offline model was told to fail with `overloaded`
     --- exit 2
     ");
 }
 
 #[test]
-fn an_unknown_model_names_the_command_that_lists_them() {
+fn unknown_model_suggests_rkat_models() {
     let rkat = Rkat::new();
     assert_snapshot!(rkat.args(["run", "-m", "nobody-1", "x"]).run(), @r"
     --- stderr
-    error: no model `nobody-1` can be used: nobody is known to serve it; `rkat models` lists the models [PROVIDER_ERROR]
+    error: cannot use model `nobody-1`: unknown model; see `rkat models` [PROVIDER_ERROR]
     --- exit 1
     ");
 }
 
 #[test]
-fn an_exhausted_budget_exits_2_and_is_not_an_error() {
+fn exhausted_budget_exits_2_without_an_error() {
     let rkat = Rkat::new();
     assert_snapshot!(rkat.args(["run", "--max-tool-calls", "1", "call a\ncall b"]).run(), @r"
     --- stderr
-    no API key is configured: the offline model answers
+    no API key configured; using the offline model
     session [uuid] · 1 step · 0 tool calls · 67 tokens · offline
-    the run's budget is used up
+    the run's budget is exhausted
     --- exit 2
     ");
     assert_snapshot!(rkat.args(["run", "-q", "-d", "1s", "wait 60000"]).run(), @r"
@@ -87,7 +87,7 @@ fn an_exhausted_budget_exits_2_and_is_not_an_error() {
 }
 
 #[test]
-fn a_run_with_too_many_steps_exits_2() {
+fn run_with_too_many_steps_exits_2() {
     let rkat = Rkat::new();
     rkat.args(["config", "set", "--toml", "agent.max_turns = 1"]).run().text();
     assert_snapshot!(rkat.args(["run", "call a\nthen\nsay done"]).run(), @r#"
@@ -121,7 +121,7 @@ fn output_limit_of_zero_is_rejected() {
 }
 
 #[test]
-fn a_wrong_command_line_exits_2() {
+fn invalid_command_line_exits_2() {
     let rkat = Rkat::new();
     assert_snapshot!(rkat.args(["run", "--wrong", "x"]).run(), @r"
     --- stderr
@@ -136,7 +136,7 @@ fn a_wrong_command_line_exits_2() {
     ");
     assert_snapshot!(rkat.args(["run", "-d", "soon", "x"]).run(), @r"
     --- stderr
-    error: invalid value 'soon' for '--max-duration <TIME>': `soon` is not a length of time; write for example `500ms`, `30s`, `10m` or `2h`
+    error: invalid value 'soon' for '--max-duration <TIME>': invalid duration `soon`; expected a value such as `500ms`, `30s`, `10m`, or `2h`
 
     For more information, try '--help'.
     --- exit 2
@@ -148,7 +148,7 @@ fn a_wrong_command_line_exits_2() {
     ");
     assert_snapshot!(rkat.args(["run", "-p", "nobody", "x"]).run(), @r"
     --- stderr
-    error: invalid value 'nobody' for '--provider <PROVIDER>': `nobody` is not a provider; there are anthropic, openai, gemini, self_hosted, other
+    error: invalid value 'nobody' for '--provider <PROVIDER>': unknown provider `nobody`; expected one of anthropic, openai, gemini, self_hosted, other
 
     For more information, try '--help'.
     --- exit 2
@@ -162,23 +162,23 @@ fn a_wrong_command_line_exits_2() {
 }
 
 #[test]
-fn a_model_that_is_not_there_is_refused() {
+fn model_without_api_key_is_rejected() {
     let rkat = Rkat::new();
     assert_snapshot!(rkat.args(["run", "-m", "claude-opus-4-6", "x"]).run(), @r"
     --- stderr
-    error: no model `claude-opus-4-6` can be used: there is no API key for it; set `ANTHROPIC_API_KEY`, or use model `offline` [PROVIDER_ERROR]
+    error: cannot use model `claude-opus-4-6`: no API key; set `ANTHROPIC_API_KEY`, or use the model `offline` [PROVIDER_ERROR]
     --- exit 1
     ");
     assert_snapshot!(rkat.args(["run", "--json", "-m", "claude-opus-4-6", "x"]).run(), @r#"
-    {"error":{"code":"PROVIDER_ERROR","message":"no model `claude-opus-4-6` can be used: there is no API key for it; set `ANTHROPIC_API_KEY`, or use model `offline`"}}
+    {"error":{"code":"PROVIDER_ERROR","message":"cannot use model `claude-opus-4-6`: no API key; set `ANTHROPIC_API_KEY`, or use the model `offline`"}}
     --- stderr
-    error: no model `claude-opus-4-6` can be used: there is no API key for it; set `ANTHROPIC_API_KEY`, or use model `offline` [PROVIDER_ERROR]
+    error: cannot use model `claude-opus-4-6`: no API key; set `ANTHROPIC_API_KEY`, or use the model `offline` [PROVIDER_ERROR]
     --- exit 1
     "#);
 }
 
 #[test]
-fn a_passing_trouble_is_retried() {
+fn transient_failure_is_retried() {
     let rkat = Rkat::new();
     rkat.args(["config", "set", "--toml", "retry.initial_delay = \"1ms\""]).run().text();
     let done = rkat.args(["run", "-q", "fail overloaded 2\nsay in the end"]).run();
@@ -189,7 +189,7 @@ fn a_passing_trouble_is_retried() {
 fn help_and_version_exit_0() {
     let rkat = Rkat::new();
     for args in [&["--help"][..], &["-h"], &["help", "run"], &["run", "--help"], &["--version"]] {
-        let shown = rkat.args(args.iter().copied()).run();
-        assert!(shown.text().starts_with("R") || shown.text().starts_with("rkat 0."), "{shown}");
+        let output = rkat.args(args.iter().copied()).run();
+        assert!(output.text().starts_with("R") || output.text().starts_with("rkat 0."), "{output}");
     }
 }

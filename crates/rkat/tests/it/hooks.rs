@@ -1,4 +1,4 @@
-//! Hooks: programs in Python that do as they should and as they should not, and files that hold them.
+//! Hooks: well-behaved and misbehaving Python scripts, and hook files.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::support::{Output, Rkat};
 
-/// Hooks as somebody would write them: each reads what it is told.
+/// Script of a hook that reads its input and acts on the words of the prompt.
 const GUARD: &str = r#"
 import json, os, sys, time
-told = json.load(sys.stdin)
-words = told.get("prompt", "").split()
+event = json.load(sys.stdin)
+words = event.get("prompt", "").split()
 if "allow" in words:
     print(json.dumps({"decision": {"decision": "allow"}}))
 elif "deny" in words:
@@ -36,13 +36,14 @@ fn entry(id: &str, capability: &str, args: &[&str]) -> Value {
     })
 }
 
-/// Runs a prompt under the hook, and returns the exit code and the last line of what was said.
+/// Runs a prompt under the hook, and returns the exit code and the last relevant line of output.
 fn run(rkat: &Rkat, prompt: &str) -> (Option<i32>, String) {
     let done = rkat.args(["run", prompt]).env("PATH", "/usr/local/bin:/usr/bin:/bin").run();
-    let said = if done.code == Some(0) { &done.stdout } else { &done.stderr };
+    let output = if done.code == Some(0) { &done.stdout } else { &done.stderr };
     (
         done.code,
-        said.lines()
+        output
+            .lines()
             .rfind(|line| line.contains("guard") || done.code == Some(0))
             .unwrap_or_default()
             .to_owned(),
@@ -50,7 +51,7 @@ fn run(rkat: &Rkat, prompt: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_program_in_python_allows_denies_hangs_crashes_and_talks_nonsense() {
+fn hook_script_outcomes_are_handled() {
     let rkat = Rkat::new();
     let guard = json!({"hooks": {"entries": [entry("guard", "guardrail", &["-c", GUARD])]}}).to_string();
     rkat.args(["config", "patch", "--json", &guard]).run();
@@ -58,17 +59,17 @@ fn a_program_in_python_allows_denies_hangs_crashes_and_talks_nonsense() {
         ("say allow", Some(0), "allow"),
         ("say nothing special", Some(0), "nothing special"),
         ("say deny", Some(1), "Not today."),
-        ("say hang", Some(1), "it took longer than 3000 ms and was ended"),
+        ("say hang", Some(1), "timed out after 3000 ms"),
         ("say crash", Some(1), "RuntimeError: out of order"),
-        ("say garbage", Some(1), "its answer is not what a hook answers"),
-        ("say flood", Some(1), "it wrote more than 131072 bytes"),
+        ("say garbage", Some(1), "invalid output"),
+        ("say flood", Some(1), "wrote more than 131072 bytes"),
         ("say leave", Some(1), "signal: 9"),
     ];
     for (prompt, code, expected) in table {
-        let told = run(&rkat, prompt);
-        assert!(told.0 == code && told.1.contains(expected), "{prompt}: {told:?}");
+        let result = run(&rkat, prompt);
+        assert!(result.0 == code && result.1.contains(expected), "{prompt}: {result:?}");
     }
-    // An observer that fails in the same ways keeps nothing from happening.
+    // An observer that fails in the same ways never blocks a run.
     let watch = json!({"hooks": {"entries": [entry("guard", "observe", &["-c", GUARD])]}}).to_string();
     rkat.args(["config", "patch", "--json", &watch]).run();
     for (prompt, ..) in table {
@@ -91,7 +92,7 @@ fn escaped_children_end_with_their_hook() {
     let (rkat, mark) = (Rkat::new(), mark());
     let child = format!("sleep {mark}");
     add_shell_hook(&rkat, &format!("cat >/dev/null; setsid {child} >/dev/null 2>&1 & ({child} &)"));
-    assert_eq!(here(&rkat, &["run", "-q", "say hi"]).text(), "hi\n");
+    assert_eq!(run_in_work_dir(&rkat, &["run", "-q", "say hi"]).text(), "hi\n");
     assert_none_carries(&mark);
 }
 
@@ -110,8 +111,8 @@ fn killed_rkat_takes_its_hooks_with_it() {
     assert_none_carries(&mark);
 }
 
-/// A hook that leaves a mark when it is called.
-fn marking(id: &str, mark: &Path) -> String {
+/// Returns a hook that appends its id to a file when it is called.
+fn marker_hook(id: &str, mark: &Path) -> String {
     format!(
         "[[hooks.entries]]\nid = \"{id}\"\npoint = \"run_started\"\n[hooks.entries.runtime]\ntype = \"command\"\n\
          command = \"sh\"\nargs = [\"-c\", \"echo {id} >> {}\"]\n",
@@ -119,20 +120,20 @@ fn marking(id: &str, mark: &Path) -> String {
     )
 }
 
-fn write(folder: &Path, text: &str) {
-    std::fs::create_dir_all(folder.join(".rkat")).unwrap();
-    std::fs::write(folder.join(".rkat/config.toml"), text).unwrap();
+fn write(dir: &Path, text: &str) {
+    std::fs::create_dir_all(dir.join(".rkat")).unwrap();
+    std::fs::write(dir.join(".rkat/config.toml"), text).unwrap();
 }
 
-fn here(rkat: &Rkat, args: &[&str]) -> Output {
+fn run_in_work_dir(rkat: &Rkat, args: &[&str]) -> Output {
     rkat.args(args.iter().copied()).env("PATH", "/usr/local/bin:/usr/bin:/bin").run()
 }
 
 #[test]
-fn a_hostile_clone_starts_nothing() {
+fn untrusted_clone_starts_nothing() {
     let rkat = Rkat::new();
     let mark = rkat.home().join("mark");
-    write(&rkat.work(), &marking("hostile", &mark));
+    write(&rkat.work(), &marker_hook("hostile", &mark));
     let inner = rkat.work().join("deep/er");
     std::fs::create_dir_all(&inner).unwrap();
     for args in [
@@ -143,22 +144,22 @@ fn a_hostile_clone_starts_nothing() {
         &["doctor"],
         &["config", "get"],
     ] {
-        let done = here(&rkat, args);
+        let done = run_in_work_dir(&rkat, args);
         assert!(done.code == Some(0) && !mark.exists(), "{args:?}: {done}");
         let done = rkat.args(args.iter().copied()).current_dir(&inner).run();
         assert!(done.code == Some(0) && !mark.exists(), "{args:?} from within: {done}");
     }
-    let done = here(&rkat, &["run", "say hi"]);
-    let notice = "notice: [dir]/work/.rkat/config.toml is not trusted, so its hooks are not used; look at it, then `rkat trust`";
+    let done = run_in_work_dir(&rkat, &["run", "say hi"]);
+    let notice = "notice: ignoring hooks in [dir]/work/.rkat/config.toml: not trusted; review it, then run `rkat trust`";
     assert!(rkat.redact(&done.stderr).contains(notice), "{done}");
 }
 
 #[test]
-fn hooks_of_the_user_the_project_and_the_realm_are_called_in_this_order() {
+fn hooks_run_in_user_project_realm_order() {
     let rkat = Rkat::new();
     let mark = rkat.home().join("mark");
-    write(&rkat.home(), &marking("user", &mark));
-    write(&rkat.work(), &marking("project", &mark));
+    write(&rkat.home(), &marker_hook("user", &mark));
+    write(&rkat.work(), &marker_hook("project", &mark));
     let realm = json!({
         "id": "realm", "point": "run_started",
         "runtime": {"type": "command", "command": "sh", "args": ["-c", format!("echo realm >> {}", mark.display())]},
@@ -166,38 +167,38 @@ fn hooks_of_the_user_the_project_and_the_realm_are_called_in_this_order() {
     rkat.args(["config", "patch", "--json", &json!({"hooks": {"entries": [realm]}}).to_string()]).run();
     let called = || {
         let _ = std::fs::remove_file(&mark);
-        here(&rkat, &["run", "say hi"]);
+        run_in_work_dir(&rkat, &["run", "say hi"]);
         std::fs::read_to_string(&mark).unwrap_or_default()
     };
     assert_eq!(called(), "user\nrealm\n");
-    let trusted = here(&rkat, &["trust"]);
-    assert!(trusted.stdout.contains("config.toml is trusted as it is: its hooks are used"), "{trusted}");
+    let trusted = run_in_work_dir(&rkat, &["trust"]);
+    assert!(trusted.stdout.contains("config.toml and its hooks; run `rkat trust` again"), "{trusted}");
     assert_eq!(called(), "user\nproject\nrealm\n");
-    write(&rkat.work(), &marking("changed", &mark));
-    assert_eq!(called(), "user\nrealm\n", "a change is trusted anew");
-    here(&rkat, &["trust"]);
+    write(&rkat.work(), &marker_hook("changed", &mark));
+    assert_eq!(called(), "user\nrealm\n", "a changed file must be trusted again");
+    run_in_work_dir(&rkat, &["trust"]);
     assert_eq!(called(), "user\nchanged\nrealm\n");
-    here(&rkat, &["trust", "--remove"]);
+    run_in_work_dir(&rkat, &["trust", "--remove"]);
     assert_eq!(called(), "user\nrealm\n");
 }
 
 #[test]
-fn a_file_of_hooks_that_makes_no_sense_keeps_runs_from_starting() {
+fn invalid_hook_file_prevents_runs() {
     let rkat = Rkat::new();
     write(&rkat.home(), "[[hooks.entries]]\nid = \"guard\"\npoint = \"never\"\n");
-    let done = here(&rkat, &["run", "say hi"]);
+    let done = run_in_work_dir(&rkat, &["run", "say hi"]);
     assert_ne!(done.code, Some(0));
-    let place = "[dir]/home/.rkat/config.toml:3: `hooks.entries[0].point`: unknown variant `never`";
-    assert!(rkat.redact(&done.stderr).contains(place), "{done}");
-    let report = here(&rkat, &["doctor"]);
-    assert!(report.code == Some(1) && rkat.redact(&report.stdout).contains(place), "{report}");
+    let location = "[dir]/home/.rkat/config.toml:3: `hooks.entries[0].point`: unknown variant `never`";
+    assert!(rkat.redact(&done.stderr).contains(location), "{done}");
+    let report = run_in_work_dir(&rkat, &["doctor"]);
+    assert!(report.code == Some(1) && rkat.redact(&report.stdout).contains(location), "{report}");
 }
 
 #[test]
-fn guardrails_of_an_enclosing_project_apply() {
+fn guardrails_of_enclosing_project_apply() {
     let rkat = Rkat::new();
     let (mark, repo) = (rkat.home().join("mark"), rkat.work());
-    write(&repo, &marking("repo", &mark));
+    write(&repo, &marker_hook("repo", &mark));
     for dir in ["pkg", "sub/.git", "tools/.rkat"] {
         std::fs::create_dir_all(repo.join(dir)).unwrap();
     }
@@ -211,12 +212,12 @@ fn guardrails_of_an_enclosing_project_apply() {
     };
     let table: [(&[&str], &str); 3] = [(&["--context-root", "pkg"], ""), (&[], "sub"), (&[], "tools")];
     for (args, dir) in table {
-        let (called, said) = runs(args, dir);
-        let notice = "[dir]/work/.rkat/config.toml is not trusted, so its hooks are not used; look at it, then \
+        let (called, output) = runs(args, dir);
+        let notice = "ignoring hooks in [dir]/work/.rkat/config.toml: not trusted; review it, then run \
                       `rkat trust` in [dir]/work";
-        assert!(called.is_empty() && said.contains(notice), "{args:?} {dir}: {said}");
+        assert!(called.is_empty() && output.contains(notice), "{args:?} {dir}: {output}");
     }
-    here(&rkat, &["trust"]);
+    run_in_work_dir(&rkat, &["trust"]);
     for (args, dir) in table {
         assert_eq!(runs(args, dir).0, "repo\n", "{args:?} {dir}");
     }

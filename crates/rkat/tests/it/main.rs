@@ -1,5 +1,5 @@
-//! What `rkat` promises to the person at the terminal and to scripts: output, exit codes, and the commands in the
-//! documentation. Every test drives the built program in a directory of its own.
+//! Tests of the `rkat` interface: output, exit codes, and the commands in the documentation. Every test runs the built
+//! binary in a separate directory.
 
 #[cfg(test)]
 mod approvals;

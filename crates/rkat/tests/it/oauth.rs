@@ -1,4 +1,4 @@
-//! An MCP server that wants a login, and the authorization server for it, in one.
+//! An MCP server that requires a login, combined with its authorization server.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-/// How tokens are renewed.
+/// Outcome of a token refresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Renewal {
     Granted,
@@ -14,7 +14,7 @@ pub(crate) enum Renewal {
     Broken,
 }
 
-/// The server. Its tokens are `access-1`, `access-2` and so on; only the last is good.
+/// The server. Its tokens are `access-1`, `access-2`, and so on; only the last one is valid.
 pub(crate) struct Guarded {
     address: String,
     state: Arc<Mutex<State>>,
@@ -23,13 +23,13 @@ pub(crate) struct Guarded {
 struct State {
     issued: usize,
     renewal: Renewal,
-    /// How the client has to show its secret, if it has to.
+    /// Authentication of clients with a secret, or `None` for clients without one.
     secret: Option<Secret>,
     /// The authorization endpoint in the metadata, if it is not this server's.
     authorize: Option<String>,
 }
 
-/// How a client shows its secret.
+/// Authentication method of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Secret {
     /// In a header.
@@ -38,7 +38,7 @@ pub(crate) enum Secret {
     Post,
 }
 
-/// The secret of every client that has one.
+/// Secret of every client that has one.
 pub(crate) const CLIENT_SECRET: &str = "the-secret";
 
 impl Guarded {
@@ -46,7 +46,7 @@ impl Guarded {
         Self::with(None)
     }
 
-    /// A server whose clients have a secret.
+    /// Starts a server whose clients have a secret.
     pub(crate) fn with_secret(secret: Secret) -> Self {
         Self::with(Some(secret))
     }
@@ -74,7 +74,7 @@ impl Guarded {
         self.state.lock().unwrap().renewal = renewal;
     }
 
-    /// Names another authorization endpoint in the metadata.
+    /// Sets another authorization endpoint in the metadata.
     pub(crate) fn authorize_at(&self, url: &str) {
         self.state.lock().unwrap().authorize = Some(url.to_owned());
     }
@@ -83,16 +83,16 @@ impl Guarded {
         self.state.lock().unwrap().issued
     }
 
-    /// Logs in as a user would in a browser: opens the address and goes where it is sent.
+    /// Logs in as a user would in a browser: opens the URL and follows the redirect.
     pub(crate) fn log_in(address: &str) {
         let field = |name: &str| {
             let query = address.split_once('?').unwrap().1;
-            let found = query.split('&').find_map(|pair| pair.strip_prefix(&format!("{name}=")));
-            found.unwrap_or_else(|| panic!("no {name} in {address}")).to_owned()
+            let value = query.split('&').find_map(|pair| pair.strip_prefix(&format!("{name}=")));
+            value.unwrap_or_else(|| panic!("no {name} in {address}")).to_owned()
         };
         assert_eq!(field("code_challenge_method"), "S256");
-        let back = field("redirect_uri").replace("%3A", ":").replace("%2F", "/");
-        let answer = visit(&back, &format!("/callback?code=the-code&state={}", field("state")));
+        let redirect = field("redirect_uri").replace("%3A", ":").replace("%2F", "/");
+        let answer = visit(&redirect, &format!("/callback?code=the-code&state={}", field("state")));
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
 }
@@ -191,8 +191,8 @@ fn answer(request: &Request, home: &str, state: &Mutex<State>) -> Answer {
             if request.token.as_deref() == Some(good.as_str()) {
                 return mcp(&request.body);
             }
-            let place = format!("{home}/.well-known/oauth-protected-resource/mcp");
-            let challenge = format!("www-authenticate: Bearer resource_metadata=\"{place}\"\r\n");
+            let metadata = format!("{home}/.well-known/oauth-protected-resource/mcp");
+            let challenge = format!("www-authenticate: Bearer resource_metadata=\"{metadata}\"\r\n");
             ("401 Unauthorized", challenge, String::new())
         }
         _ => ("404 Not Found", String::new(), String::new()),
@@ -200,17 +200,17 @@ fn answer(request: &Request, home: &str, state: &Mutex<State>) -> Answer {
 }
 
 fn token(request: &Request, state: &mut State) -> Answer {
-    let renewing = request.body.contains("grant_type=refresh_token");
-    let shown = match state.secret {
+    let is_refresh = request.body.contains("grant_type=refresh_token");
+    let is_authenticated = match state.secret {
         None => true,
         // `the-client:the-secret` in base64.
         Some(Secret::Basic) => request.basic.as_deref() == Some("dGhlLWNsaWVudDp0aGUtc2VjcmV0"),
         Some(Secret::Post) => request.body.contains("client_secret=the-secret"),
     };
-    if !shown {
+    if !is_authenticated {
         return ("401 Unauthorized", String::new(), json!({ "error": "invalid_client" }).to_string());
     }
-    match (renewing, state.renewal) {
+    match (is_refresh, state.renewal) {
         (true, Renewal::Refused) => {
             ("400 Bad Request", String::new(), json!({ "error": "invalid_grant" }).to_string())
         }

@@ -1,4 +1,4 @@
-//! Pipes: readers that go away, and what must not be in them.
+//! Pipes: closed and stalled readers, colors, and secrets.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use crate::support::Rkat;
 
-/// The writing end of a pipe that nobody reads.
-fn unread() -> Stdio {
+/// Returns the write end of a pipe without a reader.
+fn closed_pipe() -> Stdio {
     let (_, writer) = std::io::pipe().unwrap();
     writer.into()
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn closed_pipe_is_not_an_error() {
     let rkat = Rkat::new();
     rkat.session("say one");
     let lines: [&[&str]; 8] = [
@@ -33,29 +33,29 @@ fn a_reader_that_goes_away_is_no_failure() {
             command.args(line).stdin(Stdio::null());
             command
         };
-        let done = command().stdout(unread()).output().unwrap();
+        let done = command().stdout(closed_pipe()).output().unwrap();
         let stderr = String::from_utf8(done.stderr).unwrap();
         assert_eq!((done.status.code(), stderr.contains("panicked")), (Some(0), false), "{line:?}: {stderr}");
-        let both = command().stdout(unread()).stderr(unread()).status().unwrap();
+        let both = command().stdout(closed_pipe()).stderr(closed_pipe()).status().unwrap();
         assert_eq!(both.code(), Some(0), "{line:?}");
     }
     let mut failing = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
-    let failed = failing.arg("fail auth").stdin(Stdio::null()).stderr(unread()).status();
+    let failed = failing.arg("fail auth").stdin(Stdio::null()).stderr(closed_pipe()).status();
     assert_eq!(failed.unwrap().code(), Some(1));
 }
 
 #[test]
-fn a_run_whose_reader_goes_away_is_kept_whole() {
+fn run_with_closed_pipe_is_stored_completely() {
     let rkat = Rkat::new();
     let mut command = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
     command.args(["run", "--stream", "say one\nsay two"]).stdin(Stdio::null());
-    command.stdout(unread()).stderr(unread()).status().unwrap();
-    let shown = rkat.args(["session", "show", "last", "--json"]).run().json();
-    assert_eq!(shown["state"]["last_assistant_text"], "one\ntwo");
+    command.stdout(closed_pipe()).stderr(closed_pipe()).status().unwrap();
+    let session = rkat.args(["session", "show", "last", "--json"]).run().json();
+    assert_eq!(session["state"]["last_assistant_text"], "one\ntwo");
 }
 
 #[test]
-fn unread_stdout_does_not_hold_up_the_run() {
+fn unread_stdout_does_not_block_the_run() {
     let rkat = Rkat::new();
     let answer = "word ".repeat(40_000);
     let (mut reader, writer) = std::io::pipe().unwrap();
@@ -72,24 +72,24 @@ fn unread_stdout_does_not_hold_up_the_run() {
         if listed["sessions"][0]["message_count"] == 2 {
             break;
         }
-        assert!(Instant::now() < deadline, "the run waits for its reader: {listed}");
+        assert!(Instant::now() < deadline, "the run is blocked by its reader: {listed}");
     }
     assert!(run.try_wait().unwrap().is_none(), "the answer does not fit into the pipe");
-    let mut shown = String::new();
-    reader.read_to_string(&mut shown).unwrap();
-    assert_eq!(shown.trim_end(), answer.trim_end());
+    let mut printed = String::new();
+    reader.read_to_string(&mut printed).unwrap();
+    assert_eq!(printed.trim_end(), answer.trim_end());
     assert_eq!(run.wait().unwrap().code(), Some(0));
 }
 
 #[test]
-fn unread_stderr_does_not_hold_up_the_run() {
+fn unread_stderr_does_not_block_the_run() {
     let rkat = Rkat::new();
     let dir = rkat.work().join(".rkat");
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::write(dir.join("config.toml"), "[hooks]\nentries = []\n").unwrap();
     std::fs::write(dir.join("mcp.toml"), "[[servers]]\nname = \"x\"\ncommand = \"true\"\n").unwrap();
     let (mut reader, mut writer) = std::io::pipe().unwrap();
-    // As much as a pipe takes.
+    // Fill the pipe to capacity.
     writer.write_all(&[b'.'; 64 * 1024]).unwrap();
     let mut command = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
     command.args(["run", "-q", "say hi"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer);
@@ -101,19 +101,19 @@ fn unread_stderr_does_not_hold_up_the_run() {
         if listed["sessions"][0]["message_count"] == 2 {
             break;
         }
-        assert!(Instant::now() < deadline, "the run waits for its reader: {listed}");
+        assert!(Instant::now() < deadline, "the run is blocked by its reader: {listed}");
     }
     assert!(run.try_wait().unwrap().is_none(), "notices do not fit into the pipe");
-    let mut said = String::new();
-    reader.read_to_string(&mut said).unwrap();
+    let mut output = String::new();
+    reader.read_to_string(&mut output).unwrap();
     for file in ["config.toml", "mcp.toml"] {
-        assert!(said.contains(&format!("{file} is not trusted")), "{}", said.trim_start_matches('.'));
+        assert!(output.contains(&format!("{file}: not trusted")), "{}", output.trim_start_matches('.'));
     }
     assert_eq!(run.wait().unwrap().code(), Some(0));
 }
 
 #[test]
-fn there_are_no_colours_and_no_secrets_in_pipes() {
+fn pipes_get_no_colors_and_no_secrets() {
     let rkat = Rkat::new();
     let secret = "sk-ant-secret";
     let lines: [&[&str]; 6] = [

@@ -1,4 +1,4 @@
-//! More than one process, and signals.
+//! Concurrent processes and signals.
 
 #![cfg(unix)]
 
@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 
 use crate::support::{Output, Rkat};
 
-/// Leaves out the events, whose number depends on when the interrupt came.
+/// Omits the events, whose number depends on the timing of the interrupt.
 fn without_events(rkat: &Rkat, output: &Output) -> String {
     let lines = output.stderr.lines().filter(|line| !line.starts_with('{'));
     let code = output.code.map_or("none".to_owned(), |code| code.to_string());
@@ -14,14 +14,14 @@ fn without_events(rkat: &Rkat, output: &Output) -> String {
 }
 
 #[test]
-fn ctrl_c_interrupts_the_run_and_the_session_can_be_resumed() {
+fn ctrl_c_leaves_session_resumable() {
     let rkat = Rkat::new();
     let mut run = rkat.args(["run", "-v", "say first\nwait 60000"]).start();
     let id = run.wait_for_step();
     run.signal("INT");
     let done = run.finish();
     assert_snapshot!(without_events(&rkat, &done), @r#"
-    interrupting; press Ctrl-C again to leave at once
+    interrupting; press Ctrl-C again to exit immediately
     error: the run was interrupted; the session can be resumed [REQUEST_CANCELLED]
     hint: rkat run --resume=[workspace]:[uuid] "…" continues the session
     exit 130
@@ -40,8 +40,8 @@ fn signals_keep_streamed_text() {
         run.signal(signal);
         assert_eq!(run.finish().code, Some(130), "{signal}");
         rkat.args(["run", "-q", &format!("--resume={id}"), "say back"]).run().text();
-        let shown = rkat.args(["session", "show", "last"]).run();
-        let messages = shown.text().split_once("\n\n").map(|(_, messages)| messages.to_owned());
+        let session = rkat.args(["session", "show", "last"]).run();
+        let messages = session.text().split_once("\n\n").map(|(_, messages)| messages.to_owned());
         let expected = "user    say Once upon a\n        wait 60000\n\nagent   Once upon a\n        [interrupted]\n\n\
                         user    say back\n\nagent   back\n";
         assert_eq!(messages.as_deref(), Some(expected), "{signal}");
@@ -49,14 +49,14 @@ fn signals_keep_streamed_text() {
 }
 
 #[test]
-fn ctrl_c_is_told_in_json_too() {
+fn ctrl_c_is_reported_in_json() {
     let rkat = Rkat::new();
     let mut run = rkat.args(["run", "-v", "--json", "wait 60000"]).start();
     run.wait_for_step();
     run.signal("INT");
     assert_snapshot!(without_events(&rkat, &run.finish()), @r#"
     {"error":{"code":"REQUEST_CANCELLED","message":"the run was interrupted; the session can be resumed","data":{"session_id":"[uuid]","session_ref":"[workspace]:[uuid]","session_created":true,"resumable":true}}}
-    interrupting; press Ctrl-C again to leave at once
+    interrupting; press Ctrl-C again to exit immediately
     error: the run was interrupted; the session can be resumed [REQUEST_CANCELLED]
     hint: rkat run --resume=[workspace]:[uuid] "…" continues the session
     exit 130
@@ -64,14 +64,14 @@ fn ctrl_c_is_told_in_json_too() {
 }
 
 #[test]
-fn a_session_has_one_run_at_a_time() {
+fn session_has_one_run_at_a_time() {
     let rkat = Rkat::new();
     let mut run = rkat.args(["run", "-v", "wait 60000"]).start();
     let id = run.wait_for_step();
     let resume = format!("--resume={id}");
     assert_snapshot!(rkat.args(["run", &resume, "say too early"]).run(), @r"
     --- stderr
-    error: session `[uuid]` has a run in flight; nothing is queued: try again when the run has ended [SESSION_BUSY]
+    error: session `[uuid]` has an active run; requests are not queued: try again when the run has ended [SESSION_BUSY]
     --- exit 1
     ");
     assert_snapshot!(rkat.args(["session", "list"]).run(), @r"
@@ -80,7 +80,7 @@ fn a_session_has_one_run_at_a_time() {
     --- stderr
     --- exit 0
     ");
-    // Other sessions of the realm go on.
+    // Other sessions of the realm are not affected.
     assert_eq!(rkat.args(["run", "-q", "say meanwhile"]).run().text(), "meanwhile\n");
     assert_snapshot!(rkat.args(["session", "interrupt", &id]).run(), @r"
     interrupted [uuid]
@@ -105,7 +105,7 @@ fn deleting_a_session_stops_its_run() {
 }
 
 #[test]
-fn a_killed_process_leaves_a_session_that_can_be_resumed_at_once() {
+fn killed_process_leaves_session_resumable() {
     let rkat = Rkat::new();
     let mut run = rkat.args(["run", "-v", "wait 60000"]).start();
     let id = run.wait_for_step();
@@ -116,13 +116,13 @@ fn a_killed_process_leaves_a_session_that_can_be_resumed_at_once() {
 }
 
 #[test]
-fn a_realm_in_use_is_not_deleted_without_force() {
+fn realm_in_use_is_not_deleted_without_force() {
     let rkat = Rkat::new();
     let mut run = rkat.args(["run", "-v", "-r", "team", "wait 60000"]).start();
     run.wait_for_step();
     assert_snapshot!(rkat.args(["realm", "delete", "team"]).run(), @r"
     --- stderr
-    error: realm `team` is in use; end the processes that use it, or force the deletion [SESSION_STORE_ERROR]
+    error: realm `team` is in use; stop the processes that use it, or force the deletion [SESSION_STORE_ERROR]
     --- exit 1
     ");
     assert_snapshot!(rkat.args(["realm", "list"]).run(), @r"

@@ -1,4 +1,4 @@
-//! Which project a directory belongs to, and what is used of it.
+//! The project of a directory, and the files used from it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,12 +53,12 @@ fn subdirectory_uses_its_projects_files_and_realm() {
     }
     let trusted = at(&rkat, &inner, &["trust"]);
     for path in [file, project.join(".rkat/config.toml"), project.clone()] {
-        assert!(trusted.text().contains(&format!("{} is trusted", path.display())), "{trusted}");
+        assert!(trusted.text().contains(&format!("trusted {}", path.display())), "{trusted}");
     }
     assert_eq!(realm(&rkat, &project), realm(&rkat, &inner));
 }
 
-/// Writes a skill whose description is the directory it is in.
+/// Writes a skill whose description names its directory.
 fn write_skill(project: &Path, root: &str, name: &str) {
     let dir = project.join(root).join(name);
     fs::create_dir_all(&dir).unwrap();
@@ -78,25 +78,25 @@ fn skills_of_the_current_directory_come_first() {
         let document = at(&rkat, dir, &["skill", "list", "--json"]).json();
         let cell = |skill: &serde_json::Value, key: &str| skill[key].as_str().unwrap().to_owned();
         let skills = document["skills"].as_array().unwrap().iter();
-        let ours = skills.filter(|skill| skill["scope"] == "project");
-        ours.map(|skill| (cell(skill, "name"), cell(skill, "description"))).collect::<Vec<_>>()
+        let project_skills = skills.filter(|skill| skill["scope"] == "project");
+        project_skills.map(|skill| (cell(skill, "name"), cell(skill, "description"))).collect::<Vec<_>>()
     };
     let pair = |name: &str, root: &str| (name.to_owned(), format!("In {root}"));
-    let of_project = [pair("other", ".agent/skills"), pair("shared", ".claude/skills")];
-    assert_eq!(listed(&project), of_project);
-    let of_package = [
+    let from_project = [pair("other", ".agent/skills"), pair("shared", ".claude/skills")];
+    assert_eq!(listed(&project), from_project);
+    let from_package = [
         pair("mine", "pkg/.claude/skills"),
         pair("other", ".agent/skills"),
         pair("shared", "pkg/.claude/skills"),
     ];
-    assert_eq!(listed(&package), of_package);
+    assert_eq!(listed(&package), from_package);
     let run = ["run", "-q", "--model", "offline", "--skill", "mine", "say done"];
     assert_eq!(at(&rkat, &package, &run).text(), "done\n");
     assert_ne!(at(&rkat, &project, &run).code, Some(0));
 }
 
 #[test]
-fn sessions_of_a_former_realm_are_pointed_out() {
+fn sessions_of_a_former_realm_print_a_notice() {
     let rkat = Rkat::new();
     let (home, project) = (rkat.home(), in_home(&rkat, "project"));
     at(&rkat, &home, &["run", "-q", "say hello from home"]).text();
@@ -104,13 +104,13 @@ fn sessions_of_a_former_realm_are_pointed_out() {
     fs::create_dir(home.join(".rkat")).unwrap();
     let listed = at(&rkat, &project, &["session", "list"]);
     assert_eq!(listed.stderr, "", "a realm of this version belongs to its directory");
-    let of_home = realm(&rkat, &home);
-    let manifest = rkat.data().join(format!("meerkat/realms/{of_home}/realm_manifest.json"));
+    let home_realm = realm(&rkat, &home);
+    let manifest = rkat.data().join(format!("meerkat/realms/{home_realm}/realm_manifest.json"));
     let mut fields: serde_json::Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
     assert_eq!(fields.as_object_mut().unwrap().remove("workspace").unwrap(), home.to_str().unwrap());
     fs::write(&manifest, fields.to_string()).unwrap();
 
-    let command = format!("--realm {of_home} session list");
+    let command = format!("--realm {home_realm} session list");
     let notice = format!(
         "notice: 1 session in another realm may belong to this directory; `rkat {command}` shows them\n"
     );
@@ -122,15 +122,15 @@ fn sessions_of_a_former_realm_are_pointed_out() {
     assert!(resumed.text() == "more\n" && resumed.stderr.starts_with(&notice), "{resumed}");
     let quiet = at(&rkat, &project, &["run", "-q", "--resume", "say more"]);
     assert!(quiet.text() == "more\n" && quiet.stderr.is_empty(), "{quiet}");
-    let shown = at(&rkat, &project, &command.split(' ').collect::<Vec<_>>());
-    assert!(shown.text().lines().count() == 2 && shown.stderr.is_empty(), "{shown}");
+    let output = at(&rkat, &project, &command.split(' ').collect::<Vec<_>>());
+    assert!(output.text().lines().count() == 2 && output.stderr.is_empty(), "{output}");
     let report = at(&rkat, &project, &["doctor"]);
-    assert!(report.text().contains(&format!("fix: see them with `rkat {command}`")), "{report}");
+    assert!(report.text().contains(&format!("fix: list them with `rkat {command}`")), "{report}");
     assert_eq!(at(&rkat, &home, &["session", "list"]).stderr, "");
 }
 
 #[test]
-fn directory_that_joins_a_project_finds_its_sessions() {
+fn directory_joining_a_project_finds_its_sessions() {
     let rkat = Rkat::new();
     let (project, inner) = (in_home(&rkat, "project"), in_home(&rkat, "project/inner"));
     at(&rkat, &inner, &["run", "-q", "say hello"]).text();
@@ -146,12 +146,12 @@ fn directory_that_joins_a_project_finds_its_sessions() {
 
 #[cfg(unix)]
 #[test]
-fn new_directories_are_private_whatever_the_umask() {
+fn new_directories_are_private_with_any_umask() {
     use std::os::unix::fs::PermissionsExt as _;
     for umask in ["000", "022", "777"] {
         let rkat = Rkat::new();
         let script = match umask {
-            // Files that their owner cannot read are of no use to a run.
+            // A run cannot use files that their owner cannot read.
             "777" => "$RKAT trust",
             _ => "$RKAT trust && $RKAT run hi && $RKAT skill new mine --user --description d",
         };

@@ -1,4 +1,4 @@
-//! Where the prompt comes from.
+//! Sources of the prompt.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,17 +8,17 @@ use insta::assert_snapshot;
 use crate::support::Rkat;
 
 #[test]
-fn a_prompt_is_read_from_stdin_when_there_is_none_or_a_dash() {
+fn missing_or_dash_prompt_is_read_from_stdin() {
     let rkat = Rkat::new();
     for args in [&["run", "-q"][..], &["run", "-q", "-"]] {
         assert_eq!(rkat.args(args.iter().copied()).stdin("say from stdin\n").run().text(), "from stdin\n");
     }
 }
 
-/// The last message of the user.
+/// Returns the last user message.
 fn sent(rkat: &Rkat) -> String {
-    let shown = rkat.args(["session", "show", "last", "--json"]).run().json();
-    let messages = shown["messages"].as_array().unwrap();
+    let session = rkat.args(["session", "show", "last", "--json"]).run().json();
+    let messages = session["messages"].as_array().unwrap();
     let last = messages.iter().rfind(|message| message["role"] == "user").unwrap();
     last["content"].as_str().unwrap().to_owned()
 }
@@ -26,7 +26,7 @@ fn sent(rkat: &Rkat) -> String {
 const BOTH: &str = "say done\n\n<stdin>\nsome notes\n</stdin>";
 
 #[test]
-fn a_pipe_goes_with_the_prompt() {
+fn pipe_is_sent_with_the_prompt() {
     let rkat = Rkat::new();
     let lines: [&[&str]; 3] =
         [&["run", "-q", "say done"], &["run", "-q", "--stdin", "say done"], &["-q", "say done"]];
@@ -41,7 +41,7 @@ fn a_pipe_goes_with_the_prompt() {
 }
 
 #[test]
-fn a_file_goes_with_the_prompt() {
+fn file_is_sent_with_the_prompt() {
     let rkat = Rkat::new();
     std::fs::write(rkat.work().join("notes"), "some notes\n").unwrap();
     let mut command = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
@@ -51,7 +51,7 @@ fn a_file_goes_with_the_prompt() {
 }
 
 #[test]
-fn nothing_goes_with_the_prompt_without_input() {
+fn empty_input_is_not_sent() {
     let rkat = Rkat::new();
     let lines: [(&[&str], Option<&str>); 4] = [
         (&["run", "-q", "say done"], None),
@@ -67,12 +67,12 @@ fn nothing_goes_with_the_prompt_without_input() {
 }
 
 #[test]
-fn a_silent_pipe_is_neither_awaited_nor_dropped() {
+fn silent_pipe_is_neither_awaited_nor_dropped() {
     let rkat = Rkat::new();
     let silent = rkat.args(["run", "-q", "say done"]).open_stdin().run();
     assert_snapshot!(silent, @r"
     --- stderr
-    waiting for the end of stdin, which goes with the prompt; `--no-stdin` ignores it
+    waiting for stdin to end; it is sent with the prompt; `--no-stdin` ignores it
     error: stdin is open and sent nothing; pass `--stdin` to wait for it, or `--no-stdin` to ignore it [INVALID_PARAMS]
     --- exit 2
     ");
@@ -81,10 +81,10 @@ fn a_silent_pipe_is_neither_awaited_nor_dropped() {
 }
 
 #[test]
-fn a_slow_pipe_is_announced_and_read() {
+fn slow_pipe_is_announced_and_read() {
     let rkat = Rkat::new();
     let mut slow = rkat.args(["run", "-q", "--stdin", "say done"]).open_stdin().start();
-    slow.wait_for("waiting for the end of stdin");
+    slow.wait_for("waiting for stdin to end");
     slow.write_stdin("some notes\n");
     assert_eq!(slow.finish().text(), "done\n");
     assert_eq!(sent(&rkat), BOTH);
@@ -95,7 +95,7 @@ fn a_slow_pipe_is_announced_and_read() {
 }
 
 #[test]
-fn input_that_is_no_text_is_refused() {
+fn binary_stdin_is_rejected() {
     let rkat = Rkat::new();
     std::fs::write(rkat.work().join("image"), b"\xff\xd8\xff").unwrap();
     let mut command = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
@@ -110,7 +110,7 @@ fn input_that_is_no_text_is_refused() {
 }
 
 #[test]
-fn an_empty_prompt_is_refused() {
+fn empty_prompt_is_rejected() {
     assert_snapshot!(Rkat::new().args(["run", "-"]).stdin("").run(), @r"
     --- stderr
     error: `prompt` is empty and there are no `tool_results` or `approvals` [INVALID_PARAMS]

@@ -1,4 +1,4 @@
-//! Models of providers, reached where the config says they are.
+//! Models of providers at configured URLs.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -12,13 +12,13 @@ use crate::support::Rkat;
 const ANTHROPIC: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"c\",\"content\":[],\"stop_reason\":null,\"usage\":{\"input_tokens\":7,\"output_tokens\":1}}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\nevent: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"from far away\"}}\n\nevent: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\nevent: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":5}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
 const CHAT: &str = "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"from the desk\"},\"finish_reason\":null}]}\n\ndata: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 
-/// A property that must be there and has a name that providers refuse.
-const SCHEMA_OF_NOBODY: &str = concat!(
+/// A required property with a name that providers reject.
+const UNSUPPORTED_SCHEMA: &str = concat!(
     r#""inputSchema":{"type":"object","properties":{"no such name!":{}},"#,
     r#""required":["no such name!"]}"#
 );
 
-/// Answers one request and returns its head and its body.
+/// Responds to one request and returns its head and its body.
 fn server(status: &'static str, answer: &'static str) -> (String, JoinHandle<(String, Value)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -51,7 +51,7 @@ fn server(status: &'static str, answer: &'static str) -> (String, JoinHandle<(St
 }
 
 #[test]
-fn a_key_in_the_environment_brings_its_providers_model() {
+fn key_in_environment_selects_provider_model() {
     let rkat = Rkat::new();
     let (address, served) = server("200 OK", ANTHROPIC);
     let patch = format!(r#"{{"providers": {{"anthropic": {{"base_url": "{address}"}}}}}}"#);
@@ -67,7 +67,7 @@ fn a_key_in_the_environment_brings_its_providers_model() {
 }
 
 #[test]
-fn a_refusal_of_the_provider_names_it_and_keeps_the_session() {
+fn provider_error_names_it_and_keeps_session() {
     let rkat = Rkat::new();
     let refusal = r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#;
     let (address, served) = server("401 Unauthorized", refusal);
@@ -85,12 +85,12 @@ fn a_refusal_of_the_provider_names_it_and_keeps_the_session() {
 }
 
 #[test]
-fn a_tool_that_no_provider_takes_is_named_with_its_schema_and_its_server() {
+fn unsupported_tool_is_reported_with_location() {
     let rkat = Rkat::new();
     let _ = ShellServer::new(&rkat.work());
     let script = rkat.work().join("server.sh");
     let text = std::fs::read_to_string(&script).unwrap();
-    let broken = text.replace(r#""inputSchema":{"type":"object"}"#, SCHEMA_OF_NOBODY);
+    let broken = text.replace(r#""inputSchema":{"type":"object"}"#, UNSUPPORTED_SCHEMA);
     assert_ne!(text, broken, "the server has another schema");
     std::fs::write(&script, broken).unwrap();
     rkat.args(["mcp", "add", "shell", "-e", "PATH=/usr/bin:/bin", "--", "/bin/sh", "server.sh"]).run().text();
@@ -102,13 +102,13 @@ fn a_tool_that_no_provider_takes_is_named_with_its_schema_and_its_server() {
     assert_eq!(done.stdout, "from far away\n", "{done}");
     assert!(!body.to_string().contains("shell__greet"), "{body}");
     let line = done.stderr.lines().find(|line| line.contains("shell__greet")).unwrap_or_default();
-    assert!(line.starts_with("warning: the tool `shell__greet` is "), "{done}");
+    assert!(line.starts_with("warning: tool `shell__greet` is "), "{done}");
     assert!(line.contains("input_schema/properties"), "{done}");
     assert!(line.ends_with(".rkat/mcp.toml:1)"), "{done}");
 }
 
 #[test]
-fn a_server_of_ones_own_is_used_by_its_alias() {
+fn self_hosted_model_is_used_by_its_alias() {
     let rkat = Rkat::new();
     let (address, served) = server("200 OK", CHAT);
     let patch = format!(
@@ -126,17 +126,17 @@ fn a_server_of_ones_own_is_used_by_its_alias() {
 }
 
 #[test]
-fn the_models_are_listed() {
+fn models_are_listed() {
     let rkat = Rkat::new();
     let listed = format!("{}", rkat.args(["models"]).run());
     assert!(listed.lines().any(|line| line.starts_with("gpt-5.5 *")), "{listed}");
-    let catalogue = rkat.args(["models", "--json"]).run().json();
-    assert_eq!(catalogue["contract_version"], "0.6.6");
-    assert_eq!(catalogue["providers"][0]["default_model_id"], "claude-opus-4-7");
+    let catalog = rkat.args(["models", "--json"]).run().json();
+    assert_eq!(catalog["contract_version"], "0.6.6");
+    assert_eq!(catalog["providers"][0]["default_model_id"], "claude-opus-4-7");
 }
 
 #[test]
-fn a_picture_is_written_to_a_file() {
+fn image_is_written_to_a_file() {
     let rkat = Rkat::new();
     let answer = r#"{"data":[{"b64_json":"iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAY="}]}"#;
     let (address, served) = server("200 OK", answer);
@@ -168,10 +168,10 @@ fn a_picture_is_written_to_a_file() {
 }
 
 #[test]
-fn without_a_key_there_is_no_picture() {
+fn image_without_a_key_fails() {
     let rkat = Rkat::new();
     let done = rkat.args(["image", "a meerkat"]).run();
-    let expected = "--- stderr\nerror: no model `gpt-image-2` can be used: there is no API key of a provider that makes \
+    let expected = "--- stderr\nerror: cannot use model `gpt-image-2`: no API key for a provider that generates \
         images; set `OPENAI_API_KEY` or `GEMINI_API_KEY` [PROVIDER_ERROR]\n--- exit 1";
     assert_eq!(format!("{done}"), expected);
 }

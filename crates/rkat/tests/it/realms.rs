@@ -1,4 +1,4 @@
-//! `rkat realm`, and which realm a command works in.
+//! `rkat realm`, and the choice of the realm for a command.
 
 use insta::assert_snapshot;
 
@@ -9,12 +9,12 @@ fn realm(rkat: &Rkat, args: &[&str]) -> String {
 }
 
 #[test]
-fn a_folder_has_its_own_realm_and_a_marked_one_covers_what_is_below() {
+fn realm_belongs_to_directory_or_enclosing_project() {
     let rkat = Rkat::new();
     let (here, deep) = (rkat.work(), rkat.work().join("a/b"));
     std::fs::create_dir_all(&deep).unwrap();
-    let at = |folder: &std::path::Path| {
-        rkat.args(["realm", "current"]).current_dir(folder).run().text().trim().to_owned()
+    let at = |dir: &std::path::Path| {
+        rkat.args(["realm", "current"]).current_dir(dir).run().text().trim().to_owned()
     };
     assert_ne!(at(&here), at(&deep));
     std::fs::create_dir(here.join(".rkat")).unwrap();
@@ -29,7 +29,7 @@ fn realms_are_created_listed_shown_and_deleted() {
     let rkat = Rkat::new();
     assert_snapshot!(rkat.args(["realm", "list"]).run(), @r"
     --- stderr
-    there are no realms in `[dir]/data/meerkat/realms`
+    no realms in `[dir]/data/meerkat/realms`
     --- exit 0
     ");
     assert_snapshot!(rkat.args(["realm", "create", "team"]).run(), @r"
@@ -95,7 +95,7 @@ fn realms_are_created_listed_shown_and_deleted() {
     ");
     assert_snapshot!(rkat.args(["realm", "show", "team"]).run(), @r"
     --- stderr
-    error: realm `team` not found; list the realms of the state root to see what there is [INVALID_PARAMS]
+    error: realm `team` not found; list the realms of the state root to see which exist [INVALID_PARAMS]
     --- exit 2
     ");
     assert_snapshot!(rkat.args(["realm", "delete", "../up"]).run(), @r"
@@ -106,7 +106,7 @@ fn realms_are_created_listed_shown_and_deleted() {
 }
 
 #[test]
-fn an_existing_realm_keeps_its_backend() {
+fn existing_realm_keeps_its_backend() {
     let rkat = Rkat::new();
     rkat.args(["realm", "create", "team"]).run().text();
     assert_snapshot!(rkat.args(["-q", "-r", "team", "--realm-backend", "memory", "say hi"]).run(), @r"
@@ -117,7 +117,7 @@ fn an_existing_realm_keeps_its_backend() {
     ");
     assert_snapshot!(rkat.args(["realm", "create", "x", "--backend", "paper"]).run(), @r"
     --- stderr
-    error: invalid value 'paper' for '--backend <BACKEND>': `paper` is not a backend; there are `sqlite`, `jsonl` and `memory`
+    error: invalid value 'paper' for '--backend <BACKEND>': unknown backend `paper`; expected `sqlite`, `jsonl`, or `memory`
 
     For more information, try '--help'.
     --- exit 2
@@ -125,7 +125,7 @@ fn an_existing_realm_keeps_its_backend() {
 }
 
 #[test]
-fn a_realm_in_memory_leaves_nothing_behind() {
+fn in_memory_realm_leaves_nothing_behind() {
     let rkat = Rkat::new();
     let args = ["run", "-q", "-r", "brief", "--realm-backend", "memory", "say hi"];
     assert_eq!(rkat.args(args).run().text(), "hi\n");
@@ -134,7 +134,7 @@ fn a_realm_in_memory_leaves_nothing_behind() {
 }
 
 #[test]
-fn prune_takes_only_what_nobody_would_miss_and_only_by_force() {
+fn prune_deletes_only_unnamed_realms_with_force() {
     let rkat = Rkat::new();
     rkat.args(["realm", "create", "team"]).run().text();
     rkat.session("say one");
@@ -163,7 +163,7 @@ fn prune_takes_only_what_nobody_would_miss_and_only_by_force() {
 }
 
 #[test]
-fn realms_are_kept_where_one_says() {
+fn state_root_option_sets_realm_directory() {
     let rkat = Rkat::new();
     rkat.args(["-q", "--state-root", "here", "-r", "team", "say hi"]).run().text();
     assert!(rkat.work().join("here/team/realm_manifest.json").is_file());
@@ -176,10 +176,10 @@ fn realms_are_kept_where_one_says() {
 }
 
 #[test]
-fn a_realm_that_is_looked_at_must_be_there() {
+fn reading_an_unknown_realm_fails() {
     let rkat = Rkat::new();
     let id = "01936f8a-7b2c-7000-8000-000000000001";
-    let looks: [&[&str]; 7] = [
+    let reads: [&[&str]; 7] = [
         &["session", "list"],
         &["session", "show", id],
         &["session", "delete", id],
@@ -188,25 +188,25 @@ fn a_realm_that_is_looked_at_must_be_there() {
         &["models"],
         &["capabilities"],
     ];
-    for look in looks {
-        let done = rkat.args(["--realm", "taem"].into_iter().chain(look.iter().copied())).run();
-        assert!(done.to_string().contains("realm `taem` not found"), "{look:?}: {done}");
+    for read in reads {
+        let done = rkat.args(["--realm", "taem"].into_iter().chain(read.iter().copied())).run();
+        assert!(done.to_string().contains("realm `taem` not found"), "{read:?}: {done}");
     }
     let list = rkat.args(["realm", "list"]).run().to_string();
     assert!(!list.contains("taem"), "{list}");
 }
 
 #[test]
-fn a_realm_in_memory_cannot_be_created_and_nothing_to_prune_is_said() {
+fn in_memory_realm_cannot_be_created() {
     let rkat = Rkat::new();
     assert_snapshot!(rkat.args(["realm", "create", "brief", "--backend", "memory"]).run(), @r"
     --- stderr
-    error: a realm in memory ends with its process, so there is nothing to create [INVALID_PARAMS]
+    error: an in-memory realm ends with its process, so there is nothing to create [INVALID_PARAMS]
     --- exit 2
     ");
     assert_snapshot!(rkat.args(["realm", "prune"]).run(), @r"
     --- stderr
-    there is no realm to prune
+    no realms to prune
     --- exit 0
     ");
 }

@@ -1,11 +1,11 @@
-//! `rkat registry` with no hub: what is stored is read and changed all the same.
+//! `rkat registry` and `rkat hub`.
 
 use serde_json::json;
 
 use crate::support::Rkat;
 
 #[test]
-fn what_is_registered_is_listed_shown_and_removed() {
+fn registered_entries_are_listed_shown_and_removed() {
     let rkat = Rkat::new();
     std::fs::write(rkat.work().join("demo.md"), "# Demo\n\nA demo.\n").unwrap();
     let registered = rkat.args(["registry", "register", "skill", "demo", "demo.md"]).run();
@@ -44,25 +44,28 @@ fn what_is_registered_is_listed_shown_and_removed() {
     assert_eq!(rkat.args(["registry", "show", "demo"]).run().stdout, "# Demo\n\nA demo.\n");
     let index = rkat.args(["registry", "show", "iii://skills"]).run().stdout;
     assert!(index.ends_with("- [`other`](iii://other) — other — Other.\n"), "{index}");
-    let shown = rkat.args(["registry", "show", "greet"]).run().stdout;
+    let output = rkat.args(["registry", "show", "greet"]).run().stdout;
     let expected =
-        "/greet\nGreets.\n  name (required): Who to greet\n  how (optional)\nwritten by demo::greet, ";
-    assert!(shown.starts_with(expected), "{shown}");
+        "/greet\nGreets.\n  name (required): Who to greet\n  how (optional)\nrendered by demo::greet, ";
+    assert!(output.starts_with(expected), "{output}");
     let called = rkat.args(["registry", "call", "skills::unregister", r#"{"id": "other"}"#]).run().json();
     assert_eq!(called, json!({ "id": "other", "removed": true }));
 
     let skills = rkat.args(["skill", "list", "--json"]).run().json();
-    let ours = skills["skills"].as_array().unwrap().iter().find(|skill| skill["name"] == "demo");
-    assert_eq!(ours.unwrap()["source"]["display_name"], "registry");
+    let demo = skills["skills"].as_array().unwrap().iter().find(|skill| skill["name"] == "demo");
+    assert_eq!(demo.unwrap()["source"]["display_name"], "registry");
 
     assert_eq!(rkat.args(["registry", "unregister", "skill", "demo"]).run().code, Some(0));
     let again = rkat.args(["registry", "unregister", "skill", "demo"]).run();
     assert_eq!(again.code, Some(1));
-    assert_eq!(again.stderr, "error: no skill `demo` is registered; `rkat registry list` shows what is\n");
+    assert_eq!(
+        again.stderr,
+        "error: no skill `demo` is registered; `rkat registry list` shows all entries\n"
+    );
 }
 
 #[test]
-fn what_cannot_be_done_says_why() {
+fn invalid_registry_commands_explain_the_error() {
     let rkat = Rkat::new();
     for (args, expected) in [
         (vec!["registry", "show", "none"], "Skill not found: none"),
@@ -72,8 +75,8 @@ fn what_cannot_be_done_says_why() {
             vec!["registry", "call", "demo::guide"],
             "no hub is running in this realm; start one with `rkat hub`",
         ),
-        (vec!["registry", "call", "demo::guide", "{"], "the input is no JSON"),
-        (vec!["registry", "register", "skill", "demo", "none.md"], "the skill cannot be read from `none.md`"),
+        (vec!["registry", "call", "demo::guide", "{"], "the input is not JSON"),
+        (vec!["registry", "register", "skill", "demo", "none.md"], "cannot read the skill from `none.md`"),
         (vec!["registry", "unregister", "prompt", "A"], "name may only contain lowercase ASCII letters"),
     ] {
         let done = rkat.args(args.clone()).run();
@@ -85,16 +88,16 @@ fn what_cannot_be_done_says_why() {
 }
 
 #[test]
-fn a_second_hub_does_not_take_the_place_of_the_first() {
+fn second_hub_does_not_replace_the_first() {
     let rkat = Rkat::new();
     let mut hub = rkat.args(["hub", "--listen", "127.0.0.1:0"]).start();
     let url = address(&hub.wait_for("hub listening on "));
     let second = rkat.args(["hub", "--listen", "127.0.0.1:0"]).run();
-    let expected = format!("error: the realm has a hub already, at `{url}` (process ");
+    let expected = format!("error: the realm already has a hub at `{url}` (pid ");
     assert_eq!(second.code, Some(1));
     assert!(second.stderr.starts_with(&expected), "{}", second.stderr);
     let mut server = rkat.args(["serve", "--listen", "127.0.0.1:0", "--hub", "127.0.0.1:0"]).start();
-    server.wait_for(&format!("warning: no hub here: the realm's is at {url} (process "));
+    server.wait_for(&format!("warning: hub not started: the realm already has one at {url} (pid "));
     server.wait_for("listening on http://");
     assert_eq!(rkat.args(["hub", "status", "--json"]).run().json()["url"], json!(url));
     for running in [server, hub] {
@@ -108,26 +111,26 @@ fn a_second_hub_does_not_take_the_place_of_the_first() {
 }
 
 #[test]
-fn at_the_guarded_address_programs_may_do_what_the_rules_say() {
+fn guarded_address_enforces_rules() {
     let rkat = Rkat::new();
     let guarded = ["hub", "--listen", "127.0.0.1:0", "--guarded", "127.0.0.1:0", "--rbac", "rules.json"];
     for wrong in ["[]", "{", r#"{"expose_function": []}"#] {
         std::fs::write(rkat.work().join("rules.json"), wrong).unwrap();
-        let refused = rkat.args(guarded).run();
-        assert!(refused.stderr.contains("`rules.json` has no rules"), "{}", refused.stderr);
+        let rejected = rkat.args(guarded).run();
+        assert!(rejected.stderr.contains("invalid rules in `rules.json`"), "{}", rejected.stderr);
     }
     let rules = json!({ "expose_functions": ["engine::workers::*"] });
     std::fs::write(rkat.work().join("rules.json"), rules.to_string()).unwrap();
     let mut hub = rkat.args(guarded).start();
     let open = address(&hub.wait_for("hub listening on "));
-    let closed = address(&hub.wait_for("hub under rules on "));
+    let closed = address(&hub.wait_for("guarded hub listening on "));
     assert_eq!(rkat.args(["hub", "status", "--url", &open]).run().code, Some(0));
-    let refused = rkat.args(["hub", "status", "--url", &closed]).run();
+    let rejected = rkat.args(["hub", "status", "--url", &closed]).run();
     let expected = format!(
-        "error: the hub at `{closed}` does not tell: remote error (FORBIDDEN): \
+        "error: cannot query the hub at `{closed}`: remote error (FORBIDDEN): \
          function 'engine::functions::list' not allowed (add to rbac.expose_functions) [INVALID_PARAMS]\n"
     );
-    assert_eq!(refused.stderr, expected);
+    assert_eq!(rejected.stderr, expected);
     hub.signal("TERM");
     hub.finish();
 }
@@ -148,7 +151,7 @@ fn hub_keeps_its_token_in_a_private_file() {
     for _ in 0..2 {
         let mut running = rkat.args(hub).start();
         let url = address(&running.wait_for("hub listening on "));
-        running.wait_for("rkat: workers of other users show the token in `");
+        running.wait_for("rkat: workers of other users must send the token in `");
         // The same user needs no token.
         assert_eq!(rkat.args(["hub", "status", "--url", &url]).run().code, Some(0));
         running.signal("TERM");
@@ -168,7 +171,7 @@ fn chosen_token_is_required_of_every_worker() {
     let status = || rkat.args(["hub", "status", "--url", &url]);
     assert_eq!(status().run().code, Some(1));
     assert_eq!(status().env("RKAT_TOKEN", "chosen").run().code, Some(0));
-    // Commands of the realm find the token themselves.
+    // Commands in the realm find the token on their own.
     assert_eq!(rkat.args(["hub", "status"]).run().code, Some(0));
     hub.signal("TERM");
     hub.finish();
@@ -177,20 +180,20 @@ fn chosen_token_is_required_of_every_worker() {
         (vec!["--no-token", "--token-file", "hub.token"], "cannot be used with"),
         (vec!["--token-file", "empty"], "the token is empty"),
     ] {
-        let refused = rkat.args([vec!["hub"], args].concat()).run();
-        assert!(refused.code == Some(2) && refused.stderr.contains(expected), "{}", refused.stderr);
+        let rejected = rkat.args([vec!["hub"], args].concat()).run();
+        assert!(rejected.code == Some(2) && rejected.stderr.contains(expected), "{}", rejected.stderr);
     }
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn hub_of_a_server_admits_the_same_user() {
+fn serve_hub_admits_the_same_user() {
     let rkat = Rkat::new();
     std::fs::write(rkat.work().join("hub.token"), "chosen\n").unwrap();
     let serve = ["serve", "--listen", "127.0.0.1:0", "--hub", "127.0.0.1:0"];
     for (more, code) in [(vec![], 0), (vec!["--token-file", "hub.token"], 1)] {
         let mut server = rkat.args([serve.to_vec(), more].concat()).start();
-        let url = address(&server.wait_for("hub for programs on "));
+        let url = address(&server.wait_for("hub for workers on "));
         let status = || rkat.args(["hub", "status", "--url", &url]);
         assert_eq!(status().run().code, Some(code));
         assert_eq!(status().env("RKAT_TOKEN", "chosen").run().code, Some(0));
@@ -201,23 +204,23 @@ fn hub_of_a_server_admits_the_same_user() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn own_token_in_the_environment_changes_nothing() {
+fn realm_token_in_environment_has_no_effect() {
     let rkat = Rkat::new();
     let state = rkat.work().join("state");
     let realm = ["--realm", "team", "--state-root", state.to_str().unwrap()];
     let hub = [&["hub", "--listen", "127.0.0.1:0"][..], &realm].concat();
     let serve = [&["serve", "--listen", "127.0.0.1:0", "--hub", "127.0.0.1:0"][..], &realm].concat();
     let mut first = rkat.args(hub.iter().copied()).start();
-    first.wait_for("workers of other users show the token in `");
+    first.wait_for("workers of other users must send the token in `");
     first.signal("TERM");
     first.finish();
     let own = std::fs::read_to_string(state.join("team/token")).unwrap();
-    for (args, place, printed) in [
-        (&hub, "hub listening on ", "workers of other users show the token in `"),
-        (&serve, "hub for programs on ", "connect a client: "),
+    for (args, prefix, printed) in [
+        (&hub, "hub listening on ", "workers of other users must send the token in `"),
+        (&serve, "hub for workers on ", "connect a client: "),
     ] {
         let mut running = rkat.args(args.iter().copied()).env("RKAT_TOKEN", own.trim()).start();
-        let url = address(&running.wait_for(place));
+        let url = address(&running.wait_for(prefix));
         running.wait_for(printed);
         assert_eq!(rkat.args(["hub", "status", "--url", &url]).run().code, Some(0), "{args:?}");
         running.signal("TERM");
@@ -226,7 +229,7 @@ fn own_token_in_the_environment_changes_nothing() {
 }
 
 #[test]
-fn guarded_address_has_a_token_of_its_own() {
+fn guarded_address_has_a_separate_token() {
     let rkat = Rkat::new();
     let rules = json!({ "expose_functions": ["engine::*"] });
     std::fs::write(rkat.work().join("rules.json"), rules.to_string()).unwrap();
@@ -237,7 +240,7 @@ fn guarded_address_has_a_token_of_its_own() {
     let open = ["hub", "--listen", "127.0.0.1:0", "--token-file", "open"];
     let mut hub = rkat.args([&open[..], &guarded[..]].concat()).start();
     let open = address(&hub.wait_for("hub listening on "));
-    let guarded = address(&hub.wait_for("hub under rules on "));
+    let guarded = address(&hub.wait_for("guarded hub listening on "));
     for (url, token, code) in
         [(&open, "open", 0), (&open, "guarded", 1), (&guarded, "guarded", 0), (&guarded, "open", 1)]
     {
@@ -253,7 +256,7 @@ fn address(line: &str) -> String {
 }
 
 #[test]
-fn a_running_hub_is_found_and_takes_the_calls() {
+fn running_hub_is_found_and_handles_calls() {
     let rkat = Rkat::new();
     let mut hub = rkat.args(["hub", "--listen", "127.0.0.1:0"]).start();
     hub.wait_for("hub listening on");

@@ -1,18 +1,18 @@
-//! Continuing a session, by every name it can have.
+//! Resuming a session by all kinds of references.
 
 use insta::assert_snapshot;
 
 use crate::support::Rkat;
 
 fn prompts(rkat: &Rkat, session: &str) -> Vec<String> {
-    let shown = rkat.args(["session", "show", session, "--json"]).run().json();
-    let messages = shown["messages"].as_array().unwrap();
-    let of_user = messages.iter().filter(|message| message["role"] == "user");
-    of_user.map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+    let session = rkat.args(["session", "show", session, "--json"]).run().json();
+    let messages = session["messages"].as_array().unwrap();
+    let user_messages = messages.iter().filter(|message| message["role"] == "user");
+    user_messages.map(|message| message["content"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn resume_alone_continues_the_last_session() {
+fn resume_without_value_uses_the_last_session() {
     let rkat = Rkat::new();
     rkat.session("say one");
     let last = rkat.session("say two");
@@ -26,12 +26,12 @@ fn resume_alone_continues_the_last_session() {
 }
 
 #[test]
-fn a_session_is_found_by_every_kind_of_name() {
+fn session_is_found_by_every_kind_of_reference() {
     let rkat = Rkat::new();
     let first = rkat.session("say one");
     rkat.session("say two");
     let realm = rkat.args(["realm", "current"]).run().text().trim().to_owned();
-    // Ids begin with the time, so what tells two of them apart comes late.
+    // Ids start with a timestamp, so two of them differ only near the end.
     let names = [&first, &first[..30], &format!("{realm}:{first}"), "~1", "@1"];
     for name in names {
         let done = rkat.args(["run", "-q", &format!("--resume={name}"), "say again"]).run();
@@ -42,7 +42,7 @@ fn a_session_is_found_by_every_kind_of_name() {
 }
 
 #[test]
-fn a_session_may_follow_resume_after_a_space() {
+fn session_may_follow_resume_after_a_space() {
     let rkat = Rkat::new();
     let first = rkat.session("say one");
     for name in [&first, &first[..30], "@1"] {
@@ -52,13 +52,13 @@ fn a_session_may_follow_resume_after_a_space() {
     assert_eq!(rkat.args(["-q", "--resume", "last", "say more"]).run().text(), "more\n");
     assert_eq!(prompts(&rkat, &first), ["say one", "say again", "say again", "say again", "say more"]);
     for name in ["@0", "last", &first] {
-        let shown = rkat.args(["session", "show", name, "--json"]).run().json();
-        assert_eq!(shown["session_id"], first.as_str());
+        let session = rkat.args(["session", "show", name, "--json"]).run().json();
+        assert_eq!(session["session_id"], first.as_str());
     }
 }
 
 #[test]
-fn a_session_is_never_sent_as_a_prompt() {
+fn session_reference_is_never_sent_as_a_prompt() {
     let rkat = Rkat::new();
     let session = rkat.session("say one");
     let id = "01936f8a-7b2c-7000-8000-000000000001";
@@ -70,9 +70,9 @@ fn a_session_is_never_sent_as_a_prompt() {
         &["01936f8a"],
     ];
     for line in lines {
-        let refused = rkat.args(line.iter().copied()).run();
-        assert_eq!(refused.code, Some(2), "{line:?}: {refused}");
-        assert!(refused.stderr.contains("names a session and is not a prompt"), "{line:?}: {refused}");
+        let rejected = rkat.args(line.iter().copied()).run();
+        assert_eq!(rejected.code, Some(2), "{line:?}: {rejected}");
+        assert!(rejected.stderr.contains("is a session, not a prompt"), "{line:?}: {rejected}");
     }
     let unknown = rkat.args(["run", "--resume", "0193", "say x"]).run();
     assert!(unknown.stderr.contains("no session begins with `0193`"), "{unknown}");
@@ -84,16 +84,16 @@ fn a_session_is_never_sent_as_a_prompt() {
 }
 
 #[test]
-fn a_reference_names_a_realm_from_anywhere() {
+fn reference_can_name_another_realm() {
     let rkat = Rkat::new();
-    let made = rkat.args(["run", "--json", "-r", "team", "say one"]).run().json();
-    let reference = made["session_ref"].as_str().unwrap();
+    let created = rkat.args(["run", "--json", "-r", "team", "say one"]).run().json();
+    let reference = created["session_ref"].as_str().unwrap();
     assert_eq!(rkat.args(["-q", &format!("--resume={reference}"), "say two"]).run().text(), "two\n");
     assert_eq!(prompts(&rkat, reference), ["say one", "say two"]);
 }
 
 #[test]
-fn a_name_that_fits_nothing_or_too_much_is_refused() {
+fn unknown_or_ambiguous_reference_is_rejected() {
     let rkat = Rkat::new();
     rkat.session("say one");
     rkat.session("say two");

@@ -1,33 +1,33 @@
-//! `rkat run`: what comes out.
+//! `rkat run`: output.
 
 use insta::assert_snapshot;
 
 use crate::support::Rkat;
 
 #[test]
-fn a_run_prints_the_answer_and_says_on_stderr_what_it_was() {
+fn run_prints_answer_and_summary() {
     assert_snapshot!(Rkat::new().args(["run", "say hello"]).run(), @r"
     hello
     --- stderr
-    no API key is configured: the offline model answers
+    no API key configured; using the offline model
     session [uuid] · 1 step · 0 tool calls · 66 tokens · offline
     --- exit 0
     ");
 }
 
 #[test]
-fn a_first_word_that_is_no_command_is_a_prompt() {
+fn word_that_is_not_a_command_is_a_prompt() {
     assert_snapshot!(Rkat::new().args(["say hello"]).run(), @r"
     hello
     --- stderr
-    no API key is configured: the offline model answers
+    no API key configured; using the offline model
     session [uuid] · 1 step · 0 tool calls · 66 tokens · offline
     --- exit 0
     ");
 }
 
 #[test]
-fn json_has_everything() {
+fn json_output_is_complete() {
     assert_snapshot!(Rkat::new().args(["run", "--json", "say hello"]).run(), @r#"
     {
       "text": "hello",
@@ -47,14 +47,14 @@ fn json_has_everything() {
       "terminal_cause_kind": null
     }
     --- stderr
-    no API key is configured: the offline model answers
+    no API key configured; using the offline model
     session [uuid] · 1 step · 0 tool calls · 66 tokens · offline
     --- exit 0
     "#);
 }
 
 #[test]
-fn the_two_ways_to_ask_for_json_are_the_same() {
+fn json_options_are_equivalent() {
     let rkat = Rkat::new();
     let keys = |args: [&str; 4]| {
         let value = rkat.args(args).run().json();
@@ -64,7 +64,7 @@ fn the_two_ways_to_ask_for_json_are_the_same() {
 }
 
 #[test]
-fn quiet_leaves_only_the_answer() {
+fn quiet_prints_only_the_answer() {
     assert_snapshot!(Rkat::new().args(["run", "-q", "say hello"]).run(), @r"
     hello
     --- stderr
@@ -73,16 +73,16 @@ fn quiet_leaves_only_the_answer() {
 }
 
 #[test]
-fn a_streamed_answer_is_the_same_text() {
+fn streamed_answer_has_the_same_text() {
     let rkat = Rkat::new();
     let streamed = rkat.args(["run", "-q", "--stream", "say one two\nsay three"]).run();
     assert_eq!(streamed.text(), "one two\nthree\n");
-    let whole = rkat.args(["run", "-q", "--no-stream", "say one two\nsay three"]).run();
-    assert_eq!(whole.text(), streamed.text());
+    let unstreamed = rkat.args(["run", "-q", "--no-stream", "say one two\nsay three"]).run();
+    assert_eq!(unstreamed.text(), streamed.text());
 }
 
 #[test]
-fn verbose_prints_the_events_on_stderr() {
+fn verbose_prints_events_to_stderr() {
     assert_snapshot!(Rkat::new().args(["run", "-v", "call look {}"]).run(), @r#"
     look failed → {"error":"tool_not_found","message":"no tool is named `look`; available: there are none"}
     --- stderr
@@ -107,14 +107,14 @@ fn verbose_prints_the_events_on_stderr() {
     {"type":"text_complete","content":"look failed → {\"error\":\"tool_not_found\",\"message\":\"no tool is named `look`; available: there are none\"}"}
     {"type":"turn_completed","stop_reason":"end_turn","usage":{"input_tokens":88,"output_tokens":27}}
     {"type":"run_completed","session_id":"[uuid]","result":"look failed → {\"error\":\"tool_not_found\",\"message\":\"no tool is named `look`; available: there are none\"}","extraction_required":false,"usage":{"input_tokens":153,"output_tokens":29}}
-    no API key is configured: the offline model answers
+    no API key configured; using the offline model
     session [uuid] · 2 steps · 0 tool calls · 182 tokens · offline
     --- exit 0
     "#);
 }
 
 #[test]
-fn a_model_that_was_named_needs_no_notice() {
+fn named_offline_model_prints_no_notice() {
     assert_snapshot!(Rkat::new().args(["run", "-m", "offline", "say hello"]).run(), @r"
     hello
     --- stderr
@@ -124,22 +124,22 @@ fn a_model_that_was_named_needs_no_notice() {
 }
 
 #[test]
-fn a_plain_question_is_answered_honestly() {
+fn offline_model_identifies_itself() {
     let done = Rkat::new().args(["run", "-q", "What is the capital of France?"]).run();
     assert!(done.text().starts_with("I am Meerkat's offline model"), "{done}");
 }
 
 #[test]
-fn labels_stay_with_the_session() {
+fn labels_are_stored_with_the_session() {
     let rkat = Rkat::new();
     rkat.args(["run", "-q", "--label", "team=a", "--label", "kind=demo", "say hi"]).run().text();
-    let shown = rkat.args(["session", "show", "last", "--json"]).run().json();
-    assert_eq!(shown["state"]["labels"], serde_json::json!({ "team": "a", "kind": "demo" }));
+    let session = rkat.args(["session", "show", "last", "--json"]).run().json();
+    assert_eq!(session["state"]["labels"], serde_json::json!({ "team": "a", "kind": "demo" }));
 }
 
 #[test]
-fn everything_a_run_can_be_told_is_taken() {
-    let told = [
+fn all_run_options_are_accepted() {
+    let pairs = [
         ("--instructions", "Be brief."),
         ("--system", "You count."),
         ("--param", "effort=2"),
@@ -151,7 +151,7 @@ fn everything_a_run_can_be_told_is_taken() {
         ("--model", "offline"),
         ("--provider", "other"),
     ];
-    let options = told.iter().flat_map(|(option, value)| [*option, *value]);
+    let options = pairs.iter().flat_map(|(option, value)| [*option, *value]);
     let done = Rkat::new().args(["run", "-q", "say hi"].into_iter().chain(options)).run();
     assert_eq!(done.text(), "hi\n");
 }

@@ -8,7 +8,7 @@ const COUNT: &str =
     r#"{"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}}, "required": ["n"]}"#;
 
 #[test]
-fn a_schema_is_given_inline_or_as_a_file() {
+fn schema_can_be_inline_or_a_file() {
     let rkat = Rkat::new();
     std::fs::write(rkat.work().join("count.json"), COUNT).unwrap();
     assert_snapshot!(rkat.args(["run", "-q", "--schema", COUNT, "say hi"]).run(), @r#"
@@ -29,7 +29,7 @@ fn json_carries_text_and_structured_output() {
 }
 
 #[test]
-fn a_wrong_schema_is_refused() {
+fn invalid_schema_is_rejected() {
     let rkat = Rkat::new();
     let with = |schema: &str| rkat.args(["run", "--schema", schema, "say hi"]).run();
     assert_snapshot!(with("{\"type\": \"nothing\"}"), @r#"
@@ -44,16 +44,16 @@ fn a_wrong_schema_is_refused() {
     ");
     assert_snapshot!(with("missing.json"), @r"
     --- stderr
-    error: the schema `missing.json` cannot be read: No such file or directory (os error 2) [INVALID_PARAMS]
+    error: cannot read the schema `missing.json`: No such file or directory (os error 2) [INVALID_PARAMS]
     --- exit 2
     ");
 }
 
 #[test]
-fn an_output_that_never_fits_is_a_failure() {
+fn output_that_never_validates_fails() {
     assert_snapshot!(Rkat::new().args(["run", "-q", "--schema", COUNT, "json {\"n\": 1}"]).run(), @r#"
     --- stderr
-    error: there is no structured output: at `/n`: 1 is less than the minimum of 3 (after 3 tries; the last was: {"n": 1}) [AGENT_ERROR]
+    error: no structured output: at `/n`: 1 is less than the minimum of 3 (after 3 attempts; last output: {"n": 1}) [AGENT_ERROR]
     --- exit 1
     "#);
 }

@@ -8,13 +8,13 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use crate::support::Rkat;
 
 /// A running `rkat serve`.
-struct Served {
+struct ServeProcess {
     child: Child,
     stderr: BufReader<ChildStderr>,
     address: String,
 }
 
-impl Served {
+impl ServeProcess {
     fn start(rkat: &Rkat, arguments: &[&str]) -> Self {
         let mut command = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
         let mut child = command
@@ -40,7 +40,7 @@ impl Served {
         line.trim().strip_prefix(&start).unwrap().strip_suffix('"').unwrap().to_owned()
     }
 
-    /// Makes a request that stands for itself.
+    /// Sends a stateless request and returns the response.
     fn request(&self, authorization: &str, method: &str, params: &str) -> String {
         let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
         let body =
@@ -60,7 +60,7 @@ impl Served {
         answer
     }
 
-    /// Ends it with a signal, and returns what it wrote since.
+    /// Stops the server with a signal, and returns the rest of its stderr.
     fn stop(mut self) -> String {
         let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
         assert!(killed.success());
@@ -73,10 +73,10 @@ impl Served {
 
 #[test]
 #[cfg(unix)]
-fn a_realm_is_served_until_a_signal() {
+fn realm_is_served_until_a_signal() {
     let rkat = Rkat::new();
     let session = rkat.session("say hello");
-    let mut served = Served::start(&rkat, &[]);
+    let mut served = ServeProcess::start(&rkat, &[]);
     let token = format!("authorization: Bearer {}\r\n", served.token());
     let answer = served.request(&token, "resources/list", "");
     assert!(answer.contains(&format!("meerkat://session/{session}")), "{answer}");
@@ -87,23 +87,23 @@ fn a_realm_is_served_until_a_signal() {
 #[cfg(unix)]
 fn realm_token_is_required_and_reused() {
     let rkat = Rkat::new();
-    let mut first = Served::start(&rkat, &[]);
+    let mut first = ServeProcess::start(&rkat, &[]);
     let token = first.token();
     for wrong in ["", "authorization: Bearer wrong\r\n"] {
         let answer = first.request(wrong, "resources/list", "");
         assert!(answer.starts_with("HTTP/1.0 401 ") && !answer.contains(&token), "{answer}");
     }
     assert!(!first.stop().contains(&token));
-    let mut second = Served::start(&rkat, &[]);
+    let mut second = ServeProcess::start(&rkat, &[]);
     assert_eq!(second.token(), token);
     second.stop();
 }
 
 #[test]
 #[cfg(unix)]
-fn no_token_is_a_choice_that_loosens_nothing() {
+fn no_token_does_not_allow_config_changes() {
     let rkat = Rkat::new();
-    let served = Served::start(&rkat, &["--no-token"]);
+    let served = ServeProcess::start(&rkat, &["--no-token"]);
     let patch =
         r#""name":"meerkat_config","arguments":{"action":"patch","patch":{"tools":{"shell_enabled":true}}},"#;
     let answer = served.request("", "tools/call", patch);
@@ -112,7 +112,7 @@ fn no_token_is_a_choice_that_loosens_nothing() {
 }
 
 #[test]
-fn an_address_that_others_can_reach_needs_a_token() {
+fn non_loopback_address_needs_a_token() {
     let rkat = Rkat::new();
     let done = rkat.args(["serve", "--no-token", "--listen", "0.0.0.0:0"]).run();
     assert_eq!(done.code, Some(2));
@@ -121,7 +121,7 @@ fn an_address_that_others_can_reach_needs_a_token() {
 }
 
 #[test]
-fn an_address_or_a_token_file_that_is_none_exits_as_documented() {
+fn invalid_address_or_token_file_exits_2() {
     let rkat = Rkat::new();
     for arguments in [["--listen", "nowhere"], ["--token-file", "no-such-file"]] {
         let done = rkat.args(["serve", arguments[0], arguments[1]]).run();

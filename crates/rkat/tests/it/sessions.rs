@@ -5,11 +5,11 @@ use insta::assert_snapshot;
 use crate::support::Rkat;
 
 #[test]
-fn the_list_says_what_there_is() {
+fn list_shows_sessions() {
     let rkat = Rkat::new();
     assert_snapshot!(rkat.args(["session", "list"]).run(), @r"
     --- stderr
-    realm `[workspace]` has no sessions to list
+    no sessions in realm `[workspace]`
     --- exit 0
     ");
     rkat.session("say one");
@@ -46,24 +46,24 @@ fn the_list_says_what_there_is() {
 }
 
 #[test]
-fn the_list_is_filtered_and_paged() {
+fn list_is_filtered_and_paged() {
     let rkat = Rkat::new();
     let plain = rkat.session("say one");
-    let labelled = rkat.args(["run", "--json", "--label", "team=a", "say two"]).run().json();
+    let labeled = rkat.args(["run", "--json", "--label", "team=a", "say two"]).run().json();
     let ids = |args: &[&str]| {
         let listed = rkat.args(["session", "list", "--json"].iter().chain(args).copied()).run().json();
         let sessions = listed["sessions"].as_array().unwrap().clone();
         sessions.iter().map(|session| session["session_id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    let labelled = labelled["session_id"].as_str().unwrap().to_owned();
-    assert_eq!(ids(&[]), [labelled.clone(), plain.clone()]);
-    assert_eq!(ids(&["--label", "team=a"]), [labelled]);
+    let labeled = labeled["session_id"].as_str().unwrap().to_owned();
+    assert_eq!(ids(&[]), [labeled.clone(), plain.clone()]);
+    assert_eq!(ids(&["--label", "team=a"]), [labeled]);
     assert_eq!(ids(&["--offset", "1"]), [plain]);
     assert!(ids(&["--label", "team=b"]).is_empty());
 }
 
 #[test]
-fn the_table_fits_the_terminal() {
+fn table_fits_terminal_width() {
     let rkat = Rkat::new();
     let long = format!("note={}", "x".repeat(200));
     rkat.args(["run", "-q", "--label", &long, "say one"]).run().text();
@@ -77,7 +77,7 @@ fn the_table_fits_the_terminal() {
 }
 
 #[test]
-fn a_session_is_shown_with_its_messages() {
+fn show_prints_session_messages() {
     let rkat = Rkat::new();
     rkat.session("call look {\"at\": \"it\"}\nthen\nsay done\nsay with it");
     assert_snapshot!(rkat.args(["session", "show", "last"]).run(), @r#"
@@ -175,7 +175,7 @@ fn a_session_is_shown_with_its_messages() {
 }
 
 #[test]
-fn a_deleted_session_can_be_shown_and_not_continued() {
+fn deleted_session_is_readable_but_not_resumable() {
     let rkat = Rkat::new();
     let id = rkat.session("say one");
     assert_snapshot!(rkat.args(["session", "delete", "last"]).run(), @r"
@@ -185,7 +185,7 @@ fn a_deleted_session_can_be_shown_and_not_continued() {
     ");
     assert_snapshot!(rkat.args(["session", "list"]).run(), @r"
     --- stderr
-    realm `[workspace]` has no sessions to list
+    no sessions in realm `[workspace]`
     --- exit 0
     ");
     assert_snapshot!(rkat.args(["session", "list", "--archived"]).run(), @r"
@@ -218,18 +218,18 @@ fn a_deleted_session_can_be_shown_and_not_continued() {
 }
 
 #[test]
-fn a_session_that_does_not_run_cannot_be_interrupted() {
+fn idle_session_cannot_be_interrupted() {
     let rkat = Rkat::new();
     rkat.session("say one");
     assert_snapshot!(rkat.args(["session", "interrupt", "last"]).run(), @r"
     --- stderr
-    error: session `[uuid]` has no run in flight [SESSION_NOT_RUNNING]
+    error: session `[uuid]` has no active run [SESSION_NOT_RUNNING]
     --- exit 1
     ");
 }
 
 #[test]
-fn a_list_fits_a_narrow_terminal() {
+fn list_fits_narrow_terminal() {
     let rkat = Rkat::new();
     rkat.args(["run", "-q", "--label", "team=core", "--label", "topic=storage", "say one"]).run();
     let list = rkat.args(["session", "list"]).env("COLUMNS", "80").run();

@@ -1,4 +1,4 @@
-//! `rkat skill serve`: the `skill` tool over stdio, in each of the situations it must be good in.
+//! `rkat skill serve`: the `skill` tool over stdio.
 
 use std::fs;
 use std::path::Path;
@@ -33,19 +33,19 @@ fn load(client: &mut McpClient, arguments: &Value) -> Value {
     client.request("tools/call", json!({ "name": "skill", "arguments": arguments }))["result"].clone()
 }
 
-/// Waits until the client is told that there are other tools.
-fn hear_of_tools(client: &mut McpClient, seen: usize) {
+/// Waits until the client is notified that the tool list has changed.
+fn wait_for_list_changed(client: &mut McpClient, seen: usize) {
     loop {
         client.request("ping", json!({}));
-        let told = &client.notifications()[seen..];
-        if told.iter().any(|notice| notice["method"] == "notifications/tools/list_changed") {
+        let notices = &client.notifications()[seen..];
+        if notices.iter().any(|notice| notice["method"] == "notifications/tools/list_changed") {
             return;
         }
     }
 }
 
 #[test]
-fn the_tool_is_the_documented_one() {
+fn tool_matches_documentation() {
     let rkat = Rkat::new();
     skill(&rkat, ".agent/skills", "git", "Git deployment workflow skill");
     let mut client = serve(&rkat);
@@ -94,15 +94,15 @@ fn the_tool_is_the_documented_one() {
 }
 
 #[test]
-fn a_skill_is_loaded_by_its_name_in_any_case() {
+fn skill_name_is_case_insensitive() {
     let rkat = Rkat::new();
     skill(&rkat, ".agent/skills", "mcp-builder", "MCP development");
     let mut client = serve(&rkat);
-    let folder = rkat.work().join(".agent/skills/mcp-builder").canonicalize().unwrap();
+    let dir = rkat.work().join(".agent/skills/mcp-builder").canonicalize().unwrap();
     let text = format!(
         "Loading: mcp-builder\nBase directory: {}\n\n---\nname: mcp-builder\ndescription: MCP development\n---\n\
          # mcp-builder\n",
-        folder.display()
+        dir.display()
     );
     for arguments in [
         json!({ "name": "mcp-builder" }),
@@ -116,7 +116,7 @@ fn a_skill_is_loaded_by_its_name_in_any_case() {
 }
 
 #[test]
-fn a_skill_that_is_not_there_is_answered_with_those_that_are() {
+fn unknown_skill_lists_available_skills() {
     let rkat = Rkat::new();
     skill(&rkat, ".agent/skills", "git", "Git workflow");
     skill(&rkat, ".agent/skills", "postgres", "PostgreSQL operations");
@@ -127,7 +127,7 @@ fn a_skill_that_is_not_there_is_answered_with_those_that_are() {
 }
 
 #[test]
-fn an_empty_name_and_other_arguments_are_refused() {
+fn invalid_arguments_are_rejected() {
     let rkat = Rkat::new();
     skill(&rkat, ".agent/skills", "git", "Git workflow");
     let mut client = serve(&rkat);
@@ -137,7 +137,7 @@ fn an_empty_name_and_other_arguments_are_refused() {
         (json!({ "name": "git", "more": 1 }), "unknown argument `more`; give the skill's `name`"),
         (
             json!({ "name": "../../../etc/passwd" }),
-            "`../../../etc/passwd` cannot be the name of a skill: it has a path separator",
+            "`../../../etc/passwd` is not a valid skill name: it has a path separator",
         ),
     ];
     for (arguments, message) in cases {
@@ -152,7 +152,7 @@ fn an_empty_name_and_other_arguments_are_refused() {
 }
 
 #[test]
-fn the_project_comes_before_the_home_directory() {
+fn project_skills_precede_home_skills() {
     let rkat = Rkat::new();
     skill(&rkat, "../home/.agent/skills", "git", "The user's");
     skill(&rkat, ".agent/skills", "git", "The project's");
@@ -177,35 +177,35 @@ fn the_project_comes_before_the_home_directory() {
 }
 
 #[test]
-fn a_new_skill_appears_and_a_deleted_one_goes() {
+fn tool_list_follows_added_and_deleted_skills() {
     let rkat = Rkat::new();
     let mut client = serve(&rkat);
-    assert_eq!(tools(&mut client), [Value::Null; 0], "there is no tool while there are no skills");
+    assert_eq!(tools(&mut client), [Value::Null; 0], "without skills, no tool is listed");
     let seen = client.notifications().len();
     skill(&rkat, ".claude/skills", "git", "Git workflow");
-    hear_of_tools(&mut client, seen);
+    wait_for_list_changed(&mut client, seen);
     assert_eq!(tools(&mut client).len(), 1);
     let seen = client.notifications().len();
     fs::remove_dir_all(rkat.work().join(".claude/skills/git")).unwrap();
-    hear_of_tools(&mut client, seen);
+    wait_for_list_changed(&mut client, seen);
     assert_eq!(tools(&mut client), [Value::Null; 0]);
 }
 
 #[test]
-fn what_is_malformed_or_unreadable_is_skipped_and_told() {
+fn malformed_skills_are_skipped_and_reported() {
     let rkat = Rkat::new();
     skill(&rkat, ".agent/skills", "good", "It works");
     write(&rkat, ".agent/skills/broken/SKILL.md", "---\nname: [broken\n");
     write(&rkat, ".agent/skills/nameless/SKILL.md", "---\ndescription: d\n---\nb\n");
     write(&rkat, ".agent/skills/dull/SKILL.md", "---\nname: dull\n---\nb\n");
-    let nowhere = rkat.work().join(".agent/skills/closed");
-    fs::create_dir_all(&nowhere).unwrap();
-    // A directory in the place of the file cannot be read by anybody, whoever runs the test.
-    fs::create_dir_all(nowhere.join("SKILL.md")).unwrap();
+    let unreadable = rkat.work().join(".agent/skills/closed");
+    fs::create_dir_all(&unreadable).unwrap();
+    // A directory in place of the file is unreadable for every user.
+    fs::create_dir_all(unreadable.join("SKILL.md")).unwrap();
     let mut client = serve(&rkat);
     assert_ne!(load(&mut client, &json!({ "name": "good" }))["isError"], true);
-    let described = tools(&mut client)[0]["description"].as_str().unwrap().matches("<name>").count();
-    assert_eq!(described, 1);
+    let names = tools(&mut client)[0]["description"].as_str().unwrap().matches("<name>").count();
+    assert_eq!(names, 1);
     let log = fs::read_to_string(rkat.work().join("stderr")).unwrap();
     for name in ["broken", "nameless", "dull", "closed"] {
         assert!(log.contains(&format!(".agent/skills/{name}/SKILL.md")), "{name}: {log}");
@@ -213,7 +213,7 @@ fn what_is_malformed_or_unreadable_is_skipped_and_told() {
 }
 
 #[test]
-fn the_server_ends_with_its_client() {
+fn server_exits_with_its_client() {
     let rkat = Rkat::new();
     skill(&rkat, ".agent/skills", "git", "Git workflow");
     let client = serve(&rkat);
@@ -221,7 +221,7 @@ fn the_server_ends_with_its_client() {
 }
 
 #[test]
-fn skills_of_other_places_are_served_too() {
+fn configured_repositories_are_served() {
     let rkat = Rkat::new();
     skill(&rkat, "../team", "review", "The team's");
     let team = rkat.work().parent().unwrap().join("team");

@@ -6,15 +6,15 @@ use serde_json::json;
 
 use crate::support::Rkat;
 
-fn skill(rkat: &Rkat, folder: &str, name: &str, description: &str) {
-    let folder = rkat.work().join(folder).join(name);
-    fs::create_dir_all(&folder).unwrap();
+fn skill(rkat: &Rkat, dir: &str, name: &str, description: &str) {
+    let dir = rkat.work().join(dir).join(name);
+    fs::create_dir_all(&dir).unwrap();
     let text = format!("---\nname: {name}\ndescription: {description}\n---\n# {name}\n");
-    fs::write(folder.join("SKILL.md"), text).unwrap();
+    fs::write(dir.join("SKILL.md"), text).unwrap();
 }
 
 #[test]
-fn skills_are_listed_and_what_is_left_out_is_told() {
+fn skill_list_reports_skipped_skills() {
     let rkat = Rkat::new();
     skill(&rkat, ".agent/skills", "pdf", "Reads PDFs");
     skill(&rkat, ".rkat/skills", "pdf", "Reads others");
@@ -23,14 +23,14 @@ fn skills_are_listed_and_what_is_left_out_is_told() {
     let done = rkat.args(["skill", "list"]).run();
     assert!(done.stdout.contains("pdf") && !done.stdout.contains("Reads others"), "{}", done.stdout);
     let bad = rkat.work().join(".claude/skills/bad/SKILL.md");
-    let told = format!(
-        "warning: {}:1: there is no frontmatter; begin the file with a line `---`, then `name:` and `description:`, \
-         then a line `---`\nwarning: `pdf` is that of project-agent; pdf@project shows the other one\n",
+    let message = format!(
+        "warning: {}:1: the frontmatter is missing; start the file with a line `---`, then `name:` and `description:`, \
+         then a line `---`\nwarning: `pdf` is the one from project-agent; use pdf@project for the other one\n",
         bad.display()
     );
-    assert_eq!(done.stderr, told);
+    assert_eq!(done.stderr, message);
     let all = rkat.args(["skill", "list", "--all", "--json"]).run().json();
-    let named: Vec<_> = all["skills"]
+    let rows: Vec<_> = all["skills"]
         .as_array()
         .unwrap()
         .iter()
@@ -46,8 +46,8 @@ fn skills_are_listed_and_what_is_left_out_is_told() {
         json!(["pdf", "project", false]),
         json!(["session-management", "embedded", true]),
     ];
-    assert_eq!(named, expected);
-    assert_eq!(all["problems"][0]["reason"], "there is no frontmatter");
+    assert_eq!(rows, expected);
+    assert_eq!(all["problems"][0]["reason"], "the frontmatter is missing");
 }
 
 #[test]
@@ -58,15 +58,16 @@ fn list_and_doctor_count_ignored_skills() {
     skill(&rkat, ".agent/skills/pdf/examples", "two", "Nested");
     fs::create_dir_all(rkat.work().join(".agent/skills/title")).unwrap();
     fs::write(rkat.work().join(".agent/skills/title/Skill.md"), "").unwrap();
-    let given = rkat.work().join(".agent/skills");
-    let found = given.canonicalize().unwrap();
-    let (given, found) = (given.display(), found.display());
+    let requested = rkat.work().join(".agent/skills");
+    let canonical = requested.canonicalize().unwrap();
+    let (requested, canonical) = (requested.display(), canonical.display());
     let nested = format!(
-        "{given}: 2 skills are not loaded because they are inside another skill, such as \
-         {found}/pdf/examples/one/SKILL.md"
+        "{requested}: 2 skills are not loaded because they are inside another skill, such as \
+         {canonical}/pdf/examples/one/SKILL.md"
     );
-    let misnamed =
-        format!("{given}: 1 skill is not loaded because it is not named `SKILL.md`: {found}/title/Skill.md");
+    let misnamed = format!(
+        "{requested}: 1 skill is not loaded because it is not named `SKILL.md`: {canonical}/title/Skill.md"
+    );
     let fixes = ["move a skill out if it does not belong to the other one", "rename the file to `SKILL.md`"];
     let listed = rkat.args(["skill", "list"]).run();
     let expected = format!("warning: {nested}; {}\nwarning: {misnamed}; {}\n", fixes[0], fixes[1]);
@@ -82,7 +83,7 @@ fn list_and_doctor_count_ignored_skills() {
 }
 
 #[test]
-fn a_skill_is_shown_by_name() {
+fn skill_is_shown_by_name() {
     let rkat = Rkat::new();
     skill(&rkat, ".agent/skills", "pdf", "Reads PDFs");
     skill(&rkat, ".rkat/skills", "pdf", "Reads others");
@@ -91,35 +92,34 @@ fn a_skill_is_shown_by_name() {
     let other = rkat.args(["skill", "show", "pdf@project", "--json"]).run().json();
     assert_eq!((&other["description"], &other["body"]), (&json!("Reads others"), &json!("# pdf\n")));
     let missing = rkat.args(["skill", "show", "none"]).run();
-    let told =
-        "error: no skill is called `none`; `rkat skill list` shows those there are [SKILL_NOT_FOUND]\n";
-    assert_eq!((missing.code, missing.stderr.as_str()), (Some(1), told));
+    let message = "error: no skill named `none`; run `rkat skill list` to see all skills [SKILL_NOT_FOUND]\n";
+    assert_eq!((missing.code, missing.stderr.as_str()), (Some(1), message));
 }
 
 #[test]
-fn a_missing_skill_names_the_gate_that_hides_it() {
+fn missing_skill_names_the_disabled_setting() {
     let rkat = Rkat::new();
     skill(&rkat, ".agent/skills", "pdf", "Reads PDFs");
-    let shown = |name: &str| rkat.args(["skill", "show", name]).run().stderr;
-    let told = "error: the skill `shell-patterns` is not available because it needs the capability `builtins`; set \
+    let show_error = |name: &str| rkat.args(["skill", "show", name]).run().stderr;
+    let message = "error: the skill `shell-patterns` is not available because it needs the capability `builtins`; set \
                 `tools.builtins_enabled` to `true` in the config [SKILL_NOT_FOUND]\n";
-    assert_eq!(shown("shell-patterns"), told);
+    assert_eq!(show_error("shell-patterns"), message);
     rkat.args(["config", "patch", "--json", r#"{"skills": {"enabled": false}}"#]).run().text();
-    let told = "error: the skill `pdf` is not available because skills are turned off; set `skills.enabled` to `true` \
+    let message = "error: the skill `pdf` is not available because skills are turned off; set `skills.enabled` to `true` \
                 [SKILL_NOT_FOUND]\n";
-    assert_eq!(shown("pdf"), told);
-    assert_eq!(rkat.args(["run", "--skill", "pdf", "say hi"]).run().stderr, told);
+    assert_eq!(show_error("pdf"), message);
+    assert_eq!(rkat.args(["run", "--skill", "pdf", "say hi"]).run().stderr, message);
 }
 
 #[test]
-fn a_skill_is_written_checked_installed_and_removed() {
+fn skill_is_created_linted_installed_and_removed() {
     let rkat = Rkat::new();
     rkat.args(["skill", "new", "my-skill", "--into", "drafts", "--description", "Use it: now"]).run().text();
-    let checked = rkat.args(["skill", "lint", "--strict", "drafts"]).run();
-    assert_eq!((checked.stdout.as_str(), checked.stderr.trim()), ("", "1 skills checked, 0 failed"));
+    let linted = rkat.args(["skill", "lint", "--strict", "drafts"]).run();
+    assert_eq!((linted.stdout.as_str(), linted.stderr.trim()), ("", "1 skills checked, 0 failed"));
     rkat.args(["skill", "install", "drafts", "--user"]).run().text();
-    let shown = rkat.args(["skill", "show", "my-skill", "--json"]).run().json();
-    assert_eq!((&shown["scope"], &shown["description"]), (&json!("user"), &json!("Use it: now")));
+    let details = rkat.args(["skill", "show", "my-skill", "--json"]).run().json();
+    assert_eq!((&details["scope"], &details["description"]), (&json!("user"), &json!("Use it: now")));
     assert_eq!(rkat.args(["skill", "install", "drafts", "--user"]).run().code, Some(2));
     rkat.args(["skill", "install", "drafts", "--user", "--force"]).run().text();
     rkat.args(["skill", "remove", "my-skill", "--user"]).run().text();
@@ -127,38 +127,38 @@ fn a_skill_is_written_checked_installed_and_removed() {
 }
 
 #[test]
-fn a_check_fails_on_what_the_format_forbids_only_if_it_is_strict() {
+fn only_strict_lint_fails_on_format_violations() {
     let rkat = Rkat::new();
     skill(&rkat, "skills", "Pdf", "Reads PDFs");
     assert_eq!(rkat.args(["skill", "lint", "skills"]).run().code, Some(0));
     let strict = rkat.args(["skill", "lint", "--strict", "skills"]).run();
     let file = rkat.work().join("skills/Pdf/SKILL.md");
-    let told = "2: error: the name `Pdf` has capital letters [name]; write it in lower case";
-    assert_eq!((strict.code, strict.stdout), (Some(1), format!("{}:{told}\n", file.display())));
-    let checked = rkat.args(["skill", "lint", "--strict", "--json", "skills"]).run();
-    let report: serde_json::Value = serde_json::from_str(&checked.stdout).unwrap();
+    let message = "2: error: the name `Pdf` has uppercase letters [name]; write it in lowercase";
+    assert_eq!((strict.code, strict.stdout), (Some(1), format!("{}:{message}\n", file.display())));
+    let linted = rkat.args(["skill", "lint", "--strict", "--json", "skills"]).run();
+    let report: serde_json::Value = serde_json::from_str(&linted.stdout).unwrap();
     assert_eq!((&report["skills"][0]["valid"], &report["skills"][0]["loads"]), (&json!(false), &json!(true)));
 }
 
 #[test]
-fn a_run_is_given_skills_by_name() {
+fn run_loads_skills_by_name() {
     let rkat = Rkat::new();
     skill(&rkat, ".agent/skills", "pdf", "Reads PDFs");
     skill(&rkat, "more", "deploy", "Ships");
     let run = ["run", "--model", "offline", "--json", "--skill", "PDF", "--skill", "deploy"];
     let done = rkat.args(run.into_iter().chain(["--skill-dir=more", "say hi"])).run().json();
-    let shown = rkat.args(["session", "show", done["session_id"].as_str().unwrap(), "--json"]).run().json();
-    let prompt = shown["messages"][0]["content"].to_string();
-    let places = ["# pdf", "# deploy", "say hi"].map(|text| prompt.find(text));
-    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{prompt}");
+    let details = rkat.args(["session", "show", done["session_id"].as_str().unwrap(), "--json"]).run().json();
+    let prompt = details["messages"][0]["content"].to_string();
+    let positions = ["# pdf", "# deploy", "say hi"].map(|text| prompt.find(text));
+    assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{prompt}");
     let missing = rkat.args(["run", "--skill", "nothing", "say hi"]).run();
-    let told =
-        "error: no skill is called `nothing`; `rkat skill list` shows those there are [SKILL_NOT_FOUND]\n";
-    assert_eq!((missing.code, missing.stderr.as_str()), (Some(1), told));
+    let message =
+        "error: no skill named `nothing`; run `rkat skill list` to see all skills [SKILL_NOT_FOUND]\n";
+    assert_eq!((missing.code, missing.stderr.as_str()), (Some(1), message));
 }
 
 #[test]
-fn skills_of_a_repository_are_fetched_when_asked_for() {
+fn skill_update_fetches_repository_skills() {
     let rkat = Rkat::new();
     skill(&rkat, "origin", "team-review", "Reviews");
     let git = |args: &[&str]| {
@@ -179,9 +179,9 @@ fn skills_of_a_repository_are_fetched_when_asked_for() {
     let patch = json!({ "skills": { "repositories": [team] } }).to_string();
     rkat.args(["config", "patch", "--json", &patch]).run().text();
     assert_eq!(rkat.args(["skill", "update"]).run().text(), "team\n");
-    let shown = rkat.args(["skill", "show", "team-review", "--json"]).run().json();
+    let details = rkat.args(["skill", "show", "team-review", "--json"]).run().json();
     assert_eq!(
-        (&shown["source"]["transport_kind"], &shown["source"]["display_name"]),
+        (&details["source"]["transport_kind"], &details["source"]["display_name"]),
         (&json!("git"), &json!("team"))
     );
     std::fs::remove_dir_all(&url).unwrap();
@@ -196,17 +196,17 @@ fn skills_of_a_repository_are_fetched_when_asked_for() {
 }
 
 #[test]
-fn skills_of_a_folder_are_marked_until_it_is_trusted() {
+fn project_skills_are_marked_until_trusted() {
     let rkat = Rkat::new();
     skill(&rkat, ".agent/skills", "pdf", "Reads PDFs");
     skill(&rkat, "../home/.agent/skills", "mine", "The user's own");
     let trusted = || {
         let listed = rkat.args(["skill", "list", "--json"]).run().json();
-        let of = |name: &str| {
+        let is_trusted = |name: &str| {
             let skills = listed["skills"].as_array().unwrap().iter();
             skills.filter(|skill| skill["name"] == name).map(|skill| skill["trusted"] == true).next()
         };
-        (of("pdf"), of("mine"))
+        (is_trusted("pdf"), is_trusted("mine"))
     };
     assert_eq!(trusted(), (Some(false), Some(true)));
     assert!(rkat.args(["skill", "list"]).run().stdout.contains("project-agent (untrusted)"));
@@ -215,37 +215,38 @@ fn skills_of_a_folder_are_marked_until_it_is_trusted() {
 }
 
 #[test]
-fn a_skill_that_needs_something_is_checked_too() {
+fn skill_with_missing_capability_is_linted() {
     let rkat = Rkat::new();
-    let folder = rkat.work().join("skills/needy");
-    std::fs::create_dir_all(&folder).unwrap();
+    let dir = rkat.work().join("skills/needy");
+    std::fs::create_dir_all(&dir).unwrap();
     let text =
         "---\nname: needy\ndescription: Needs something\nrequires_capabilities: nothing-has-it\n---\nBody\n";
-    std::fs::write(folder.join("SKILL.md"), text).unwrap();
-    let checked = rkat.args(["skill", "lint", "--json", "skills"]).run().json();
-    assert_eq!(checked["skills"].as_array().unwrap().len(), 1);
+    std::fs::write(dir.join("SKILL.md"), text).unwrap();
+    let linted = rkat.args(["skill", "lint", "--json", "skills"]).run().json();
+    assert_eq!(linted["skills"].as_array().unwrap().len(), 1);
 }
 
 #[test]
-fn a_second_skill_of_the_same_name_and_place_is_told_truthfully() {
+fn duplicate_name_in_one_root_is_reported() {
     let rkat = Rkat::new();
-    for (folder, description) in [("a", "First"), ("b", "Second")] {
-        let folder = rkat.work().join(".agent/skills").join(folder);
-        std::fs::create_dir_all(&folder).unwrap();
+    for (dir, description) in [("a", "First"), ("b", "Second")] {
+        let dir = rkat.work().join(".agent/skills").join(dir);
+        std::fs::create_dir_all(&dir).unwrap();
         let text = format!("---\nname: pdf\ndescription: {description}\n---\nBody\n");
-        std::fs::write(folder.join("SKILL.md"), text).unwrap();
+        std::fs::write(dir.join("SKILL.md"), text).unwrap();
     }
     let listed = rkat.args(["skill", "list"]).run();
-    let lost = rkat.work().canonicalize().unwrap().join(".agent/skills/b");
-    let told = format!(
-        "warning: `pdf` is that of project-agent; the one in {} has the same name and cannot be had; rename it\n",
-        lost.display()
+    let shadowed = rkat.work().canonicalize().unwrap().join(".agent/skills/b");
+    let message = format!(
+        "warning: `pdf` is the one from project-agent; the one in {} has the same name and cannot be loaded; \
+         rename it\n",
+        shadowed.display()
     );
-    assert!(listed.stderr.contains(&told), "{}", listed.stderr);
+    assert!(listed.stderr.contains(&message), "{}", listed.stderr);
 }
 
 #[test]
-fn a_skill_that_the_user_makes_or_installs_in_a_project_is_trusted_by_that_act() {
+fn created_or_installed_project_skill_is_trusted() {
     let rkat = Rkat::new();
     skill(&rkat, ".agent/skills", "found", "Came with the project");
     skill(&rkat, "drafts", "other", "From elsewhere");
@@ -264,7 +265,7 @@ fn a_skill_that_the_user_makes_or_installs_in_a_project_is_trusted_by_that_act()
 }
 
 #[test]
-fn a_new_skill_tells_the_offline_model_nothing() {
+fn new_skill_does_not_affect_offline_model() {
     let rkat = Rkat::new();
     rkat.args(["skill", "new", "mine", "--description", "Made here"]).run().text();
     assert_eq!(rkat.args(["run", "--skill", "mine", "say hello"]).run().text().trim(), "hello");
@@ -272,26 +273,30 @@ fn a_new_skill_tells_the_offline_model_nothing() {
 
 #[cfg(unix)]
 #[test]
-fn nothing_is_put_where_a_link_leads_out_of_the_project() {
+fn skill_is_not_created_through_outside_symlink() {
     let rkat = Rkat::new();
     let outside = rkat.work().parent().unwrap().join("outside");
     fs::create_dir_all(&outside).unwrap();
     std::os::unix::fs::symlink(&outside, rkat.work().join(".rkat")).unwrap();
-    let refused = rkat.args(["skill", "new", "mine"]).run();
-    assert!(refused.stderr.contains("is a link that leads out of the project"), "{}", refused.stderr);
-    assert_eq!((refused.code, fs::read_dir(&outside).unwrap().count()), (Some(2), 0));
+    let rejected = rkat.args(["skill", "new", "mine"]).run();
+    assert!(rejected.stderr.contains("is a symlink that leads out of the project"), "{}", rejected.stderr);
+    assert_eq!((rejected.code, fs::read_dir(&outside).unwrap().count()), (Some(2), 0));
 }
 
 #[test]
-fn a_place_that_is_not_there_is_told() {
+fn missing_directory_is_reported() {
     let rkat = Rkat::new();
     let listed = rkat.args(["skill", "list", "--skill-dir", "/no/such/directory"]).run();
     assert_eq!(
         (listed.code, listed.stderr.as_str()),
-        (Some(0), "warning: there is no directory `/no/such/directory` (--skill-dir)\n")
+        (Some(0), "warning: directory `/no/such/directory` not found (--skill-dir)\n")
     );
-    let refused = rkat.args(["skill", "install", "./no-such-directory"]).run();
-    assert!(refused.stderr.starts_with("error: there is no directory `./no-such-directory`"), "{}", refused.stderr);
+    let rejected = rkat.args(["skill", "install", "./no-such-directory"]).run();
+    assert!(
+        rejected.stderr.starts_with("error: directory `./no-such-directory` not found"),
+        "{}",
+        rejected.stderr
+    );
     rkat.args(["skill", "new", "mine"]).run().text();
     let again = rkat.args(["skill", "new", "mine"]).run();
     assert!(again.stderr.contains("choose another name"), "{}", again.stderr);

@@ -1,4 +1,4 @@
-//! The program under test, in a directory of its own and with nothing of our environment.
+//! `rkat` under test, in a separate directory and with a clean environment.
 
 use std::fmt;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use meerkat_testkit::{Scratch, redact};
 use serde_json::Value;
 
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for an expected output or exit.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// `rkat` with a home, a data directory and a working directory that go away with the test.
+/// `rkat` with a temporary home, data, and working directory.
 pub(crate) struct Rkat {
     scratch: Scratch,
 }
@@ -22,28 +22,28 @@ pub(crate) struct Rkat {
 impl Rkat {
     pub(crate) fn new() -> Self {
         let scratch = Scratch::new();
-        for folder in ["home", "data", "work"] {
-            std::fs::create_dir(scratch.join(folder)).unwrap();
+        for dir in ["home", "data", "work"] {
+            std::fs::create_dir(scratch.join(dir)).unwrap();
         }
         Self { scratch }
     }
 
-    /// The working directory.
+    /// Returns the working directory.
     pub(crate) fn work(&self) -> PathBuf {
         self.scratch.join("work")
     }
 
-    /// The user's own directory.
+    /// Returns the user's home directory.
     pub(crate) fn home(&self) -> PathBuf {
         self.scratch.join("home")
     }
 
-    /// The directory of the user's data.
+    /// Returns the user's data directory.
     pub(crate) fn data(&self) -> PathBuf {
         self.scratch.join("data")
     }
 
-    /// Begins a command line.
+    /// Creates a command line.
     pub(crate) fn args<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Invocation<'_> {
         let mut command = self.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
         command.args(args);
@@ -56,7 +56,7 @@ impl Rkat {
         done.json()["session_id"].as_str().unwrap().to_owned()
     }
 
-    /// Another program in the same surroundings.
+    /// Creates a command for another program in the same environment.
     pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("HOME", self.scratch.join("home")).env("NO_COLOR", "1");
@@ -64,7 +64,7 @@ impl Rkat {
         command
     }
 
-    /// Replaces what differs from run to run.
+    /// Replaces the parts of a text that differ from run to run.
     pub(crate) fn redact(&self, text: &str) -> String {
         let text = redact(text).replace(&self.scratch.path().display().to_string(), "[dir]");
         let mut parts = text.split("ws-");
@@ -92,13 +92,13 @@ pub(crate) struct Invocation<'a> {
 }
 
 impl<'a> Invocation<'a> {
-    /// Gives it this on stdin.
+    /// Sets the text on stdin.
     pub(crate) fn stdin(mut self, text: &str) -> Self {
         self.stdin = Input::Text(text.to_owned());
         self
     }
 
-    /// Gives it a pipe on stdin that nobody writes to or closes.
+    /// Connects stdin to a pipe that stays open and silent.
     pub(crate) fn open_stdin(mut self) -> Self {
         self.stdin = Input::Open;
         self
@@ -114,14 +114,14 @@ impl<'a> Invocation<'a> {
         self
     }
 
-    /// Starts it.
+    /// Starts the process.
     pub(crate) fn start(mut self) -> Running<'a> {
         let stdin = if matches!(self.stdin, Input::None) { Stdio::null() } else { Stdio::piped() };
         self.command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().unwrap();
         let mut stdin = child.stdin.take();
         if let Input::Text(text) = &self.stdin {
-            // A program that does not read its input may end before it is written.
+            // A process that does not read its input may exit before the input is written.
             let _ = stdin.take().unwrap().write_all(text.as_bytes());
         }
         let stdout = child.stdout.take().unwrap();
@@ -134,13 +134,13 @@ impl<'a> Invocation<'a> {
         Running { rkat: self.rkat, child, stdin, stdout: Some(stdout), lines, seen: Vec::new() }
     }
 
-    /// Runs it to its end.
+    /// Runs the process until it exits.
     pub(crate) fn run(self) -> Output {
         self.start().finish()
     }
 }
 
-/// A program under way.
+/// A running process.
 pub(crate) struct Running<'a> {
     rkat: &'a Rkat,
     child: Child,
@@ -151,10 +151,10 @@ pub(crate) struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Waits until a line of stderr contains this, and returns it.
+    /// Waits for a line of stderr that contains a text, and returns the line.
     pub(crate) fn wait_for(&mut self, text: &str) -> String {
         loop {
-            let line = self.lines.recv_timeout(PATIENCE);
+            let line = self.lines.recv_timeout(TIMEOUT);
             let line = line.unwrap_or_else(|error| panic!("no `{text}` ({error}): {:?}", self.seen));
             self.seen.push(line.clone());
             if line.contains(text) {
@@ -163,43 +163,43 @@ impl Running<'_> {
         }
     }
 
-    /// Waits until the run of a program with `--verbose` asks its model, and returns the session.
+    /// Waits until a run with `--verbose` calls its model, and returns the session.
     pub(crate) fn wait_for_step(&mut self) -> String {
         let started: Value = serde_json::from_str(&self.wait_for("\"run_started\"")).unwrap();
         self.wait_for("\"turn_started\"");
         started["session_id"].as_str().unwrap().to_owned()
     }
 
-    /// Writes to its open stdin, and closes it.
+    /// Writes to the open stdin and closes it.
     pub(crate) fn write_stdin(&mut self, text: &str) {
         self.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the process.
     #[cfg(unix)]
     pub(crate) fn signal(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success(), "{kill}");
     }
 
-    /// Waits for its end.
+    /// Waits for the process to exit.
     pub(crate) fn finish(mut self) -> Output {
         let status = self.wait();
         drop(self.stdin.take());
         let stdout = self.stdout.take().unwrap().join().unwrap();
         self.seen.extend(self.lines.iter());
         let stderr: String = self.seen.iter().map(|line| format!("{line}\n")).collect();
-        let output = Output { stdout, stderr, code: status.code(), shown: String::new() };
-        Output { shown: self.rkat.redact(&output.whole()), ..output }
+        let output = Output { stdout, stderr, code: status.code(), redacted: String::new() };
+        Output { redacted: self.rkat.redact(&output.snapshot()), ..output }
     }
 
     fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(Instant::now() < deadline, "the program does not end: {:?}", self.seen);
+            assert!(Instant::now() < deadline, "the process does not exit: {:?}", self.seen);
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -207,7 +207,7 @@ impl Running<'_> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        // It is gone already, unless the test failed.
+        // The process has already exited, unless the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -219,29 +219,29 @@ fn read_all(mut from: impl Read) -> String {
     text
 }
 
-/// What a program printed and how it ended; shown, it is fit for a snapshot.
+/// Output and exit code of a process. Its `Display` form is suitable for snapshots.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) code: Option<i32>,
-    shown: String,
+    redacted: String,
 }
 
 impl Output {
-    /// Reads stdout as JSON; the program must have succeeded.
+    /// Parses stdout as JSON; the command must have succeeded.
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.code, Some(0), "{self}");
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))
     }
 
-    /// Returns stdout; the program must have succeeded.
+    /// Returns stdout; the command must have succeeded.
     pub(crate) fn text(&self) -> &str {
         assert_eq!(self.code, Some(0), "{self}");
         &self.stdout
     }
 
-    fn whole(&self) -> String {
+    fn snapshot(&self) -> String {
         let code = self.code.map_or("by a signal".to_owned(), |code| code.to_string());
         format!("{}--- stderr\n{}--- exit {code}", self.stdout, self.stderr)
     }
@@ -249,6 +249,6 @@ impl Output {
 
 impl fmt::Display for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.shown)
+        f.write_str(&self.redacted)
     }
 }

@@ -1,4 +1,4 @@
-//! Which built-in tools `--tools` gives an agent.
+//! Presets of `--tools`.
 
 use crate::support::Rkat;
 

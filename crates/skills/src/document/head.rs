@@ -1,39 +1,39 @@
-//! Reading a SKILL.md: where its head ends, and what the head says.
+//! Parses a SKILL.md: splits off the frontmatter and reads its fields.
 
 use serde_json::{Map, Value};
 
 use super::{lines, yaml};
 use crate::{Invocation, Traits};
 
-/// The longest name, in characters. Longer ones are a mistake.
+/// Maximum length of a name, in characters. A longer one is probably a mistake.
 const MAX_NAME: usize = 256;
 
-/// A SKILL.md that was understood.
+/// A parsed SKILL.md.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document<'a> {
     /// The name.
     pub name: String,
-    /// When to use it.
+    /// Description of what it does and when to use it.
     pub description: String,
-    /// What else it says of itself.
+    /// Other metadata.
     pub traits: Traits,
-    /// Everything the head says, unknown keys too.
+    /// All fields of the frontmatter, including unknown ones.
     pub fields: Map<String, Value>,
-    /// What follows the head.
+    /// The text after the frontmatter.
     pub body: &'a str,
     /// The frontmatter as written, and the line before it.
     head: (&'a str, usize),
 }
 
-/// Why a SKILL.md was not understood.
+/// Error of parsing a SKILL.md.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}; {fix}")]
 pub struct Fault {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The problem.
     pub reason: String,
-    /// What to do.
+    /// Suggested fix.
     pub fix: &'static str,
 }
 
@@ -43,21 +43,21 @@ impl Fault {
     }
 }
 
-const OPENING: &str = "begin the file with a line `---`, then `name:` and `description:`, then a line `---`";
+const OPENING: &str = "start the file with a line `---`, then `name:` and `description:`, then a line `---`";
 
 impl<'a> Document<'a> {
-    /// Reads a SKILL.md as leniently as is safe.
+    /// Parses a SKILL.md as leniently as is safe.
     ///
     /// # Errors
-    /// Says in which line something is missing, and how to mend it.
+    /// Returns an error with the line, the problem, and a fix.
     pub fn read(text: &'a str) -> Result<Self, Fault> {
-        let split = Split::of(text)?;
+        let split = Split::new(text)?;
         let (fields, texts) = match yaml::read(split.head) {
             Ok(read) => from_yaml(read),
-            Err(refusal) => {
+            Err(error) => {
                 let read = lines::read(split.head);
                 if read.is_empty() {
-                    return Err(split.refused(refusal));
+                    return Err(split.yaml_error(error));
                 }
                 (lines::map(&read), read)
             }
@@ -126,22 +126,22 @@ impl Required<'_> {
             return Err(Fault::new(line, "the name is longer than 256 characters", "shorten it"));
         }
         if let Some(why) = crate::path::unusable_name(&name) {
-            return Err(Fault::new(line, format!("the name {why}"), "use letters, digits and hyphens"));
+            return Err(Fault::new(line, format!("the name {why}"), "use letters, digits, and hyphens"));
         }
         Ok(name)
     }
 }
 
-/// A file cut into head and body.
+/// A file split into frontmatter and body.
 struct Split<'a> {
     head: &'a str,
     body: &'a str,
-    /// The line of the opening hyphens, from 1.
+    /// Line of the opening hyphens, from 1.
     first_line: usize,
 }
 
 impl<'a> Split<'a> {
-    fn of(text: &'a str) -> Result<Self, Fault> {
+    fn new(text: &'a str) -> Result<Self, Fault> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut offset = 0;
         let mut first_line = 1;
@@ -154,7 +154,7 @@ impl<'a> Split<'a> {
             match line.trim_end() {
                 "" => first_line += 1,
                 "---" => break,
-                _ => return Err(Fault::new(first_line, "there is no frontmatter", OPENING)),
+                _ => return Err(Fault::new(first_line, "the frontmatter is missing", OPENING)),
             }
         }
         let start = offset;
@@ -168,8 +168,8 @@ impl<'a> Split<'a> {
         Err(Fault::new(first_line, "the frontmatter is not closed", "add a line `---` below `description:`"))
     }
 
-    fn refused(&self, refusal: yaml::Refusal) -> Fault {
-        match refusal {
+    fn yaml_error(&self, error: yaml::Refusal) -> Fault {
+        match error {
             yaml::Refusal::Syntax { line, what } => Fault::new(
                 self.first_line + line,
                 format!("the frontmatter is not YAML: {what}"),
@@ -208,7 +208,7 @@ fn traits(fields: &Map<String, Value>) -> Traits {
     }
 }
 
-/// `[file] [more]` is how hints are written, and YAML takes it for a list.
+/// Returns the text of an argument hint. Hints are written as `[file] [more]`, which YAML parses as a list.
 fn hint_text(value: &Value) -> Option<String> {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -221,7 +221,7 @@ fn hint_text(value: &Value) -> Option<String> {
     Some(text).filter(|text| !text.trim().is_empty())
 }
 
-/// Reads a list that may be written as YAML, with commas or with spaces. Brackets keep a word together.
+/// Parses a list in YAML, or separated by commas or spaces. Parentheses keep a word together.
 fn words(value: &Value) -> Vec<String> {
     match value {
         Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),

@@ -1,7 +1,7 @@
-//! The head of a SKILL.md that is no YAML, read line by line.
+//! Reads frontmatter that is not valid YAML line by line.
 //!
-//! What people mean is nearly always plain: a key at the start of a line, a colon, and the rest of the line.
-//! Indented lines below it belong to it.
+//! The intent is nearly always clear: a key at the start of a line, a colon, and the rest of the line as the value.
+//! Indented lines below belong to the value.
 
 use serde_json::{Map, Value};
 
@@ -21,7 +21,7 @@ pub(super) fn read(head: &str) -> Vec<(String, String, usize)> {
     fields
 }
 
-/// Makes a map of the keys; the first of two wins.
+/// Builds a map of the fields; the first of two with the same key wins.
 pub(super) fn map(fields: &[(String, String, usize)]) -> Map<String, Value> {
     let mut map = Map::new();
     for (key, value, _) in fields {
@@ -59,7 +59,7 @@ fn close(fields: &mut Vec<(String, String, usize)>, value: Option<Open>) {
     fields.push((key, text.to_owned(), line));
 }
 
-/// Takes off quotes around the whole.
+/// Strips quotes around the entire text.
 fn unquoted(text: &str) -> &str {
     for quote in ['"', '\''] {
         let inner = text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));

@@ -1,8 +1,8 @@
-//! SKILL.md: a head between two lines of three hyphens, and a body of Markdown.
+//! SKILL.md: frontmatter between two lines of three hyphens, and a Markdown body.
 //!
-//! Real files break the rules in many ways, so reading is lenient: a byte order mark, other line ends, unquoted
-//! colons and unknown keys are all taken. A head that is no YAML at all is read line by line. Only a file that
-//! does not say what it is called and what it is for is refused.
+//! Real files break the rules in many ways, so parsing is lenient: a byte order mark, other line endings, unquoted
+//! colons, and unknown keys are all accepted. Frontmatter that is not valid YAML is read line by line. Only a file
+//! without a name or a description is rejected.
 
 mod head;
 mod lines;

@@ -1,6 +1,6 @@
-//! YAML as the head of a SKILL.md uses it: one mapping, with the place and the style of each key.
+//! Parses the YAML of frontmatter: a single mapping, with the line and the style of each key.
 //!
-//! Aliases are not followed, so a small file cannot grow large.
+//! Aliases are not expanded, so a small file cannot grow large.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -8,16 +8,16 @@ use std::ops::Range;
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, StructureStyle};
 use serde_json::{Map, Number, Value};
 
-/// How deep collections may be inside each other.
+/// Maximum nesting depth of collections.
 const MAX_DEPTH: usize = 32;
 
-/// A mapping, in the order of its author.
+/// A mapping, in source order.
 #[derive(Debug, Default)]
 pub(crate) struct Yaml {
     pub(crate) fields: Vec<Field>,
-    /// What is YAML, but not in the plain style that every reader takes.
+    /// Valid YAML that is not in the plain style accepted by every parser, by line.
     pub(crate) quirks: Vec<(usize, Quirk)>,
-    /// Where quoted and block scalars are, in bytes; anything may stand in them.
+    /// Byte ranges of quoted and block scalars, which may contain any characters.
     pub(crate) guarded: Vec<Range<usize>>,
 }
 
@@ -26,11 +26,11 @@ pub(crate) struct Yaml {
 pub(crate) struct Field {
     pub(crate) key: String,
     pub(crate) value: Value,
-    /// A scalar as it is written; a number may be a name.
+    /// A scalar as written, because a name may look like a number.
     pub(crate) text: Option<String>,
-    /// The line of the key, from 1.
+    /// Line of the key, from 1.
     pub(crate) line: usize,
-    /// The keys of the value, if it is a mapping, and their lines.
+    /// Keys of the value with their lines, if it is a mapping.
     pub(crate) entries: Vec<(String, usize)>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn read(text: &str) -> Result<Yaml, Refusal> {
         match reader.next()? {
             (Event::StreamStart | Event::DocumentStart(..), _) => {}
             (Event::MappingStart(style, anchor, tag), span) => {
-                reader.look(style == StructureStyle::Flow, anchor, tag.is_some(), &span);
+                reader.note_style(style == StructureStyle::Flow, anchor, tag.is_some(), &span);
                 reader.top()?;
                 reader.rest()?;
                 return Ok(reader.yaml);
@@ -71,7 +71,7 @@ pub(crate) fn read(text: &str) -> Result<Yaml, Refusal> {
 struct Reader<'a> {
     parser: Parser<'a, StrInput<'a>>,
     yaml: Yaml,
-    /// The keys of the mapping that is the value being read, and their lines.
+    /// Keys of the mapping being read as a value, with their lines.
     entries: Vec<(String, usize)>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         self.yaml.quirks.push((span.start.line(), quirk));
     }
 
-    fn look(&mut self, flow: bool, anchor: usize, tagged: bool, span: &Span) {
+    fn note_style(&mut self, flow: bool, anchor: usize, tagged: bool, span: &Span) {
         for (found, quirk) in [(flow, Quirk::FlowStyle), (anchor != 0, Quirk::Anchor), (tagged, Quirk::Tag)] {
             if found {
                 self.quirk(span, quirk);
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads what follows the mapping, which should be nothing.
+    /// Reads the rest of the stream after the mapping, which should be empty.
     fn rest(&mut self) -> Result<(), Refusal> {
         loop {
             match self.next()? {
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads one node; a scalar also comes back as it is written.
+    /// Reads one node; for a scalar, also returns its text as written.
     fn node(
         &mut self,
         event: Event<'a>,
@@ -145,27 +145,27 @@ impl<'a> Reader<'a> {
         }
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                self.look(false, anchor, tag.is_some(), span);
+                self.note_style(false, anchor, tag.is_some(), span);
                 if style != ScalarStyle::Plain
                     && let (Some(start), Some(end)) = (span.start.byte_offset(), span.end.byte_offset())
                 {
                     self.yaml.guarded.push(start..end);
                 }
-                // A value that is not there comes as a tilde of no length.
+                // The parser reports a missing value as a tilde of zero length.
                 let absent = span.start.index() == span.end.index() && style == ScalarStyle::Plain;
                 let text = if absent { String::new() } else { text.into_owned() };
                 let value =
                     if style == ScalarStyle::Plain { plain(&text) } else { Value::String(text.clone()) };
-                // A lone equals sign is not a text but a sign of its own in older YAML, which strict readers speak.
-                let is_sign = style == ScalarStyle::Plain && text == "=";
-                Ok((value, (!is_sign).then_some(text)))
+                // In YAML 1.1, which strict parsers use, a lone equals sign is a special value and not text.
+                let is_special = style == ScalarStyle::Plain && text == "=";
+                Ok((value, (!is_special).then_some(text)))
             }
             Event::SequenceStart(style, anchor, tag) => {
-                self.look(style == StructureStyle::Flow, anchor, tag.is_some(), span);
+                self.note_style(style == StructureStyle::Flow, anchor, tag.is_some(), span);
                 Ok((self.sequence(depth)?, None))
             }
             Event::MappingStart(style, anchor, tag) => {
-                self.look(style == StructureStyle::Flow, anchor, tag.is_some(), span);
+                self.note_style(style == StructureStyle::Flow, anchor, tag.is_some(), span);
                 Ok((self.mapping(depth)?, None))
             }
             _ => {
@@ -212,7 +212,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Says what an unquoted scalar is.
+/// Returns the value of an unquoted scalar.
 fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,

@@ -1,4 +1,4 @@
-//! What the format allows and a careful reader would still point at.
+//! Checks for content that the format allows but a careful reviewer would flag.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::Finding;
 use super::fences::{Fences, Part, without_inline_code};
 use crate::Document;
 
-/// A longer body fills the model's context before the work has begun.
+/// Maximum lines of a body. A longer one fills the model's context before work starts.
 const LONG_BODY: usize = 500;
 
 pub(super) fn check(text: &str, document: Option<&Document<'_>>) -> Vec<Finding> {
@@ -15,20 +15,20 @@ pub(super) fn check(text: &str, document: Option<&Document<'_>>) -> Vec<Finding>
     let head = document.map_or(0, |_| total.saturating_sub(lines));
     let mut findings = suspicious(text, head);
     let Some(document) = document else { return findings };
-    // Without a body, the last line of the head is the place.
+    // Without a body, report the last line of the frontmatter.
     let first = (total.saturating_sub(lines) + 1).min(total.max(1));
     if document.body.trim().is_empty() {
-        let fix = "write below the frontmatter what to do";
-        findings.push(Finding::warning("body", first, "there are no instructions", fix));
+        let fix = "write instructions below the frontmatter";
+        findings.push(Finding::warning("body", first, "the body is empty", fix));
     } else if lines > LONG_BODY {
         let message = format!("the body has {lines} lines, more than 500");
-        findings.push(Finding::warning("body", first, message, "move details into files beside it"));
+        findings.push(Finding::warning("body", first, message, "move details into files next to it"));
     }
     findings.extend(styles(document));
     findings
 }
 
-/// Keys that are written otherwise than the format says.
+/// Finds keys that are not written in the style of the format.
 fn styles(document: &Document<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let spaces = "write it as one line with spaces between the tools";
@@ -43,7 +43,7 @@ fn styles(document: &Document<'_>) -> Vec<Finding> {
     }
     if let Some(Value::Object(metadata)) = document.fields.get("metadata") {
         for (key, _) in metadata.iter().filter(|(_, value)| !value.is_string()) {
-            let message = format!("`metadata.{key}` is not a text");
+            let message = format!("`metadata.{key}` is not a string");
             let line = document.line_of("metadata", Some(key));
             findings.push(Finding::warning("metadata", line, message, "put quotes around it"));
         }
@@ -51,8 +51,7 @@ fn styles(document: &Document<'_>) -> Vec<Finding> {
     findings
 }
 
-/// What hides something from a reader, or runs what nobody has read.
-/// The first `head` lines are frontmatter.
+/// Finds content that is hidden from readers, or that runs unreviewed code. The first `head` lines are frontmatter.
 fn suspicious(text: &str, head: usize) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut fences = Fences::default();
@@ -60,28 +59,28 @@ fn suspicious(text: &str, head: usize) -> Vec<Finding> {
         let part = if index < head { Part::Text } else { fences.part_of(line) };
         let mut warn = |rule, message, fix| findings.push(Finding::warning(rule, index + 1, message, fix));
         if line.trim_start_matches('\u{feff}').chars().any(invisible) {
-            warn("invisible", "an invisible character is in the text", "remove it");
+            warn("invisible", "the text has an invisible character", "remove it");
         }
         if line.contains("<!--") && hides_comment(line, part) {
             warn(
                 "comment",
-                "a comment is hidden from readers and seen by the model",
-                "remove it, or say it openly",
+                "a comment is hidden from readers but visible to the model",
+                "remove it, or write it as visible text",
             );
         }
         let downloads = line.contains("curl ") || line.contains("wget ");
         let pipes = ["| sh", "|sh", "| bash", "|bash", "| sudo"].iter().any(|pipe| line.contains(pipe));
         if downloads && pipes {
-            warn("download", "what is downloaded is run unseen", "download it, read it, then run it");
+            warn("download", "a download is run without review", "download it, read it, then run it");
         }
-        if secrets(line) {
+        if has_secret(line) {
             warn("secret", "this looks like a key or token", "remove it, and replace the key");
         }
     }
     findings
 }
 
-/// Returns true if a line with the start of a comment does not show it as code.
+/// Returns `true` if a line with the start of a comment does not show it as code.
 fn hides_comment(line: &str, part: Part) -> bool {
     match part {
         Part::Code => false,
@@ -95,7 +94,7 @@ fn invisible(c: char) -> bool {
         | '\u{e0000}'..='\u{e007f}')
 }
 
-fn secrets(line: &str) -> bool {
+fn has_secret(line: &str) -> bool {
     let long_after = |prefix: &str| {
         line.match_indices(prefix).any(|(at, _)| {
             let rest = line[at + prefix.len()..].bytes();

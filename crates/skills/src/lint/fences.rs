@@ -1,16 +1,16 @@
-//! Which lines of a Markdown text are code, where readers see every character, and which are HTML.
+//! Classifies the lines of a Markdown text as text, code, or HTML. Readers see every character of code.
 //!
-//! A fence is recognized as narrowly as Markdown does: what looks like a fence and is none must not hide a comment
-//! from the checks.
+//! Fences are recognized as strictly as in Markdown, because text that merely resembles a fence must not hide a
+//! comment from the checks.
 
-/// A fence may be indented this far from the text around it; beyond that it is a line of code.
+/// Maximum indentation of a fence relative to the text around it. Beyond that it is a line of code.
 const MAX_INDENT: usize = 3;
 
-/// HTML whose text ends with the closing tag. Any other HTML ends with a blank line.
+/// HTML elements that end with the closing tag. Any other HTML ends with a blank line.
 const RAW_TAGS: [(&str, &str); 4] =
     [("<pre", "</pre>"), ("<script", "</script>"), ("<style", "</style>"), ("<textarea", "</textarea>")];
 
-/// What a line is part of.
+/// Kind of content that a line belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Text,
@@ -18,16 +18,16 @@ pub(super) enum Part {
     Html,
 }
 
-/// Follows the code blocks of a text line by line.
+/// Tracks the code blocks of a text line by line.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
     open: Option<Fence>,
     html: Option<Html>,
-    /// Where the text of the current list item starts.
+    /// Column where the text of the current list item starts.
     item: usize,
 }
 
-/// What ends the HTML.
+/// End of the current HTML block.
 #[derive(Debug, Clone, Copy)]
 enum Html {
     BlankLine,
@@ -38,12 +38,12 @@ enum Html {
 struct Fence {
     mark: u8,
     length: usize,
-    /// Where the text of the list item that holds it starts. The block ends with the item.
+    /// Column where the text of the list item that contains it starts. The block ends with the item.
     item: usize,
 }
 
 impl Fences {
-    /// Takes the next line and returns what it is part of.
+    /// Takes the next line and returns the part that it belongs to.
     pub(super) fn part_of(&mut self, line: &str) -> Part {
         let text = line.trim_start_matches([' ', '\t']);
         let indent = columns(&line[..line.len() - text.len()]);
@@ -81,14 +81,14 @@ impl Fences {
         }
     }
 
-    /// Enters the list items that a line starts, and returns the rest of the line and where it starts.
+    /// Enters the list items that a line starts, and returns the rest of the line and its column.
     fn enter_items<'a>(&mut self, mut text: &'a str, mut indent: usize) -> (&'a str, usize) {
         while indent <= self.item + MAX_INDENT
             && let Some(marker) = list_marker(text)
         {
             let rest = text[marker..].trim_start_matches([' ', '\t']);
             let spaces = columns(&text[marker..text.len() - rest.len()]);
-            // After more spaces the item starts with a line of code.
+            // With more spaces, the item starts with a line of code.
             self.item = indent + marker + if spaces > MAX_INDENT + 1 { 1 } else { spaces.max(1) };
             indent += marker + spaces;
             text = rest;
@@ -120,7 +120,7 @@ impl Fence {
     fn opened_by(text: &str, item: usize) -> Option<Self> {
         let mark = *text.as_bytes().first().filter(|mark| matches!(mark, b'`' | b'~'))?;
         let length = text.bytes().take_while(|byte| *byte == mark).count();
-        // Backticks after the fence make it code inside a line.
+        // Backticks after the fence make it inline code.
         let inline = mark == b'`' && text[length..].contains('`');
         (length >= 3 && !inline).then_some(Self { mark, length, item })
     }
@@ -147,27 +147,27 @@ fn columns(blank: &str) -> usize {
     blank.bytes().map(|byte| if byte == b'\t' { 4 } else { 1 }).sum()
 }
 
-/// Removes code inside a line, which readers see as it is written.
+/// Removes inline code, which readers see verbatim.
 pub(super) fn without_inline_code(line: &str) -> String {
-    let mut kept = String::with_capacity(line.len());
+    let mut text = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(start) = rest.find('`') {
-        kept.push_str(&rest[..start]);
+        text.push_str(&rest[..start]);
         let length = rest[start..].bytes().take_while(|byte| *byte == b'`').count();
         let after = &rest[start + length..];
         match closing(after, length) {
             Some(end) => rest = &after[end..],
             None => {
-                kept.push_str(&rest[start..start + length]);
+                text.push_str(&rest[start..start + length]);
                 rest = after;
             }
         }
     }
-    kept.push_str(rest);
-    kept
+    text.push_str(rest);
+    text
 }
 
-/// Finds the end of the run of exactly `length` backticks that closes code inside a line.
+/// Finds the end of the run of exactly `length` backticks that closes inline code.
 fn closing(text: &str, length: usize) -> Option<usize> {
     let mut at = 0;
     while let Some(start) = text[at..].find('`').map(|found| at + found) {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn fences_end_where_markdown_ends_them() {
+    fn fences_end_like_in_markdown() {
         for (text, expected) in [
             ("a\n```md\nb\n```\nc", vec![2, 3, 4]),
             ("~~~\n```\n~~~\nb", vec![1, 2, 3]),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn code_inside_a_line_is_removed() {
+    fn inline_code_is_removed() {
         for (line, expected) in [
             ("a `<!-- b -->` c", "a  c"),
             ("``a ` b`` c", " c"),

@@ -1,7 +1,7 @@
-//! What is wrong with a skill by the rules of the format, and what is merely unwise.
+//! Checks a skill for violations of the format and for questionable content.
 //!
-//! Errors are what the reference validator refuses, so a skill without errors passes anywhere. Warnings are what
-//! makes a skill work badly, or what its reader should look at before trusting it.
+//! Errors are violations that the reference validator rejects, so a skill without errors passes anywhere. Warnings are
+//! flaws that make a skill less useful, or content that a user should review before trusting it.
 
 mod advice;
 mod fences;
@@ -14,28 +14,28 @@ use serde::Serialize;
 use crate::files::read_bounded;
 use crate::read::inside;
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The format forbids it.
     Error,
-    /// It works, but could be better or should be looked at.
+    /// It works, but should be improved or reviewed.
     Warning,
 }
 
-/// One thing that was found.
+/// A result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// The rule, by its name.
+    /// Name of the rule.
     pub rule: &'static str,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to do.
+    /// Suggested fix.
     pub fix: &'static str,
 }
 
@@ -49,24 +49,24 @@ impl Finding {
     }
 }
 
-/// Everything that was found in one skill.
+/// All findings in a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Errors first, each in the order of lines.
+    /// Findings, errors first, each group in line order.
     pub findings: Vec<Finding>,
-    /// Whether Meerkat loads the skill all the same.
+    /// Whether Meerkat loads the skill despite the findings.
     pub loads: bool,
 }
 
 impl Report {
-    /// Says whether the format has nothing against the skill.
+    /// Returns `true` if the skill does not violate the format.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.findings.iter().all(|finding| finding.severity != Severity::Error)
     }
 }
 
-/// Examines the SKILL.md of the directory called `folder`.
+/// Checks the SKILL.md of the directory named `folder`.
 #[must_use]
 pub fn lint(folder: &str, file: &[u8]) -> Report {
     let mut findings = strict::check(folder, file);
@@ -78,8 +78,8 @@ pub fn lint(folder: &str, file: &[u8]) -> Report {
     Report { findings, loads }
 }
 
-/// Examines a SKILL.md in its directory, as it would be loaded: what is too large, or a link out of the directory, is not
-/// read.
+/// Checks a SKILL.md in its directory as it would be loaded: a file that is too large, or a symlink out of the
+/// directory, is not read.
 #[must_use]
 pub fn lint_file(file: &Path) -> Report {
     let read = || {

@@ -1,6 +1,6 @@
-//! The rules of the format, as strictly as the reference validator reads them.
+//! The rules of the format, as strict as in the reference validator.
 //!
-//! It cuts the head at the next three hyphens wherever they are, and takes YAML in its plainest style only.
+//! The validator ends the frontmatter at the next three hyphens wherever they are, and accepts only plain YAML.
 
 use serde_json::Value;
 use unicode_normalization::UnicodeNormalization as _;
@@ -35,22 +35,22 @@ pub(super) fn check(folder: &str, file: &[u8]) -> Vec<Finding> {
         return vec![Finding::error(
             "yaml",
             line + 1,
-            "a control character is in the frontmatter",
+            "the frontmatter has a control character",
             "remove it",
         )];
     }
     match read_yaml(head) {
         Ok(yaml) if yaml.fields.is_empty() && yaml.quirks.is_empty() => vec![no_mapping()],
         Ok(yaml) => {
-            let fault = plain_style(&yaml).or_else(|| stray_tab(head, &yaml));
-            fault.map_or_else(|| fields(folder, &yaml.fields), |finding| vec![finding])
+            let finding = plain_style(&yaml).or_else(|| stray_tab(head, &yaml));
+            finding.map_or_else(|| fields(folder, &yaml.fields), |finding| vec![finding])
         }
-        Err(refusal) => vec![refused(&refusal)],
+        Err(error) => vec![yaml_finding(&error)],
     }
 }
 
-fn refused(refusal: &Refusal) -> Finding {
-    match refusal {
+fn yaml_finding(error: &Refusal) -> Finding {
+    match error {
         Refusal::Syntax { line, what } => Finding::error(
             "yaml",
             *line,
@@ -70,13 +70,13 @@ fn no_mapping() -> Finding {
     )
 }
 
-/// What YAML does not let stand in a text, however quoted.
+/// Returns `true` for characters that YAML does not allow, even in quotes.
 fn unprintable(c: char) -> bool {
     let control = c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{85}');
     control || matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 
-/// Finds a tab that stands neither in quotes, nor in a block, nor in a comment.
+/// Finds a tab outside of quotes, block scalars, and comments.
 fn stray_tab(head: &str, yaml: &Yaml) -> Option<Finding> {
     let guarded = |at: usize| yaml.guarded.iter().any(|range| range.contains(&at));
     let commented = |at: usize| {
@@ -87,21 +87,21 @@ fn stray_tab(head: &str, yaml: &Yaml) -> Option<Finding> {
     let stray = |at: &usize| !guarded(*at) && !commented(*at);
     let at = head.match_indices('\t').map(|(at, _)| at).find(stray)?;
     let line = head[..at].matches('\n').count() + 1;
-    Some(Finding::error("yaml", line, "a tab stands where a space should", "use a space instead"))
+    Some(Finding::error("yaml", line, "a tab is used in place of a space", "use a space instead"))
 }
 
-/// Says what is not in the plain style of YAML.
+/// Returns the first violation of the plain style of YAML.
 fn plain_style(yaml: &Yaml) -> Option<Finding> {
     let (line, quirk) = yaml.quirks.first()?;
     let (message, fix) = match quirk {
         Quirk::FlowStyle => {
-            ("brackets or braces hold a value", "write one item on a line, or put quotes around it")
+            ("a value is in brackets or braces", "write one item on a line, or put quotes around it")
         }
         Quirk::Anchor => {
             ("an anchor or alias (`&`, `*`) is used", "write the value out, or put quotes around it")
         }
-        Quirk::Tag => ("a tag (`!`) is used", "leave it out, or put quotes around the value"),
-        Quirk::DuplicateKey => ("a key is there twice", "keep one of them"),
+        Quirk::Tag => ("a tag (`!`) is used", "remove it, or put quotes around the value"),
+        Quirk::DuplicateKey => ("a key is duplicated", "keep one of them"),
         Quirk::OtherDocument => ("a second document follows", "keep one mapping between the `---` lines"),
         Quirk::MergeKey => ("a merge key (`<<`) is used", "write the keys out"),
     };
@@ -111,7 +111,7 @@ fn plain_style(yaml: &Yaml) -> Option<Finding> {
 fn fields(folder: &str, fields: &[Field]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for field in fields.iter().filter(|field| !is_known(field)) {
-        let fix = "move it below `metadata:`, or leave it out";
+        let fix = "move it below `metadata:`, or remove it";
         findings.push(Finding::error(
             "unknown-key",
             field.line,
@@ -134,7 +134,7 @@ fn fields(folder: &str, fields: &[Field]) -> Vec<Finding> {
     findings
 }
 
-/// A merge key stands for the keys of its mapping.
+/// Returns `true` if the key is known. A merge key stands for the keys of its mapping.
 fn is_known(field: &Field) -> bool {
     KNOWN.contains(&field.key.as_str()) || (field.key == "<<" && field.value.is_object())
 }
@@ -153,39 +153,39 @@ fn name(folder: &str, field: &Field) -> Option<Finding> {
         return at("the name is longer than 64 characters".to_owned(), "shorten it and rename the directory");
     }
     if name != name.to_lowercase() {
-        return at(format!("the name `{name}` has capital letters"), "write it in lower case");
+        return at(format!("the name `{name}` has uppercase letters"), "write it in lowercase");
     }
     if name.starts_with('-') || name.ends_with('-') || name.contains("--") {
-        return at(format!("the name `{name}` has a hyphen too many"), "use single hyphens between letters");
+        return at(format!("the name `{name}` has misplaced hyphens"), "use single hyphens between letters");
     }
     if !name.chars().all(|c| c == '-' || (c.is_alphanumeric() && !is_combining_mark(c))) {
-        return at(
-            format!("the name `{name}` has other characters than letters, digits and hyphens"),
-            "rename it",
-        );
+        return at(format!("the name `{name}` may contain only letters, digits, and hyphens"), "rename it");
     }
     let folder: String = folder.nfkc().collect();
     if folder != name {
-        return at(format!("the name `{name}` is not that of the directory, `{folder}`"), "make them the same");
+        return at(
+            format!("the name `{name}` differs from the directory name `{folder}`"),
+            "make them the same",
+        );
     }
     None
 }
 
 fn description(_: &str, field: &Field) -> Option<Finding> {
     let Some(_) = text(field) else {
-        let fix = "say what the skill does and when to use it";
+        let fix = "describe what the skill does and when to use it";
         return Some(Finding::error("description", field.line, "the description is empty", fix));
     };
     let length = field.text.as_deref().unwrap_or_default().chars().count();
     (length > MAX_DESCRIPTION).then(|| {
         let message = format!("the description has {length} characters, more than 1024");
-        Finding::error("description", field.line, message, "shorten it; details belong into the body")
+        Finding::error("description", field.line, message, "shorten it; move details into the body")
     })
 }
 
 fn compatibility(field: &Field) -> Option<Finding> {
     let Some(text) = &field.text else {
-        let message = "`compatibility` is not a text";
+        let message = "`compatibility` is not a string";
         return Some(Finding::error("compatibility", field.line, message, "write it as one line"));
     };
     let long = text.chars().count() > MAX_COMPATIBILITY && !matches!(field.value, Value::Null);

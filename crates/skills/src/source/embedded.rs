@@ -1,6 +1,6 @@
-//! Skills that come with the program and teach its own tools.
+//! Built-in skills that teach the use of Meerkat's own tools.
 //!
-//! Each says in its head which capabilities it needs; where one is missing, the skill is withheld.
+//! The frontmatter of each lists the capabilities it requires; if one is missing, the skill is withheld.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,12 +11,12 @@ use crate::{
     Transport, Trust,
 };
 
-/// A skill that is compiled in.
+/// A skill that is compiled into the binary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Companion {
-    /// Its name for people.
+    /// Its display name.
     pub title: &'static str,
-    /// Its SKILL.md.
+    /// The SKILL.md.
     pub text: &'static str,
 }
 
@@ -26,7 +26,7 @@ macro_rules! companions {
     };
 }
 
-/// Lists the skills that come with Meerkat. What a program knows of itself, it adds.
+/// Lists the skills that come with Meerkat. Applications can add their own.
 #[must_use]
 pub const fn companions() -> &'static [Companion] {
     companions! {
@@ -46,12 +46,12 @@ pub const fn companions() -> &'static [Companion] {
 pub struct Embedded {
     provenance: Arc<Provenance>,
     companions: Vec<Companion>,
-    /// They are read when somebody first looks, not when a program starts.
+    /// The parsed skills. They are parsed on the first scan, not at startup.
     found: OnceLock<Arc<Found>>,
 }
 
 impl Embedded {
-    /// Makes a source of these skills.
+    /// Creates a source of these skills.
     #[must_use]
     pub fn new(companions: &[Companion]) -> Self {
         let provenance = Arc::new(Provenance {
@@ -67,14 +67,14 @@ impl Embedded {
     fn read(&self) -> Arc<Found> {
         let mut found = Found::default();
         for companion in &self.companions {
-            match understand(companion, &self.provenance) {
+            match parse(companion, &self.provenance) {
                 Ok(skill) => found.skills.push(Arc::new(skill)),
-                Err(fault) => {
-                    let reason = format!("cannot be understood: {}", fault.reason);
+                Err(error) => {
+                    let reason = format!("cannot be parsed: {}", error.reason);
                     let path = format!("embedded/{}", companion.title);
                     found.problems.push(Problem {
-                        line: Some(fault.line),
-                        ..Problem::new(Effect::Skipped, path, reason, fault.fix)
+                        line: Some(error.line),
+                        ..Problem::new(Effect::Skipped, path, reason, error.fix)
                     });
                 }
             }
@@ -83,7 +83,7 @@ impl Embedded {
     }
 }
 
-fn understand(companion: &Companion, provenance: &Arc<Provenance>) -> Result<Skill, crate::Fault> {
+fn parse(companion: &Companion, provenance: &Arc<Provenance>) -> Result<Skill, crate::Fault> {
     let document = Document::read(companion.text)?;
     Ok(Skill {
         key: SkillKey { source_uuid: SourceId::EMBEDDED, skill_name: SkillName::nearest(&document.name) },

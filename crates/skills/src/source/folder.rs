@@ -1,8 +1,8 @@
-//! A directory of skills, looked at again without reading what has not changed.
+//! A directory of skills. Repeated scans do not read unchanged files.
 //!
-//! The walk is bounded, and always goes the same way: directories by name, what lies higher before what lies
-//! deeper, links last. A link is followed once, so links in a circle end. In a directory that came from somebody else,
-//! links do not lead out of what came with it.
+//! The walk is bounded and has a fixed order: level by level, directories by name, symlinks last. Each target of
+//! symlinks is visited once, so cyclic symlinks end. In a directory from a third party, symlinks must not lead out of
+//! the project or repository that contains it.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use crate::parallel;
 use crate::problem::{Effect, Problem};
 use crate::{Provenance, Scope, Trust};
 
-/// How far a walk goes.
+/// Limits of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How deep below the root a skill may lie.
+    /// Maximum depth of a skill below the root.
     pub depth: usize,
-    /// How many directories are looked at.
+    /// Maximum number of visited directories.
     pub folders: usize,
-    /// What a SKILL.md below another skill is.
+    /// Handling of a SKILL.md below another skill.
     pub nested: Nested,
 }
 
@@ -33,16 +33,16 @@ impl Default for Limits {
     }
 }
 
-/// What a SKILL.md below another skill is.
+/// Handling of a SKILL.md below another skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nested {
-    /// It belongs to the skill above. A skill that is the root itself has skills of their own below it.
+    /// Part of the skill above. Only a skill at the root may have separate skills below it.
     Supporting,
-    /// It is a skill too.
+    /// A separate skill.
     Separate,
 }
 
-/// The place and identity of a directory of skills.
+/// Location and identity of a directory of skills.
 #[derive(Debug)]
 pub(super) struct Root {
     pub(super) provenance: Arc<Provenance>,
@@ -50,9 +50,9 @@ pub(super) struct Root {
     pub(super) path: PathBuf,
     pub(super) limits: Limits,
     pub(super) trust: Trust,
-    /// Skills that are trusted whatever the rest is.
+    /// Directories of skills that are trusted regardless of `trust`.
     pub(super) trusted: HashSet<PathBuf>,
-    /// Links must not lead out of this directory; without it, they may lead anywhere.
+    /// Directory that symlinks must not leave; if `None`, they may lead anywhere.
     pub(super) bounds: Option<PathBuf>,
 }
 
@@ -62,19 +62,19 @@ pub struct Folder {
     memo: Mutex<Memo>,
 }
 
-/// What the last walk saw.
+/// State of the last walk.
 #[derive(Default)]
 struct Memo {
     base: Option<PathBuf>,
     listed: Vec<(PathBuf, Option<Stamp>)>,
     entries: Vec<Entry>,
-    /// Every file and directory that was looked at, by its way from the base, and what it was like.
+    /// Every visited file and directory, by its path from the base, with its stamp.
     probes: Arc<[(Way, Option<Stamp>)]>,
     found: Option<Arc<Found>>,
 }
 
 impl Folder {
-    /// Makes a source of a directory, which need not exist yet.
+    /// Creates a source from a directory, which need not exist yet.
     #[must_use]
     pub fn new(provenance: Provenance, scope: Scope, path: PathBuf, limits: Limits) -> Self {
         let root = Root {
@@ -89,8 +89,8 @@ impl Folder {
         Self { root, memo: Mutex::default() }
     }
 
-    /// Says whether what is in it is trusted; it is if nobody says otherwise. The skills in the directories `trusted` are in
-    /// any case.
+    /// Sets the trust in its skills, which are trusted by default. The skills in the directories `trusted` are always
+    /// trusted.
     #[must_use]
     pub fn with_trust(mut self, trust: Trust, trusted: impl IntoIterator<Item = PathBuf>) -> Self {
         self.root.trust = trust;
@@ -98,7 +98,7 @@ impl Folder {
         self
     }
 
-    /// Follows no link that leads out of `bounds`, the directory with everything that came from the same hands.
+    /// Ignores symlinks that lead out of `bounds`, the directory with all content of the same origin.
     #[must_use]
     pub fn within(mut self, bounds: PathBuf) -> Self {
         self.root.bounds = Some(bounds);
@@ -118,7 +118,7 @@ impl Source for Folder {
     }
 
     fn look(&self) -> Arc<Found> {
-        // A walk that panicked left the memo of the one before it, which is still true.
+        // A walk that panicked left the memo of the previous one, which is still valid.
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = memo.found.as_ref().filter(|_| memo.is_current(&self.root)) {
             return Arc::clone(found);
@@ -147,8 +147,8 @@ impl Source for Folder {
 }
 
 impl Memo {
-    /// Says whether nothing has changed, by looking at times and sizes only: once at each thing, and from the base, so
-    /// that the way to the base is gone once and not for each of them.
+    /// Returns `true` if nothing has changed, by comparing only times and sizes. Each path is checked once, relative to
+    /// the base, so that the path to the base is resolved only once.
     fn is_current(&self, root: &Root) -> bool {
         let (Some(_), Ok(base)) = (&self.base, Base::open(&root.path)) else {
             return self.base == root.path.canonicalize().ok();
@@ -156,7 +156,7 @@ impl Memo {
         parallel::all(&self.probes, move |(way, stamp)| base.stamp(way) == *stamp)
     }
 
-    /// Notes what to look at the next time.
+    /// Records the paths to check before the next walk.
     fn probe(&mut self) {
         let Some(base) = &self.base else { return };
         let listed = self.listed.iter().map(|(path, stamp)| (path, *stamp));
@@ -166,17 +166,17 @@ impl Memo {
     }
 }
 
-/// A walk under way.
+/// A walk in progress.
 struct Walk<'a> {
     root: &'a Root,
-    /// What was found before, by directory.
+    /// Entries of the previous walk, by directory.
     known: HashMap<PathBuf, Entry>,
     memo: Memo,
     problems: Vec<Problem>,
     watched: Vec<PathBuf>,
     links: Vec<(PathBuf, usize)>,
     seen: usize,
-    /// What links must not lead out of, itself without links.
+    /// Canonical path of the directory that symlinks must not leave.
     bounds: Option<PathBuf>,
 }
 
@@ -198,7 +198,7 @@ impl<'a> Walk<'a> {
         let base = self.memo.base.clone().filter(|base| self.is_within(base));
         if self.memo.base.is_some() && base.is_none() {
             self.problems.push(not_followed(&self.root.path, OUTSIDE));
-            // Watching it would watch where it leads.
+            // Watching it would watch its target.
             self.watched.clear();
         }
         let mut level: Vec<(PathBuf, usize)> = base.into_iter().map(|base| (base, 0)).collect();
@@ -215,17 +215,18 @@ impl<'a> Walk<'a> {
         (self.memo, Found { skills, problems, watched: self.watched })
     }
 
-    /// Looks into the directories of one level, and returns those below.
+    /// Visits the directories of one level, and returns those below.
     fn level(&mut self, mut folders: Vec<(PathBuf, usize)>) -> Vec<(PathBuf, usize)> {
-        let room = self.root.limits.folders.saturating_sub(self.seen);
-        if folders.len() > room {
-            folders.truncate(room);
-            let reason = format!("has more than {} directories; the rest is left out", self.root.limits.folders);
+        let remaining = self.root.limits.folders.saturating_sub(self.seen);
+        if folders.len() > remaining {
+            folders.truncate(remaining);
+            let reason =
+                format!("has more than {} directories; the rest is skipped", self.root.limits.folders);
             self.problems.push(Problem::new(
                 Effect::Cut,
                 &self.root.path,
                 reason,
-                "point at a directory that holds skills only",
+                "use a directory that contains only skills",
             ));
         }
         self.seen += folders.len();
@@ -242,7 +243,7 @@ impl<'a> Walk<'a> {
         next
     }
 
-    /// Keeps what one directory gave, and returns the directories in it.
+    /// Records the result for one directory, and returns the directories in it.
     fn note(&mut self, folder: PathBuf, depth: usize, visit: Visit) -> Vec<(PathBuf, usize)> {
         self.memo.entries.extend(visit.entry);
         self.problems.extend(visit.problem);
@@ -256,7 +257,7 @@ impl<'a> Walk<'a> {
         visit.folders.into_iter().map(|folder| (folder, depth + 1)).collect()
     }
 
-    /// Resolves the links that were met, and returns the directories among their targets that are new.
+    /// Resolves the symlinks seen so far, and returns the new directories among their targets.
     fn follow(&mut self) -> Vec<(PathBuf, usize)> {
         let links = std::mem::take(&mut self.links);
         if links.is_empty() {
@@ -285,21 +286,21 @@ impl<'a> Walk<'a> {
         self.root.bounds.is_none() || self.bounds.as_ref().is_some_and(|bounds| target.starts_with(bounds))
     }
 
-    /// Says why a link is not followed.
+    /// Returns the reason why a symlink is not followed, if any.
     fn refusal(&self, target: &Path) -> Option<&'static str> {
         let above = || self.memo.base.as_ref().is_some_and(|base| base.starts_with(target));
         match self.root.bounds {
             None => None,
             Some(_) if !self.is_within(target) => Some(OUTSIDE),
-            // All that came with the directory would be searched for skills, and watched.
-            Some(_) => above().then_some("is a link to a directory above it"),
+            // Otherwise everything next to the directory would be searched for skills, and watched.
+            Some(_) => above().then_some("is a symlink to a directory above it"),
         }
     }
 }
 
-const OUTSIDE: &str = "is a link that leads out of its project or repository";
+const OUTSIDE: &str = "is a symlink that leads out of its project or repository";
 
 fn not_followed(link: &Path, why: &str) -> Problem {
-    let fix = "put a copy there, or name the directory it leads to with --skill-dir";
+    let fix = "copy the target there, or pass its directory with --skill-dir";
     Problem::new(Effect::Skipped, link, why.to_owned(), fix)
 }

@@ -1,7 +1,7 @@
-//! Skills in a git repository, fetched by the system's own git and kept in a cache.
+//! Skills in a git repository, fetched with the system's git and cached.
 //!
-//! A commit is put into the cache whole or not at all, and what is there stays in use until a newer one is. No
-//! hook, filter or submodule of the repository is ever run.
+//! A commit is added to the cache atomically, and a cached commit stays in use until a newer one is fetched. No hook,
+//! filter, or submodule of the repository is ever run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,44 +16,44 @@ use super::{Folder, Found, Ignored, Limits, Source};
 use crate::problem::{Effect, Problem};
 use crate::{Error, Provenance, Scope};
 
-/// What a ref is.
+/// Kind of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefKind {
-    /// A branch; it moves.
+    /// A branch, which can change.
     Branch,
     /// A tag.
     Tag,
     /// A commit.
     Commit,
-    /// A branch or a tag, whichever there is.
+    /// A branch or a tag, whichever exists.
     Named,
 }
 
-/// Which repository, and what of it.
+/// Options for a repository.
 #[derive(Clone, PartialEq, Eq)]
 pub struct GitOptions {
-    /// The address.
+    /// The URL.
     pub url: String,
     /// The branch, tag or commit.
     pub reference: String,
-    /// Which of them it is.
+    /// Kind of `reference`.
     pub kind: RefKind,
-    /// The directory of skills in the repository; without it, all of it.
+    /// Directory of skills in the repository; if `None`, the entire repository.
     pub skills_root: Option<PathBuf>,
-    /// A token for HTTPS. It is given to git in its environment and shown nowhere.
+    /// Token for HTTPS. It is passed to git in its environment and never shown.
     pub token: Option<String>,
-    /// A private key for SSH.
+    /// Private key for SSH.
     pub ssh_key: Option<PathBuf>,
-    /// How many commits are fetched.
+    /// Number of commits to fetch.
     pub depth: u32,
-    /// How long git may take.
+    /// Timeout of a git command.
     pub timeout: Duration,
-    /// Where repositories are kept.
+    /// Directory for cached repositories.
     pub cache: PathBuf,
 }
 
 impl GitOptions {
-    /// Asks for the branch `main` of a repository.
+    /// Creates options for the branch `main` of a repository.
     #[must_use]
     pub fn new(url: impl Into<String>, cache: impl Into<PathBuf>) -> Self {
         Self {
@@ -82,33 +82,33 @@ pub struct Git {
 struct State {
     folder: Arc<Folder>,
     problem: Option<Problem>,
-    /// What was given last, and from what it was made.
-    given: Option<(Arc<Found>, Arc<Found>)>,
+    /// The last scan of the directory, and the result returned for it.
+    last: Option<(Arc<Found>, Arc<Found>)>,
 }
 
 impl Git {
-    /// Makes a source of a repository. What an earlier process fetched is served at once.
+    /// Creates a source from a repository. A commit fetched by an earlier process is served at once.
     #[must_use]
     pub fn new(provenance: Provenance, scope: Scope, options: GitOptions, limits: Limits) -> Self {
         let provenance = Arc::new(provenance);
         let commit = fs::read_to_string(pointer(&options)).unwrap_or_default();
         let folder = Arc::new(folder_at(&provenance, scope, &options, commit.trim(), limits));
-        let state = Mutex::new(State { folder, problem: None, given: None });
+        let state = Mutex::new(State { folder, problem: None, last: None });
         Self { provenance, scope, options, limits, state }
     }
 
-    /// Fetches what is new. A failure is noted as a problem, and what was there before stays.
+    /// Fetches the latest commit. A failure is recorded as a problem, and the previous commit stays in use.
     ///
     /// # Errors
-    /// Says what git said.
+    /// Returns an error with git's error message.
     pub async fn update(&self) -> Result<(), Error> {
         let outcome = self.fetch().await;
         let mut state = self.state();
         state.problem = outcome.as_ref().err().map(|error| {
-            let fix = "what was fetched before is served; check the address and the network";
+            let fix = "the cached skills are used; check the URL and the network";
             Problem::new(Effect::Stale, shown(&self.options.url), error.to_string(), fix)
         });
-        state.given = None;
+        state.last = None;
         if let Some(commit) = outcome? {
             let folder = folder_at(&self.provenance, self.scope, &self.options, &commit, self.limits);
             state.folder = Arc::new(folder);
@@ -116,7 +116,7 @@ impl Git {
         Ok(())
     }
 
-    /// The state is complete whatever panicked while it was locked.
+    /// Locks the state, ignoring poisoning: it is valid even if a thread panicked while holding the lock.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -157,14 +157,14 @@ impl Source for Git {
         let folder = Arc::clone(&self.state().folder);
         let found = folder.look();
         let mut state = self.state();
-        if let Some((from, given)) = &state.given
+        if let Some((from, result)) = &state.last
             && Arc::ptr_eq(from, &found)
         {
-            return Arc::clone(given);
+            return Arc::clone(result);
         }
-        let given = with_problem(&found, state.problem.as_ref());
-        state.given = Some((found, Arc::clone(&given)));
-        given
+        let result = with_problem(&found, state.problem.as_ref());
+        state.last = Some((found, Arc::clone(&result)));
+        result
     }
 
     fn ignored(&self) -> Vec<Ignored> {
@@ -173,7 +173,7 @@ impl Source for Git {
     }
 }
 
-/// Adds a problem of the source itself to what its directory has.
+/// Adds a problem of the source itself to the scan result of its directory.
 pub(super) fn with_problem(found: &Arc<Found>, problem: Option<&Problem>) -> Arc<Found> {
     let Some(problem) = problem else { return Arc::clone(found) };
     let mut problems = vec![problem.clone()];
@@ -181,10 +181,10 @@ pub(super) fn with_problem(found: &Arc<Found>, problem: Option<&Problem>) -> Arc
     Arc::new(Found { skills: found.skills.clone(), problems, watched: found.watched.clone() })
 }
 
-/// The file that names the commit in use. Another address or ref has another one, so that a change of them counts.
+/// Returns the file with the commit in use. It differs for each URL and ref, so that changing them takes effect.
 fn pointer(options: &GitOptions) -> PathBuf {
-    let asked = format!("{}\0{:?}\0{}", options.url, options.kind, options.reference);
-    let digest = crate::Digest::of(asked.as_bytes()).to_string();
+    let key = format!("{}\0{:?}\0{}", options.url, options.kind, options.reference);
+    let digest = crate::Digest::of(key.as_bytes()).to_string();
     let digest: String = digest.trim_start_matches("sha256:").chars().take(16).collect();
     options.cache.join(format!("current-{digest}"))
 }
@@ -204,7 +204,7 @@ fn folder_at(
     Folder::new(provenance.clone(), scope, path, limits).within(tree)
 }
 
-/// Puts the files of a ref into an empty directory, and returns the commit.
+/// Checks out the files of a ref into an empty directory, and returns the commit.
 pub(crate) async fn clone_into(folder: &Path, options: &GitOptions) -> Result<String, Error> {
     check_url(&options.url)?;
     if options.reference.is_empty() || options.reference.starts_with('-') {
@@ -214,7 +214,7 @@ pub(crate) async fn clone_into(folder: &Path, options: &GitOptions) -> Result<St
         });
     }
     let git = Runner { folder, options };
-    git.run("start a repository", &["init", "--quiet", "--template="]).await?;
+    git.run("create a repository", &["init", "--quiet", "--template="]).await?;
     let wanted = match options.kind {
         RefKind::Branch => format!("refs/heads/{}", options.reference),
         RefKind::Tag => format!("refs/tags/{}", options.reference),
@@ -224,7 +224,7 @@ pub(crate) async fn clone_into(folder: &Path, options: &GitOptions) -> Result<St
     let fetch = ["fetch", "--quiet", "--no-tags", "--no-recurse-submodules"];
     let shallow = [&fetch[..], &[&depth, "--", &options.url, &wanted]].concat();
     match git.run("fetch the ref", &shallow).await {
-        // Not every server gives out a single commit; all of them give out their branches.
+        // Not every server allows fetching a single commit; all of them allow fetching branches.
         Err(Error::Git { .. }) if options.kind == RefKind::Commit => {
             let everything =
                 [&fetch[..], &["--", &options.url, "+refs/heads/*:refs/remotes/origin/*"]].concat();
@@ -237,25 +237,25 @@ pub(crate) async fn clone_into(folder: &Path, options: &GitOptions) -> Result<St
             git.run("check out the ref", &["checkout", "--quiet", "--detach", "FETCH_HEAD", "--"]).await?;
         }
     }
-    let commit = git.run("name the commit", &["rev-parse", "HEAD"]).await?;
+    let commit = git.run("resolve the commit", &["rev-parse", "HEAD"]).await?;
     let repository = folder.join(".git");
     fs::remove_dir_all(&repository).map_err(Error::file("remove", &repository))?;
     Ok(commit.trim().to_owned())
 }
 
-/// Refuses addresses that make git run something.
+/// Rejects URLs that make git run a command.
 pub(crate) fn check_url(url: &str) -> Result<(), Error> {
     let refuse = |why| Err(Error::BadUrl { url: shown(url), why });
     if url.is_empty() || url.starts_with('-') || url.chars().any(char::is_control) {
-        return refuse("it is not an address");
+        return refuse("it is not a URL");
     }
     if url.contains("::") {
-        return refuse("addresses with a remote helper are not allowed");
+        return refuse("URLs with a remote helper are not allowed");
     }
     Ok(())
 }
 
-/// An address without what is secret in it.
+/// Returns a URL without credentials and query.
 pub(crate) fn shown(url: &str) -> String {
     let bounded: String = url.chars().take(300).collect();
     match bounded.split_once("://") {
@@ -274,7 +274,7 @@ struct Runner<'a> {
     options: &'a GitOptions,
 }
 
-/// Settings under which nothing of a repository is run.
+/// Git settings that prevent running anything in a repository.
 const SAFE: [&str; 7] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -297,9 +297,9 @@ impl Runner<'_> {
         let seconds = self.options.timeout.as_secs();
         let output = output.map_err(|_| Error::TooSlow { doing: "git", seconds })?.map_err(Error::NoGit)?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let said = said.replace(&self.options.url, &shown(&self.options.url));
-            let what: String = said.trim().chars().take(500).collect();
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let stderr = stderr.replace(&self.options.url, &shown(&self.options.url));
+            let what: String = stderr.trim().chars().take(500).collect();
             return Err(Error::Git { doing, what });
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -313,7 +313,7 @@ impl Runner<'_> {
         command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_ASKPASS", "").env("LC_ALL", "C");
         if let Some(token) = &self.options.token {
             let pair = base64::engine::general_purpose::STANDARD.encode(format!("x-access-token:{token}"));
-            // It is for this address alone, whatever else git may be led to.
+            // Send the token only to this URL, even if git is redirected to another one.
             let key = format!("http.{}.extraHeader", self.options.url);
             command.env("GIT_CONFIG_COUNT", "1").env("GIT_CONFIG_KEY_0", key);
             command.env("GIT_CONFIG_VALUE_0", format!("Authorization: Basic {pair}"));
@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_that_run_something_are_refused() {
+    fn urls_that_run_commands_are_rejected() {
         for bad in ["", "--upload-pack=x", "ext::sh -c x", "a\nb"] {
             assert!(check_url(bad).is_err(), "{bad:?}");
         }
@@ -344,12 +344,12 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_for_its_address_alone() {
+    fn token_is_sent_only_to_its_url() {
         let url = "https://example.org/a.git";
         let options = GitOptions { token: Some("t0ken".to_owned()), ..GitOptions::new(url, "cache") };
         let mut command = Command::new("git");
         Runner { folder: Path::new("."), options: &options }.environment(&mut command);
-        let given: Vec<_> = command
+        let variables: Vec<_> = command
             .as_std()
             .get_envs()
             .filter(|(name, _)| name.to_string_lossy().starts_with("GIT_CONFIG_"))
@@ -360,11 +360,11 @@ mod tests {
             ("GIT_CONFIG_KEY_0", "http.https://example.org/a.git.extraHeader"),
             ("GIT_CONFIG_VALUE_0", "Authorization: Basic eC1hY2Nlc3MtdG9rZW46dDBrZW4="),
         ];
-        assert_eq!(given, expected);
+        assert_eq!(variables, expected);
     }
 
     #[test]
-    fn secrets_in_an_address_are_not_shown() {
+    fn secrets_in_urls_are_redacted() {
         assert_eq!(shown("https://me:secret@example.org/a.git?token=x"), "https://example.org/a.git");
         assert_eq!(shown("git@example.org:a.git"), "git@example.org:a.git");
     }

@@ -1,7 +1,7 @@
-//! Skills of a server, kept in a cache that serves when the server does not.
+//! Skills from an HTTP server, with a cache for when the server is unavailable.
 //!
-//! `GET url` lists the skills, `GET url/skills/NAME` gives the SKILL.md of one. How a request is made is the
-//! caller's: this crate has no HTTP client.
+//! `GET url` lists the skills, and `GET url/skills/NAME` returns the SKILL.md of one. The caller provides the HTTP
+//! client.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,31 +17,31 @@ use super::{Folder, Found, Ignored, Limits, Source};
 use crate::problem::{Effect, Problem};
 use crate::{Document, Error, MAX_SKILL_BYTES, Provenance, Scope, SkillName, path};
 
-/// The most skills one server gives.
+/// Maximum number of skills per server.
 const MAX_SKILLS: usize = 2_000;
-/// The largest list of skills, in bytes.
+/// Maximum size of a list of skills, in bytes.
 const MAX_CATALOGUE: usize = 4 * 1024 * 1024;
 
-/// Why a request failed.
+/// Error of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     /// The server could not be reached.
     #[error("the server cannot be reached: {0}")]
     Unreachable(String),
-    /// The server said no.
-    #[error("the server answered with status {0}")]
+    /// The server returned an error status.
+    #[error("the server returned status {0}")]
     Status(u16),
-    /// The answer is too long.
-    #[error("the answer is longer than {0} bytes")]
+    /// The response is too long.
+    #[error("the response is longer than {0} bytes")]
     TooLong(usize),
-    /// The server did not answer in time.
-    #[error("the server did not answer in {0} seconds")]
+    /// The request timed out.
+    #[error("the server did not respond within {0} seconds")]
     TooSlow(u64),
 }
 
-/// Makes HTTP requests.
+/// HTTP client.
 pub trait Fetch: Send + Sync {
-    /// Gets the body of an address, which must not be longer than `limit` bytes.
+    /// Fetches the body of a URL, which must not be longer than `limit` bytes.
     fn get<'a>(
         &'a self,
         url: &'a str,
@@ -50,20 +50,20 @@ pub trait Fetch: Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<u8>, FetchError>>;
 }
 
-/// Which server, and how to ask it.
+/// Options for a server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpOptions {
-    /// The address of the list.
+    /// URL of the list.
     pub url: String,
-    /// Headers of every request; they may be secret and are shown nowhere.
+    /// Headers of every request; they may contain secrets and are never shown.
     pub headers: Vec<(String, String)>,
-    /// How long one answer may take.
+    /// Timeout of a request.
     pub timeout: Duration,
-    /// Where skills are kept.
+    /// Directory for cached skills.
     pub cache: PathBuf,
 }
 
-/// A server of skills.
+/// An HTTP server of skills.
 pub struct Http {
     provenance: Arc<Provenance>,
     options: HttpOptions,
@@ -75,32 +75,34 @@ pub struct Http {
 #[derive(Default)]
 struct State {
     problem: Option<Problem>,
-    given: Option<(Arc<Found>, Arc<Found>)>,
+    /// The last scan of the cache, and the result returned for it.
+    last: Option<(Arc<Found>, Arc<Found>)>,
 }
 
 impl Http {
-    /// Makes a source of a server. What an earlier process fetched is served at once.
+    /// Creates a source from a server. Skills fetched by an earlier process are served at once.
     #[must_use]
     pub fn new(provenance: Provenance, scope: Scope, options: HttpOptions, fetch: Arc<dyn Fetch>) -> Self {
         let folder = Folder::new(provenance.clone(), scope, options.cache.join("skills"), Limits::default());
         Self { provenance: Arc::new(provenance), options, fetch, folder, state: Mutex::default() }
     }
 
-    /// Fetches every skill. A failure is noted as a problem, and what was there before stays.
+    /// Fetches every skill. A failure is recorded as a problem, and the cached skills stay in use.
     ///
     /// # Errors
-    /// Says why the list could not be had. A single skill that could not be had keeps its former text.
+    /// Returns an error if the list cannot be fetched. A single skill that cannot be fetched keeps its cached text.
     pub async fn update(&self) -> Result<(), Error> {
         let outcome = self.update_cache().await;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = match &outcome {
+        let reason = match &outcome {
             Ok(failed) if failed.is_empty() => None,
             Ok(failed) => Some(format!("these skills could not be fetched: {}", failed.join(", "))),
             Err(error) => Some(error.to_string()),
         };
-        let fix = "what was fetched before is served; check the address and the network";
-        state.problem = told.map(|reason| Problem::new(Effect::Stale, shown(&self.options.url), reason, fix));
-        state.given = None;
+        let fix = "the cached skills are used; check the URL and the network";
+        state.problem =
+            reason.map(|reason| Problem::new(Effect::Stale, shown(&self.options.url), reason, fix));
+        state.last = None;
         outcome.map(|_| ())
     }
 
@@ -117,9 +119,9 @@ impl Http {
                 Ok(document) => document,
                 Err(_) => {
                     failed.push(name);
-                    let former = cache.join("skills").join(folder.as_str()).join("SKILL.md");
-                    let Ok(former) = fs::read(former) else { continue };
-                    former
+                    let cached = cache.join("skills").join(folder.as_str()).join("SKILL.md");
+                    let Ok(cached) = fs::read(cached) else { continue };
+                    cached
                 }
             };
             let place = fresh.path().join(folder.as_str());
@@ -138,7 +140,7 @@ impl Http {
         let refuse = |why: String| Error::BadCatalogue { url: shown(&url), why };
         let value: Value = serde_json::from_slice(&bytes).map_err(|error| refuse(error.to_string()))?;
         let list = value.get("skills").unwrap_or(&value).as_array();
-        let list = list.ok_or_else(|| refuse("there is no list `skills` in it".to_owned()))?;
+        let list = list.ok_or_else(|| refuse("it has no list `skills`".to_owned()))?;
         let name = |item: &Value| {
             let name = item.as_str().or_else(|| item.get("name").and_then(Value::as_str));
             let name = name.or_else(|| item.get("skill_name").and_then(Value::as_str))?;
@@ -162,12 +164,12 @@ impl Http {
 
     async fn get(&self, url: &str, limit: usize) -> Result<Vec<u8>, Error> {
         let seconds = self.options.timeout.as_secs();
-        let answer = self.fetch.get(url, &self.options.headers, limit);
-        let answer = tokio::time::timeout(self.options.timeout, answer).await;
-        let answer = answer.unwrap_or(Err(FetchError::TooSlow(seconds)));
-        let answer = answer
+        let response = self.fetch.get(url, &self.options.headers, limit);
+        let response = tokio::time::timeout(self.options.timeout, response).await;
+        let response = response.unwrap_or(Err(FetchError::TooSlow(seconds)));
+        let response = response
             .and_then(|bytes| if bytes.len() > limit { Err(FetchError::TooLong(limit)) } else { Ok(bytes) });
-        answer.map_err(|source| Error::Fetch { url: shown(url), source })
+        response.map_err(|source| Error::Fetch { url: shown(url), source })
     }
 }
 
@@ -179,14 +181,14 @@ impl Source for Http {
     fn look(&self) -> Arc<Found> {
         let found = self.folder.look();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((from, given)) = &state.given
+        if let Some((from, result)) = &state.last
             && Arc::ptr_eq(from, &found)
         {
-            return Arc::clone(given);
+            return Arc::clone(result);
         }
-        let given = with_problem(&found, state.problem.as_ref());
-        state.given = Some((found, Arc::clone(&given)));
-        given
+        let result = with_problem(&found, state.problem.as_ref());
+        state.last = Some((found, Arc::clone(&result)));
+        result
     }
 
     fn ignored(&self) -> Vec<Ignored> {

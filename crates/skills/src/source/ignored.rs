@@ -1,7 +1,7 @@
-//! The SKILL.md files in a directory of skills that are not loaded although nothing is wrong with them.
+//! Finds the SKILL.md files in a directory of skills that are not loaded, although they have no errors.
 //!
-//! A scan never enters the places where they are, so finding them is a search of its own. It is run when a user asks,
-//! not when skills are loaded.
+//! A scan never visits their directories, so they need a separate search. It runs on request, not when skills are
+//! loaded.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
@@ -16,26 +16,26 @@ use super::visit::{FILES, is_foreign};
 use super::{Found, Nested};
 use crate::problem::Effect;
 
-/// Why a SKILL.md is not loaded.
+/// Reason why a SKILL.md is not loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IgnoreReason {
-    /// It is deeper than a scan goes.
+    /// Deeper than a scan goes.
     TooDeep,
-    /// It is in a hidden directory.
+    /// In a hidden directory.
     Hidden,
-    /// It is in a directory of installed packages or caches.
+    /// In a directory of installed packages or caches.
     Vendored,
-    /// It is inside another skill.
+    /// Inside another skill.
     Nested,
-    /// Its name is neither `SKILL.md` nor `skill.md`.
+    /// Named neither `SKILL.md` nor `skill.md`.
     Misnamed,
-    /// It is beyond the number of directories that a scan visits.
+    /// Beyond the maximum number of directories that a scan visits.
     OverLimit,
 }
 
 impl IgnoreReason {
-    /// Returns what is said of the files, after "they are".
+    /// Returns the description of the files that follows "they are".
     fn clause(self, limits: Limits) -> String {
         match self {
             Self::TooDeep => format!("more than {} directories deep", limits.depth),
@@ -66,20 +66,20 @@ impl IgnoreReason {
 pub struct Ignored {
     /// The directory of skills.
     pub root: PathBuf,
-    /// Why the files are not loaded.
+    /// Reason why the files are not loaded.
     pub reason: IgnoreReason,
     /// The files, by path.
     pub files: Vec<PathBuf>,
-    /// Whether these are all of them. The search ends after as many directories as a scan.
+    /// Whether the list is complete. The search visits at most as many directories as a scan.
     pub complete: bool,
-    /// What to do.
+    /// Suggested fix.
     pub fix: &'static str,
     #[serde(skip)]
     clause: String,
 }
 
 impl Ignored {
-    /// Returns what is wrong, in one line without the fix.
+    /// Returns a one-line description of the problem without the fix.
     #[must_use]
     pub fn summary(&self) -> String {
         let count = self.files.len();
@@ -101,9 +101,9 @@ impl fmt::Display for Ignored {
     }
 }
 
-/// What the latest scan of a directory of skills saw.
+/// Result of the latest scan of a directory of skills.
 pub(super) struct Scanned<'a> {
-    /// The directory of skills, as it was given.
+    /// The directory of skills, as configured.
     pub(super) root: &'a Path,
     pub(super) limits: Limits,
     /// Its canonical path.
@@ -137,11 +137,11 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Searches everything that was scanned, and returns true if nothing was left off.
+    /// Searches everything that was scanned, and returns `true` if the search is complete.
     fn run(&mut self) -> bool {
         let starts = self.scanned.found.watched.iter().filter_map(|path| path.canonicalize().ok());
         let mut open: Vec<(PathBuf, Option<IgnoreReason>)> = starts.map(|path| (path, None)).collect();
-        // What a symlink leads to was scanned from there, so it is searched before what is around it.
+        // The target of a symlink was scanned on its own, so search it before the directories that contain it.
         open.sort_by_key(|(path, _)| path.components().count());
         while let Some((dir, why)) = open.pop() {
             if self.seen.len() >= self.scanned.limits.folders {
@@ -154,9 +154,9 @@ impl Search<'_> {
         true
     }
 
-    /// Notes the ignored files of a directory, and returns the directories in it with the reason why they are ignored.
+    /// Records the ignored files of a directory, and returns its subdirectories with the reason why they are ignored.
     fn enter(&mut self, dir: &Path, why: Option<IgnoreReason>) -> Vec<(PathBuf, Option<IgnoreReason>)> {
-        // A directory that cannot be read is a problem of the scan already.
+        // The scan already reported unreadable directories.
         let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
         let (mut below, mut linked) = (Vec::new(), false);
         for entry in entries.flatten() {

@@ -1,7 +1,7 @@
-//! Where skills come from.
+//! Sources of skills.
 //!
-//! A source is looked at again and again; one that has not changed gives back the very same answer, so that the
-//! catalog knows with one comparison that nothing is to be done.
+//! Sources are scanned repeatedly. An unchanged source returns the same `Arc`, so that the catalog detects with a
+//! pointer comparison that there is nothing to do.
 
 mod embedded;
 mod folder;
@@ -25,28 +25,28 @@ pub use roots::{Roots, standard_roots};
 
 use crate::{Problem, Provenance, Skill};
 
-/// What a source has.
+/// Result of scanning a source.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Its skills, in its own order; of two with one name the first counts.
+    /// Its skills, in its own order; the first of two with the same name takes precedence.
     pub skills: Vec<Arc<Skill>>,
-    /// What is wrong in it.
+    /// The problems.
     pub problems: Vec<Problem>,
-    /// The directories in which a change would matter.
+    /// The directories to watch for changes.
     pub watched: Vec<PathBuf>,
 }
 
-/// Somewhere skills come from.
+/// A source of skills.
 pub trait Source: Send + Sync {
-    /// Says who it is.
+    /// Returns the identity of the source.
     fn provenance(&self) -> &Arc<Provenance>;
 
-    /// Looks at what it has. It may read files but must not wait for a network. As long as nothing has changed it
-    /// returns the same value, not just an equal one.
+    /// Scans the source. It may read files but must not wait for the network. While nothing has changed, it returns
+    /// the same `Arc`, not just an equal value.
     fn look(&self) -> Arc<Found>;
 
-    /// Searches for skill files that it does not load although nothing is wrong with them. Unlike a look, it may take
-    /// long. A source without directories has none.
+    /// Searches for skill files that the source does not load, although they have no errors. Unlike a scan, this may
+    /// take long. A source without directories has no such files.
     fn ignored(&self) -> Vec<Ignored> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! The directories where people put skills, and which of them comes first.
+//! The conventional directories of skills, and their precedence.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,26 +6,26 @@ use std::sync::Arc;
 use super::{Folder, Limits, Source};
 use crate::{Provenance, Scope, SourceId, SourceStatus, Transport, Trust};
 
-/// Where the conventional directories are.
+/// Locations of the conventional directories.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Roots {
-    /// Directories that were asked for; they come first, in this order.
+    /// Explicitly requested directories; they come first, in this order.
     pub extra: Vec<PathBuf>,
     /// The current directory, if it is inside the project but not its root; see [`Roots::in_directory`].
     pub directory: Option<PathBuf>,
     /// The project's directory.
     pub project: Option<PathBuf>,
-    /// The user's home.
+    /// The user's home directory.
     pub home: Option<PathBuf>,
     /// Whether the user has trusted the project.
     pub trust: Trust,
-    /// The directories of single skills in the project that the user has trusted, without links.
+    /// Canonical paths of individual skills in the project that the user has trusted.
     pub trusted: Vec<PathBuf>,
 }
 
 impl Roots {
-    /// Adds the current directory, if it is inside the project but neither its root nor the user's home. Trust in the
-    /// project covers it.
+    /// Adds the current directory, if it is inside the project but neither its root nor the user's home directory.
+    /// Trust in the project includes it.
     #[must_use]
     pub fn in_directory(mut self, current: Option<PathBuf>) -> Self {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -44,13 +44,13 @@ impl Roots {
         match base {
             Base::Directory => self.directory.as_ref(),
             Base::Project => self.project.as_ref(),
-            // A home that is also the project would give every skill twice.
+            // If the home directory is also the project, every skill would appear twice.
             Base::Home => self.home.as_ref().filter(|_| self.project != self.home),
         }
     }
 }
 
-/// What a conventional directory is in.
+/// Parent of a conventional directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Base {
     Directory,
@@ -75,8 +75,8 @@ impl Base {
     }
 }
 
-/// The conventional directories in order of priority: what they are in, path, display name, number of the source id.
-/// Those of the `skill` tool's contract come first. Trust does not change the order.
+/// The conventional directories in order of precedence: base, path, display name, number of the source id. Those of
+/// the `skill` tool's contract come first. Trust does not change the order.
 const CONVENTIONS: [(Base, &str, &str, u128); 12] = [
     (Base::Directory, ".agent/skills", "directory-agent", 10),
     (Base::Project, ".agent/skills", "project-agent", 4),
@@ -92,10 +92,10 @@ const CONVENTIONS: [(Base, &str, &str, u128); 12] = [
     (Base::Home, ".rkat/skills", "user", 3),
 ];
 
-/// Makes sources of the conventional directories; the first that has a skill wins.
+/// Creates sources for the conventional directories, in order of precedence.
 #[must_use]
 pub fn standard_roots(roots: &Roots, limits: Limits) -> Vec<Arc<dyn Source>> {
-    let extra = roots.extra.iter().map(|path| asked_for(path, roots, limits));
+    let extra = roots.extra.iter().map(|path| extra_root(path, roots, limits));
     let conventional = CONVENTIONS.iter().filter_map(|(base, folder, display, number)| {
         let path = roots.base(*base)?.join(folder);
         let fingerprint = format!("filesystem:{}{folder}", base.prefix());
@@ -105,7 +105,7 @@ pub fn standard_roots(roots: &Roots, limits: Limits) -> Vec<Arc<dyn Source>> {
             return Some(source.with_trust(Trust::Trusted, roots.trusted.iter().cloned()));
         }
         let source = source.with_trust(roots.trust, roots.trusted.iter().cloned());
-        // What is in the user's own directories, the user has put there; a project came from somewhere.
+        // The user controls the directories in their home, but a project may come from a third party.
         Some(match &roots.project {
             Some(project) => source.within(project.clone()),
             None => source,
@@ -114,12 +114,13 @@ pub fn standard_roots(roots: &Roots, limits: Limits) -> Vec<Arc<dyn Source>> {
     extra.chain(conventional).map(|folder| Arc::new(folder) as Arc<dyn Source>).collect()
 }
 
-/// Makes a source of a directory that was asked for. Below the project it is the project's; who asks for it trusts it.
-fn asked_for(path: &Path, roots: &Roots, limits: Limits) -> Folder {
+/// Creates a source for an explicitly requested directory, which is therefore trusted. Inside the project, it has the
+/// project's scope.
+fn extra_root(path: &Path, roots: &Roots, limits: Limits) -> Folder {
     let place = path.display().to_string();
     let id = SourceId::of_place(&place);
-    let ours = roots.project.as_ref().is_some_and(|project| path.starts_with(project));
-    let scope = if ours { Scope::Project } else { Scope::User };
+    let in_project = roots.project.as_ref().is_some_and(|project| path.starts_with(project));
+    let scope = if in_project { Scope::Project } else { Scope::User };
     let name = path.file_name().map_or(place, |name| name.to_string_lossy().into_owned());
     let fingerprint = format!("filesystem:{}", path.display());
     Folder::new(provenance(id, &name, fingerprint), scope, path.to_owned(), limits)

@@ -1,4 +1,4 @@
-//! Seeing that a file or directory is still the same without opening it.
+//! Detects that a file or directory is unchanged without opening it.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -6,7 +6,7 @@ use std::path::Path;
 #[cfg(not(target_os = "linux"))]
 use std::path::PathBuf;
 
-/// What tells that a file or directory is still the same.
+/// Metadata that identifies an unchanged file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     modified: i128,
@@ -36,7 +36,7 @@ impl Stamp {
     }
 
     #[cfg(target_os = "linux")]
-    fn of_stat(stat: &rustix::fs::Stat) -> Self {
+    fn from_stat(stat: &rustix::fs::Stat) -> Self {
         let nanos = |seconds: i64, nanos: u64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
         Self {
             modified: nanos(stat.st_mtime, stat.st_mtime_nsec),
@@ -46,27 +46,27 @@ impl Stamp {
         }
     }
 
-    /// Looks at a path; nothing there is an answer too.
+    /// Returns the stamp of a path, or `None` if it does not exist.
     pub(super) fn at(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
     }
 }
 
-/// The way from a base, as the system takes it.
+/// A path relative to a base, as a C string for system calls.
 #[cfg(target_os = "linux")]
 pub(super) type Way = std::ffi::CString;
 
-/// The way from a base.
+/// A path relative to a base.
 #[cfg(not(target_os = "linux"))]
 pub(super) type Way = PathBuf;
 
-/// Notes the way from a base to a path; a path that lies elsewhere is its own way. There is none to a path that no file
-/// can have.
+/// Returns the path relative to a base, or the path itself if it is outside the base. Returns `None` if it is not a
+/// valid path.
 pub(super) fn way(base: &Path, path: &Path) -> Option<Way> {
     let way = match path.strip_prefix(base) {
         Ok(way) if way.as_os_str().is_empty() => Path::new("."),
         Ok(way) => way,
-        // A link led out of the base.
+        // A symlink led out of the base.
         Err(_) => path,
     };
     #[cfg(target_os = "linux")]
@@ -75,7 +75,7 @@ pub(super) fn way(base: &Path, path: &Path) -> Option<Way> {
     return Some(way.to_owned());
 }
 
-/// A directory to look from, which spares the way to it.
+/// An open directory that relative paths start from, which avoids resolving its own path again.
 #[cfg(target_os = "linux")]
 pub(super) struct Base(std::os::fd::OwnedFd);
 
@@ -87,14 +87,14 @@ impl Base {
         Ok(Self(rustix::fs::open(path, flags, Mode::empty())?))
     }
 
-    /// Looks at what lies at the end of a way from here; nothing there is an answer too.
+    /// Returns the stamp of a relative path, or `None` if it does not exist.
     pub(super) fn stamp(&self, way: &Way) -> Option<Stamp> {
         let stat = rustix::fs::statat(&self.0, way.as_c_str(), rustix::fs::AtFlags::empty());
-        stat.ok().map(|stat| Stamp::of_stat(&stat))
+        stat.ok().map(|stat| Stamp::from_stat(&stat))
     }
 }
 
-/// A directory to look from.
+/// A directory that relative paths start from.
 #[cfg(not(target_os = "linux"))]
 pub(super) struct Base(PathBuf);
 
@@ -104,7 +104,7 @@ impl Base {
         path.canonicalize().map(Self)
     }
 
-    /// Looks at what lies at the end of a way from here; nothing there is an answer too.
+    /// Returns the stamp of a relative path, or `None` if it does not exist.
     pub(super) fn stamp(&self, way: &Way) -> Option<Stamp> {
         Stamp::at(&self.0.join(way))
     }

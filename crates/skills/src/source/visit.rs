@@ -1,4 +1,4 @@
-//! Looking into one directory: is it a skill, and if not, what is in it.
+//! Visits a single directory: reads its skill, and lists its subdirectories.
 
 use std::fs::{self, Metadata};
 use std::io::{self, Read as _};
@@ -11,7 +11,7 @@ use crate::files::open;
 use crate::problem::{Effect, Problem};
 use crate::{Digest, Document, MAX_SKILL_BYTES, Place, Skill, SkillKey, SkillName, Trust};
 
-/// A SKILL.md and what came of it.
+/// A SKILL.md and the result of parsing it.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) file: PathBuf,
@@ -19,28 +19,28 @@ pub(super) struct Entry {
     pub(super) outcome: Result<Arc<Skill>, Problem>,
 }
 
-/// What a directory is.
+/// Result of visiting a directory.
 #[derive(Debug, Default)]
 pub(super) struct Visit {
     pub(super) entry: Option<Entry>,
-    /// The stamp it had when its content was listed, if it was.
+    /// Its stamp when its content was listed, if it was.
     pub(super) listed: Option<Option<Stamp>>,
     pub(super) folders: Vec<PathBuf>,
     pub(super) links: Vec<PathBuf>,
     pub(super) problem: Option<Problem>,
 }
 
-/// The usual name of the file, and the one some systems write.
+/// The usual name of the file, and a variant that some tools write.
 pub(super) const FILES: [&str; 2] = ["SKILL.md", "skill.md"];
 
-/// Whether what is below a skill matters.
+/// Handling of the directories below a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Below {
     Matters,
     BelongsToSkill,
 }
 
-/// Looks into a directory. `known` is what was found there before.
+/// Visits a directory. `known` is the entry of the previous visit.
 pub(super) fn visit(root: &Root, folder: &Path, below: Below, known: Option<&Entry>) -> Visit {
     let file = File::at(folder, FILES[0]);
     if file.leads_to_skill(folder) {
@@ -52,7 +52,7 @@ pub(super) fn visit(root: &Root, folder: &Path, below: Below, known: Option<&Ent
     }
     let (mut visit, other) = list(folder);
     if visit.problem.is_some() && entry.is_none() && fs::symlink_metadata(folder).is_err() {
-        // It went away between its being listed and its being opened.
+        // It was removed after its parent was listed.
         return Visit::default();
     }
     visit.entry =
@@ -78,14 +78,14 @@ impl File {
         Self { name, path, lstat }
     }
 
-    /// Says whether it is a link to the SKILL.md of another directory, whose skill is then meant.
+    /// Returns `true` if it is a symlink to the SKILL.md of another directory, which is then the skill to load.
     fn leads_to_skill(&self, folder: &Path) -> bool {
         let is_link = self.lstat.as_ref().is_ok_and(Metadata::is_symlink);
         is_link && skill_folder(&self.path).is_some_and(|target| !target.starts_with(folder))
     }
 }
 
-/// Resolves a link to a directory, or to the file that makes a directory a skill.
+/// Resolves a symlink to a directory, or to the SKILL.md of a directory.
 pub(super) fn skill_folder(link: &Path) -> Option<PathBuf> {
     let target = link.canonicalize().ok()?;
     let metadata = fs::metadata(&target).ok()?;
@@ -96,7 +96,7 @@ pub(super) fn skill_folder(link: &Path) -> Option<PathBuf> {
     target.parent().filter(|_| is_skill && metadata.is_file()).map(Path::to_owned)
 }
 
-/// Lists the directories and links in a directory, and says whether a `skill.md` is among the files.
+/// Lists the directories and symlinks in a directory, and returns the name `skill.md` if that file exists.
 fn list(folder: &Path) -> (Visit, Option<&'static str>) {
     let stamp = Stamp::at(folder);
     let entries = match fs::read_dir(folder) {
@@ -112,10 +112,10 @@ fn list(folder: &Path) -> (Visit, Option<&'static str>) {
         let name = entry.file_name();
         let Ok(kind) = entry.file_type() else { continue };
         other = other.or((name == FILES[1]).then_some(FILES[1]));
-        let ours = !is_foreign(&name.to_string_lossy());
-        if ours && kind.is_dir() {
+        let relevant = !is_foreign(&name.to_string_lossy());
+        if relevant && kind.is_dir() {
             visit.folders.push(entry.path());
-        } else if ours && kind.is_symlink() {
+        } else if relevant && kind.is_symlink() {
             visit.links.push(entry.path());
         }
     }
@@ -124,12 +124,12 @@ fn list(folder: &Path) -> (Visit, Option<&'static str>) {
     (visit, other)
 }
 
-/// Directories that belong to other programs and hold copies of other people's work.
+/// Returns `true` for hidden directories and those of package managers, which may contain third-party skills.
 pub(super) fn is_foreign(name: &str) -> bool {
     name.starts_with('.') || matches!(name, "node_modules" | "__pycache__")
 }
 
-/// Reads the skill of a directory, or says why there is none; a directory without the file is no skill.
+/// Reads the skill of a directory, or returns the problem with it. A directory without the file is not a skill.
 fn skill_at(root: &Root, folder: &Path, file: File, known: Option<&Entry>) -> Option<Entry> {
     let File { name, path, lstat } = file;
     let lstat = match lstat {
@@ -160,11 +160,11 @@ fn read(
     let skipped = |reason: String, fix: &str| Problem::new(Effect::Skipped, path, reason, fix);
     let unreadable = |error: io::Error| Problem::unreadable(path, &error);
     if lstat.is_symlink() && !path.canonicalize().map_err(unreadable)?.starts_with(folder) {
-        let reason = "is a link that leads out of its directory".to_owned();
-        return Err(skipped(reason, "link the whole directory instead, or copy the file"));
+        let reason = "is a symlink that leads out of its directory".to_owned();
+        return Err(skipped(reason, "symlink the entire directory instead, or copy the file"));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(lstat.len().min(64 * 1024)).unwrap_or_default() + 1);
-    // A pipe must not be opened at all: nobody may be at its other end.
+    // A pipe must not be opened at all, because its other end may not be open.
     let is_file =
         lstat.is_file() || (lstat.is_symlink() && fs::metadata(path).map_err(unreadable)?.is_file());
     if !is_file {
@@ -173,16 +173,16 @@ fn read(
     let opened = open(path).map_err(unreadable)?;
     opened.take(MAX_SKILL_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > MAX_SKILL_BYTES {
-        return Err(skipped("is larger than 1 MiB".to_owned(), "move details into files beside it"));
+        return Err(skipped("is larger than 1 MiB".to_owned(), "move details into files next to it"));
     }
     let place = Place::Folder { folder: folder.to_owned(), file };
-    understand(root, &bytes, place).map_err(|fault| {
-        let line = Some(fault.line);
-        Problem { line, ..skipped(fault.reason, fault.fix) }
+    understand(root, &bytes, place).map_err(|error| {
+        let line = Some(error.line);
+        Problem { line, ..skipped(error.reason, error.fix) }
     })
 }
 
-/// Makes a skill of its text.
+/// Parses a skill from its text.
 pub(super) fn understand(root: &Root, bytes: &[u8], place: Place) -> Result<Arc<Skill>, crate::Fault> {
     let text = String::from_utf8_lossy(bytes);
     let document = Document::read(&text)?;

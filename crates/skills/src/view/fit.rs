@@ -1,30 +1,31 @@
-//! Fitting a list of descriptions into a budget.
+//! Fits a list of descriptions into a budget.
 //!
-//! Long descriptions are cut first, all to the same length. Entries are dropped only when none can be cut further.
+//! Long descriptions are truncated first, all to the same length. Entries are dropped only if none can be truncated
+//! further.
 
-/// A description is not cut below this many bytes. A shorter one would not tell a reader when to use a skill.
+/// Minimum length of a truncated description, in bytes. A shorter one would not explain when to use a skill.
 const SHORTEST: usize = 60;
 
-/// The size of one entry of a list, in bytes.
+/// Size of a list entry, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EntrySize {
-    /// Everything but the description.
+    /// Size of everything but the description.
     pub(super) fixed: usize,
     pub(super) description: usize,
 }
 
-/// How a list fits its budget.
+/// A list that fits its budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fit {
-    /// Indexes of the entries that are listed, in their order.
+    /// Indexes of the listed entries, in order.
     pub(super) listed: Vec<usize>,
-    /// Length to which longer descriptions are cut, in bytes.
+    /// Length to which longer descriptions are truncated, in bytes.
     pub(super) longest: usize,
 }
 
 impl Fit {
-    /// Fits entries, the most important first, into a budget in bytes. An entry that does not fit is dropped; those
-    /// after it may still fit.
+    /// Fits entries, the most important first, into a budget in bytes. An entry that does not fit is dropped; later
+    /// ones may still fit.
     pub(super) fn new(entries: &[EntrySize], budget: usize) -> Self {
         let mut left = budget;
         let mut listed = Vec::with_capacity(entries.len());
@@ -41,7 +42,7 @@ impl Fit {
     }
 }
 
-/// Returns the length to which all longer texts are cut so that they fit together.
+/// Returns the length to which longer texts must be truncated so that all fit together.
 fn longest(mut lengths: Vec<usize>, budget: usize) -> usize {
     lengths.sort_unstable();
     let (mut left, count) = (budget, lengths.len());
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn long_descriptions_are_cut_to_one_length() {
+    fn long_descriptions_are_cut_to_equal_length() {
         assert_eq!(fit(&[100, 200, 300], 630), (3, usize::MAX));
         assert_eq!(fit(&[100, 200, 300], 629), (3, 299));
         assert_eq!(fit(&[100, 200, 300], 430), (3, 150), "the short one leaves room for the others");

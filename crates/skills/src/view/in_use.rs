@@ -1,5 +1,5 @@
-//! The skills that stand in a conversation word for word: given with a prompt, read with a tool, or carried over when
-//! the conversation was shortened.
+//! Finds the skills whose full text is in a conversation: added to a prompt, read with a tool, or carried over by a
+//! compaction.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use super::inventory::{CLOSING, element};
 use super::xml::escaped_attribute;
 use crate::tools::LOAD_SKILL;
 
-/// How the element of a skill begins.
+/// Start of a skill element.
 const OPENING: &str = "<skill id=\"";
 
-/// Finds the skills in messages, the oldest first.
+/// Returns the skills in messages, oldest first.
 #[must_use]
 pub fn in_use(messages: &[Arc<Message>]) -> Vec<Lasting> {
     let mut found = Vec::new();
     let mut loads = HashSet::new();
     for message in messages {
         match &**message {
-            Message::User { content, .. } => found.extend(content.blocks().iter().filter_map(given)),
+            Message::User { content, .. } => found.extend(content.blocks().iter().filter_map(prompt_skill)),
             Message::SystemNotice { body, .. } if body.starts_with(Compaction::MARK) => {
-                carried(body, &mut found)
+                collect_carried(body, &mut found)
             }
             Message::Assistant { .. } => {
                 let calls = message.tool_calls().into_iter().filter(|call| call.name == LOAD_SKILL);
@@ -31,7 +31,7 @@ pub fn in_use(messages: &[Arc<Message>]) -> Vec<Lasting> {
             }
             Message::ToolResults { results, .. } => {
                 let read = results.iter().filter(|result| loads.contains(&result.tool_use_id));
-                found.extend(read.filter_map(loaded));
+                found.extend(read.filter_map(loaded_skill));
             }
             _ => {}
         }
@@ -39,8 +39,8 @@ pub fn in_use(messages: &[Arc<Message>]) -> Vec<Lasting> {
     found
 }
 
-/// A skill that was given with a prompt is a block of its own.
-fn given(block: &ContentBlock) -> Option<Lasting> {
+/// Returns the skill in a block. A skill that was added to a prompt is a separate block.
+fn prompt_skill(block: &ContentBlock) -> Option<Lasting> {
     let ContentBlock::Text { text } = block else { return None };
     let name = name(text).filter(|_| text.ends_with(CLOSING))?;
     Some(Lasting { name: name.to_owned(), text: text.clone() })
@@ -50,8 +50,9 @@ fn name(text: &str) -> Option<&str> {
     text.strip_prefix(OPENING)?.split_once('"').map(|(name, _)| name)
 }
 
-/// Skills in a summary stand at the beginning of a line; none has the end of the element in its text.
-fn carried(body: &str, found: &mut Vec<Lasting>) {
+/// Collects the skills in a summary. Each starts at the beginning of a line, and its text cannot contain the closing
+/// tag.
+fn collect_carried(body: &str, found: &mut Vec<Lasting>) {
     let mut rest = body;
     while let Some(start) = rest.find("\n<skill id=\"") {
         let text = &rest[start + 1..];
@@ -62,7 +63,7 @@ fn carried(body: &str, found: &mut Vec<Lasting>) {
     }
 }
 
-/// What the tool that reads skills answers with.
+/// Result of `load_skill`.
 #[derive(Deserialize)]
 struct Loaded {
     source_uuid: String,
@@ -71,7 +72,7 @@ struct Loaded {
     trusted: Option<bool>,
 }
 
-fn loaded(result: &ToolResult) -> Option<Lasting> {
+fn loaded_skill(result: &ToolResult) -> Option<Lasting> {
     let [ContentBlock::Text { text }] = result.content.blocks() else { return None };
     let answer: Loaded = serde_json::from_str(text).ok().filter(|_| !result.is_error)?;
     let id = format!("{}/{}", answer.source_uuid, answer.skill_name);

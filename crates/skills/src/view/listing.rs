@@ -1,4 +1,4 @@
-//! `meerkat_skills`: every skill with where it comes from, and one of them in full.
+//! `meerkat_skills`: all skills with their sources, and the details of one.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,59 +8,59 @@ use crate::{Error, Provenance, Scope, Skill, SkillKey, Snapshot, SourceId, Trust
 /// A skill in the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ListedSkill {
-    /// Its identity.
+    /// The identity.
     pub key: SkillKey,
-    /// Its name for people.
+    /// Its display name.
     pub name: String,
-    /// When to use it.
+    /// Description of what it does and when to use it.
     pub description: String,
-    /// Who put it there.
+    /// The scope.
     pub scope: Scope,
-    /// Where it comes from.
+    /// The source.
     pub source: Provenance,
     /// `false` if it came with a directory that the user has not trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trusted: Option<bool>,
-    /// Whether it is the one that its name leads to.
+    /// Whether its name refers to it, so that it is not shadowed.
     pub is_active: bool,
-    /// Who has taken its name.
+    /// Source of the skill that shadows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadowed_by: Option<Provenance>,
 }
 
-/// Every skill.
+/// All skills.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SkillList {
-    /// The skills by name, shadowed ones too.
+    /// The skills by name, including shadowed ones.
     pub skills: Vec<ListedSkill>,
 }
 
 /// One skill in full.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct InspectedSkill {
-    /// Its identity.
+    /// The identity.
     pub key: SkillKey,
-    /// Its name for people.
+    /// Its display name.
     pub name: String,
-    /// When to use it.
+    /// Description of what it does and when to use it.
     pub description: String,
-    /// Who put it there.
+    /// The scope.
     pub scope: Scope,
-    /// Where it comes from.
+    /// The source.
     pub source: Provenance,
     /// `false` if it came with a directory that the user has not trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trusted: Option<bool>,
-    /// Its text.
+    /// The text.
     pub body: String,
 }
 
-/// Only what is out of the ordinary is said.
+/// Returns `Some(false)` for untrusted skills; the default is omitted.
 fn trusted(skill: &Skill) -> Option<bool> {
     (skill.trust == Trust::Untrusted).then_some(false)
 }
 
-/// Lists every skill.
+/// Lists all skills.
 #[must_use]
 pub fn list(snapshot: &Snapshot) -> SkillList {
     let listed = snapshot.listed().iter().map(|listed| ListedSkill {
@@ -76,10 +76,10 @@ pub fn list(snapshot: &Snapshot) -> SkillList {
     SkillList { skills: listed.collect() }
 }
 
-/// Shows one skill. It reads the skill's file. `source` picks the source, whatever the key says.
+/// Returns the details of one skill. It reads the skill's file. `source` overrides the source in the key.
 ///
 /// # Errors
-/// Says when there is no such skill, or it cannot be read.
+/// Returns an error if the skill does not exist or cannot be read.
 pub fn inspect(
     snapshot: &Snapshot,
     key: &SkillKey,

@@ -1,4 +1,4 @@
-//! The forms in which skills are served. Each is a function of a snapshot, so all of them change together.
+//! The forms in which skills are served. Each is a function of a snapshot, so they all change together.
 
 mod fit;
 mod in_use;

@@ -1,16 +1,16 @@
-//! Sorting skills by how near they are to what a caller asked for.
+//! Sorts skills by their similarity to a requested name.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::Skill;
 
-/// Shorter words are in nearly every description.
+/// Minimum length of a word to search for. Shorter ones are in nearly every description.
 const MIN_WORD: usize = 3;
-/// Longer texts are not compared letter by letter.
+/// Maximum length of texts that are compared letter by letter.
 const MAX_COMPARED: usize = 64;
 
-/// How near a skill is, the nearest first.
+/// Similarity of a skill, nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Nearness {
     /// One name is the start of the other.
@@ -19,40 +19,40 @@ enum Nearness {
     Inside,
     /// The names differ in a few letters.
     Misspelled,
-    /// Words are in the name.
+    /// The name has some of the words.
     Name(Reverse<usize>),
-    /// Words are in the description.
+    /// The description has some of the words.
     Description(Reverse<usize>),
     Unrelated,
 }
 
-/// Sorts skills, the nearest to what was asked for first. Those that are equally near keep their order.
+/// Sorts skills by similarity to a query, nearest first. The sort is stable.
 pub(super) fn nearest_first<'a>(
     skills: impl Iterator<Item = &'a Arc<Skill>>,
-    asked: &str,
+    query: &str,
 ) -> Vec<&'a Arc<Skill>> {
-    let asked = plain(asked);
+    let query = plain(query);
     let mut sorted: Vec<_> = skills.collect();
-    sorted.sort_by_cached_key(|skill| nearness(skill, &asked));
+    sorted.sort_by_cached_key(|skill| nearness(skill, &query));
     sorted
 }
 
-fn nearness(skill: &Skill, asked: &str) -> Nearness {
-    if asked.is_empty() {
+fn nearness(skill: &Skill, query: &str) -> Nearness {
+    if query.is_empty() {
         return Nearness::Unrelated;
     }
     let name = plain(&skill.name);
     let comparable = name.len() >= MIN_WORD;
-    if name.starts_with(asked) || (comparable && asked.starts_with(&name)) {
+    if name.starts_with(query) || (comparable && query.starts_with(&name)) {
         return Nearness::Start;
     }
-    if name.contains(asked) || (comparable && asked.contains(&name)) {
+    if name.contains(query) || (comparable && query.contains(&name)) {
         return Nearness::Inside;
     }
-    if is_misspelled(&name, asked) {
+    if is_misspelled(&name, query) {
         return Nearness::Misspelled;
     }
-    let words = || asked.split(' ').filter(|word| word.chars().count() >= MIN_WORD);
+    let words = || query.split(' ').filter(|word| word.chars().count() >= MIN_WORD);
     let count = |text: &str| words().filter(|word| text.contains(word)).count();
     let in_name = count(&name);
     if in_name > 0 {
@@ -64,14 +64,14 @@ fn nearness(skill: &Skill, asked: &str) -> Nearness {
     }
 }
 
-/// Writes a text in lower case, with one space between its words and without signs.
+/// Converts a text to lowercase words separated by single spaces, without punctuation.
 fn plain(text: &str) -> String {
     let lower = text.to_lowercase();
     let words: Vec<_> = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     words.join(" ")
 }
 
-/// Returns true if one text becomes the other by changing a few letters.
+/// Returns `true` if a few edits turn one text into the other.
 fn is_misspelled(one: &str, other: &str) -> bool {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let length = one.len().max(other.len());
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_and_case_do_not_count() {
+    fn punctuation_and_case_are_ignored() {
         assert_eq!(plain("MCP-Builder_v2  (new)"), "mcp builder v2 new");
         assert_eq!(plain("../"), "");
     }

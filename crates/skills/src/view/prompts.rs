@@ -1,4 +1,4 @@
-//! Skills as slash commands: what the user types after the name goes where the skill says `$ARGUMENTS`.
+//! Skills as slash commands: the text after the name replaces `$ARGUMENTS` in the skill.
 
 use serde::Serialize;
 
@@ -7,20 +7,20 @@ use crate::{Error, Skill, Snapshot, Trust};
 /// A slash command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PromptView {
-    /// What the user types.
+    /// Name of the command.
     pub name: String,
-    /// Its name for people.
+    /// Its display name.
     pub title: String,
-    /// What it does.
+    /// The description.
     pub description: String,
-    /// What to type after it, if the skill says so.
+    /// Hint for its arguments, if the skill has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub argument_hint: Option<String>,
 }
 
 const PLACEHOLDER: &str = "$ARGUMENTS";
 
-/// Lists the skills that a user can start.
+/// Lists the skills that a user can invoke.
 #[must_use]
 pub fn prompts(snapshot: &Snapshot) -> Vec<PromptView> {
     let by_user = snapshot.active().filter(|skill| skill.traits.invocation.by_user());
@@ -34,18 +34,18 @@ pub fn prompts(snapshot: &Snapshot) -> Vec<PromptView> {
         .collect()
 }
 
-/// A client shows the description before the user starts it, so it is there that a warning is read.
+/// Returns the description, with a warning for untrusted skills: clients show it before the user invokes the command.
 fn description(skill: &Skill) -> String {
     match skill.trust {
         Trust::Trusted => skill.description.clone(),
-        Trust::Untrusted => format!("[of a directory that is not trusted] {}", skill.description),
+        Trust::Untrusted => format!("[from an untrusted directory] {}", skill.description),
     }
 }
 
-/// Writes the prompt of a slash command. It reads the skill's file.
+/// Returns the prompt of a slash command. It reads the skill's file.
 ///
 /// # Errors
-/// Says when no such skill can be started by a user, or it cannot be read.
+/// Returns an error if the skill does not exist, users cannot invoke it, or it cannot be read.
 pub fn prompt(snapshot: &Snapshot, name: &str, arguments: &str) -> Result<String, Error> {
     let skill = snapshot.by_name(name)?;
     if !skill.traits.invocation.by_user() {

@@ -1,4 +1,4 @@
-//! Skills as resources: `skill://NAME/SKILL.md`, the files beside it, and what the skills extension of MCP asks.
+//! Skills as resources: `skill://NAME/SKILL.md`, the files next to it, and the replies of the MCP skills extension.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,36 +8,36 @@ use serde_json::{Map, Value};
 
 use crate::{Digest, Document, Error, Skill, Snapshot, path};
 
-/// A resource as it is listed.
+/// A resource in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resource {
-    /// Its address.
+    /// The URI.
     pub uri: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is.
+    /// The description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its kind.
+    /// Its media type.
     pub mime_type: &'static str,
     /// Its size in bytes.
     pub size: u64,
 }
 
-/// What a resource holds.
+/// Content of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResourceText {
     /// Text.
     Text {
-        /// Its kind.
+        /// Its media type.
         mime_type: &'static str,
         /// The text.
         text: String,
     },
     /// Anything else.
     Bytes {
-        /// Its kind.
+        /// Its media type.
         mime_type: &'static str,
         /// The bytes.
         bytes: Vec<u8>,
@@ -47,7 +47,7 @@ pub enum ResourceText {
 /// A file in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ManifestFile {
-    /// Its address.
+    /// The URI.
     pub uri: String,
     /// Its digest, `sha256:` and 64 digits.
     pub digest: Digest,
@@ -55,29 +55,29 @@ pub struct ManifestFile {
     pub size: u64,
 }
 
-/// A skill as the extension lists it.
+/// A skill as listed by the extension.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SkillManifest {
-    /// The address of its SKILL.md.
+    /// URI of its SKILL.md.
     pub uri: String,
-    /// Its head, as it is written.
+    /// Its frontmatter, as written.
     pub frontmatter: Map<String, Value>,
-    /// Its files.
+    /// The files.
     pub resources: Vec<ManifestFile>,
-    /// What else is to be said: under `rkat/left_out`, how many files are too large or too many to be in it.
+    /// Metadata: `rkat/left_out` is the number of files that are too large or too many to be included.
     #[serde(rename = "_meta", skip_serializing_if = "Map::is_empty")]
     pub meta: Map<String, Value>,
 }
 
-/// Something in a directory.
+/// A directory entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DirectoryEntry {
-    /// Its address.
+    /// The URI.
     pub uri: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its kind; `inode/directory` is a directory.
+    /// Its media type; `inode/directory` for a directory.
     pub mime_type: &'static str,
     /// Its size in bytes, if it is a file.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,22 +85,22 @@ pub struct DirectoryEntry {
 }
 
 const SCHEME: &str = "skill://";
-/// Where it is said how many files of a skill are not in its manifest.
+/// Metadata key for the number of files of a skill that its manifest omits.
 const LEFT_OUT: &str = "rkat/left_out";
 const FOLDER: &str = "inode/directory";
-/// A page of manifests ends after the skill with which it has so many files,
+/// Number of files after which a page of manifests ends.
 const PAGE_FILES: usize = 1024;
-/// or so many bytes: all of them are read for their digests.
+/// Number of bytes after which a page of manifests ends, because every file is read for its digest.
 const PAGE_BYTES: u64 = 32 * 1024 * 1024;
 
-/// Returns the address of a skill's file.
+/// Returns the URI of a skill's file.
 #[must_use]
 pub fn uri(skill: &Skill, file: &str) -> String {
     let file: Vec<_> = file.split('/').map(path::encoded).collect();
     format!("{SCHEME}{}/{}", path::encoded(&skill.name), file.join("/"))
 }
 
-/// Lists the SKILL.md of every skill. The files beside it are found through its manifest or its directory.
+/// Lists the SKILL.md of every skill. Its other files are available through its manifest or its directory.
 #[must_use]
 pub fn resources(snapshot: &Snapshot) -> Vec<Resource> {
     let resource = |skill: &Arc<Skill>| Resource {
@@ -116,7 +116,7 @@ pub fn resources(snapshot: &Snapshot) -> Vec<Resource> {
 /// Reads a resource.
 ///
 /// # Errors
-/// Refuses addresses that are none of ours or lead out of a skill's directory.
+/// Returns an error if the URI does not name a skill's file, or leads out of the skill's directory.
 pub fn read_resource(snapshot: &Snapshot, uri: &str) -> Result<ResourceText, Error> {
     let (skill, file) = parts(snapshot, uri)?;
     let bytes = skill.read_file(&actual(skill, &file)?)?;
@@ -128,7 +128,7 @@ pub fn read_resource(snapshot: &Snapshot, uri: &str) -> Result<ResourceText, Err
     })
 }
 
-/// Splits an address into the skill and the path of the file.
+/// Splits a URI into the skill and the path of the file.
 fn parts<'a>(snapshot: &'a Snapshot, uri: &str) -> Result<(&'a Arc<Skill>, String), Error> {
     let bad = || Error::BadUri(uri.chars().take(200).collect());
     let mut segments = uri.strip_prefix(SCHEME).ok_or_else(bad)?.split('/');
@@ -138,7 +138,7 @@ fn parts<'a>(snapshot: &'a Snapshot, uri: &str) -> Result<(&'a Arc<Skill>, Strin
     Ok((snapshot.by_name(&name)?, file))
 }
 
-/// The text of a skill is its SKILL.md, also where the file is called otherwise.
+/// Returns the actual file name. `SKILL.md` refers to the skill's text even if that file has another name.
 fn actual(skill: &Skill, file: &str) -> Result<String, Error> {
     match &skill.place {
         crate::Place::Folder { file: actual, .. } if file == "SKILL.md" => Ok((*actual).to_owned()),
@@ -147,10 +147,10 @@ fn actual(skill: &Skill, file: &str) -> Result<String, Error> {
     }
 }
 
-/// Describes one skill with all of its files. It reads them.
+/// Returns the manifest of a skill. It reads all of the skill's files.
 ///
 /// # Errors
-/// Says when the address is not that of a SKILL.md, or a file cannot be read.
+/// Returns an error if the URI is not that of a SKILL.md, or a file cannot be read.
 pub fn manifest(snapshot: &Snapshot, uri: &str) -> Result<SkillManifest, Error> {
     let (skill, file) = parts(snapshot, uri)?;
     if file != "SKILL.md" {
@@ -159,8 +159,8 @@ pub fn manifest(snapshot: &Snapshot, uri: &str) -> Result<SkillManifest, Error> 
     describe(skill)
 }
 
-/// Describes up to `count` skills from the `start`th on, leaving out those that cannot be read, and fewer if their files
-/// are many or large. Returns where to go on, if there are more.
+/// Returns the manifests of up to `count` skills from index `start`, or fewer if they have many or large files, and
+/// the index to continue from if there are more. Skills that cannot be read are skipped.
 #[must_use]
 pub fn manifests(snapshot: &Snapshot, start: usize, count: usize) -> (Vec<SkillManifest>, Option<usize>) {
     let (mut page, mut seen, mut files, mut bytes) = (Vec::new(), start, 0, 0);
@@ -183,13 +183,13 @@ fn describe(skill: &Arc<Skill>) -> Result<SkillManifest, Error> {
     let document = document.map_err(|source| Error::Broken { path: skill.base().into(), source })?;
     let described = |file: crate::BundledFile| {
         let bytes = skill.read_file(&file.path)?;
-        let shown = if is_skill_file(skill, &file.path) { "SKILL.md" } else { &file.path };
-        Ok(ManifestFile { uri: uri(skill, shown), digest: Digest::of(&bytes), size: bytes.len() as u64 })
+        let name = if is_skill_file(skill, &file.path) { "SKILL.md" } else { &file.path };
+        Ok(ManifestFile { uri: uri(skill, name), digest: Digest::of(&bytes), size: bytes.len() as u64 })
     };
     let bundle = skill.bundle()?;
     let listed = bundle.files.len();
     let files = bundle.files.into_iter().map(described);
-    // A file that is too large to be read cannot be verified, so it is no part of the manifest.
+    // Clients could not verify a file that is too large to read, so the manifest omits it.
     let large = |file: &Result<ManifestFile, Error>| matches!(file, Err(Error::TooLarge { .. }));
     let resources = files.filter(|file| !large(file)).collect::<Result<Vec<_>, Error>>()?;
     let left_out = bundle.left_out + listed - resources.len();
@@ -204,10 +204,10 @@ fn is_skill_file(skill: &Skill, path: &str) -> bool {
     }
 }
 
-/// Lists what is in a directory of a skill, or the skills themselves for `skill://`.
+/// Lists a directory of a skill, or all skills for `skill://`.
 ///
 /// # Errors
-/// Says when there is no such directory.
+/// Returns an error if the directory does not exist.
 pub fn directory(snapshot: &Snapshot, uri_of: &str) -> Result<Vec<DirectoryEntry>, Error> {
     let wanted = uri_of.trim_end_matches('/');
     if wanted == SCHEME.trim_end_matches('/') {
@@ -243,7 +243,7 @@ fn is_text(mime_type: &str, text: &str) -> bool {
     !mime_type.starts_with("image/") && mime_type != "application/pdf" && !text.contains('\0')
 }
 
-/// Guesses the kind of a file from its name.
+/// Guesses the media type of a file from its name.
 fn mime_type(file: &str) -> &'static str {
     let extension = file.rsplit_once('.').map_or("", |(_, extension)| extension);
     match extension.to_ascii_lowercase().as_str() {

@@ -1,4 +1,4 @@
-//! The `skill` tool: a list of skills in its description, and the text of one as its answer.
+//! The `skill` tool: lists the skills in its description, and returns the text of one.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,29 +14,29 @@ use crate::{Error, Scope, Skill, Snapshot};
 
 /// The tool's name.
 pub const SKILL_TOOL: &str = "skill";
-/// Its name for people.
+/// Its display name.
 pub const SKILL_TOOL_TITLE: &str = "Load Skill";
-/// What is said of a name that is empty.
+/// Error for an empty name.
 pub const EMPTY_NAME: &str = "Skill name cannot be empty";
 
-/// The longest list of skills in the tool's description, in bytes. Beyond it descriptions are cut evenly; skills are
-/// dropped only when that is not enough.
+/// Maximum size of the list of skills in the tool's description, in bytes. Beyond it, descriptions are truncated
+/// evenly; skills are dropped only if that is not enough.
 const LIST_BUDGET: usize = 64 * 1024;
-/// The longest list of skills in the answer for a name that no skill has, in bytes.
+/// Maximum size of the list of skills in the response to an unknown name, in bytes.
 const NOT_FOUND_BUDGET: usize = 16 * 1024;
 
-/// What the tool does to the world.
+/// MCP annotations of the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_excessive_bools, reason = "the protocol has four hints")]
 pub struct Annotations {
-    /// It only reads.
+    /// Whether it only reads.
     pub read_only_hint: bool,
-    /// It takes nothing away.
+    /// Whether it can delete or overwrite.
     pub destructive_hint: bool,
-    /// Doing it again does no more.
+    /// Whether repeated calls have no additional effect.
     pub idempotent_hint: bool,
-    /// It does not reach out.
+    /// Whether it accesses external systems.
     pub open_world_hint: bool,
 }
 
@@ -51,7 +51,7 @@ pub const fn skill_tool_annotations() -> Annotations {
     }
 }
 
-/// Returns the schema of the tool's input. `command` is another word for `name`; one of them is needed.
+/// Returns the schema of the tool's input. `command` is an alias of `name`; one of them is required.
 #[must_use]
 pub fn skill_tool_schema() -> Value {
     json!({
@@ -91,7 +91,7 @@ Important:
 <available_skills>
 "#;
 
-/// Writes the tool's description, with the list of skills.
+/// Returns the tool's description, with the list of skills.
 #[must_use]
 pub fn skill_tool_description(snapshot: &Snapshot) -> String {
     let list = full_list(snapshot).unwrap_or_else(|| cut_list(snapshot));
@@ -110,7 +110,7 @@ fn full_list(snapshot: &Snapshot) -> Option<String> {
     Some(list)
 }
 
-/// Lists as much as the budget allows, and says what is missing.
+/// Lists as much as the budget allows, with a note about the omissions.
 fn cut_list(snapshot: &Snapshot) -> String {
     let skills = by_priority(snapshot);
     let total = skills.len();
@@ -122,7 +122,7 @@ fn cut_list(snapshot: &Snapshot) -> String {
     let fit = Fit::new(&sizes, LIST_BUDGET);
     let cut = fit.listed.iter().filter(|index| sizes[**index].description > fit.longest).count();
     let mut skills: Vec<_> = fit.listed.iter().map(|index| skills[*index]).collect();
-    skills.sort_unstable_by_key(|(place, _)| *place);
+    skills.sort_unstable_by_key(|(position, _)| *position);
     let mut list = String::new();
     for (_, skill) in &skills {
         list.push_str(&element(skill, &shortened_for_escaping(&skill.description, fit.longest)));
@@ -131,7 +131,7 @@ fn cut_list(snapshot: &Snapshot) -> String {
     list
 }
 
-/// Lists the skills that a model may load with their place in the order of names, those of the first source first.
+/// Returns the skills that a model may load with their positions in name order, sorted by precedence of the sources.
 fn by_priority(snapshot: &Snapshot) -> Vec<(usize, &Arc<Skill>)> {
     let sources = snapshot.sources().iter().enumerate();
     let ranks: HashMap<_, _> = sources.map(|(rank, source)| (source.source_uuid, rank)).collect();
@@ -149,10 +149,10 @@ fn element(skill: &Skill, description: &str) -> String {
     )
 }
 
-/// How to find skills that a list has no room for.
+/// Instructions for finding skills that do not fit into a list.
 const SEARCH: &str = "To find one, pass words that describe it as `name`.";
 
-/// Says what a list has no room for.
+/// Returns a note about the skills and descriptions that do not fit into a list.
 fn note(total: usize, dropped: usize, cut: usize) -> String {
     match (dropped, cut) {
         (0, 0) => String::new(),
@@ -170,19 +170,19 @@ fn location(skill: &Skill) -> &'static str {
     if skill.scope == Scope::Project { "project" } else { "global" }
 }
 
-/// What the tool answers.
+/// Response of the tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkillAnswer {
     /// The skill's text.
     Loaded(String),
-    /// There is no such skill; the text lists those there are.
+    /// The skill does not exist; the text lists the available ones.
     NotFound(String),
-    /// The name or the skill is at fault; the text says how.
+    /// The name or the skill is invalid; the text is the error.
     Refused(String),
 }
 
 impl SkillAnswer {
-    /// Returns the text of the answer.
+    /// Returns the text of the response.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
@@ -190,14 +190,14 @@ impl SkillAnswer {
         }
     }
 
-    /// Says whether the answer is an error to the protocol. That a skill is not found is an answer like another.
+    /// Returns `true` if the response is a protocol error. An unknown skill is a normal response.
     #[must_use]
     pub const fn is_error(&self) -> bool {
         matches!(self, Self::Refused(_))
     }
 }
 
-/// Answers a call of the tool. It reads the skill's file.
+/// Handles a call of the tool. It reads the skill's file.
 #[must_use]
 pub fn skill_tool_answer(snapshot: &Snapshot, name: &str) -> SkillAnswer {
     if name.trim().is_empty() {

@@ -1,18 +1,17 @@
-//! Text in the XML that models read.
+//! Escapes and shortens text for XML that models read.
 
-/// Returns what stands for a character in the text of an element, if it cannot stand there itself. `before` is the
-/// text before it.
+/// Returns the entity for a character that must be escaped in the text of an element. `before` is the text before it.
 fn entity(before: &str, c: char) -> Option<&'static str> {
     match c {
         '&' => Some("&amp;"),
         '<' => Some("&lt;"),
-        // Only here would it end something.
+        // Only `]]>` must be escaped.
         '>' if before.ends_with("]]") => Some("&gt;"),
         _ => None,
     }
 }
 
-/// Escapes the text of an element, and nothing that XML allows there.
+/// Escapes only the characters that XML does not allow in the text of an element.
 pub(crate) fn escaped_text(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
@@ -24,12 +23,12 @@ pub(crate) fn escaped_text(text: &str) -> String {
     escaped
 }
 
-/// Returns the length of a text in bytes once it is escaped as the text of an element.
+/// Returns the length of a text in bytes after escaping it as the text of an element.
 pub(crate) fn escaped_len(text: &str) -> usize {
     escaped_lengths(text).map(|(_, length)| length).sum()
 }
 
-/// Returns where each character of a text ends, and how many bytes it takes once it is escaped.
+/// Returns the end of each character of a text, and its length in bytes after escaping.
 fn escaped_lengths(text: &str) -> impl Iterator<Item = (usize, usize)> {
     text.char_indices().map(|(at, c)| {
         let plain = c.len_utf8();
@@ -42,7 +41,7 @@ pub(crate) fn escaped_attribute(text: &str) -> String {
     escaped_text(text).replace('"', "&quot;")
 }
 
-/// Shortens a text to at most `limit` bytes, at a word, and says so with an ellipsis.
+/// Shortens a text to at most `limit` bytes at a word boundary, and appends an ellipsis.
 pub(crate) fn shortened(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
@@ -50,7 +49,7 @@ pub(crate) fn shortened(text: &str, limit: usize) -> String {
     ellipsized(&text[..text.floor_char_boundary(limit.saturating_sub(ELLIPSIS.len()))])
 }
 
-/// Shortens a text so that it takes at most `limit` bytes once it is escaped, at a word, and says so with an ellipsis.
+/// Shortens a text at a word boundary so that it takes at most `limit` bytes after escaping, and appends an ellipsis.
 pub(crate) fn shortened_for_escaping(text: &str, limit: usize) -> String {
     if escaped_len(text) <= limit {
         return text.to_owned();
@@ -67,7 +66,7 @@ pub(crate) fn shortened_for_escaping(text: &str, limit: usize) -> String {
 
 const ELLIPSIS: &str = "…";
 
-/// Ends a text that was cut off at its last word, unless that is far from its end.
+/// Ends a truncated text at its last word, unless that is far from its end, and appends an ellipsis.
 fn ellipsized(cut: &str) -> String {
     let word = cut.rfind(char::is_whitespace).filter(|at| *at > cut.len() / 2).unwrap_or(cut.len());
     format!("{}{ELLIPSIS}", cut[..word].trim_end())

@@ -1,4 +1,4 @@
-//! What never waits for a scan: async tasks, settings of the catalog, and the end of a watch.
+//! Operations that never wait for a scan: async tasks, changes to settings, and dropping a watch.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -10,10 +10,10 @@ use meerkat_skills::{
     WatchOptions,
 };
 
-/// A test that waits longer has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of each wait.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A source whose scan takes until the test lets it end.
+/// A source whose scan lasts until the test ends it.
 struct SlowSource {
     provenance: Arc<Provenance>,
     started: Sender<()>,
@@ -21,7 +21,7 @@ struct SlowSource {
     found: Arc<Found>,
 }
 
-/// The test's side of a slow source.
+/// Handle of the test for controlling a slow source.
 struct Control {
     started: Receiver<()>,
     may_end: Sender<()>,
@@ -29,7 +29,7 @@ struct Control {
 
 impl Control {
     fn wait_for_scan(&self) {
-        self.started.recv_timeout(PATIENCE).expect("a scan starts");
+        self.started.recv_timeout(TIMEOUT).expect("a scan starts");
     }
 
     fn end_scan(&self) {
@@ -71,29 +71,29 @@ impl Source for SlowSource {
     fn look(&self) -> Arc<Found> {
         // The test may have ended.
         let _ = self.started.send(());
-        self.may_end.lock().unwrap().recv_timeout(PATIENCE).expect("the scan may end");
+        self.may_end.lock().unwrap().recv_timeout(TIMEOUT).expect("the scan may end");
         Arc::clone(&self.found)
     }
 }
 
-/// Does something on another thread and returns its result. It fails if that takes too long.
-fn soon<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+/// Runs `work` on another thread and returns its result. Panics on a timeout.
+fn run_with_timeout<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, finished) = channel();
     thread::spawn(move || done.send(work()));
-    finished.recv_timeout(PATIENCE / 2).expect("it does not wait for the scan")
+    finished.recv_timeout(TIMEOUT / 2).expect("it does not wait for the scan")
 }
 
 #[tokio::test]
-async fn the_first_scan_does_not_block_its_task() {
+async fn first_scan_does_not_block_its_task() {
     let (catalogue, control) = SlowSource::catalogue();
-    // On one thread, the scan can end only if it runs on another one.
+    // The runtime has one thread, so the scan can end only if it runs on another one.
     let (snapshot, ()) = tokio::join!(catalogue.load(), async { control.end_scan() });
     assert_eq!(snapshot.generation(), 1);
-    assert_eq!(catalogue.load().await.generation(), 1, "there is no second scan");
+    assert_eq!(catalogue.load().await.generation(), 1, "the second call does not scan");
 }
 
 #[test]
-fn the_first_scan_is_done_once() {
+fn concurrent_first_snapshots_scan_once() {
     let (catalogue, control) = SlowSource::catalogue();
     let first = thread::spawn({
         let catalogue = catalogue.clone();
@@ -114,7 +114,7 @@ fn settings_do_not_wait_for_a_scan() {
         move || catalogue.refresh()
     });
     control.wait_for_scan();
-    let generation = soon({
+    let generation = run_with_timeout({
         let catalogue = catalogue.clone();
         move || {
             catalogue.set_policy(Policy { capabilities: ["shell".to_owned()].into(), ..Policy::default() });
@@ -126,7 +126,7 @@ fn settings_do_not_wait_for_a_scan() {
     assert_eq!(generation, 0);
     control.end_scan();
     assert_eq!(scan.join().unwrap(), Refreshed::Changed);
-    assert_eq!(catalogue.snapshot().sources().len(), 1, "the scan is of the sources at its start");
+    assert_eq!(catalogue.snapshot().sources().len(), 1, "the scan uses the sources from its start");
     assert_eq!(catalogue.refresh(), Refreshed::Changed);
     assert_eq!(catalogue.snapshot().sources().len(), 0);
     assert_eq!(catalogue.refresh(), Refreshed::Unchanged);
@@ -138,7 +138,7 @@ fn dropping_a_watch_does_not_wait_for_a_scan() {
     let options = WatchOptions { notices: Notices::Unasked, ..WatchOptions::default() };
     let watch = catalogue.watch(options).unwrap();
     control.wait_for_scan();
-    soon(move || drop(watch));
+    run_with_timeout(move || drop(watch));
     assert_eq!(catalogue.latest().generation(), 0);
     // The thread may scan once more before it ends.
     control.end_scan();

@@ -1,4 +1,4 @@
-//! The catalog: what it finds, in which order, and that it does not look twice at what has not changed.
+//! The catalog: scans, precedence, and reuse of unchanged skills.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use meerkat_skills::{
 use crate::tree::{World, generate, names, skill_text};
 
 #[test]
-fn a_large_tree_in_all_styles_is_read_as_it_should() {
+fn large_tree_in_all_styles_is_loaded() {
     let world = World::new();
     let (loads, skipped) = generate(&world.path("project/.agent/skills"), 3000);
     let snapshot = world.snapshot();
@@ -24,7 +24,7 @@ fn a_large_tree_in_all_styles_is_read_as_it_should() {
 }
 
 #[test]
-fn an_unchanged_tree_gives_the_same_snapshot() {
+fn unchanged_tree_keeps_the_snapshot() {
     let world = World::new();
     generate(&world.path("project/.agent/skills"), 100);
     let catalogue = world.catalogue();
@@ -35,7 +35,7 @@ fn an_unchanged_tree_gives_the_same_snapshot() {
 }
 
 #[test]
-fn one_change_leaves_the_other_skills_alone() {
+fn change_keeps_other_skills() {
     let world = World::new();
     world.skill("project/.agent/skills", "a", "A");
     let b = world.skill("project/.agent/skills", "b", "B");
@@ -50,22 +50,22 @@ fn one_change_leaves_the_other_skills_alone() {
 }
 
 #[test]
-fn what_is_shadowed_is_listed_and_can_be_had() {
+fn shadowed_skill_is_listed_and_loadable() {
     let world = World::new();
     world.skill("project/.agent/skills", "tdd", "Project");
     world.skill("home/.agent/skills", "TDD", "User");
     world.skill("home/.claude/skills", "tdd", "Project");
     let snapshot = world.snapshot();
-    let listed: Vec<_> = snapshot
+    let sources: Vec<_> = snapshot
         .listed()
         .iter()
-        .map(|listed| {
-            let by = listed.shadowed_by.as_ref().map(|source| source.display_name.as_str());
-            (listed.skill.source.display_name.as_str(), by)
+        .map(|entry| {
+            let by = entry.shadowed_by.as_ref().map(|source| source.display_name.as_str());
+            (entry.skill.source.display_name.as_str(), by)
         })
         .collect();
     assert_eq!(
-        listed,
+        sources,
         [
             ("project-agent", None),
             ("user-agent", Some("project-agent")),
@@ -77,13 +77,13 @@ fn what_is_shadowed_is_listed_and_can_be_had() {
     }
     let by_id = format!("tdd@{}", snapshot.listed()[1].skill.key.source_uuid);
     assert_eq!(snapshot.by_name(&by_id).unwrap().description, "User");
-    // The third says the same as the first, so nobody need be told.
+    // The third has the same text as the first, so it is not a collision.
     let collisions: Vec<_> = snapshot.collisions().map(|(lost, _)| lost.skill.description.clone()).collect();
     assert_eq!(collisions, ["User"]);
 }
 
 #[test]
-fn files_of_a_skill_are_not_skills_of_their_own() {
+fn bundled_skill_files_are_not_separate_skills() {
     let world = World::new();
     let outer = world.skill("project/.agent/skills", "outer", "Outer");
     fs::create_dir_all(outer.join("examples/inner")).unwrap();
@@ -95,7 +95,7 @@ fn files_of_a_skill_are_not_skills_of_their_own() {
 }
 
 #[test]
-fn a_root_that_is_a_skill_does_not_hide_those_below() {
+fn skill_at_root_does_not_hide_skills_below() {
     let world = World::new();
     world.write("project/.agent/skills/SKILL.md", skill_text("top", "Top"));
     world.skill("project/.agent/skills/group", "below", "Below");
@@ -103,7 +103,7 @@ fn a_root_that_is_a_skill_does_not_hide_those_below() {
 }
 
 #[test]
-fn a_file_in_small_letters_is_a_skill_too() {
+fn lowercase_skill_file_is_loaded() {
     let world = World::new();
     world.write("project/.agent/skills/a/skill.md", skill_text("a", "A"));
     let snapshot = world.snapshot();
@@ -111,7 +111,7 @@ fn a_file_in_small_letters_is_a_skill_too() {
 }
 
 #[test]
-fn folders_of_other_programs_are_left_out() {
+fn foreign_directories_are_skipped() {
     let world = World::new();
     world.skill("project/.agent/skills/node_modules/x", "vendored", "V");
     world.skill("project/.agent/skills/.git/x", "hidden", "H");
@@ -121,7 +121,7 @@ fn folders_of_other_programs_are_left_out() {
 }
 
 #[test]
-fn a_limit_that_is_reached_is_said() {
+fn reached_limit_is_reported() {
     let world = World::new();
     for index in 0..10 {
         world.skill("project/.agent/skills", &format!("skill-{index}"), "d");
@@ -135,7 +135,7 @@ fn a_limit_that_is_reached_is_said() {
 
 #[cfg(unix)]
 #[test]
-fn links_are_followed_once() {
+fn symlinks_are_followed_once() {
     use std::os::unix::fs::symlink;
     let world = World::new();
     world.skill("elsewhere", "linked", "Linked");
@@ -151,10 +151,10 @@ fn links_are_followed_once() {
     assert_eq!((snapshot.listed().len(), snapshot.problems().len()), (2, 0));
 }
 
-/// A project came from somewhere; its links lead nowhere but into itself.
+/// A project may come from a third party, so its symlinks must not lead out of it.
 #[cfg(unix)]
 #[test]
-fn links_out_of_a_project_are_not_followed() {
+fn symlinks_out_of_a_project_are_not_followed() {
     use std::os::unix::fs::symlink;
     let world = World::new();
     world.skill("elsewhere", "private", "Private");
@@ -169,25 +169,25 @@ fn links_out_of_a_project_are_not_followed() {
     let catalogue = world.catalogue();
     let snapshot = catalogue.snapshot();
     assert_eq!(names(&snapshot), ["inside", "real"]);
-    let told: Vec<_> =
+    let reasons: Vec<_> =
         snapshot.problems().iter().map(|problem| (problem.path.clone(), problem.reason.as_str())).collect();
-    let outside = "is a link that leads out of its project or repository";
+    let outside = "is a symlink that leads out of its project or repository";
     let expected = [
         (root.join("away"), outside),
-        (root.join("up"), "is a link to a directory above it"),
+        (root.join("up"), "is a symlink to a directory above it"),
         (world.path("project/.claude/skills"), outside),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reasons, expected);
     assert_eq!(catalogue.refresh(), Refreshed::Unchanged);
-    // Who asks for the directory by name has them all.
-    let asked = meerkat_skills::Roots { extra: vec![root], ..meerkat_skills::Roots::default() };
-    let asked = Catalogue::new(standard_roots(&asked, Limits::default()), Policy::default());
-    assert!(asked.snapshot().by_name("private").is_ok());
+    // In an explicitly requested directory, all symlinks are followed.
+    let roots = meerkat_skills::Roots { extra: vec![root], ..meerkat_skills::Roots::default() };
+    let explicit = Catalogue::new(standard_roots(&roots, Limits::default()), Policy::default());
+    assert!(explicit.snapshot().by_name("private").is_ok());
 }
 
 #[cfg(unix)]
 #[test]
-fn a_skill_file_that_links_elsewhere_is_left_out() {
+fn symlinked_skill_file_is_skipped() {
     use std::os::unix::fs::symlink;
     let world = World::new();
     let secret = world.write("secret.md", skill_text("leak", "Leak"));
@@ -196,12 +196,12 @@ fn a_skill_file_that_links_elsewhere_is_left_out() {
     symlink(secret, folder.join("SKILL.md")).unwrap();
     let snapshot = world.snapshot();
     assert_eq!(names(&snapshot), [""; 0]);
-    assert_eq!(snapshot.problems()[0].reason, "is a link that leads out of its directory");
+    assert_eq!(snapshot.problems()[0].reason, "is a symlink that leads out of its directory");
 }
 
 #[cfg(unix)]
 #[test]
-fn a_skill_file_that_links_to_that_of_another_folder_stands_for_that_skill() {
+fn symlink_to_another_skill_file_loads_that_skill() {
     use std::os::unix::fs::symlink;
     let world = World::new();
     let real = world.skill("project/library", "tdd", "Tests first");
@@ -216,19 +216,19 @@ fn a_skill_file_that_links_to_that_of_another_folder_stands_for_that_skill() {
     let snapshot = catalogue.snapshot();
     assert_eq!(names(&snapshot), ["tdd"]);
     assert_eq!(snapshot.by_name("tdd").unwrap().base(), real.display().to_string());
-    let told: Vec<_> =
+    let reasons: Vec<_> =
         snapshot.problems().iter().map(|problem| (&problem.path, problem.reason.as_str())).collect();
-    assert_eq!(told, [(&link, "is a link that leads out of its project or repository")]);
+    assert_eq!(reasons, [(&link, "is a symlink that leads out of its project or repository")]);
     assert_eq!(catalogue.refresh(), Refreshed::Unchanged);
     fs::write(real.join("SKILL.md"), skill_text("tdd", "Other")).unwrap();
-    assert_eq!(catalogue.refresh(), Refreshed::Changed, "where the link leads is looked at too");
+    assert_eq!(catalogue.refresh(), Refreshed::Changed, "the target of the symlink is scanned");
     fs::remove_file(folder.join("SKILL.md")).unwrap();
-    assert_eq!(catalogue.refresh(), Refreshed::Changed, "and the link itself");
+    assert_eq!(catalogue.refresh(), Refreshed::Changed, "the symlink itself is checked");
     assert_eq!(names(&catalogue.snapshot()), [""; 0]);
 }
 
 #[test]
-fn a_skill_that_is_too_large_is_left_out() {
+fn oversized_skill_is_skipped() {
     let world = World::new();
     let text = format!("{}{}", skill_text("big", "Big"), "x".repeat(1024 * 1024));
     world.write("project/.agent/skills/big/SKILL.md", text);
@@ -244,7 +244,7 @@ fn with_companions(capabilities: &[&str]) -> Catalogue {
 }
 
 #[test]
-fn companions_are_there_when_what_they_teach_is() {
+fn companions_depend_on_capabilities() {
     assert_eq!(names(&with_companions(&[]).snapshot()), ["mcp-server-setup"]);
     let catalogue = with_companions(&["builtins"]);
     assert!(names(&catalogue.snapshot()).contains(&"task-workflow".to_owned()));
@@ -268,7 +268,7 @@ fn companions_are_there_when_what_they_teach_is() {
 }
 
 #[test]
-fn companions_say_what_they_withhold() {
+fn withheld_companion_is_reported() {
     let snapshot = with_companions(&["builtins"]).snapshot();
     let withheld =
         snapshot.problems().iter().find(|problem| problem.path.ends_with("shell-patterns")).unwrap();
@@ -277,7 +277,7 @@ fn companions_say_what_they_withhold() {
 }
 
 #[test]
-fn a_hidden_skill_names_its_gate() {
+fn hidden_skill_error_names_the_setting() {
     let gates = [("shell".to_owned(), "set `tools.shell_enabled` to `true`".to_owned())].into();
     let policy = Policy { capabilities: ["builtins".to_owned()].into(), gates, ..Policy::default() };
     let catalogue = Catalogue::new(vec![Arc::new(Embedded::new(companions()))], policy.clone());
@@ -316,7 +316,7 @@ fn companions_are_well_formed() {
     for companion in companions() {
         let folder = SkillName::nearest(companion.title);
         let report = lint(folder.as_str(), companion.text.as_bytes());
-        let beside_ours: Vec<_> = report
+        let unexpected: Vec<_> = report
             .findings
             .iter()
             .filter(|finding| {
@@ -324,12 +324,12 @@ fn companions_are_well_formed() {
             })
             .filter(|finding| !(finding.rule == "yaml" && finding.message.contains("brackets")))
             .collect();
-        assert!(report.loads && beside_ours.is_empty(), "{}: {beside_ours:?}", companion.title);
+        assert!(report.loads && unexpected.is_empty(), "{}: {unexpected:?}", companion.title);
     }
 }
 
 #[test]
-fn keys_are_found_after_their_remaps() {
+fn remapped_keys_are_found() {
     let key = |name: &str| SkillKey { source_uuid: SourceId::EMBEDDED, skill_name: name.parse().unwrap() };
     let remaps: BTreeMap<_, _> = [
         (key("old-name"), key("mcp-server-setup")),
@@ -344,16 +344,16 @@ fn keys_are_found_after_their_remaps() {
     assert!(matches!(snapshot.by_key(&key("none")), Err(Error::NoSuchKey(_))));
 }
 
-/// A pipe that nobody writes to would keep a reader waiting for ever.
+/// Reading a pipe without a writer would block forever.
 #[cfg(unix)]
 #[test]
-fn a_pipe_is_no_skill_and_keeps_nobody_waiting() {
+fn pipe_is_skipped_without_blocking() {
     let world = World::new();
     world.skill("project/.agent/skills", "pdf", "PDFs");
     let folder = world.path("project/.agent/skills/pipe");
     std::fs::create_dir_all(&folder).unwrap();
-    let made = std::process::Command::new("mkfifo").arg(folder.join("SKILL.md")).status().unwrap();
-    assert!(made.success());
+    let status = std::process::Command::new("mkfifo").arg(folder.join("SKILL.md")).status().unwrap();
+    assert!(status.success());
     let (done, finished) = std::sync::mpsc::channel();
     let catalogue = world.catalogue();
     std::thread::spawn(move || done.send(catalogue.snapshot()));
@@ -364,7 +364,7 @@ fn a_pipe_is_no_skill_and_keeps_nobody_waiting() {
 }
 
 #[test]
-fn names_that_make_one_slash_command_are_one_name() {
+fn names_of_one_slash_command_shadow_each_other() {
     let world = World::new();
     world.write("project/.agent/skills/a/SKILL.md", skill_text("Foo Bar", "First"));
     world.write("project/.agent/skills/b/SKILL.md", skill_text("foo-bar", "Second"));
@@ -374,13 +374,14 @@ fn names_that_make_one_slash_command_are_one_name() {
     let prompts: Vec<_> =
         meerkat_skills::view::prompts(&snapshot).into_iter().map(|prompt| prompt.description).collect();
     assert_eq!(prompts, ["First"]);
-    let ways: Vec<_> = snapshot
+    let lookups: Vec<_> = snapshot
         .listed()
         .iter()
-        .map(|listed| (listed.skill.description.as_str(), snapshot.way_to(listed)))
+        .map(|entry| (entry.skill.description.as_str(), snapshot.way_to(entry)))
         .collect();
-    let way = |way: &str| Some(way.to_owned());
-    assert_eq!(ways, [("First", way("Foo Bar")), ("Second", way("foo-bar@project-agent")), ("Third", None)]);
+    let name = |name: &str| Some(name.to_owned());
+    let expected = [("First", name("Foo Bar")), ("Second", name("foo-bar@project-agent")), ("Third", None)];
+    assert_eq!(lookups, expected);
     assert_eq!(snapshot.by_name("foo-bar").unwrap().description, "First");
     assert_eq!(snapshot.by_name("foo-bar@project-agent").unwrap().description, "Second");
     assert_eq!(snapshot.by_key(&snapshot.listed()[1].skill.key).unwrap().description, "First");
@@ -388,7 +389,7 @@ fn names_that_make_one_slash_command_are_one_name() {
 }
 
 #[test]
-fn trust_does_not_change_which_skill_wins() {
+fn trust_does_not_change_precedence() {
     let world = World::new();
     world.skill("project/.agent/skills", "pdf", "The project's");
     world.skill("home/.agent/skills", "pdf", "The user's");
@@ -404,20 +405,20 @@ fn trust_does_not_change_which_skill_wins() {
 }
 
 #[test]
-fn every_view_says_what_is_not_trusted() {
+fn every_view_marks_untrusted_skills() {
     let world = World::new();
     world.skill("project/.agent/skills", "pdf", "PDFs");
     let roots = meerkat_skills::Roots { trust: Trust::Untrusted, ..world.roots() };
     let catalogue = Catalogue::new(standard_roots(&roots, Limits::default()), Policy::default());
     let snapshot = catalogue.snapshot();
     let list = meerkat_skills::view::list(&snapshot);
-    let shown = meerkat_skills::view::inspect(&snapshot, &list.skills[0].key, None).unwrap();
-    assert_eq!((list.skills[0].trusted, shown.trusted), (Some(false), Some(false)));
+    let inspected = meerkat_skills::view::inspect(&snapshot, &list.skills[0].key, None).unwrap();
+    assert_eq!((list.skills[0].trusted, inspected.trusted), (Some(false), Some(false)));
     let prompt = &meerkat_skills::view::prompts(&snapshot)[0].description;
-    assert_eq!(prompt, "[of a directory that is not trusted] PDFs");
+    assert_eq!(prompt, "[from an untrusted directory] PDFs");
     let narrow = meerkat_skills::view::Inventory { threshold: 0, budget: 0 };
-    let told = narrow.render(&snapshot, meerkat_skills::Offered::All).unwrap();
+    let section = narrow.render(&snapshot, meerkat_skills::Offered::All).unwrap();
     let source = list.skills[0].key.source_uuid;
     let collection = format!("<collection source=\"{source}\" count=\"1\" trusted=\"no\"/>");
-    assert!(told.contains(&collection) && told.contains("has not trusted"), "{told}");
+    assert!(section.contains(&collection) && section.contains("has not trusted"), "{section}");
 }

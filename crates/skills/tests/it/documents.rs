@@ -1,4 +1,4 @@
-//! Reading any SKILL.md: nothing makes it fall over, and what is written is what is read.
+//! Parsing arbitrary SKILL.md files: nothing makes it panic, and values are read as written.
 
 use meerkat_skills::{Document, lint};
 use proptest::prelude::*;
@@ -9,12 +9,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn no_text_makes_the_reader_fall_over(text in ".{0,400}") {
+    fn parser_never_panics_on_text(text in ".{0,400}") {
         prop_assert_eq!(lint("a", text.as_bytes()).loads, Document::read(&text).is_ok());
     }
 
     #[test]
-    fn no_head_makes_the_reader_fall_over(
+    fn parser_never_panics_on_frontmatter(
         lines in prop::collection::vec("[-a-z:#&*!|>%@`'\"{}\\[\\],? \t]{0,30}", 0..12),
     ) {
         let text = format!("---\n{}\n---\nBody", lines.join("\n"));
@@ -25,13 +25,13 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_linter_fall_over(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn linter_never_panics_on_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let text = String::from_utf8_lossy(&bytes);
         prop_assert_eq!(lint("a", &bytes).loads, Document::read(&text).is_ok());
     }
 
     #[test]
-    fn what_is_quoted_is_read_as_written(name in "[a-z][a-z0-9]{0,20}", description in "\\PC{1,200}") {
+    fn quoted_values_are_read_as_written(name in "[a-z][a-z0-9]{0,20}", description in "\\PC{1,200}") {
         prop_assume!(!description.trim().is_empty());
         let quoted = serde_json::to_string(&description).unwrap();
         let text = format!("---\nname: {name}\ndescription: {quoted}\n---\nBody");
@@ -41,14 +41,14 @@ proptest! {
     }
 
     #[test]
-    fn an_unquoted_line_is_read_as_written(words in "[a-zA-Z][a-zA-Z0-9 .,;()/:-]{0,100}[a-z]") {
+    fn unquoted_lines_are_read_as_written(words in "[a-zA-Z][a-zA-Z0-9 .,;()/:-]{0,100}[a-z]") {
         prop_assume!(!matches!(words.to_lowercase().as_str(), "null" | "true" | "false"));
         let text = format!("---\nname: a\ndescription: {words}\n---\n");
         prop_assert_eq!(Document::read(&text).unwrap().description, words);
     }
 
     #[test]
-    fn what_is_valid_loads(name in "[a-z]{1,9}(-[a-z]{1,9})?", description in ".{0,60}", key in "[a-z-]{1,12}") {
+    fn valid_skills_load(name in "[a-z]{1,9}(-[a-z]{1,9})?", description in ".{0,60}", key in "[a-z-]{1,12}") {
         let text = format!("---\nname: {name}\ndescription: {description}\n{key}: x\n---\nBody");
         let report = lint(&name, text.as_bytes());
         prop_assert!(!report.is_valid() || report.loads, "{:?}", text);
@@ -56,7 +56,7 @@ proptest! {
 }
 
 #[test]
-fn every_style_has_the_fate_it_should() {
+fn every_style_has_the_expected_fate() {
     for (style, _, fate, write) in STYLES {
         let text = write("some-skill");
         assert_eq!(Document::read(&text).is_ok(), fate == Fate::Loads, "{style}: {text:?}");
@@ -65,7 +65,7 @@ fn every_style_has_the_fate_it_should() {
 }
 
 #[test]
-fn a_deep_head_is_refused_and_not_followed_down() {
+fn deeply_nested_yaml_is_read_line_by_line() {
     let text = format!("---\nname: a\ndescription: b\nx: {}{}\n---\n", "[".repeat(5000), "]".repeat(5000));
     let document = Document::read(&text).unwrap();
     assert_eq!(document.name, "a");
@@ -73,7 +73,7 @@ fn a_deep_head_is_refused_and_not_followed_down() {
 
 #[cfg(unix)]
 #[test]
-fn a_check_reads_only_what_would_be_loaded() {
+fn lint_reads_only_loadable_files() {
     let world = crate::tree::World::new();
     let secret = world.write("secret.md", "secret");
     std::fs::create_dir_all(world.path("skills/leak")).unwrap();

@@ -1,4 +1,4 @@
-//! Skill files that are not loaded, and why.
+//! Skill files that are not loaded, and the reasons.
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ fn each_ignored_file_has_its_reason() {
     ] {
         world.write(&format!("{ROOT}/{path}"), skill_text("x", "Ignored"));
     }
-    // Both names in one directory are one skill.
+    // A directory with both file names is one skill.
     world.write(&format!("{ROOT}/outer/skill.md"), skill_text("x", "Ignored"));
     let catalogue = world.catalogue();
     assert_eq!(names(&catalogue.snapshot()), ["group/a/b/c/d/deepest", "outer"]);
@@ -62,7 +62,7 @@ fn each_ignored_file_has_its_reason() {
 }
 
 #[test]
-fn ignored_files_are_summed_up_with_what_to_do() {
+fn ignored_files_are_summarized_with_a_fix() {
     let world = World::new();
     for name in ["a", "b"] {
         world.write(&format!("{ROOT}/.old/{name}/SKILL.md"), skill_text(name, "d"));
@@ -88,7 +88,7 @@ fn ignored_files_are_summed_up_with_what_to_do() {
 fn files_that_another_source_loads_are_not_ignored() {
     let world = World::new();
     world.skill(ROOT, "outer", "Loaded");
-    world.skill(&format!("{ROOT}/outer"), "inner", "Loaded by its own source");
+    world.skill(&format!("{ROOT}/outer"), "inner", "Loaded by another source");
     world.skill(&format!("{ROOT}/outer"), "other", "Ignored");
     let extra = vec![world.path(&format!("{ROOT}/outer/inner")), world.path(ROOT)];
     let roots = Roots { extra, ..world.roots() };
@@ -99,7 +99,7 @@ fn files_that_another_source_loads_are_not_ignored() {
 }
 
 #[test]
-fn a_search_ends_at_the_limit() {
+fn search_stops_at_the_limit() {
     let world = World::new();
     for index in 0..10 {
         world.skill(ROOT, &format!("skill-{index}"), "d");
@@ -114,7 +114,7 @@ fn a_search_ends_at_the_limit() {
 
 #[cfg(unix)]
 #[test]
-fn symlinks_do_not_make_ignored_files() {
+fn symlink_targets_are_not_ignored_files() {
     use std::os::unix::fs::symlink;
     let world = World::new();
     world.skill(&format!("{ROOT}/.store"), "linked", "Loaded through a symlink");

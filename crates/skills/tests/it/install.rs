@@ -1,4 +1,4 @@
-//! Installing, removing and writing skills.
+//! Installing, removing, and creating skills.
 
 use std::fs;
 use std::process::Command;
@@ -17,7 +17,7 @@ fn folder(world: &World, path: &str) -> Origin {
 }
 
 #[tokio::test]
-async fn a_skill_is_copied_and_locked() {
+async fn installed_skill_is_copied_and_locked() {
     let world = World::new();
     world.skill("from/group", "pdf", "PDFs");
     world.write("from/group/pdf/scripts/run.sh", "echo");
@@ -31,16 +31,16 @@ async fn a_skill_is_copied_and_locked() {
         "digest": installed.digest,
     }}});
     assert_eq!(lock(&world), expected);
-    let left: Vec<_> = fs::read_dir(&root)
+    let leftovers: Vec<_> = fs::read_dir(&root)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name.starts_with(".install"))
         .collect();
-    assert_eq!(left, [""; 0]);
+    assert_eq!(leftovers, [""; 0]);
 }
 
 #[tokio::test]
-async fn a_skill_is_replaced_only_if_it_may_be() {
+async fn existing_skill_is_replaced_only_with_force() {
     let world = World::new();
     world.skill("from", "pdf", "First");
     let root = world.path("home/.rkat/skills");
@@ -62,8 +62,8 @@ async fn one_of_several_skills_must_be_named() {
     let error = install(&folder(&world, "from"), None, &root, Overwrite::Refuse).await.unwrap_err();
     let origin = world.path("from").display().to_string();
     assert_eq!(error.to_string(), format!("there are several skills in `{origin}`: a, b; name one of them"));
-    let named = install(&folder(&world, "from"), Some("B"), &root, Overwrite::Refuse).await.unwrap();
-    assert_eq!(named.name, "b");
+    let installed = install(&folder(&world, "from"), Some("B"), &root, Overwrite::Refuse).await.unwrap();
+    assert_eq!(installed.name, "b");
     fs::create_dir_all(world.path("empty")).unwrap();
     let nothing = install(&folder(&world, "empty"), None, &root, Overwrite::Refuse).await;
     assert!(matches!(nothing, Err(Error::NothingToInstall(_))));
@@ -71,7 +71,7 @@ async fn one_of_several_skills_must_be_named() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn links_are_not_installed() {
+async fn symlinks_are_not_installed() {
     let world = World::new();
     let skill = world.skill("from", "pdf", "PDFs");
     world.write("secret", "secret");
@@ -81,10 +81,10 @@ async fn links_are_not_installed() {
     assert!(root.join("pdf/leak").symlink_metadata().is_err());
 }
 
-/// A directory that somebody else prepared leads elsewhere; what is there stays, and is not taken for ours.
+/// In a crafted directory, symlinks to other files are rejected, and their targets are neither read nor changed.
 #[cfg(unix)]
 #[tokio::test]
-async fn nothing_is_written_through_links() {
+async fn symlinks_are_never_written_through() {
     use std::os::unix::fs::symlink;
     let world = World::new();
     world.skill("from", "pdf", "PDFs");
@@ -105,7 +105,7 @@ async fn nothing_is_written_through_links() {
 }
 
 #[tokio::test]
-async fn a_skill_is_installed_from_a_repository() {
+async fn skill_is_installed_from_a_repository() {
     let world = World::new();
     world.skill("repository/skills", "pdf", "PDFs");
     let git = |arguments: &[&str]| {
@@ -127,7 +127,7 @@ async fn a_skill_is_installed_from_a_repository() {
 }
 
 #[tokio::test]
-async fn what_was_not_installed_or_was_changed_is_removed_only_if_it_may_be_lost() {
+async fn changed_skill_is_removed_only_with_force() {
     let world = World::new();
     world.skill("from", "pdf", "PDFs");
     let root = world.path("home/.rkat/skills");
@@ -146,7 +146,7 @@ async fn what_was_not_installed_or_was_changed_is_removed_only_if_it_may_be_lost
 }
 
 #[test]
-fn a_new_skill_is_valid() {
+fn created_skill_is_valid() {
     let world = World::new();
     let root = world.path("project/.rkat/skills");
     let description = "Use when: \"quotes\", #hashes\nand lines are in it";
@@ -161,7 +161,7 @@ fn a_new_skill_is_valid() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_folder_of_skills_may_be_a_link_if_skills_are_looked_for_where_it_leads() {
+async fn skill_directory_may_be_a_symlink_in_the_project() {
     use std::os::unix::fs::symlink;
     let world = World::new();
     world.skill("from", "pdf", "PDFs");

@@ -1,4 +1,4 @@
-//! Another look: whatever has changed is seen, wherever it is among many, and nothing else is taken for a change.
+//! Rescans: every change is detected, even among many skills, and nothing else counts as a change.
 
 #![cfg(unix)]
 
@@ -11,18 +11,18 @@ use crate::tree::{World, skill_text};
 
 const ROOT: &str = "home/.agent/skills";
 
-/// Something that happens in a directory of skills, and the skills with their descriptions that are there afterwards.
+/// A change in a directory of skills, and the skills with their descriptions afterward.
 type Change = (&'static str, fn(&World), &'static [(&'static str, &'static str)]);
 
 const CHANGES: [Change; 9] = [
     ("an edit of the same length", edit_in_place, &[("a", "Two"), ("b", "One"), ("link", "One")]),
-    ("a file put over the old one", put_over, &[("a", "Three"), ("b", "One"), ("link", "One")]),
+    ("a file replaced by a rename", replace_file, &[("a", "Three"), ("b", "One"), ("link", "One")]),
     ("a new skill in a group", new_in_group, &[("a", "One"), ("b", "One"), ("c", "New"), ("link", "One")]),
     ("a new group", new_group, &[("a", "One"), ("b", "One"), ("d", "New"), ("link", "One")]),
-    ("a skill that went away", |world| drop_folder(world, "a"), &[("b", "One"), ("link", "One")]),
-    ("a group that went away", |world| drop_folder(world, "group"), &[("a", "One"), ("link", "One")]),
-    ("a link that leads elsewhere", relink, &[("a", "One"), ("b", "One"), ("other", "One")]),
-    ("an edit behind a link", edit_behind, &[("a", "One"), ("b", "One"), ("link", "Two")]),
+    ("a removed skill", |world| drop_folder(world, "a"), &[("b", "One"), ("link", "One")]),
+    ("a removed group", |world| drop_folder(world, "group"), &[("a", "One"), ("link", "One")]),
+    ("a symlink with a new target", relink, &[("a", "One"), ("b", "One"), ("other", "One")]),
+    ("an edit behind a symlink", edit_behind, &[("a", "One"), ("b", "One"), ("link", "Two")]),
     (
         "a file that became a skill",
         become_skill,
@@ -30,7 +30,7 @@ const CHANGES: [Change; 9] = [
     ),
 ];
 
-/// Two skills of their own, one of them in a group, one behind a link, and a directory that is no skill.
+/// Creates two skills, one of them in a group, a third behind a symlink, and a directory without a skill.
 fn world(others: usize) -> World {
     let world = World::new();
     world.skill(ROOT, "a", "One");
@@ -45,7 +45,7 @@ fn world(others: usize) -> World {
     world
 }
 
-/// Goes on until the clock of the file system does: it may count in steps of some milliseconds.
+/// Waits for the next tick of the file system's clock, which may have a resolution of a few milliseconds.
 fn next_tick(world: &World) {
     let now = || fs::metadata(world.write("clock", "tick")).unwrap().modified().unwrap();
     let start = now();
@@ -56,12 +56,12 @@ fn edit_in_place(world: &World) {
     let file = world.path(ROOT).join("a/SKILL.md");
     let before = fs::metadata(&file).unwrap();
     fs::write(&file, skill_text("a", "Two")).unwrap();
-    // Whoever sets the time back hides nothing.
+    // Resetting the modification time must not hide the change.
     fs::File::options().write(true).open(&file).unwrap().set_modified(before.modified().unwrap()).unwrap();
     assert_eq!(fs::metadata(&file).unwrap().len(), before.len());
 }
 
-fn put_over(world: &World) {
+fn replace_file(world: &World) {
     let fresh = world.write("fresh.md", skill_text("a", "Three"));
     fs::rename(fresh, world.path(ROOT).join("a/SKILL.md")).unwrap();
 }
@@ -92,47 +92,48 @@ fn become_skill(world: &World) {
     world.skill(ROOT, "e", "New");
 }
 
-/// The skills that are not there to be many.
-fn ours(snapshot: &Snapshot) -> Vec<(&str, &str)> {
+/// Returns the skills other than the fillers.
+fn without_fillers(snapshot: &Snapshot) -> Vec<(&str, &str)> {
     let skills = snapshot.active().map(|skill| (skill.name.as_str(), skill.description.as_str()));
-    let mut ours: Vec<_> = skills.filter(|(_, description)| *description != "Filler").collect();
-    ours.sort_unstable();
-    ours
+    let mut others: Vec<_> = skills.filter(|(_, description)| *description != "Filler").collect();
+    others.sort_unstable();
+    others
 }
 
-fn every_change_is_seen(others: usize) {
+fn check_all_changes(others: usize) {
     for (what, change, expected) in CHANGES {
         let world = world(others);
         let catalogue = world.catalogue();
-        assert_eq!(ours(&catalogue.snapshot()), [("a", "One"), ("b", "One"), ("link", "One")], "{what}");
+        let initial = [("a", "One"), ("b", "One"), ("link", "One")];
+        assert_eq!(without_fillers(&catalogue.snapshot()), initial, "{what}");
         assert_eq!(catalogue.refresh(), Refreshed::Unchanged, "before {what}");
         next_tick(&world);
         change(&world);
         assert_eq!(catalogue.refresh(), Refreshed::Changed, "{what}");
-        assert_eq!(ours(&catalogue.snapshot()), expected, "{what}");
+        assert_eq!(without_fillers(&catalogue.snapshot()), expected, "{what}");
         assert_eq!(catalogue.refresh(), Refreshed::Unchanged, "after {what}");
     }
 }
 
 #[test]
-fn another_look_sees_every_change() {
-    every_change_is_seen(0);
+fn rescan_detects_every_change() {
+    check_all_changes(0);
 }
 
-/// So many are looked at on several threads.
+/// This many skills are checked on several threads.
 #[test]
-fn another_look_at_many_sees_every_change() {
-    every_change_is_seen(600);
+fn rescan_of_many_skills_detects_every_change() {
+    check_all_changes(600);
 }
 
 #[test]
-fn what_lies_beside_a_skill_file_is_no_change_of_the_catalogue() {
+fn bundled_file_does_not_change_the_catalog() {
     let world = world(0);
     let catalogue = world.catalogue();
     let before = catalogue.snapshot();
     world.write(&format!("{ROOT}/a/reference.md"), "More.\n");
     assert_eq!(catalogue.refresh(), Refreshed::Unchanged);
-    // It is listed when somebody asks.
+    // It is listed on request.
     let bundle = before.by_name("a").unwrap().bundle().unwrap();
     let files: Vec<_> = bundle.files.iter().map(|file| file.path.as_str()).collect();
     assert_eq!(files, ["SKILL.md", "reference.md"]);

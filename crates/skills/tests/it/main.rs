@@ -1,4 +1,4 @@
-//! What skills promise to whoever writes them and to whoever asks for them.
+//! Tests of the guarantees for skill authors and callers.
 
 #[cfg(test)]
 mod blocking;

@@ -1,4 +1,4 @@
-//! Reading the files of a skill, and nothing else.
+//! Reading the files of a skill, and no others.
 
 use std::fs;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn bundled() -> (World, Arc<Skill>) {
 }
 
 #[test]
-fn the_files_of_a_skill_are_listed_with_its_text_first() {
+fn bundle_lists_the_skill_file_first() {
     let (_world, skill) = bundled();
     let bundle = skill.bundle().unwrap();
     let file = |path: &str, size| BundledFile { path: path.to_owned(), size };
@@ -37,14 +37,14 @@ fn the_files_of_a_skill_are_listed_with_its_text_first() {
 }
 
 #[test]
-fn a_file_of_a_skill_can_be_read() {
+fn bundled_file_can_be_read() {
     let (_world, skill) = bundled();
     assert_eq!(skill.read_file("references/a b.md").unwrap(), b"A.");
     assert_eq!(skill.read().unwrap().body(), "# pdf\n\nDo it.\n");
 }
 
 #[test]
-fn paths_that_lead_elsewhere_are_refused() {
+fn paths_out_of_the_skill_are_rejected() {
     let (world, skill) = bundled();
     let absolute = world.path("secret.txt").display().to_string();
     for path in [
@@ -69,7 +69,7 @@ fn paths_that_lead_elsewhere_are_refused() {
 
 #[cfg(unix)]
 #[test]
-fn links_out_of_the_folder_are_refused() {
+fn symlinks_out_of_the_skill_are_rejected() {
     use std::os::unix::fs::symlink;
     let (world, skill) = bundled();
     let folder = world.path("project/.agent/skills/pdf");
@@ -85,7 +85,7 @@ fn links_out_of_the_folder_are_refused() {
 
 #[cfg(unix)]
 #[test]
-fn a_folder_that_becomes_a_link_is_not_followed() {
+fn directory_replaced_by_a_symlink_is_rejected() {
     use std::os::unix::fs::symlink;
     let (world, skill) = bundled();
     let folder = world.path("project/.agent/skills/pdf");
@@ -96,7 +96,7 @@ fn a_folder_that_becomes_a_link_is_not_followed() {
 }
 
 #[test]
-fn what_is_not_listed_cannot_be_read() {
+fn unlisted_files_cannot_be_read() {
     let (world, skill) = bundled();
     world.write("project/.agent/skills/pdf/node_modules/x.js", "x");
     world.write("project/.agent/skills/pdf/.git/config", "x");
@@ -108,7 +108,7 @@ fn what_is_not_listed_cannot_be_read() {
 }
 
 #[test]
-fn a_file_that_is_too_large_is_refused() {
+fn oversized_files_are_rejected() {
     let (world, skill) = bundled();
     let file = fs::File::create(world.path("project/.agent/skills/pdf/big.bin")).unwrap();
     file.set_len(MAX_FILE_BYTES + 1).unwrap();
@@ -119,14 +119,14 @@ fn a_file_that_is_too_large_is_refused() {
 }
 
 #[test]
-fn a_skill_that_went_away_is_said() {
+fn removed_skill_returns_not_found() {
     let (world, skill) = bundled();
     fs::remove_dir_all(world.path("project/.agent/skills/pdf")).unwrap();
     assert!(matches!(skill.read(), Err(Error::NoSuchFile(_))));
 }
 
 #[test]
-fn a_skill_with_too_many_files_says_how_many_are_left_out() {
+fn bundle_counts_omitted_files() {
     let (world, skill) = bundled();
     for index in 0..600 {
         world.write(&format!("project/.agent/skills/pdf/many/{index:03}.txt"), "x");
@@ -136,7 +136,7 @@ fn a_skill_with_too_many_files_says_how_many_are_left_out() {
 }
 
 #[test]
-fn a_skill_with_folders_beyond_number_is_looked_at_only_so_far() {
+fn bundle_limits_the_visited_directories() {
     let (world, skill) = bundled();
     for index in 0..100 {
         let group = world.path(&format!("project/.agent/skills/pdf/many/{index}"));

@@ -1,4 +1,4 @@
-//! Skills from git repositories and servers, and that what was fetched once goes on being served.
+//! Skills from git repositories and HTTP servers, and serving cached skills after failures.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +23,7 @@ fn provenance(transport_kind: Transport) -> Provenance {
     }
 }
 
-/// Runs git without the settings of whoever runs the tests.
+/// Runs git without the user's settings.
 fn git(folder: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .current_dir(folder)
@@ -69,7 +69,7 @@ fn description(catalogue: &Catalogue) -> String {
 }
 
 #[tokio::test]
-async fn a_branch_is_followed_and_a_commit_is_not() {
+async fn branch_is_followed_and_commit_is_pinned() {
     let world = repository();
     let first = git(&world.path("repository"), &["rev-parse", "HEAD"]);
     let (branch, followed) = source(options(&world));
@@ -93,7 +93,7 @@ async fn a_branch_is_followed_and_a_commit_is_not() {
 }
 
 #[tokio::test]
-async fn another_ref_is_fetched_and_served() {
+async fn changed_ref_is_fetched_and_served() {
     let world = repository();
     git(&world.path("repository"), &["tag", "v1"]);
     world.skill("repository/skills", "pdf", "Second");
@@ -109,7 +109,7 @@ async fn another_ref_is_fetched_and_served() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn links_of_a_repository_do_not_lead_out_of_it() {
+async fn symlinks_out_of_a_repository_are_skipped() {
     use std::os::unix::fs::symlink;
     let world = repository();
     world.skill("private", "secret", "Secret");
@@ -123,11 +123,11 @@ async fn links_of_a_repository_do_not_lead_out_of_it() {
     assert_eq!(names(&catalogue.snapshot()), ["common", "pdf"]);
     let reasons: Vec<_> =
         catalogue.snapshot().problems().iter().map(|problem| problem.reason.clone()).collect();
-    assert_eq!(reasons, ["is a link that leads out of its project or repository"]);
+    assert_eq!(reasons, ["is a symlink that leads out of its project or repository"]);
 }
 
 #[tokio::test]
-async fn what_was_fetched_is_served_when_the_repository_is_gone() {
+async fn cached_skills_are_served_without_the_repository() {
     let world = repository();
     let (first, _) = source(options(&world));
     first.update().await.unwrap();
@@ -141,14 +141,14 @@ async fn what_was_fetched_is_served_when_the_repository_is_gone() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn nothing_of_a_repository_is_run() {
+async fn repository_code_is_never_run() {
     use std::os::unix::fs::PermissionsExt as _;
     let world = repository();
     let mark = world.path("mark");
     let script = format!("#!/bin/sh\ntouch {}\n", mark.display());
     let hook = world.write("hooks/post-checkout", &script);
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
-    // The repository that is fetched from has the hook too, and so has a template.
+    // The fetched repository and the template have the hook too.
     let own = world.write("repository/.git/hooks/post-checkout", &script);
     std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).unwrap();
     let (source, catalogue) = source(options(&world));
@@ -158,7 +158,7 @@ async fn nothing_of_a_repository_is_run() {
 }
 
 #[tokio::test]
-async fn a_repository_that_does_not_answer_is_given_up() {
+async fn unresponsive_repository_times_out() {
     let world = repository();
     let options = GitOptions { timeout: Duration::ZERO, ..options(&world) };
     let (source, _) = source(options);
@@ -166,20 +166,20 @@ async fn a_repository_that_does_not_answer_is_given_up() {
 }
 
 #[tokio::test]
-async fn secrets_of_an_address_are_not_told() {
+async fn url_secrets_are_not_reported() {
     let world = World::new();
     let url = "http://me:hunter2@127.0.0.1:1/x.git".to_owned();
     let (source, catalogue) = source(GitOptions::new(url, world.path("cache")));
     let error = source.update().await.unwrap_err().to_string();
     catalogue.refresh();
-    let told = format!("{error} {:?}", catalogue.snapshot().problems());
-    assert!(told.contains("127.0.0.1") && !told.contains("hunter2"), "{told}");
+    let text = format!("{error} {:?}", catalogue.snapshot().problems());
+    assert!(text.contains("127.0.0.1") && !text.contains("hunter2"), "{text}");
 }
 
-/// An address and what is answered there.
+/// A URL and its response.
 type Page = (String, Result<Vec<u8>, FetchError>);
 
-/// A server whose answers the test sets.
+/// A server with responses set by the test.
 #[derive(Default)]
 struct Server {
     pages: Mutex<Vec<Page>>,
@@ -224,7 +224,7 @@ fn http(world: &World, server: &Arc<Server>) -> (Arc<Http>, Catalogue) {
 }
 
 #[tokio::test]
-async fn skills_of_a_server_are_fetched_and_kept() {
+async fn server_skills_are_fetched_and_cached() {
     let world = World::new();
     let server = Arc::new(Server::default());
     server.set("", Ok(r#"{"skills": [{"name": "pdf"}, {"name": "xlsx"}, {"name": "../evil"}]}"#));
@@ -237,7 +237,7 @@ async fn skills_of_a_server_are_fetched_and_kept() {
     let seen = server.seen.lock().unwrap().clone();
     assert!(seen.iter().all(|(url, sent)| !url.contains("evil") && sent == "Authorization: Bearer t0ken"));
 
-    // One skill fails, the other one is new: the first keeps its former text.
+    // One skill fails, and the other one is new: the first keeps its cached text.
     server.set("/skills/pdf", Err(FetchError::Status(500)));
     server.set("/skills/xlsx", Ok(&skill_text("xlsx", "New tables")));
     source.update().await.unwrap();
@@ -245,7 +245,7 @@ async fn skills_of_a_server_are_fetched_and_kept() {
     assert_eq!(catalogue.snapshot().by_name("xlsx").unwrap().description, "New tables");
     assert_eq!(catalogue.snapshot().problems()[0].reason, "these skills could not be fetched: pdf");
 
-    // The server is gone: everything is served as it was, by a later process too.
+    // The server is unavailable: all cached skills are served, also by a later process.
     server.set("", Err(FetchError::Unreachable("refused".to_owned())));
     let (later, again) = http(&world, &server);
     let error = later.update().await.unwrap_err();
@@ -256,7 +256,7 @@ async fn skills_of_a_server_are_fetched_and_kept() {
     assert_eq!(names(&again.snapshot()), ["pdf", "xlsx"]);
     assert_eq!(again.snapshot().problems()[0].effect, Effect::Stale);
 
-    // A skill that the server no longer lists goes away.
+    // A skill that the server no longer lists is removed.
     server.set("", Ok(r#"["xlsx"]"#));
     later.update().await.unwrap();
     again.refresh();
@@ -264,7 +264,7 @@ async fn skills_of_a_server_are_fetched_and_kept() {
 }
 
 #[tokio::test]
-async fn a_server_may_name_skills_with_any_characters() {
+async fn server_skill_names_may_have_any_characters() {
     let world = World::new();
     let server = Arc::new(Server::default());
     server.set("", Ok(r#"["CI/CD", "", "..", "a/../b"]"#));
@@ -278,7 +278,7 @@ async fn a_server_may_name_skills_with_any_characters() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_list_is_refused() {
+async fn response_without_a_list_is_rejected() {
     let world = World::new();
     let server = Arc::new(Server::default());
     let (source, _) = http(&world, &server);

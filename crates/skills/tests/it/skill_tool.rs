@@ -1,4 +1,4 @@
-//! The `skill` tool: what its description says, and what it answers.
+//! The `skill` tool: its description and its responses.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ fn loaded(snapshot: &Snapshot, name: &str) -> String {
 }
 
 #[test]
-fn an_existing_skill_is_answered_with_its_text() {
+fn known_name_returns_the_skill() {
     let world = World::new();
     let folder = world.skill("project/.claude/skills", "git", "Git deployment workflow skill");
     let text = format!(
@@ -30,18 +30,18 @@ fn an_existing_skill_is_answered_with_its_text() {
 }
 
 #[test]
-fn names_match_in_any_case() {
+fn names_are_case_insensitive() {
     let world = World::new();
     world.skill("home/.agent/skills", "git", "Git workflow");
     world.skill("home/.agent/skills", "mcp-builder", "MCP development");
     let snapshot = world.snapshot();
-    for (asked, found) in [("Git", "git"), ("GIT", "git"), ("MCP-Builder", "mcp-builder"), (" git ", "git")] {
-        assert!(loaded(&snapshot, asked).starts_with(&format!("Loading: {found}\n")), "{asked}");
+    for (query, found) in [("Git", "git"), ("GIT", "git"), ("MCP-Builder", "mcp-builder"), (" git ", "git")] {
+        assert!(loaded(&snapshot, query).starts_with(&format!("Loading: {found}\n")), "{query}");
     }
 }
 
 #[test]
-fn a_missing_skill_is_answered_with_the_list() {
+fn unknown_name_returns_the_list() {
     let world = World::new();
     world.skill("project/.claude/skills", "postgres", "PostgreSQL database operations");
     world.skill("project/.claude/skills", "git", "Git deployment workflow skill");
@@ -57,7 +57,7 @@ fn a_missing_skill_is_answered_with_the_list() {
 }
 
 #[test]
-fn an_empty_name_is_refused() {
+fn empty_name_is_rejected() {
     let snapshot = World::new().snapshot();
     for name in ["", "  "] {
         let answer = skill_tool_answer(&snapshot, name);
@@ -67,7 +67,7 @@ fn an_empty_name_is_refused() {
 }
 
 #[test]
-fn a_name_that_is_a_path_is_refused() {
+fn path_as_name_is_rejected() {
     let world = World::new();
     world.skill("project/.agent/skills", "git", "Git");
     let snapshot = world.snapshot();
@@ -88,7 +88,7 @@ fn names_may_have_any_characters() {
     }
     let snapshot = world.snapshot();
     assert_eq!(snapshot.problems(), []);
-    for (asked, found) in [
+    for (query, found) in [
         ("Building CI/CD Pipelines", "Building CI/CD Pipelines"),
         ("building ci/cd pipelines@project-agent", "Building CI/CD Pipelines"),
         ("building-ci-cd-pipelines", "Building CI/CD Pipelines"),
@@ -96,7 +96,7 @@ fn names_may_have_any_characters() {
         ("Wait... what", "Wait... what"),
         ("50%25", "50%25"),
     ] {
-        assert!(loaded(&snapshot, asked).starts_with(&format!("Loading: {found}\n")), "{asked}");
+        assert!(loaded(&snapshot, query).starts_with(&format!("Loading: {found}\n")), "{query}");
     }
     for name in ["CI/CD", "Building CI/CD Pipelines/..", "../Building CI/CD Pipelines", "50%2f"] {
         assert!(matches!(skill_tool_answer(&snapshot, name), SkillAnswer::Refused(_)), "{name:?}");
@@ -115,7 +115,7 @@ fn unusable_names_are_skipped() {
 }
 
 #[test]
-fn roots_count_in_their_order() {
+fn roots_take_precedence_in_order() {
     let roots = [
         "project/.agent/skills",
         "home/.agent/skills",
@@ -135,7 +135,7 @@ fn roots_count_in_their_order() {
 }
 
 #[test]
-fn current_directory_comes_before_the_project() {
+fn current_directory_precedes_the_project() {
     let world = World::new();
     let kinds = [".agent/skills", ".claude/skills", ".agents/skills", ".rkat/skills"];
     let bases = ["project/pkg", "project", "home"];
@@ -170,20 +170,20 @@ fn only_a_directory_inside_the_project_is_added() {
 }
 
 #[test]
-fn a_folder_that_was_asked_for_comes_first() {
+fn requested_directory_comes_first() {
     let world = World::new();
     world.skill("project/.agent/skills", "same", "project");
-    world.skill("elsewhere/deep/down", "same", "asked for");
+    world.skill("elsewhere/deep/down", "same", "requested");
     let mut roots = world.roots();
     roots.extra = vec![world.path("elsewhere")];
     let sources = meerkat_skills::standard_roots(&roots, meerkat_skills::Limits::default());
     let snapshot = meerkat_skills::Catalogue::new(sources, meerkat_skills::Policy::default()).snapshot();
-    assert_eq!(snapshot.by_name("same").unwrap().description, "asked for");
+    assert_eq!(snapshot.by_name("same").unwrap().description, "requested");
     assert_eq!(snapshot.by_name("same@project-agent").unwrap().description, "project");
 }
 
 #[test]
-fn a_new_skill_appears_with_the_next_look() {
+fn new_skill_appears_after_a_refresh() {
     let world = World::new();
     let catalogue = world.catalogue();
     assert_eq!(names(&catalogue.snapshot()), [""; 0]);
@@ -196,7 +196,7 @@ fn a_new_skill_appears_with_the_next_look() {
 }
 
 #[test]
-fn a_missing_folder_is_no_problem() {
+fn missing_root_is_not_a_problem() {
     let world = World::new();
     world.skill("home/.claude/skills", "git", "Git");
     let snapshot = world.snapshot();
@@ -205,25 +205,25 @@ fn a_missing_folder_is_no_problem() {
 }
 
 #[test]
-fn a_head_that_cannot_be_read_is_skipped_and_said() {
+fn invalid_frontmatter_is_skipped_and_reported() {
     let world = World::new();
     world.skill("home/.claude/skills", "good", "Good");
     let path = world.write("home/.claude/skills/bad/SKILL.md", "---\nname: bad\n");
     let snapshot = world.snapshot();
     assert_eq!(names(&snapshot), ["good"]);
-    let said: Vec<_> = snapshot.problems().iter().map(ToString::to_string).collect();
+    let problems: Vec<_> = snapshot.problems().iter().map(ToString::to_string).collect();
     let fix = "the frontmatter is not closed; add a line `---` below `description:`";
-    assert_eq!(said, [format!("{}:1: {fix}", path.display())]);
+    assert_eq!(problems, [format!("{}:1: {fix}", path.display())]);
 }
 
 #[test]
-fn a_missing_field_is_skipped_and_said() {
+fn missing_field_is_skipped_and_reported() {
     let world = World::new();
     let nameless = world.write("home/.claude/skills/a/SKILL.md", "---\ndescription: d\n---\n");
     let vague = world.write("home/.claude/skills/b/SKILL.md", "---\nname: b\ndescription:\n---\n");
     let snapshot = world.snapshot();
     assert_eq!(names(&snapshot), [""; 0]);
-    let said: Vec<_> = snapshot.problems().iter().map(ToString::to_string).collect();
+    let problems: Vec<_> = snapshot.problems().iter().map(ToString::to_string).collect();
     let expected = [
         format!(
             "{}:1: `name` is missing; add a line `name:` with the name of the directory",
@@ -234,16 +234,16 @@ fn a_missing_field_is_skipped_and_said() {
             vague.display()
         ),
     ];
-    assert_eq!(said, expected);
+    assert_eq!(problems, expected);
 }
 
 #[cfg(unix)]
 #[test]
-fn what_cannot_be_read_is_skipped_and_said() {
+fn unreadable_file_is_skipped_and_reported() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     let world = World::new();
     world.skill("home/.claude/skills", "good", "Good");
-    // A link to itself cannot be read by anybody, not even by root.
+    // No user can read a symlink to itself, not even root.
     let folder = world.path("home/.claude/skills/circle");
     fs::create_dir_all(&folder).unwrap();
     symlink("SKILL.md", folder.join("SKILL.md")).unwrap();
@@ -258,14 +258,14 @@ fn what_cannot_be_read_is_skipped_and_said() {
     }
     let snapshot = world.snapshot();
     assert_eq!(names(&snapshot), readable);
-    let said: Vec<_> =
+    let problems: Vec<_> =
         snapshot.problems().iter().map(|problem| (problem.effect, problem.path.clone())).collect();
     let expected: Vec<_> = unreadable.into_iter().map(|path| (Effect::Unreadable, path)).collect();
-    assert_eq!(said, expected);
+    assert_eq!(problems, expected);
 }
 
 #[test]
-fn the_description_escapes_only_what_xml_needs() {
+fn description_escapes_only_required_characters() {
     let world = World::new();
     world.skill("project/.agent/skills", "xml", "Turns <a> & <b> into \"c\"");
     world.skill("home/.agent/skills", "git", "Git workflow");
@@ -317,7 +317,7 @@ fn described(description: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_list_within_the_budget_is_not_cut() {
+fn list_within_the_budget_is_not_truncated() {
     let world = World::new();
     for index in 0..100 {
         world.skill("home/.agent/skills", &format!("skill-{index}"), "word ".repeat(100).trim());
@@ -328,7 +328,7 @@ fn a_list_within_the_budget_is_not_cut() {
 }
 
 #[test]
-fn long_descriptions_are_cut_evenly() {
+fn long_descriptions_are_truncated_evenly() {
     let world = World::new();
     for index in 0..200 {
         let words = if index % 2 == 0 { 10 } else { 200 };
@@ -348,7 +348,7 @@ fn long_descriptions_are_cut_evenly() {
 }
 
 #[test]
-fn too_many_skills_are_counted_and_found_by_words() {
+fn omitted_skills_are_counted_and_searchable() {
     let world = World::new();
     world.skill("project/.agent/skills", "zebra", "The project's own");
     for index in 0..1000 {
@@ -368,10 +368,10 @@ fn too_many_skills_are_counted_and_found_by_words() {
         listed - 1
     );
     assert!(description.contains(&note), "{}", &description[description.len() - 400..]);
-    for asked in ["plan journeys", "trip", "trip-planer", "TRIP_PLANNER 2"] {
-        let answer = skill_tool_answer(&snapshot, asked);
+    for query in ["plan journeys", "trip", "trip-planer", "TRIP_PLANNER 2"] {
+        let answer = skill_tool_answer(&snapshot, query);
         let first = answer.text().lines().nth(3);
-        assert_eq!(first, Some("- trip-planner: Plans journeys by train"), "{asked}");
+        assert_eq!(first, Some("- trip-planner: Plans journeys by train"), "{query}");
         assert!(answer.text().len() < 17 * 1024);
         let more = " more skills are not listed. To find one, pass words that describe it as `name`.\n";
         assert!(answer.text().contains(more), "{}", answer.text());
@@ -379,7 +379,7 @@ fn too_many_skills_are_counted_and_found_by_words() {
 }
 
 #[test]
-fn long_escaped_description_leaves_other_skills_listed() {
+fn long_escaped_description_keeps_other_skills() {
     let world = World::new();
     world.skill("project/.agent/skills", "aaa", &format!("a{}", "<".repeat(22_000)));
     world.skill("project/.agent/skills", "bbb", &format!("b{}", "&".repeat(900_000)));
@@ -395,7 +395,7 @@ fn long_escaped_description_leaves_other_skills_listed() {
 }
 
 #[test]
-fn the_tool_says_that_it_only_reads_and_what_it_takes() {
+fn tool_has_annotations_and_a_schema() {
     let annotations = json!({
         "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false,
     });

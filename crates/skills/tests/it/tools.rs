@@ -1,4 +1,4 @@
-//! The tools by which an agent reads skills.
+//! The skill tools of agents.
 
 use std::sync::Arc;
 
@@ -41,18 +41,18 @@ fn world() -> World {
 }
 
 #[test]
-fn there_are_no_tools_while_there_are_no_skills() {
+fn empty_catalog_provides_no_tools() {
     let catalogue = World::new().catalogue();
     assert_eq!(AgentTools::new(catalogue.clone(), Offered::All).tools().len(), 0);
     assert_eq!(AgentTools::skill_tool(catalogue).tools().len(), 0);
 }
 
 #[test]
-fn tools_are_named_and_say_what_they_take() {
+fn tools_have_names_and_schemas() {
     let world = world();
     let tools = AgentTools::new(world.catalogue(), Offered::All);
-    let named: Vec<_> = tools.tools().iter().map(|tool| tool.def().name.clone()).collect();
-    assert_eq!(named, ["browse_skills", "load_skill", "skill_list_resources", "skill_read_resource"]);
+    let names: Vec<_> = tools.tools().iter().map(|tool| tool.def().name.clone()).collect();
+    assert_eq!(names, ["browse_skills", "load_skill", "skill_list_resources", "skill_read_resource"]);
     let schema = json!({
         "type": "object",
         "properties": {
@@ -66,7 +66,7 @@ fn tools_are_named_and_say_what_they_take() {
 }
 
 #[tokio::test]
-async fn skills_are_found_by_words() {
+async fn browse_finds_skills_by_words() {
     let world = world();
     let tools = AgentTools::new(world.catalogue(), Offered::All);
     let found = json!({"skills": [{
@@ -79,7 +79,7 @@ async fn skills_are_found_by_words() {
 }
 
 #[tokio::test]
-async fn a_skill_and_its_files_are_read() {
+async fn skill_and_its_files_are_readable() {
     let world = world();
     let tools = AgentTools::new(world.catalogue(), Offered::All);
     let key = json!({"source_uuid": SourceId::PROJECT, "skill_name": "pdf"});
@@ -112,7 +112,7 @@ async fn a_skill_and_its_files_are_read() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_an_error_for_the_model() {
+async fn failed_calls_return_errors_to_the_model() {
     let world = world();
     let tools = AgentTools::new(world.catalogue(), Offered::All);
     let unknown = json!({"source_uuid": SourceId::PROJECT, "skill_name": "none"});
@@ -127,13 +127,13 @@ async fn what_cannot_be_done_is_an_error_for_the_model() {
         ("browse_skills", json!({"words": "x"}), "invalid_arguments"),
     ] {
         let output = call(&tools, tool, args.clone()).await;
-        let told: Value = serde_json::from_str(&text(&output)).unwrap();
-        assert_eq!((output.is_error, &told["error"]), (true, &json!(code)), "{tool} {args}");
+        let error: Value = serde_json::from_str(&text(&output)).unwrap();
+        assert_eq!((output.is_error, &error["error"]), (true, &json!(code)), "{tool} {args}");
     }
 }
 
 #[tokio::test]
-async fn the_skill_tool_takes_a_name_or_a_command() {
+async fn skill_tool_accepts_name_or_command() {
     let world = world();
     let catalogue = world.catalogue();
     let tools = AgentTools::skill_tool(catalogue.clone());
@@ -151,7 +151,7 @@ async fn the_skill_tool_takes_a_name_or_a_command() {
 }
 
 #[tokio::test]
-async fn a_search_says_what_is_not_trusted() {
+async fn browse_marks_untrusted_skills() {
     let world = world();
     let roots = meerkat_skills::Roots { trust: meerkat_skills::Trust::Untrusted, ..world.roots() };
     let sources = meerkat_skills::standard_roots(&roots, meerkat_skills::Limits::default());

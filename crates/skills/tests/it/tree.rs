@@ -1,4 +1,4 @@
-//! Directories of skills to test with: small ones written out, and large ones in all the styles people use.
+//! Directories of skills for tests: small ones with given skills, and large generated ones in all common styles.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use meerkat_skills::{Catalogue, Limits, Policy, Roots, Snapshot, standard_roots};
 use tempfile::TempDir;
 
-/// A project and a home, both empty.
+/// An empty project and an empty home directory.
 pub(crate) struct World {
     dir: TempDir,
 }
@@ -20,12 +20,12 @@ impl World {
         Self { dir }
     }
 
-    /// Returns a path of the world, with all links resolved.
+    /// Returns the canonical path of a file in the world.
     pub(crate) fn path(&self, relative: &str) -> PathBuf {
         self.dir.path().canonicalize().unwrap().join(relative)
     }
 
-    /// Writes a file, and the directories above it.
+    /// Writes a file and its parent directories.
     pub(crate) fn write(&self, relative: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(relative);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -56,22 +56,22 @@ pub(crate) fn skill_text(name: &str, description: &str) -> String {
     format!("---\nname: {name}\ndescription: {description}\n---\n# {name}\n\nDo it.\n")
 }
 
-/// The names of the skills that can be had.
+/// Returns the names of the active skills.
 pub(crate) fn names(snapshot: &Snapshot) -> Vec<String> {
     snapshot.active().map(|skill| skill.name.clone()).collect()
 }
 
-/// What a generated skill should come to.
+/// Expected result of loading a generated skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Loads,
     Skipped,
 }
 
-/// How a file of a style is written for the directory `name`.
+/// Function that returns the text of a file for the directory `name`.
 type Style = fn(&str) -> String;
 
-/// The styles of real files, and how many of ten thousand files have them: about as many as among public ones.
+/// The styles of real files, and the number of files with each style per ten thousand, about as in public skills.
 pub(crate) const STYLES: [(&str, usize, Fate, Style); 24] = [
     ("plain", 1470, Fate::Loads, |n| format!("---\nname: {n}\ndescription: Does {n}.\n---\n# {n}\n")),
     ("extra keys", 1600, Fate::Loads, |n| {
@@ -129,25 +129,26 @@ pub(crate) const STYLES: [(&str, usize, Fate, Style); 24] = [
     ("link as a text", 80, Fate::Skipped, |n| format!("../../shared/{n}/SKILL.md")),
 ];
 
-/// The style of the `index`th file: each as often as among real ones, and spread over all of them.
-fn style_of(index: usize) -> (&'static str, usize, Fate, Style) {
+/// Returns the style of file `index`. The styles have realistic frequencies and are evenly distributed.
+fn style_for(index: usize) -> (&'static str, usize, Fate, Style) {
     const STEP: usize = 7919;
     let total: usize = STYLES.iter().map(|(_, share, ..)| share).sum();
-    let mut place = index * STEP % total;
+    let mut position = index * STEP % total;
     for style in STYLES {
-        if place < style.1 {
+        if position < style.1 {
             return style;
         }
-        place -= style.1;
+        position -= style.1;
     }
     STYLES[0]
 }
 
-/// Writes `count` skills in all styles, some of them in directories of directories, and returns the directories of each fate.
+/// Writes `count` skills in all styles, some of them in nested directories, and returns the number of directories with
+/// each fate.
 pub(crate) fn generate(root: &Path, count: usize) -> (usize, usize) {
     let mut fates = (0, 0);
     for index in 0..count {
-        let (_, _, fate, style) = style_of(index);
+        let (_, _, fate, style) = style_for(index);
         let name = format!("skill-{index}");
         let folder = if index % 7 == 0 { format!("group-{}/{name}", index % 5) } else { name.clone() };
         let folder = root.join(folder);

@@ -38,7 +38,7 @@ fn embedded_source() -> Value {
 }
 
 #[test]
-fn a_listed_skill_says_where_it_comes_from() {
+fn listed_skill_has_its_source() {
     let expected = json!({"skills": [{
         "key": {"source_uuid": "00000000-0000-4b11-8111-000000000001", "skill_name": "task-workflow"},
         "name": "Task Workflow",
@@ -51,7 +51,7 @@ fn a_listed_skill_says_where_it_comes_from() {
 }
 
 #[test]
-fn an_inspected_skill_has_its_body() {
+fn inspected_skill_has_its_body() {
     let expected = json!({
         "key": {"source_uuid": "00000000-0000-4b11-8111-000000000001", "skill_name": "task-workflow"},
         "name": "Task Workflow",
@@ -70,7 +70,7 @@ fn an_inspected_skill_has_its_body() {
 }
 
 #[test]
-fn a_shadowed_skill_says_by_whom() {
+fn shadowed_skill_names_its_shadow() {
     let world = World::new();
     world.skill("project/.rkat/skills", "task-workflow", "Ours");
     let mut sources = standard_roots(&world.roots(), Limits::default());
@@ -131,7 +131,7 @@ fn skills_are_resources_with_their_files() {
 }
 
 #[test]
-fn uris_of_names_with_any_characters_work() {
+fn uris_support_any_characters_in_names() {
     let world = World::new();
     for (folder, name) in [("a", "CI/CD"), ("b", "100% done")] {
         world.write(&format!("project/.agent/skills/{folder}/SKILL.md"), skill_text(name, "d"));
@@ -147,7 +147,7 @@ fn uris_of_names_with_any_characters_work() {
 }
 
 #[test]
-fn addresses_that_lead_elsewhere_are_refused() {
+fn uris_out_of_the_skill_are_rejected() {
     let world = bundled();
     let snapshot = world.snapshot();
     for uri in [
@@ -171,7 +171,7 @@ fn addresses_that_lead_elsewhere_are_refused() {
 }
 
 #[test]
-fn a_manifest_has_the_head_and_the_digest_of_each_file() {
+fn manifest_has_frontmatter_and_file_digests() {
     let world = bundled();
     let snapshot = world.snapshot();
     let skill = snapshot.by_name("pdf").unwrap();
@@ -196,7 +196,7 @@ fn a_manifest_has_the_head_and_the_digest_of_each_file() {
 }
 
 #[test]
-fn folders_are_listed() {
+fn directories_are_listed() {
     let world = bundled();
     let snapshot = world.snapshot();
     let listed = |uri: &str| -> Vec<(String, &str)> {
@@ -256,7 +256,7 @@ fn many(count: usize, description: &str) -> Arc<Snapshot> {
 }
 
 #[test]
-fn an_agent_is_told_of_every_skill() {
+fn inventory_lists_every_skill() {
     assert_eq!(Inventory::default().render(&World::new().snapshot(), Offered::All), None);
     let snapshot = many(2, "a < b");
     insta::assert_snapshot!(Inventory::default().render(&snapshot, Offered::All).unwrap(), @r#"
@@ -269,7 +269,7 @@ fn an_agent_is_told_of_every_skill() {
 }
 
 #[test]
-fn a_list_that_grows_is_shortened_but_never_silently_cut() {
+fn long_inventory_is_shortened_with_a_note() {
     for (count, mode, rows) in [
         (12, "<available_skills>", 12),
         (40, "<available_skills mode=\"shortened\">", 40),
@@ -287,7 +287,7 @@ fn a_list_that_grows_is_shortened_but_never_silently_cut() {
 }
 
 #[test]
-fn an_injected_skill_cannot_end_its_own_element() {
+fn injected_skill_cannot_close_its_element() {
     let world = World::new();
     world.write(
         "project/.rkat/skills/a/SKILL.md",
@@ -304,19 +304,19 @@ fn an_injected_skill_cannot_end_its_own_element() {
 }
 
 #[test]
-fn a_manifest_says_how_many_files_are_not_in_it() {
+fn manifest_counts_omitted_files() {
     let world = World::new();
     world.skill("project/.agent/skills", "pdf", "PDFs");
     let large = std::fs::File::create(world.path("project/.agent/skills/pdf/large.bin")).unwrap();
     large.set_len(meerkat_skills::MAX_FILE_BYTES + 1).unwrap();
-    let shown = meerkat_skills::view::manifest(&world.snapshot(), "skill://pdf/SKILL.md").unwrap();
-    let shown = serde_json::to_value(&shown).unwrap();
-    let told = (shown["resources"].as_array().unwrap().len(), &shown["_meta"]);
-    assert_eq!(told, (1, &serde_json::json!({"rkat/left_out": 1})));
+    let manifest = meerkat_skills::view::manifest(&world.snapshot(), "skill://pdf/SKILL.md").unwrap();
+    let manifest = serde_json::to_value(&manifest).unwrap();
+    let counts = (manifest["resources"].as_array().unwrap().len(), &manifest["_meta"]);
+    assert_eq!(counts, (1, &serde_json::json!({"rkat/left_out": 1})));
 }
 
 #[test]
-fn a_page_of_manifests_ends_when_it_has_many_files() {
+fn manifest_page_ends_after_many_files() {
     let world = World::new();
     for name in ["a", "b", "c"] {
         let folder = world.skill("project/.agent/skills", name, "Many files");

@@ -1,4 +1,4 @@
-//! Applying changes that were found to fit. Nothing here can fail.
+//! Applies changes that were checked. Nothing here can fail.
 
 use std::collections::BTreeMap;
 

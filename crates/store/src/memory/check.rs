@@ -1,4 +1,4 @@
-//! Whether a transaction can be applied, decided before anything is.
+//! Checks whether a transaction can be applied, before anything changes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -68,7 +68,7 @@ impl State {
     }
 }
 
-/// What the state will be after the changes admitted so far, as far as later changes depend on it.
+/// The parts of the state after the changes admitted so far that later changes depend on.
 struct Outlook<'a> {
     state: &'a State,
     created: HashSet<SessionId>,

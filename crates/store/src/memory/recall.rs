@@ -1,4 +1,4 @@
-//! Searching what was remembered: every text is looked at, which is quick enough for what one process remembers.
+//! Searches memories with a full scan, which is fast enough for the memories of one process.
 
 use std::collections::BTreeSet;
 
@@ -9,30 +9,30 @@ use crate::{MemoryQuery, MemoryRow};
 
 impl State {
     pub(super) fn recall(&self, query: &MemoryQuery) -> Vec<MemoryRow> {
-        let sessions = self.sessions.iter().filter(|(id, _)| query.session.is_none_or(|own| own == **id));
+        let sessions = self.sessions.iter().filter(|(id, _)| query.session.is_none_or(|only| only == **id));
         let all: Vec<(SessionId, u64, _, &String, BTreeSet<String>)> = sessions
             .flat_map(|(id, session)| {
                 session.memories.iter().map(|(seq, (at, text))| (*id, *seq, *at, text, words(text)))
             })
             .collect();
-        let sought: BTreeSet<_> = query.words.iter().flat_map(|word| words(word)).collect();
-        // A word that few texts have says more than one that all have.
+        let terms: BTreeSet<_> = query.words.iter().flat_map(|word| words(word)).collect();
+        // A rare word is more relevant than one that occurs in all texts.
         let weight = |word: &String| {
-            let having = all.iter().filter(|(.., words)| words.contains(word)).count();
-            (1.0 + all.len() as f64 / (1.0 + having as f64)).ln()
+            let count = all.iter().filter(|(.., words)| words.contains(word)).count();
+            (1.0 + all.len() as f64 / (1.0 + count as f64)).ln()
         };
-        let weights: Vec<_> = sought.iter().map(|word| (word, weight(word))).collect();
-        let rank = |have: &BTreeSet<String>| {
-            weights.iter().filter(|(word, _)| have.contains(*word)).map(|(_, weight)| weight).sum::<f64>()
+        let weights: Vec<_> = terms.iter().map(|word| (word, weight(word))).collect();
+        let rank = |words: &BTreeSet<String>| {
+            weights.iter().filter(|(word, _)| words.contains(*word)).map(|(_, weight)| weight).sum::<f64>()
         };
         let mut found: Vec<_> = all
             .iter()
-            .map(|(session, seq, at, text, have)| MemoryRow {
+            .map(|(session, seq, at, text, words)| MemoryRow {
                 session: *session,
                 seq: *seq,
                 at: *at,
                 text: (*text).clone(),
-                rank: rank(have),
+                rank: rank(words),
             })
             .filter(|row| row.rank > 0.0)
             .collect();

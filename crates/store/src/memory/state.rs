@@ -1,18 +1,18 @@
-//! Values that programs keep under a scope and a key.
+//! Values that callers store under a scope and a key.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::State;
 use crate::{StateChanges, StateQuery, StateRow};
 
-/// The values of one scope, by the places they have for as long as they are there.
+/// The values of a scope, by position. A value keeps its position until it is removed.
 #[derive(Debug, Default)]
 pub(super) struct Scope {
     revision: u64,
-    /// The revision at which a key was last removed.
+    /// Revision at which a key was last removed.
     removed: u64,
-    places: HashMap<String, u64>,
-    /// Each with the revision at which it was put.
+    positions: HashMap<String, u64>,
+    /// Values with the revision at which each was put.
     rows: BTreeMap<u64, (u64, StateRow)>,
 }
 
@@ -30,24 +30,24 @@ impl Scope {
     }
 
     fn row(&self, key: &str) -> Option<&StateRow> {
-        self.rows.get(self.places.get(key)?).map(|(_, row)| row)
+        self.rows.get(self.positions.get(key)?).map(|(_, row)| row)
     }
 
     pub(super) fn changes(&self, since: u64) -> StateChanges {
         let put = self.rows.values().filter(|(changed, _)| *changed > since).map(|(_, row)| row.clone());
-        let keys = (self.removed > since).then(|| self.places.keys().cloned().collect());
+        let keys = (self.removed > since).then(|| self.positions.keys().cloned().collect());
         StateChanges { revision: self.revision, put: put.collect(), keys }
     }
 
     pub(super) fn put(&mut self, key: String, value: Vec<u8>) -> Option<Vec<u8>> {
         self.revision += 1;
-        let place = *self.places.entry(key.clone()).or_insert(self.revision);
+        let position = *self.positions.entry(key.clone()).or_insert(self.revision);
         let row = (self.revision, StateRow { key, value });
-        self.rows.insert(place, row).map(|(_, row)| row.value)
+        self.rows.insert(position, row).map(|(_, row)| row.value)
     }
 
     pub(super) fn delete(&mut self, key: &str) -> Option<Vec<u8>> {
-        let (_, removed) = self.rows.remove(&self.places.remove(key)?)?;
+        let (_, removed) = self.rows.remove(&self.positions.remove(key)?)?;
         self.revision += 1;
         self.removed = self.revision;
         Some(removed.value)

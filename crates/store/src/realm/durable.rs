@@ -1,4 +1,4 @@
-//! Opening a realm that is on disk, and creating it.
+//! Opens and creates realms on disk.
 
 use std::fs;
 use std::io;
@@ -26,7 +26,7 @@ impl Realm {
         let store = match on_disk.open() {
             Ok(writer) => SqliteStore::open(database, peers, writer)?,
             Err(error) if error.is_unwritable() => {
-                tracing::debug!(%realm, %error, "a realm is opened for reading");
+                tracing::debug!(%realm, %error, "opening realm read-only");
                 SqliteStore::open_unwritable(database, peers, mark, move || on_disk.open())?
             }
             Err(error) => return Err(error),
@@ -39,27 +39,27 @@ impl Realm {
     }
 }
 
-/// What is needed to open a realm for writing, now or later.
+/// Everything needed to open a realm for writing, now or later.
 struct OnDisk {
     options: RealmOptions,
     paths: RealmPaths,
 }
 
 impl OnDisk {
-    /// The owner is announced before anything else is looked at, so that a realm being opened cannot be
-    /// deleted underneath: deletion looks for owners after it has taken the directory away.
+    /// Opens the realm. The owner is registered first, so that a realm being opened cannot be deleted: deletion checks
+    /// for owners after moving the directory.
     fn open(&self) -> Result<OpenWriter, Error> {
         let Self { options, paths } = self;
         paths.create()?;
         let owner = Owner::claim(&paths.leases, options.owner, &options.owner_record())?;
         let manifest = options.manifest().publish(paths)?;
         if manifest.backend != Backend::Sqlite {
-            // Somebody else created it at the same moment, with another idea.
+            // Another process created it concurrently with a different backend.
             return Err(Error::BackendMissing { realm: options.realm.clone(), backend: manifest.backend });
         }
         let writer = OpenWriter::new(&paths.database, manifest.store, owner)?;
         if manifest.store == StoreMark::Absent {
-            // The database is complete without the mark; the next opening tries again.
+            // The database is complete without the mark; the next open tries again.
             let _ = manifest.mark_created(paths);
         }
         paths.sync()?;
@@ -90,7 +90,7 @@ impl RealmOptions {
 }
 
 impl RealmPaths {
-    /// Creates the directories. Links that would lead out of the realm are refused.
+    /// Creates the directories. Returns an error for symlinks that would lead out of the realm.
     fn create(&self) -> Result<(), Error> {
         let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
         if let Some(path) = [&self.root, &self.leases, &self.database].into_iter().find(|path| is_link(path))
@@ -100,7 +100,7 @@ impl RealmPaths {
         create_private_dirs(&self.leases).map_err(|error| Error::io(&self.leases, error))
     }
 
-    /// Puts the realm's names on disk, its own included.
+    /// Syncs the directory entries of the realm to disk, including its own.
     fn sync(&self) -> Result<(), Error> {
         [Some(self.root.as_path()), self.root.parent()]
             .into_iter()
@@ -110,10 +110,10 @@ impl RealmPaths {
 }
 
 impl Manifest {
-    /// Writes the manifest unless there is one, and returns the one there is.
+    /// Writes the manifest unless one exists, and returns the current one.
     ///
-    /// The lock is needed only while there is no manifest, and whoever gets it looks again, so its file can
-    /// be removed by the one who wrote the manifest.
+    /// The lock is needed only until a manifest exists, and its holder checks for one again, so the process that wrote
+    /// the manifest can remove the lock file.
     fn publish(&self, paths: &RealmPaths) -> Result<Self, Error> {
         if let Some(found) = Self::find(paths, &self.realm_id)? {
             return Ok(found);
@@ -129,7 +129,7 @@ impl Manifest {
         Ok(self.clone())
     }
 
-    /// Notes in the manifest that the database exists. Processes that do so at once write the same.
+    /// Records in the manifest that the database exists. Concurrent processes write the same content.
     fn mark_created(self, paths: &RealmPaths) -> Result<(), Error> {
         Self { store: StoreMark::Created, ..self }.write(paths)
     }

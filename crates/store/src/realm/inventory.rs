@@ -1,7 +1,7 @@
-//! Looking over the realms of a state root, and deleting one.
+//! Lists and deletes the realms of a state root.
 //!
-//! Deletion first takes the directory out of the way by renaming it and only then looks for living owners,
-//! so that nobody can begin to use what is being deleted. Links are never followed.
+//! Deletion first renames the directory and then checks for live owners, so that no process can start to use a realm
+//! that is being deleted. Symlinks are never followed.
 
 use std::fs;
 use std::io;
@@ -19,33 +19,33 @@ use crate::liveness::any_alive;
 pub struct RealmList {
     /// The realms, by id.
     pub realms: Vec<RealmInfo>,
-    /// What looks like a realm and cannot be read.
+    /// Errors of realms that cannot be read.
     pub broken: Vec<Error>,
 }
 
-/// A realm as the list shows it.
+/// A realm in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RealmInfo {
-    /// What it is.
+    /// The manifest.
     pub manifest: Manifest,
-    /// Whether a living process has it open.
+    /// Whether a running process has it open.
     pub in_use: bool,
 }
 
-/// Whether a realm is deleted although it is in use.
+/// Handling of a realm that is in use when it is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Force {
-    /// It is not.
+    /// Keep it and return an error.
     No,
-    /// It is; whoever uses it fails from then on.
+    /// Delete it; processes that use it fail from then on.
     Yes,
 }
 
 impl Realm {
-    /// Lists the realms of a state root; one that does not exist has none.
+    /// Lists the realms of a state root. If it does not exist, the list is empty.
     ///
     /// # Errors
-    /// Fails when the state root cannot be read. A broken realm is reported in the list.
+    /// Returns an error if the state root cannot be read. A broken realm is reported in the list.
     pub fn list(state_root: &Path) -> Result<RealmList, Error> {
         let mut list = RealmList::default();
         let entries = match fs::read_dir(state_root) {
@@ -55,13 +55,13 @@ impl Realm {
         };
         for entry in entries {
             let name = entry.map_err(|error| Error::io(state_root, error))?.file_name();
-            // Names that are no realm id are none of our business.
+            // Ignore names that are not realm ids.
             let Some(id) = name.to_str().and_then(|name| name.parse::<RealmId>().ok()) else {
                 continue;
             };
             match inspect(state_root, &id) {
                 Ok(info) => list.realms.push(info),
-                // A server has its token here, and creates the realm when a client first needs it.
+                // A server stores its token here, and creates the realm when a client first needs it.
                 Err(Error::RealmNotFound(_)) if state_root.join(&name).join(TOKEN_FILE).is_file() => {}
                 Err(error) => list.broken.push(error),
             }
@@ -73,7 +73,7 @@ impl Realm {
     /// Counts the sessions of a realm that are not archived. Changes nothing.
     ///
     /// # Errors
-    /// Returns an error if there is no such realm, or its database cannot be read.
+    /// Returns an error if the realm does not exist, or its database cannot be read.
     #[cfg(feature = "sqlite")]
     pub fn count_sessions(state_root: &Path, realm: &RealmId) -> Result<u64, Error> {
         let paths = RealmPaths::new(state_root, realm);
@@ -86,15 +86,15 @@ impl Realm {
     /// Deletes a realm and everything in it.
     ///
     /// # Errors
-    /// Fails when there is no such realm, when it is in use and the deletion is not forced, and when the file
-    /// system refuses.
+    /// Returns an error if the realm does not exist, it is in use and the deletion is not forced, or a file system
+    /// operation fails.
     pub fn delete(state_root: &Path, realm: &RealmId, force: Force) -> Result<(), Error> {
         let paths = RealmPaths::new(state_root, realm);
         if !paths.exists()? {
             return Err(Error::RealmNotFound(realm.clone()));
         }
         let state_root = paths.root.parent().unwrap_or(state_root);
-        // The leading dot makes it no realm id.
+        // With the leading dot, the name is not a realm id.
         let doomed = state_root.join(format!(".deleted-{realm}-{}", Uuid::now_v7()));
         refuse_in_use(realm, &paths.root, force)?;
         fs::rename(&paths.root, &doomed).map_err(|error| Error::io(&paths.root, error))?;

@@ -1,4 +1,4 @@
-//! The manifest: what a realm is. It is written once, and once more to note that the database exists.
+//! The manifest of a realm. It is written once, and once more to record that the database exists.
 
 use std::fmt;
 use std::fs;
@@ -13,20 +13,20 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::RealmPaths;
 use crate::Error;
 
-/// What keeps a realm's data.
+/// Storage backend of a realm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
-    /// One SQLite database, shared by any number of processes.
+    /// A SQLite database, shared by any number of processes.
     Sqlite,
-    /// Lines of JSON; no build has it, but realms made by other programs may name it.
+    /// JSON lines. No build supports it, but realms created by other programs may use it.
     Jsonl,
     /// Nothing on disk.
     Memory,
 }
 
 impl Backend {
-    /// Returns the name the manifest uses.
+    /// Returns the name used in manifests.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -47,9 +47,9 @@ impl FromStr for Backend {
     }
 }
 
-/// A backend that does not exist.
+/// Error for an unknown backend.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a backend; there are `sqlite`, `jsonl` and `memory`")]
+#[error("unknown backend `{0}`; expected `sqlite`, `jsonl`, or `memory`")]
 pub struct UnknownBackend(String);
 
 impl fmt::Display for Backend {
@@ -58,36 +58,36 @@ impl fmt::Display for Backend {
     }
 }
 
-/// Where a realm's id came from.
+/// Origin of a realm's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// Made up for one process.
+    /// Generated for one process.
     Generated,
     /// Derived from a workspace's path.
     Workspace,
     /// Chosen by a user.
     Explicit,
-    /// Made before origins were kept.
+    /// Created before origins were stored.
     LegacyUnknown,
 }
 
-/// What a realm is.
+/// Description of a realm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Manifest {
     /// The realm.
     pub realm_id: RealmId,
-    /// What keeps its data.
+    /// Its storage backend.
     pub backend: Backend,
-    /// Where its id came from.
+    /// Origin of its id.
     pub origin: Origin,
-    /// When it was created, to the second.
+    /// Time of creation, to the second.
     #[serde(serialize_with = "write_seconds")]
     pub created_at: Timestamp,
-    /// The directory whose realm it is; realms of earlier versions do not have it.
+    /// Directory that it belongs to; missing in realms of earlier versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// Whether the database was created, so that one that is missing is not taken for a new realm.
+    /// Whether the database was created, so that a missing one is not mistaken for a new realm.
     #[serde(skip_serializing_if = "StoreMark::is_absent")]
     pub store: StoreMark,
 }
@@ -96,10 +96,10 @@ pub struct Manifest {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StoreMark {
-    /// It is not known to be.
+    /// Not known to be created.
     #[default]
     Absent,
-    /// It was.
+    /// Created.
     Created,
 }
 
@@ -114,7 +114,7 @@ impl Manifest {
     /// Reads the manifest of a realm.
     ///
     /// # Errors
-    /// Fails when there is no such realm, and when the manifest cannot be read; then it names the file and the
+    /// Returns an error if the realm does not exist, or the manifest cannot be read; the latter names the file and the
     /// field.
     pub fn read(state_root: &Path, realm: &RealmId) -> Result<Self, Error> {
         let paths = RealmPaths::new(state_root, realm);
@@ -153,7 +153,7 @@ impl Manifest {
     }
 }
 
-/// The fields of a manifest, read one by one so that an error can name the one that is wrong.
+/// The fields of a manifest, decoded one by one so that an error can name the invalid one.
 struct Fields<'a> {
     fields: serde_json::Map<String, serde_json::Value>,
     path: &'a Path,
@@ -175,7 +175,7 @@ impl Fields<'_> {
     }
 }
 
-/// A time as unix seconds in a string.
+/// A time as Unix seconds in a string.
 struct Seconds(Timestamp);
 
 impl<'de> Deserialize<'de> for Seconds {

@@ -1,7 +1,7 @@
-//! Waiting for other processes, so that "busy" is never an answer.
+//! Waits for locks of other processes, so that callers never see "busy" errors.
 //!
-//! SQLite asks the handler when it may wait. Where waiting could deadlock it does not ask and fails at once,
-//! which happens while databases are being opened; there the whole attempt is repeated.
+//! SQLite calls the busy handler where it may wait. Where waiting could deadlock, it fails immediately instead. That
+//! happens while a database is being opened, so there the entire attempt is repeated.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher as _, RandomState};
@@ -10,31 +10,31 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode};
 
-/// How long somebody else may keep the database.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Maximum time to wait for a lock on the database.
+const BUSY_TIMEOUT: Duration = Duration::from_mins(2);
 
 thread_local! {
-    // When the wait that goes on began; a connection is used by one thread only.
-    static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
+    // Start of the current wait. A connection is used by only one thread.
+    static WAIT_START: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Makes a connection wait for locks.
+/// Configures a connection to wait for locks.
 pub(super) fn be_patient(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_handler(Some(|attempt| {
         if attempt == 0 {
-            BEGAN.set(Some(Instant::now()));
+            WAIT_START.set(Some(Instant::now()));
         }
         pause();
-        BEGAN.get().is_none_or(|began| began.elapsed() < PATIENCE)
+        WAIT_START.get().is_none_or(|start| start.elapsed() < BUSY_TIMEOUT)
     }))
 }
 
-/// Repeats an attempt for as long as it fails for being busy.
+/// Repeats an attempt while it fails because the database is busy.
 pub(super) fn patiently<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
-    let began = Instant::now();
+    let start = Instant::now();
     loop {
         match attempt() {
-            Err(error) if is_busy(&error) && began.elapsed() < PATIENCE => pause(),
+            Err(error) if is_busy(&error) && start.elapsed() < BUSY_TIMEOUT => pause(),
             done => return done,
         }
     }
@@ -44,7 +44,7 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// Sleeps for one to eight milliseconds, each process for another while.
+/// Sleeps for a random time of one to eight milliseconds.
 fn pause() {
     let random = RandomState::new().hash_one(0_u8);
     sleep(Duration::from_micros(1000 + random % 7000));

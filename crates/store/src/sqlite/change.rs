@@ -1,4 +1,4 @@
-//! Applying changes. Each is a few statements whose cost does not depend on how long a session is.
+//! Applies changes. Each is a few statements whose cost does not depend on the length of a session.
 
 use meerkat_core::{RunId, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Params, params};
@@ -81,7 +81,7 @@ pub(super) fn apply(
     }
 }
 
-/// Executes a statement and says how many rows it changed.
+/// Executes a statement and returns the number of changed rows.
 fn execute(connection: &Connection, statement: &'static str, values: impl Params) -> Result<usize, Failure> {
     Ok(connection.prepare_cached(statement)?.execute(values)?)
 }

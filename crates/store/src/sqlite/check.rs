@@ -1,4 +1,4 @@
-//! Examining a database: whether it is intact, and whether it can be written.
+//! Checks whether a database is intact and writable.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -11,19 +11,19 @@ use super::fault::storage;
 use super::{open, unwritable};
 use crate::{Error, files};
 
-/// Size of the file that [`try_write`] writes: about what a run of a few steps needs.
+/// Size of the file that [`try_write`] writes, about as much as a run of a few steps needs.
 const TRIAL_BYTES: usize = 256 * 1024;
 
-/// Checks a database file from end to end. Changes nothing.
+/// Checks an entire database file. Changes nothing.
 ///
 /// # Errors
-/// Returns the first damage found, and an error if there is no such file.
+/// Returns an error with the first damage found, or if the file does not exist.
 pub fn check(path: &Path) -> Result<(), Error> {
     examine(path, "PRAGMA integrity_check(1)")
 }
 
-/// Checks a database file without comparing its indexes with its tables, which is faster. The verdict is kept in
-/// `damage`, and the file is read only if there is none yet.
+/// Checks a database file without comparing its indexes with its tables, which is faster. The result is cached in
+/// `damage`, and the file is read only if it is not set yet.
 pub(super) fn quick_check_once(path: &Path, damage: &OnceLock<Option<String>>) -> Result<(), Error> {
     if let Some(known) = damage.get() {
         let corrupt = |found: &String| Error::Corrupt { path: path.to_owned(), source: found.clone().into() };
@@ -33,30 +33,30 @@ pub(super) fn quick_check_once(path: &Path, damage: &OnceLock<Option<String>>) -
     match &checked {
         Ok(()) => drop(damage.set(None)),
         Err(Error::Corrupt { source, .. }) => drop(damage.set(Some(source.to_string()))),
-        // The file could not be read this time, which says nothing about what is in it.
+        // The file could not be read this time, which does not mean that it is damaged.
         Err(_) => {}
     }
     checked
 }
 
 fn examine(path: &Path, pragma: &str) -> Result<(), Error> {
-    let ask =
+    let query =
         |connection: &rusqlite::Connection| connection.query_row(pragma, [], |row| row.get::<_, String>(0));
-    let found = unwritable::with_connection(path, ask).map_err(|error| storage(path, error))?;
+    let found = unwritable::with_connection(path, query).map_err(|error| storage(path, error))?;
     if found == "ok" {
         return Ok(());
     }
     Err(Error::Corrupt { path: path.to_owned(), source: found.into() })
 }
 
-/// Writes to a database and next to it, and takes both back, to find out whether a run could be stored.
+/// Writes to a database and next to it, and reverts both, to find out whether a run could be stored.
 ///
 /// # Errors
-/// Returns an error if the disk is full or the files may not be written.
+/// Returns an error if the disk is full or the files are not writable.
 pub fn try_write(path: &Path) -> Result<(), Error> {
     let write = || {
         let connection = open::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        // The number is not used. Setting it writes a page, whatever it was before.
+        // The number is unused. Setting it writes a page, even if it is unchanged.
         let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         connection.execute_batch(&format!("BEGIN IMMEDIATE; PRAGMA user_version = {version}; COMMIT"))
     };

@@ -1,4 +1,4 @@
-//! Sorting what SQLite reports into what a caller can act on.
+//! Converts SQLite errors to errors that callers can act on.
 
 use std::io;
 use std::path::Path;
@@ -7,12 +7,12 @@ use rusqlite::ErrorCode;
 
 use crate::Error;
 
-/// Why a step inside the database failed.
+/// Error of an operation in the database.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// A guard or a change does not fit the data.
     Refused(Error),
-    /// The storage is at fault.
+    /// The storage failed.
     Storage(rusqlite::Error),
 }
 
@@ -29,7 +29,7 @@ impl From<rusqlite::Error> for Failure {
 }
 
 impl Failure {
-    /// Makes it an error that names the file.
+    /// Converts it to an error that names the file.
     pub(super) fn at(self, path: &Path) -> Error {
         match self {
             Self::Refused(error) => error,
@@ -38,7 +38,7 @@ impl Failure {
     }
 }
 
-/// Names the file a storage fault is about.
+/// Converts a storage failure to an error that names the file.
 pub(super) fn storage(path: &Path, error: rusqlite::Error) -> Error {
     let path = path.to_owned();
     match error.sqlite_error_code() {
@@ -62,12 +62,12 @@ pub(super) fn storage(path: &Path, error: rusqlite::Error) -> Error {
     }
 }
 
-/// Returns true if the index of the log could not be given its size, which is how SQLite reports a full disk there.
+/// Returns `true` if the index of the log could not be allocated, which is how SQLite reports a full disk there.
 fn is_index_unallocated(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
 }
 
-/// Whether a value was read that this program cannot have written.
+/// Returns `true` if a value was read that Meerkat cannot have written.
 const fn is_bad_value(error: &rusqlite::Error) -> bool {
     matches!(
         error,
@@ -77,7 +77,7 @@ const fn is_bad_value(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Makes a storage fault again, for another caller who meets the same one.
+/// Clones a storage failure for another caller of the same batch.
 pub(super) fn again(error: &rusqlite::Error) -> rusqlite::Error {
     let code = error.sqlite_error().copied();
     let code = code.unwrap_or_else(|| rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR));

@@ -1,4 +1,4 @@
-//! Whether a guard holds, asked inside the transaction it guards.
+//! Checks guards inside the transaction that they guard.
 
 use meerkat_core::{SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _};
@@ -34,8 +34,8 @@ pub(super) fn check(connection: &Connection, peers: &Peers, guard: &Guard) -> Re
             Ok(())
         }
         Guard::Holds { session, fence } => {
-            let ours = |held: &Held| held.owner == peers.me && held.fence == *fence;
-            if !held(connection, *session)?.as_ref().is_some_and(ours) {
+            let matches = |held: &Held| held.owner == peers.me && held.fence == *fence;
+            if !held(connection, *session)?.as_ref().is_some_and(matches) {
                 return Err(Error::LeaseLost(*session).into());
             }
             Ok(())
@@ -59,9 +59,9 @@ pub(super) fn check(connection: &Connection, peers: &Peers, guard: &Guard) -> Re
     }
 }
 
-/// Fails unless the session exists.
+/// Returns an error unless the session exists.
 pub(super) fn require_session(connection: &Connection, session: SessionId) -> Result<(), Failure> {
-    archived(connection, session).map(drop)
+    is_archived(connection, session).map(drop)
 }
 
 /// Reads the config generation, 0 before the first change.
@@ -71,13 +71,13 @@ pub(super) fn generation(connection: &Connection) -> rusqlite::Result<u64> {
 }
 
 fn require_live(connection: &Connection, session: SessionId) -> Result<(), Failure> {
-    if archived(connection, session)? {
+    if is_archived(connection, session)? {
         return Err(Error::Archived(session).into());
     }
     Ok(())
 }
 
-fn archived(connection: &Connection, session: SessionId) -> Result<bool, Failure> {
+fn is_archived(connection: &Connection, session: SessionId) -> Result<bool, Failure> {
     let mut statement =
         connection.prepare_cached("SELECT archived_at IS NOT NULL FROM sessions WHERE id = ?1")?;
     let found = statement.query_row([key(session)], |row| row.get(0)).optional()?;

@@ -1,8 +1,7 @@
-//! Opening a database: who made it, which version it has, and bringing it up to date.
+//! Opens a database: checks its origin and schema version, and upgrades it.
 //!
-//! A file that is damaged, foreign or too new is refused before anything is written to it. Nothing here
-//! opens the file other than through SQLite: closing any other handle would drop the locks of every
-//! connection this process has to it.
+//! A file that is damaged, foreign, or too new is rejected before anything is written to it. The file is opened only
+//! through SQLite, because closing any other handle would release the locks of every connection of this process.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +14,7 @@ use super::unwritable::is_empty;
 use crate::realm::StoreMark;
 use crate::{Error, files};
 
-/// What brings the schema from each version to the next.
+/// Scripts that upgrade the schema from each version to the next.
 const MIGRATIONS: &[&str] = &[
     include_str!("schema/0001.sql"),
     include_str!("schema/0002.sql"),
@@ -25,22 +24,21 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0006.sql"),
 ];
 
-/// What a look at the schema found.
+/// Schema of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Schema {
-    /// One of ours, in this version; an empty database has version 0.
+    /// A Meerkat schema of this version; an empty database has version 0.
     Ours(usize),
-    /// Somebody else's.
+    /// A schema of another application.
     Foreign,
 }
 
 impl Schema {
-    /// The version that this build writes.
+    /// Version that this build writes.
     pub(super) const LATEST: usize = MIGRATIONS.len();
 }
 
-/// Opens the connection that writes, and makes the database ready for use. One that was created before is not created
-/// again.
+/// Opens the write connection, and prepares the database for use. A lost database is not created again.
 pub(super) fn writer(path: &Path, mark: StoreMark) -> Result<Connection, Error> {
     let lost = || Error::StoreLost { path: path.to_owned() };
     if mark == StoreMark::Created && is_empty(path) {
@@ -52,20 +50,20 @@ pub(super) fn writer(path: &Path, mark: StoreMark) -> Result<Connection, Error> 
         Schema::Ours(found) if found > MIGRATIONS.len() => Err(newer(path, found)),
         Schema::Ours(version) => Ok(version),
     };
-    let fault = |error| storage(path, error);
+    let to_error = |error| storage(path, error);
     let (connection, found) = patiently(|| {
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         let found = read_schema(&connection)?;
         Ok((connection, found))
     })
-    .map_err(fault)?;
+    .map_err(to_error)?;
     schema(found)?;
-    patiently(|| make_durable(&connection)).map_err(fault)?;
-    while schema(patiently(|| migrate(&connection)).map_err(fault)?)? < MIGRATIONS.len() {}
+    patiently(|| make_durable(&connection)).map_err(to_error)?;
+    while schema(patiently(|| migrate(&connection)).map_err(to_error)?)? < MIGRATIONS.len() {}
     Ok(connection)
 }
 
-/// Opens the connection that reads, once the one that writes is open.
+/// Opens the read connection, after the write connection is open.
 pub(super) fn reader(path: &Path) -> Result<Connection, Error> {
     let open = || {
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
@@ -93,8 +91,8 @@ pub(super) fn connect(path: &Path, access: OpenFlags) -> rusqlite::Result<Connec
     let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     be_patient(&connection)?;
     connection.set_prepared_statement_cache_capacity(64);
-    // A new file is made private while it is empty; the log beside it will be created alike. Its directory
-    // is private already, so failing to is no reason not to go on.
+    // Make a new file private while it is empty; SQLite creates the log with the same mode. The directory is already
+    // private, so ignore errors.
     if access.contains(OpenFlags::SQLITE_OPEN_CREATE)
         && fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0)
     {
@@ -104,7 +102,7 @@ pub(super) fn connect(path: &Path, access: OpenFlags) -> rusqlite::Result<Connec
 }
 
 fn make_durable(connection: &Connection) -> rusqlite::Result<()> {
-    // Answers with the mode there is; where it cannot be changed, what follows is slower but as safe.
+    // Returns the actual mode; if it cannot be changed, commits are slower but equally safe.
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     connection
         .execute_batch("PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")
@@ -115,8 +113,8 @@ pub(super) fn read_schema(connection: &Connection) -> rusqlite::Result<Schema> {
     if tables == 0 {
         return Ok(Schema::Ours(0));
     }
-    let named = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'";
-    if connection.query_row(named, [], |row| row.get::<_, i64>(0))? == 0 {
+    let count = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'";
+    if connection.query_row(count, [], |row| row.get::<_, i64>(0))? == 0 {
         return Ok(Schema::Foreign);
     }
     let version = connection.query_row("SELECT version FROM schema_version", [], |row| row.get::<_, i64>(0));
@@ -126,12 +124,12 @@ pub(super) fn read_schema(connection: &Connection) -> rusqlite::Result<Schema> {
         .map_or(Schema::Foreign, Schema::Ours))
 }
 
-/// Takes the schema one version on, if it can be, and says which one it then has.
+/// Upgrades the schema by one version, if possible, and returns the resulting schema.
 pub(super) fn migrate(connection: &Connection) -> rusqlite::Result<Schema> {
-    // Almost always there is nothing to do, and no need to wait for whoever writes.
+    // Almost always nothing is to be done, so avoid waiting for a writer.
     match read_schema(connection)? {
         Schema::Ours(version) if version < MIGRATIONS.len() => {}
-        settled => return Ok(settled),
+        schema => return Ok(schema),
     }
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let schema = migrate_locked(&transaction)?;
@@ -140,7 +138,7 @@ pub(super) fn migrate(connection: &Connection) -> rusqlite::Result<Schema> {
 }
 
 fn migrate_locked(connection: &Connection) -> rusqlite::Result<Schema> {
-    // Somebody else may have been faster.
+    // Another process may have upgraded it already.
     let found = read_schema(connection)?;
     let Schema::Ours(version) = found else {
         return Ok(found);
@@ -165,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fresh_database_opened_by_many_at_once_is_never_busy() {
+    fn concurrent_first_opens_are_never_busy() {
         for _ in 0..10 {
             let directory = tempfile::tempdir().unwrap();
             let (path, start) = (directory.path().join("db"), Barrier::new(16));

@@ -1,4 +1,4 @@
-//! The reader thread's questions. Each is answered from one snapshot of the database.
+//! Queries of the reader thread. Each reads one snapshot of the database.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ const SESSION: &str = "SELECT s.id, s.created_at, s.updated_at, s.archived_at, s
     t.settings, s.owner, s.run, s.fence, s.expires_at \
     FROM sessions s JOIN settings t ON t.session = s.id WHERE s.id = ?1";
 
-/// What the reader thread owns.
+/// State of the reader thread.
 pub(super) struct Reader {
     pub(super) connection: Connection,
     pub(super) peers: Peers,
@@ -25,41 +25,41 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Answers one question.
+    /// Runs a query in a snapshot.
     pub(super) fn answer<T>(&self, read: impl FnOnce(&Self) -> Result<T, Failure>) -> Result<T, Error> {
-        let answer = || {
+        let run = || {
             let snapshot = self.connection.unchecked_transaction()?;
-            let answer = read(self)?;
+            let result = read(self)?;
             snapshot.finish()?;
-            Ok(answer)
+            Ok(result)
         };
-        answer().map_err(|failure: Failure| failure.at(&self.path))
+        run().map_err(|failure: Failure| failure.at(&self.path))
     }
 
     pub(super) fn session(&self, id: SessionId) -> Result<Option<SessionRow>, Failure> {
         self.find(id, &mut Living::new(&self.peers))
     }
 
-    /// The page is found first, so that rows that are passed over are never read whole.
+    /// Lists sessions. The page is selected first, so that skipped rows are never read completely.
     pub(super) fn sessions(&self, query: &SessionQuery) -> Result<Vec<SessionRow>, Failure> {
         let (text, values) = select(query);
         let mut statement = self.connection.prepare_cached(&text)?;
         let mut rows = statement.query(params_from_iter(values))?;
-        let mut living = Living::new(&self.peers);
+        let mut liveness = Living::new(&self.peers);
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
-            found.extend(self.find(SessionId::from_uuid(get_uuid(row, 0)?), &mut living)?);
+            found.extend(self.find(SessionId::from_uuid(get_uuid(row, 0)?), &mut liveness)?);
         }
         Ok(found)
     }
 
-    fn find(&self, id: SessionId, living: &mut Living<'_>) -> Result<Option<SessionRow>, Failure> {
+    fn find(&self, id: SessionId, liveness: &mut Living<'_>) -> Result<Option<SessionRow>, Failure> {
         let mut statement = self.connection.prepare_cached(SESSION)?;
         let mut rows = statement.query([key(id)])?;
-        rows.next()?.map(|row| self.session_row(row, living)).transpose()
+        rows.next()?.map(|row| self.session_row(row, liveness)).transpose()
     }
 
-    fn session_row(&self, row: &Row<'_>, living: &mut Living<'_>) -> Result<SessionRow, Failure> {
+    fn session_row(&self, row: &Row<'_>, liveness: &mut Living<'_>) -> Result<SessionRow, Failure> {
         let id = SessionId::from_uuid(get_uuid(row, 0)?);
         Ok(SessionRow {
             id,
@@ -71,7 +71,7 @@ impl Reader {
             settings: row.get(6)?,
             labels: self.labels(id)?,
             fence: get_u64(row, 9)?,
-            lease: lease(row, living)?,
+            lease: lease(row, liveness)?,
         })
     }
 
@@ -137,7 +137,7 @@ impl Reader {
     }
 }
 
-/// Writes the query of a list. Only its shape depends on the caller, never its text.
+/// Builds the SQL query of a list. Values from the caller are bound as parameters and never part of the text.
 fn select(query: &SessionQuery) -> (String, Vec<Value>) {
     let mut text = "SELECT id FROM sessions WHERE ".to_owned();
     text.push_str(match query.archived {
@@ -154,18 +154,18 @@ fn select(query: &SessionQuery) -> (String, Vec<Value>) {
     (text, values)
 }
 
-fn lease(row: &Row<'_>, living: &mut Living<'_>) -> rusqlite::Result<Option<LeaseRow>> {
+fn lease(row: &Row<'_>, liveness: &mut Living<'_>) -> rusqlite::Result<Option<LeaseRow>> {
     let Some(owner) = row.get::<_, Option<[u8; 16]>>(7)? else {
         return Ok(None);
     };
-    if !living.has(Uuid::from_bytes(owner)) {
+    if !liveness.has(Uuid::from_bytes(owner)) {
         return Ok(None);
     }
     let run = RunId::from_uuid(get_uuid(row, 8)?);
     Ok(Some(LeaseRow { run, fence: get_u64(row, 9)?, expires_at: get_time(row, 10)? }))
 }
 
-/// Who is alive, found out once per owner and answer.
+/// Cache of the liveness of owners during one query.
 struct Living<'a> {
     peers: &'a Peers,
     known: HashMap<Uuid, bool>,

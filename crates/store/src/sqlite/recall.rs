@@ -1,4 +1,4 @@
-//! Searching what was remembered.
+//! Searches memories.
 
 use meerkat_core::SessionId;
 use rusqlite::params;
@@ -8,21 +8,21 @@ use super::reader::Reader;
 use super::value::{get_time, get_u64, get_uuid, int};
 use crate::{MemoryQuery, MemoryRow};
 
-/// Ranked by how well the words fit, and not by where it was said. The order is that of the index alone, so that the
-/// texts of what is not shown are never read.
+/// Ranks by how well the words match, regardless of the session. Only the index determines the order, so that texts
+/// beyond the limit are never read.
 const SEARCH: &str = "SELECT m.session, m.seq, m.at, m.text, f.score FROM \
     (SELECT rowid AS id, bm25(memories_index, 1.0, 0.0) AS score FROM memories_index WHERE memories_index MATCH ?1 \
      ORDER BY score, id DESC LIMIT ?2) f \
     JOIN memories m ON m.id = f.id ORDER BY f.score, m.id DESC";
 
-/// Where every word is in too many texts to be ranked, the latest of them.
+/// Returns the latest matches, for words that occur in too many texts to be ranked.
 const LATEST: &str = "SELECT m.session, m.seq, m.at, m.text, -0.01 FROM memories_index f JOIN memories m ON m.id = f.rowid \
     WHERE memories_index MATCH ?1 ORDER BY f.rowid DESC LIMIT ?2";
 
-/// Says how many texts have a word, as far as that matters.
-const HAVING: &str =
+/// Counts the texts with a word, up to a limit.
+const COUNT: &str =
     "SELECT count(*) FROM (SELECT 1 FROM memories_index WHERE memories_index MATCH ?1 LIMIT 4000)";
-/// A word that so many texts have does not tell them apart, and ranking them all would take long.
+/// Number of texts from which on a word is too common to be relevant; ranking all of them would take long.
 const COMMON: u64 = 4000;
 
 impl Reader {
@@ -32,33 +32,33 @@ impl Reader {
             return Ok(Vec::new());
         }
         if let Some(session) = query.session {
-            let sought = format!("scope : {} AND {}", scope(session), any_of(&words));
-            return self.found(SEARCH, &sought, query.limit);
+            let terms = format!("scope : {} AND {}", scope(session), any_of(&words));
+            return self.search(SEARCH, &terms, query.limit);
         }
         let mut rare = Vec::new();
         for word in &words {
-            let mut statement = self.connection.prepare_cached(HAVING)?;
-            let having = statement.query_row([any_of(std::slice::from_ref(word))], |row| get_u64(row, 0))?;
-            if having < COMMON {
+            let mut statement = self.connection.prepare_cached(COUNT)?;
+            let count = statement.query_row([any_of(std::slice::from_ref(word))], |row| get_u64(row, 0))?;
+            if count < COMMON {
                 rare.push(word.clone());
             }
         }
         match rare.as_slice() {
-            [] => self.found(LATEST, &any_of(&words), query.limit),
-            rare => self.found(SEARCH, &any_of(rare), query.limit),
+            [] => self.search(LATEST, &any_of(&words), query.limit),
+            rare => self.search(SEARCH, &any_of(rare), query.limit),
         }
     }
 
-    fn found(&self, statement: &str, sought: &str, limit: u64) -> Result<Vec<MemoryRow>, Failure> {
+    fn search(&self, statement: &str, terms: &str, limit: u64) -> Result<Vec<MemoryRow>, Failure> {
         let mut statement = self.connection.prepare_cached(statement)?;
-        let rows = statement.query_map(params![sought, int(limit)], |row| {
+        let rows = statement.query_map(params![terms, int(limit)], |row| {
             let rank: f64 = row.get(4)?;
             Ok(MemoryRow {
                 session: SessionId::from_uuid(get_uuid(row, 0)?),
                 seq: get_u64(row, 1)?,
                 at: get_time(row, 2)?,
                 text: row.get(3)?,
-                // The better, the more negative.
+                // Better matches have a lower, negative score.
                 rank: -rank,
             })
         })?;
@@ -66,12 +66,12 @@ impl Reader {
     }
 }
 
-/// Asks the index for words, which are quoted, so that none of them means anything to it.
+/// Builds a query for any of the words. They are quoted, so that none of them is interpreted as an operator.
 fn any_of(words: &[String]) -> String {
     format!("text : ({})", words.join(" OR "))
 }
 
-/// Returns the one word of a session in the index.
+/// Returns the word that identifies a session in the index.
 pub(super) fn scope(session: SessionId) -> String {
     format!("s{}", session.uuid().simple())
 }

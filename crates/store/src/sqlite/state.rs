@@ -1,11 +1,11 @@
-//! Values that programs keep under a scope and a key.
+//! Values that callers store under a scope and a key.
 
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 
 use super::value::{get_u64, int};
 use crate::{StateChanges, StateQuery, StateRow};
 
-/// Keeps a value and returns the one it replaced.
+/// Stores a value and returns the one it replaced.
 pub(super) fn put(
     connection: &Connection,
     scope: &str,
@@ -57,7 +57,7 @@ fn rows(connection: &Connection, select: &str, params: impl Params) -> rusqlite:
     connection.prepare_cached(select)?.query_map(params, row)?.collect()
 }
 
-/// Reads what changed in a scope after a revision.
+/// Reads the changes in a scope after a revision.
 pub(super) fn changes(connection: &Connection, scope: &str, since: u64) -> rusqlite::Result<StateChanges> {
     let mut statement = connection.prepare_cached("SELECT revision, removed FROM scopes WHERE scope = ?1")?;
     let found = statement.query_row([scope], |row| Ok((get_u64(row, 0)?, get_u64(row, 1)?))).optional()?;
@@ -85,13 +85,13 @@ pub(super) fn scopes(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
-/// Reads how often a scope was changed.
+/// Reads the number of changes to a scope.
 pub(super) fn revision(connection: &Connection, scope: &str) -> rusqlite::Result<u64> {
     let mut statement = connection.prepare_cached("SELECT revision FROM scopes WHERE scope = ?1")?;
     Ok(statement.query_row([scope], |row| get_u64(row, 0)).optional()?.unwrap_or(0))
 }
 
-/// Counts a change of a scope.
+/// Increments the revision of a scope, and returns it.
 fn advance(connection: &Connection, scope: &str) -> rusqlite::Result<u64> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO scopes (scope, revision) VALUES (?1, 1) \

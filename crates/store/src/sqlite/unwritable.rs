@@ -1,9 +1,9 @@
-//! Reading a database on a disk that is full or read-only.
+//! Reads a database on a full or read-only disk.
 //!
-//! SQLite keeps two files next to a database, a log of commits and an index of the log, and reading creates them when
-//! they are missing. Where they are missing and cannot be created, no process has the database open, and it is read
-//! without locks: the file alone, or together with its log. It is opened again for each question, because a process may
-//! start to write it.
+//! SQLite keeps two files next to a database, a log of commits and an index of the log, and reading creates them if
+//! they are missing. If they are missing and cannot be created, no process has the database open, and it is read
+//! without locks: the file alone, or together with its log. It is reopened for each query, because a process may start
+//! to write it.
 
 use std::path::{Path, PathBuf};
 
@@ -22,20 +22,20 @@ use crate::realm::StoreMark;
 pub(super) struct Unwritable {
     pub(super) path: PathBuf,
     pub(super) peers: Peers,
-    /// Whether there must be a database.
+    /// Whether the database must exist.
     pub(super) mark: StoreMark,
 }
 
 impl Unwritable {
-    /// Opens the database for one question. A realm that was never stored is empty.
+    /// Opens the database for one query. A realm that was never stored is empty.
     pub(super) fn reader(&self) -> Result<Reader, Error> {
         let path = &self.path;
-        let fault = |error| storage(path, error);
+        let to_error = |error| storage(path, error);
         let connection = match is_empty(path) {
             true => None,
             false => {
                 let open = |connection: &Connection| read_schema(connection);
-                let (connection, schema) = open_unchanged(path, open).map_err(fault)?;
+                let (connection, schema) = open_unchanged(path, open).map_err(to_error)?;
                 match schema {
                     Schema::Foreign => return Err(Error::ForeignSchema { path: path.clone() }),
                     Schema::Ours(0) => None,
@@ -48,18 +48,18 @@ impl Unwritable {
         let connection = match (connection, self.mark) {
             (Some(connection), _) => connection,
             (None, StoreMark::Created) => return Err(Error::StoreLost { path: path.clone() }),
-            (None, StoreMark::Absent) => empty().map_err(fault)?,
+            (None, StoreMark::Absent) => empty().map_err(to_error)?,
         };
         Ok(Reader { connection, peers: self.peers.clone(), path: path.clone() })
     }
 }
 
-/// Asks a database something without changing it.
+/// Runs a query on a database without changing it.
 pub(super) fn with_connection<T>(
     path: &Path,
-    ask: impl Fn(&Connection) -> rusqlite::Result<T>,
+    query: impl Fn(&Connection) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
-    open_unchanged(path, ask).map(|(_, answer)| answer)
+    open_unchanged(path, query).map(|(_, result)| result)
 }
 
 /// Counts the sessions that are not archived.
@@ -69,7 +69,7 @@ pub(crate) fn count_sessions(path: &Path) -> Result<u64, Error> {
     count.map_err(|error| storage(path, error))
 }
 
-/// Returns true if there is no database file, or nothing in it.
+/// Returns `true` if the database file is missing or empty.
 pub(super) fn is_empty(path: &Path) -> bool {
     match std::fs::metadata(path) {
         Ok(metadata) => metadata.len() == 0,
@@ -79,24 +79,24 @@ pub(super) fn is_empty(path: &Path) -> bool {
 
 fn open_unchanged<T>(
     path: &Path,
-    ask: impl Fn(&Connection) -> rusqlite::Result<T>,
+    query: impl Fn(&Connection) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<(Connection, T)> {
     let shared = patiently(|| {
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        let answer = ask(&connection)?;
-        Ok((connection, answer))
+        let result = query(&connection)?;
+        Ok((connection, result))
     });
     match shared {
         Err(error) if needs_files(&error) => {
             let connection = if is_empty(&log(path)) { open_alone(path)? } else { open_with_log(path)? };
-            let answer = ask(&connection)?;
-            Ok((connection, answer))
+            let result = query(&connection)?;
+            Ok((connection, result))
         }
         opened => opened,
     }
 }
 
-/// Returns true if reading failed because the files next to the database could not be created.
+/// Returns `true` if reading failed because the files next to the database could not be created.
 fn needs_files(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -104,7 +104,7 @@ fn needs_files(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// The log of commits that are not in the database file yet.
+/// Returns the path of the log of commits that are not in the database file yet.
 fn log(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
@@ -116,8 +116,8 @@ fn open_alone(path: &Path) -> rusqlite::Result<Connection> {
     connect_uri(&uri(path, "immutable=1"))
 }
 
-/// Opens a database together with its log. The index of the log is built in memory, because exclusive access needs no
-/// file for it; nothing is locked, because a file that cannot be written cannot be locked for exclusive access.
+/// Opens a database together with its log. The index of the log is built in memory, because exclusive access does not
+/// need a file for it. Nothing is locked, because a read-only file cannot be locked for exclusive access.
 fn open_with_log(path: &Path) -> rusqlite::Result<Connection> {
     let options = if cfg!(windows) { "vfs=win32-none" } else { "vfs=unix-none" };
     let connection = connect_uri(&uri(path, options))?;
@@ -129,7 +129,7 @@ fn connect_uri(uri: &str) -> rusqlite::Result<Connection> {
     connect(Path::new(uri), OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
 }
 
-/// Writes a path as a URI with options for SQLite.
+/// Returns a path as a URI with options for SQLite.
 fn uri(path: &Path, options: &str) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-".contains(byte);
     let mut uri = "file:".to_owned();
@@ -143,7 +143,7 @@ fn uri(path: &Path, options: &str) -> String {
     format!("{uri}?{options}")
 }
 
-/// Opens a database in memory with nothing in it.
+/// Opens an empty database in memory.
 fn empty() -> rusqlite::Result<Connection> {
     let connection = Connection::open_in_memory()?;
     while migrate(&connection)? != Schema::Ours(Schema::LATEST) {}
@@ -175,7 +175,7 @@ mod tests {
             assert!(reader.sessions(&SessionQuery::default()).unwrap().is_empty());
             let error = unwritable(&path, StoreMark::Created).reader().err();
             assert!(matches!(error, Some(Error::StoreLost { .. })), "{error:?}");
-            // An empty file is as good as none.
+            // An empty file is treated like a missing one.
             std::fs::write(&path, "").unwrap();
         }
     }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn database_alone_is_read_whatever_its_path() {
+    fn database_without_log_is_read_at_any_path() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a b?c#d%41é");
         drop(open::writer(&path, StoreMark::Absent).unwrap());
@@ -206,7 +206,7 @@ mod tests {
         let (path, copy) = (directory.path().join("db"), directory.path().join("copy"));
         let writer = open::writer(&path, StoreMark::Absent).unwrap();
         writer.execute_batch("PRAGMA user_version = 7").unwrap();
-        // What a process leaves that is killed, without the index.
+        // The files that a killed process leaves behind, without the index.
         std::fs::copy(&path, &copy).unwrap();
         std::fs::copy(log(&path), log(&copy)).unwrap();
         let connection = open_with_log(&copy).unwrap();

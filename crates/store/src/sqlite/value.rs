@@ -1,25 +1,25 @@
-//! How values look in the database.
+//! Conversion of values to and from the database.
 
 use meerkat_core::{SessionId, Timestamp};
 use rusqlite::Row;
 use rusqlite::types::{FromSqlError, Type};
 use uuid::Uuid;
 
-/// An id as its column holds it.
+/// An id as stored in a column.
 pub(super) type Key = [u8; 16];
 
 pub(super) fn key(id: SessionId) -> Key {
     id.uuid().into_bytes()
 }
 
-/// The last whole microsecond that can be read back as a time.
-const LAST: i64 = 253_402_207_200_000_000;
+/// The maximum number of microseconds that can be converted back to a time.
+const MAX_MICROS: i64 = 253_402_207_200_000_000;
 
 pub(super) fn micros(time: Timestamp) -> i64 {
-    time.as_microsecond().min(LAST)
+    time.as_microsecond().min(MAX_MICROS)
 }
 
-/// More than a column can hold is more than there is of anything.
+/// Converts a number for a column. A number that does not fit is larger than any count.
 pub(super) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

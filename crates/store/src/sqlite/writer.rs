@@ -1,9 +1,8 @@
-//! The writer thread: everything that is queued is committed together.
+//! The writer thread, which commits all queued transactions together.
 //!
-//! One transaction of the database carries the whole batch, so that one wait for the disk serves everybody.
-//! Each caller's part is a savepoint of its own and fails alone; only a fault of the storage fails the
-//! batch, and then nothing of it has happened. The write lock is taken before anything is read, so a
-//! guard's truth lasts until the commit.
+//! One transaction of the database contains the entire batch, so that callers share one wait for the disk. Each
+//! caller's part is a separate savepoint and fails alone; only a storage failure fails the batch, and then none of it
+//! is committed. The write lock is taken before anything is read, so a guard that holds still holds at the commit.
 
 use std::path::PathBuf;
 
@@ -16,26 +15,26 @@ use super::guard::check;
 use crate::owner::Peers;
 use crate::{Committed, Error, Owner, Transaction};
 
-/// How many transactions are committed together at most, so that the first does not wait for too many.
+/// Maximum number of transactions in a batch, so that the first does not wait too long.
 const BATCH: usize = 256;
 
-/// A transaction and who waits for it.
+/// A transaction and the channel for its result.
 pub(super) struct Commit {
     pub(super) transaction: Transaction,
     pub(super) answer: oneshot::Sender<Result<Committed, Error>>,
 }
 
-/// What the writer thread owns.
+/// State of the writer thread.
 pub(super) struct Writer {
     pub(super) connection: Connection,
     pub(super) peers: Peers,
     pub(super) path: PathBuf,
-    // Held for its lock alone. After the connection: leases must not look free while a commit is on its way.
+    // Held only for its lock. After the connection: leases must not appear free during a commit.
     pub(super) _owner: Owner,
 }
 
 impl Writer {
-    /// Commits `first`, and then until the queue is closed and empty.
+    /// Commits `first`, and then queued transactions until the queue is closed and empty.
     pub(super) fn run(&mut self, queue: &mut mpsc::Receiver<Commit>, mut first: Option<Commit>) {
         while let Some(first) = first.take().or_else(|| queue.blocking_recv()) {
             let (mut transactions, mut answers) = (vec![first.transaction], vec![first.answer]);
@@ -47,23 +46,23 @@ impl Writer {
             }
             let results = self.commit(transactions);
             for (answer, result) in answers.into_iter().zip(results) {
-                // Whoever asked may have gone away; what was committed stays.
+                // The caller may have been dropped; the commit stays.
                 let _ = answer.send(result);
             }
         }
     }
 
-    /// Commits a batch and says how each of its parts went.
+    /// Commits a batch and returns the result of each part.
     fn commit(&self, transactions: Vec<Transaction>) -> Vec<Result<Committed, Error>> {
         let count = transactions.len();
         match self.attempt(transactions) {
             Ok(results) => results,
-            Err(fault) => {
+            Err(error) => {
                 if !self.connection.is_autocommit() {
-                    // Failing to roll back fails the next batch's beginning, which comes here again.
+                    // If the rollback fails, the next batch fails to start and gets here again.
                     let _ = self.execute("ROLLBACK");
                 }
-                (0..count).map(|_| Err(storage(&self.path, again(&fault)))).collect()
+                (0..count).map(|_| Err(storage(&self.path, again(&error)))).collect()
             }
         }
     }
@@ -75,7 +74,7 @@ impl Writer {
         Ok(results)
     }
 
-    /// Applies one caller's transaction; the outer error is one that ended the whole batch.
+    /// Applies one caller's transaction. The outer error ends the entire batch.
     fn part(&self, transaction: Transaction) -> rusqlite::Result<Result<Committed, Error>> {
         self.execute("SAVEPOINT part")?;
         let failure = match self.apply(transaction) {
@@ -86,8 +85,8 @@ impl Writer {
             Err(failure) => failure,
         };
         match failure {
-            // Some faults make SQLite roll back everything by itself.
-            Failure::Storage(fault) if self.connection.is_autocommit() => return Err(fault),
+            // For some failures, SQLite rolls back everything by itself.
+            Failure::Storage(error) if self.connection.is_autocommit() => return Err(error),
             Failure::Storage(_) | Failure::Refused(_) => {}
         }
         self.execute("ROLLBACK TO part")?;

@@ -1,4 +1,4 @@
-//! Both backends do the same with any transactions at all.
+//! Both backends behave the same for arbitrary transactions.
 
 use meerkat_core::{BlobId, SessionId};
 use meerkat_store::{
@@ -104,7 +104,7 @@ fn any_transaction() -> impl Strategy<Value = Transaction> {
     (vec(any_guard(), 0..2), vec(change, 0..4)).prop_map(|(guards, changes)| Transaction { guards, changes })
 }
 
-/// Everything a store can be asked.
+/// Results of all queries of a store.
 #[derive(Debug, PartialEq)]
 struct Everything {
     listed: Vec<Vec<SessionRow>>,
@@ -163,9 +163,9 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             for transaction in transactions {
-                let said = memory.commit(transaction.clone()).await.map_err(|error| error.to_string());
-                let also = sqlite.commit(transaction.clone()).await.map_err(|error| error.to_string());
-                prop_assert_eq!(said, also, "{:?}", transaction);
+                let expected = memory.commit(transaction.clone()).await.map_err(|error| error.to_string());
+                let actual = sqlite.commit(transaction.clone()).await.map_err(|error| error.to_string());
+                prop_assert_eq!(expected, actual, "{:?}", transaction);
             }
             prop_assert_eq!(everything(&memory).await, everything(&*sqlite).await);
             Ok(())

@@ -1,4 +1,4 @@
-//! What every backend does, chapter by chapter.
+//! Tests of the behavior of every backend.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::support::{
     put_state, run, running, session, take,
 };
 
-macro_rules! chapters {
-    ($($chapter:ident)*) => {
+macro_rules! conformance_tests {
+    ($($test:ident)*) => {
         mod memory {
             use super::*;
 
             $(#[tokio::test]
-            async fn $chapter() {
-                super::$chapter(Arc::new(MemoryStore::new())).await;
+            async fn $test() {
+                super::$test(Arc::new(MemoryStore::new())).await;
             })*
         }
 
@@ -29,50 +29,50 @@ macro_rules! chapters {
             use crate::support::Scratch;
 
             $(#[tokio::test]
-            async fn $chapter() {
+            async fn $test() {
                 let scratch = Scratch::new();
-                super::$chapter(scratch.open(1).unwrap().store()).await;
+                super::$test(scratch.open(1).unwrap().store()).await;
                 meerkat_store::check(&scratch.paths().database).unwrap();
             })*
         }
     };
 }
 
-chapters! {
-    a_created_session_reads_back_whole
-    an_id_is_created_once
-    a_change_to_a_missing_session_is_refused
+conformance_tests! {
+    created_session_can_be_read
+    duplicate_session_id_is_rejected
+    change_to_missing_session_is_rejected
     settings_and_progress_are_replaced
     sessions_are_listed_by_last_change
-    lists_are_filtered_by_all_labels_then_paged
+    lists_are_filtered_by_labels_and_paged
     messages_are_read_in_pages
     calls_keep_their_order_and_results
-    a_call_is_open_once
+    duplicate_open_call_is_rejected
     archived_sessions_are_hidden_and_not_live
-    a_lease_keeps_others_out_until_it_runs_out
-    fences_grow_for_ever
-    a_lost_lease_cannot_commit
-    an_expired_lease_is_still_held_until_somebody_takes_it
-    renewing_moves_leases_and_never_back
-    a_session_that_was_run_in_between_is_noticed
-    a_forgotten_session_leaves_nothing
-    what_was_remembered_is_found_by_its_words
-    interrupts_name_leased_sessions_until_the_lease_ends
-    tasks_keep_their_order_and_are_replaced_by_their_ids
+    lease_excludes_others_until_it_expires
+    fences_always_increase
+    lost_lease_cannot_commit
+    expired_lease_is_held_until_taken_over
+    renewal_only_extends_leases
+    concurrent_run_of_a_session_is_detected
+    deleted_session_leaves_nothing
+    memories_are_found_by_words
+    interrupts_last_until_the_lease_ends
+    tasks_keep_their_order_when_replaced
     concurrent_tasks_stay_within_the_limit
     config_is_compared_and_swapped
-    blobs_are_kept_once
-    values_of_the_state_keep_their_places
-    only_what_changed_in_a_scope_is_read_again
-    a_value_of_the_state_is_compared_and_swapped
-    a_scope_says_when_it_changed
-    a_failing_guard_leaves_nothing
-    a_failing_change_leaves_nothing
-    changes_of_one_transaction_build_on_each_other
-    a_dropped_answer_does_not_undo_the_commit
+    blobs_are_stored_once
+    state_values_keep_their_order
+    state_changes_include_only_new_values
+    state_value_is_compared_and_swapped
+    revision_counts_changes_of_a_scope
+    failed_guard_changes_nothing
+    failed_change_changes_nothing
+    changes_in_a_transaction_build_on_each_other
+    dropped_future_does_not_undo_the_commit
 }
 
-async fn a_created_session_reads_back_whole(store: Arc<dyn Store>) {
+async fn created_session_can_be_read(store: Arc<dyn Store>) {
     change(&*store, vec![create_with(1, 5, &[("a", "b"), ("é", "")])]).await.unwrap();
     let expected = SessionRow {
         id: session(1),
@@ -90,14 +90,14 @@ async fn a_created_session_reads_back_whole(store: Arc<dyn Store>) {
     assert_eq!(store.session(session(2)).await.unwrap(), None);
 }
 
-async fn an_id_is_created_once(store: Arc<dyn Store>) {
+async fn duplicate_session_id_is_rejected(store: Arc<dyn Store>) {
     change(&*store, vec![create_with(1, 5, &[])]).await.unwrap();
     let error = change(&*store, vec![create_with(1, 6, &[])]).await.unwrap_err();
     assert!(matches!(error, Error::SessionExists(id) if id == session(1)));
     assert_eq!(store.session(session(1)).await.unwrap().unwrap().created_at, at(5));
 }
 
-async fn a_change_to_a_missing_session_is_refused(store: Arc<dyn Store>) {
+async fn change_to_missing_session_is_rejected(store: Arc<dyn Store>) {
     let id = session(9);
     let changes = [
         take(9, 10),
@@ -151,7 +151,7 @@ async fn sessions_are_listed_by_last_change(store: Arc<dyn Store>) {
     assert_eq!(list(&*store, SessionQuery::default()).await, [2, 1, 3]);
 }
 
-async fn lists_are_filtered_by_all_labels_then_paged(store: Arc<dyn Store>) {
+async fn lists_are_filtered_by_labels_and_paged(store: Arc<dyn Store>) {
     let sets: [&[(&str, &str)]; 3] = [&[("a", "1")], &[("a", "1"), ("b", "2")], &[("a", "2"), ("b", "2")]];
     for number in 0..9 {
         let second = i64::try_from(number).unwrap();
@@ -209,7 +209,7 @@ async fn calls_keep_their_order_and_results(store: Arc<dyn Store>) {
     assert_eq!(store.calls(session(1)).await.unwrap(), [row("a", None)]);
 }
 
-async fn a_call_is_open_once(store: Arc<dyn Store>) {
+async fn duplicate_open_call_is_rejected(store: Arc<dyn Store>) {
     change(&*store, vec![create(1), create(2), open_calls(1, &["a"])]).await.unwrap();
     let settle =
         |call: &str| Change::SettleCall { session: session(1), call: call.to_owned(), result: vec![] };
@@ -243,7 +243,7 @@ async fn archived_sessions_are_hidden_and_not_live(store: Arc<dyn Store>) {
     assert_eq!(store.messages(session(1), 0, 9).await.unwrap().len(), 1);
 }
 
-async fn a_lease_keeps_others_out_until_it_runs_out(store: Arc<dyn Store>) {
+async fn lease_excludes_others_until_it_expires(store: Arc<dyn Store>) {
     change(&*store, vec![create(1)]).await.unwrap();
     let error = guard(&*store, running(1, 0)).await.unwrap_err();
     assert!(matches!(error, Error::NotRunning(_)));
@@ -264,7 +264,7 @@ async fn a_lease_keeps_others_out_until_it_runs_out(store: Arc<dyn Store>) {
     assert_eq!(store.session(session(1)).await.unwrap().unwrap().lease, Some(lease));
 }
 
-async fn fences_grow_for_ever(store: Arc<dyn Store>) {
+async fn fences_always_increase(store: Arc<dyn Store>) {
     change(&*store, vec![create(1), create(2)]).await.unwrap();
     for fence in 1..4 {
         let taken = commit(&*store, vec![free(1, 0)], vec![take(1, 10)]).await.unwrap();
@@ -275,7 +275,7 @@ async fn fences_grow_for_ever(store: Arc<dyn Store>) {
     assert_eq!(change(&*store, vec![take(2, 10)]).await.unwrap().fence, Some(1));
 }
 
-async fn a_lost_lease_cannot_commit(store: Arc<dyn Store>) {
+async fn lost_lease_cannot_commit(store: Arc<dyn Store>) {
     change(&*store, vec![create(1), take(1, 10)]).await.unwrap();
     let late = || commit(&*store, vec![holds(1, 1)], vec![append(1, &["late"], 1)]);
     late().await.unwrap();
@@ -290,13 +290,13 @@ async fn a_lost_lease_cannot_commit(store: Arc<dyn Store>) {
     assert_eq!(store.messages(session(1), 0, 9).await.unwrap().len(), 1);
 }
 
-async fn an_expired_lease_is_still_held_until_somebody_takes_it(store: Arc<dyn Store>) {
+async fn expired_lease_is_held_until_taken_over(store: Arc<dyn Store>) {
     change(&*store, vec![create(1), take(1, 10)]).await.unwrap();
     guard(&*store, free(1, 11)).await.unwrap();
     guard(&*store, holds(1, 1)).await.unwrap();
 }
 
-async fn renewing_moves_leases_and_never_back(store: Arc<dyn Store>) {
+async fn renewal_only_extends_leases(store: Arc<dyn Store>) {
     change(&*store, vec![create(1), create(2), create(3), take(1, 10), take(2, 30), take(3, 10)])
         .await
         .unwrap();
@@ -309,7 +309,7 @@ async fn renewing_moves_leases_and_never_back(store: Arc<dyn Store>) {
     guard(&*store, free(3, 0)).await.unwrap();
 }
 
-async fn a_session_that_was_run_in_between_is_noticed(store: Arc<dyn Store>) {
+async fn concurrent_run_of_a_session_is_detected(store: Arc<dyn Store>) {
     let unrun = |fence| Guard::Unrun { session: session(1), fence };
     change(&*store, vec![create(1)]).await.unwrap();
     assert_eq!(store.session(session(1)).await.unwrap().unwrap().fence, 0);
@@ -320,7 +320,7 @@ async fn a_session_that_was_run_in_between_is_noticed(store: Arc<dyn Store>) {
     guard(&*store, unrun(1)).await.unwrap();
 }
 
-async fn a_forgotten_session_leaves_nothing(store: Arc<dyn Store>) {
+async fn deleted_session_leaves_nothing(store: Arc<dyn Store>) {
     let messages = vec![b"one".to_vec()];
     let append = Change::Append { session: session(1), messages, at: at(1) };
     change(&*store, vec![create(1), create(2), append, take(1, 10)]).await.unwrap();
@@ -332,7 +332,7 @@ async fn a_forgotten_session_leaves_nothing(store: Arc<dyn Store>) {
     assert!(matches!(again, Err(Error::SessionNotFound(_))));
 }
 
-async fn what_was_remembered_is_found_by_its_words(store: Arc<dyn Store>) {
+async fn memories_are_found_by_words(store: Arc<dyn Store>) {
     let remember = |number, texts: &[&str]| {
         let memory = |(seq, text): (u64, &&str)| NewMemory { seq, text: (*text).to_owned() };
         let memories = (0..).zip(texts).map(memory).collect();
@@ -353,7 +353,7 @@ async fn what_was_remembered_is_found_by_its_words(store: Arc<dyn Store>) {
     assert_eq!(find(&["key", "blue"], None, 9).await.len(), 3);
     assert_eq!(find(&["FLUSS", "über"], None, 9).await, [own("Über den Fluß")]);
     assert_eq!(find(&["again"], None, 9).await, [], "the first one counts");
-    assert_eq!(find(&["\" OR text:", "NEAR("], None, 9).await, [], "words are only words");
+    assert_eq!(find(&["\" OR text:", "NEAR("], None, 9).await, [], "words are not operators");
     assert_eq!(find(&[], None, 9).await, []);
     change(&*store, vec![Change::Forget(session(1))]).await.unwrap();
     assert_eq!(find(&["blue"], None, 9).await, [(session(2), "another blue key".to_owned())]);
@@ -377,7 +377,7 @@ async fn concurrent_tasks_stay_within_the_limit(store: Arc<dyn Store>) {
     guard(&*store, Guard::TasksBelow { session: session(2), limit: 1 }).await.unwrap();
 }
 
-async fn tasks_keep_their_order_and_are_replaced_by_their_ids(store: Arc<dyn Store>) {
+async fn tasks_keep_their_order_when_replaced(store: Arc<dyn Store>) {
     let put = |number, id: &str, task: &str| Change::PutTask {
         session: session(number),
         id: id.to_owned(),
@@ -401,10 +401,10 @@ async fn tasks_keep_their_order_and_are_replaced_by_their_ids(store: Arc<dyn Sto
     change(&*store, vec![Change::Forget(session(1))]).await.unwrap();
     assert_eq!((tasks(1).await, tasks(2).await), (Vec::new(), vec!["other".to_owned()]));
     change(&*store, vec![create(1)]).await.unwrap();
-    assert_eq!(tasks(1).await, Vec::<String>::new(), "what was forgotten does not come back");
+    assert_eq!(tasks(1).await, Vec::<String>::new(), "deleted tasks do not come back");
 }
 
-async fn interrupts_name_leased_sessions_until_the_lease_ends(store: Arc<dyn Store>) {
+async fn interrupts_last_until_the_lease_ends(store: Arc<dyn Store>) {
     let flag = |number| Change::RequestInterrupt(session(number));
     change(&*store, vec![create(1), create(2), create(3), take(1, 10), take(2, 10), flag(3)]).await.unwrap();
     assert!(store.interrupts().await.unwrap().is_empty());
@@ -431,7 +431,7 @@ async fn config_is_compared_and_swapped(store: Arc<dyn Store>) {
     assert_eq!(store.config().await.unwrap(), Some(row));
 }
 
-async fn blobs_are_kept_once(store: Arc<dyn Store>) {
+async fn blobs_are_stored_once(store: Arc<dyn Store>) {
     let blob = Blob::new("image/png", vec![1; 300_000]);
     let put = Change::PutBlob(blob.clone());
     change(&*store, vec![put.clone(), put.clone()]).await.unwrap();
@@ -452,7 +452,7 @@ fn delete_state(scope: &str, key: &str) -> Change {
     Change::DeleteState { scope: scope.to_owned(), key: key.to_owned() }
 }
 
-async fn values_of_the_state_keep_their_places(store: Arc<dyn Store>) {
+async fn state_values_keep_their_order(store: Arc<dyn Store>) {
     let replaced = async |one: Change| change(&*store, vec![one]).await.unwrap().replaced;
     assert_eq!(replaced(put_state("s", "b", b"1")).await, None);
     assert_eq!(replaced(put_state("s", "a", b"2")).await, None);
@@ -477,7 +477,7 @@ async fn values_of_the_state_keep_their_places(store: Arc<dyn Store>) {
     assert_eq!(values(&*store, "t").await, []);
 }
 
-async fn only_what_changed_in_a_scope_is_read_again(store: Arc<dyn Store>) {
+async fn state_changes_include_only_new_values(store: Arc<dyn Store>) {
     let changes = async |since: u64| {
         let found = store.state_changes("s".to_owned(), since).await.unwrap();
         let put: Vec<_> = found.put.into_iter().map(|row| (row.key, row.value)).collect();
@@ -503,7 +503,7 @@ async fn only_what_changed_in_a_scope_is_read_again(store: Arc<dyn Store>) {
     assert_eq!(changes(5).await, (6, vec![pair("d", b"5")], None));
 }
 
-async fn a_value_of_the_state_is_compared_and_swapped(store: Arc<dyn Store>) {
+async fn state_value_is_compared_and_swapped(store: Arc<dyn Store>) {
     let swap = |was: Option<&[u8]>, value: &'static [u8]| {
         let value_was = was.map(<[u8]>::to_vec);
         let guard = Guard::State { scope: "s".to_owned(), key: "k".to_owned(), value: value_was };
@@ -519,7 +519,7 @@ async fn a_value_of_the_state_is_compared_and_swapped(store: Arc<dyn Store>) {
     assert_eq!(values(&*store, "s").await, [("k".to_owned(), b"2".to_vec())]);
 }
 
-async fn a_scope_says_when_it_changed(store: Arc<dyn Store>) {
+async fn revision_counts_changes_of_a_scope(store: Arc<dyn Store>) {
     let revision = |scope: &str| store.revision(scope.to_owned());
     assert_eq!(revision("s").await.unwrap(), 0);
     change(&*store, vec![put_state("s", "k", b"1"), put_state("t", "k", b"1")]).await.unwrap();
@@ -533,7 +533,7 @@ async fn a_scope_says_when_it_changed(store: Arc<dyn Store>) {
     assert_eq!(revision("s").await.unwrap(), 3);
 }
 
-async fn a_failing_guard_leaves_nothing(store: Arc<dyn Store>) {
+async fn failed_guard_changes_nothing(store: Arc<dyn Store>) {
     change(&*store, vec![create(1)]).await.unwrap();
     let before = store.session(session(1)).await.unwrap();
     let blob = Blob::new("a/b", vec![]);
@@ -555,7 +555,7 @@ async fn a_failing_guard_leaves_nothing(store: Arc<dyn Store>) {
     assert_eq!(change(&*store, vec![take(1, 9)]).await.unwrap().fence, Some(1));
 }
 
-async fn a_failing_change_leaves_nothing(store: Arc<dyn Store>) {
+async fn failed_change_changes_nothing(store: Arc<dyn Store>) {
     change(&*store, vec![create(1)]).await.unwrap();
     let changes = vec![create(2), append(1, &["x"], 9), Change::PutConfig(vec![]), append(3, &["x"], 9)];
     assert!(matches!(change(&*store, changes).await, Err(Error::SessionNotFound(id)) if id == session(3)));
@@ -564,7 +564,7 @@ async fn a_failing_change_leaves_nothing(store: Arc<dyn Store>) {
     assert_eq!(store.config().await.unwrap(), None);
 }
 
-async fn changes_of_one_transaction_build_on_each_other(store: Arc<dyn Store>) {
+async fn changes_in_a_transaction_build_on_each_other(store: Arc<dyn Store>) {
     let changes = vec![
         create(1),
         take(1, 10),
@@ -580,13 +580,13 @@ async fn changes_of_one_transaction_build_on_each_other(store: Arc<dyn Store>) {
     assert_eq!(store.session(session(1)).await.unwrap().unwrap().message_count, 2);
 }
 
-async fn a_dropped_answer_does_not_undo_the_commit(store: Arc<dyn Store>) {
+async fn dropped_future_does_not_undo_the_commit(store: Arc<dyn Store>) {
     change(&*store, vec![create(1)]).await.unwrap();
     let mut pending = Box::pin(change(&*store, vec![append(1, &["x"], 1)]));
-    // One poll is enough to hand it over.
+    // One poll is enough to queue the commit.
     let _ = poll_once(&mut pending).await;
     drop(pending);
-    // Commits happen in order, so when this one has happened the other has.
+    // Commits are applied in order, so the first is done when this one is.
     change(&*store, vec![append(1, &["y"], 2)]).await.unwrap();
     assert_eq!(store.messages(session(1), 0, 9).await.unwrap().len(), 2);
 }

@@ -1,4 +1,4 @@
-//! The store's integration tests: one binary, one module per subject.
+//! Integration tests of the store: one binary, with one module per subject.
 
 #[cfg(test)]
 #[cfg(feature = "sqlite")]

@@ -1,4 +1,4 @@
-//! What happens between processes. The workers are this test binary, run again.
+//! Tests with several processes. The workers are further processes of this test binary.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
@@ -10,9 +10,9 @@ use crate::support::{Scratch, append, change, commit, create, free, options, ses
 
 const COMMITS: u64 = 20;
 
-/// A worker reads what to do from its first line of input: `<task> <owner> <state root>`.
+/// A worker process. Its first line of input is its task: `<task> <owner> <state root>`.
 #[test]
-#[ignore = "the other tests of this module run it in processes of its own"]
+#[ignore = "the other tests of this module run it in separate processes"]
 fn worker() {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
@@ -31,7 +31,7 @@ fn worker() {
         if task == "hold" {
             change(&*store, vec![take(owner, 1000)]).await.unwrap();
             println!("\nheld");
-            // Until it is killed.
+            // Block until killed.
             let _ = std::io::stdin().read(&mut [0]);
         }
     });
@@ -43,7 +43,7 @@ fn start() -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-fn tell(child: &mut Child, task: &str, owner: u128, root: &Path) {
+fn send_task(child: &mut Child, task: &str, owner: u128, root: &Path) {
     writeln!(child.stdin.as_mut().unwrap(), "{task} {owner} {}", root.display()).unwrap();
 }
 
@@ -52,7 +52,7 @@ async fn sixteen_processes_share_a_fresh_realm() {
     let scratch = Scratch::new();
     let mut children: Vec<_> = (0..16).map(|_| start()).collect();
     for (owner, child) in (0..).zip(&mut children) {
-        tell(child, "work", owner, scratch.root());
+        send_task(child, "work", owner, scratch.root());
     }
     for child in children {
         let output = child.wait_with_output().unwrap();
@@ -66,10 +66,10 @@ async fn sixteen_processes_share_a_fresh_realm() {
 }
 
 #[tokio::test]
-async fn a_killed_process_loses_its_lease_and_nothing_it_committed() {
+async fn killed_process_loses_only_its_lease() {
     let scratch = Scratch::new();
     let mut child = start();
-    tell(&mut child, "hold", 1, scratch.root());
+    send_task(&mut child, "hold", 1, scratch.root());
     let output = BufReader::new(child.stdout.take().unwrap());
     assert!(output.lines().any(|line| line.unwrap() == "held"));
 

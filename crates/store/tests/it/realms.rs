@@ -1,4 +1,4 @@
-//! Realms on disk: manifests, hints, lists, deletion.
+//! Realms on disk: manifests, hints, lists, and deletion.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ fn write_manifest(scratch: &Scratch, text: &str) {
 }
 
 #[test]
-fn a_new_realm_has_a_manifest_a_database_and_an_owner() {
+fn new_realm_has_a_manifest_a_database_and_an_owner() {
     let scratch = Scratch::new();
     let realm = scratch.open(7).unwrap();
     let paths = scratch.paths();
@@ -59,7 +59,7 @@ fn a_new_realm_has_a_manifest_a_database_and_an_owner() {
 
 #[cfg(unix)]
 #[test]
-fn what_a_realm_keeps_is_private() {
+fn files_of_a_realm_are_private() {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let scratch = Scratch::new();
@@ -74,7 +74,7 @@ fn what_a_realm_keeps_is_private() {
 }
 
 #[test]
-fn the_manifest_wins_over_the_hint_with_a_warning() {
+fn manifest_overrides_the_hint_with_a_warning() {
     let scratch = Scratch::new();
     drop(scratch.open(1).unwrap());
     for hint in [Backend::Jsonl, Backend::Memory] {
@@ -91,7 +91,7 @@ fn the_manifest_wins_over_the_hint_with_a_warning() {
 }
 
 #[test]
-fn a_jsonl_realm_is_refused_by_name() {
+fn jsonl_realm_is_rejected_by_name() {
     let scratch = Scratch::new();
     write_manifest(
         &scratch,
@@ -107,7 +107,7 @@ fn a_jsonl_realm_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn an_ephemeral_realm_leaves_nothing_on_disk() {
+async fn ephemeral_realm_writes_nothing_to_disk() {
     let scratch = Scratch::new();
     let options = RealmOptions { backend_hint: Some(Backend::Memory), ..scratch.options("test", 1) };
     assert_eq!((options.backend(), options.dir()), (Backend::Memory, None));
@@ -127,7 +127,7 @@ fn directory_with_only_a_token_is_not_broken() {
 }
 
 #[test]
-fn existing_realm_keeps_its_directory_despite_a_hint() {
+fn existing_realm_ignores_the_backend_hint() {
     let scratch = Scratch::new();
     let options = || RealmOptions { backend_hint: Some(Backend::Memory), ..scratch.options("test", 1) };
     assert_eq!(options().dir(), None);
@@ -136,7 +136,7 @@ fn existing_realm_keeps_its_directory_despite_a_hint() {
 }
 
 #[test]
-fn a_malformed_manifest_is_named_with_its_field() {
+fn malformed_manifest_error_names_the_field() {
     let cases = [
         (r#"{"realm_id":"test","origin":"explicit","created_at":"1"}"#, "backend"),
         (r#"{"realm_id":"test","backend":"oracle","origin":"explicit","created_at":"1"}"#, "backend"),
@@ -160,7 +160,7 @@ fn a_malformed_manifest_is_named_with_its_field() {
 }
 
 #[test]
-fn a_state_root_under_a_file_is_a_clear_error() {
+fn state_root_below_a_file_is_an_error() {
     let scratch = Scratch::new();
     let file = scratch.root().join("file");
     fs::write(&file, "").unwrap();
@@ -170,7 +170,7 @@ fn a_state_root_under_a_file_is_a_clear_error() {
 }
 
 #[test]
-fn the_list_shows_use_and_reports_what_is_broken() {
+fn list_shows_use_and_broken_realms() {
     let scratch = Scratch::new();
     assert!(Realm::list(&scratch.root().join("missing")).unwrap().realms.is_empty());
     drop(Realm::open(scratch.options("idle", 1)).unwrap());
@@ -190,7 +190,7 @@ fn the_list_shows_use_and_reports_what_is_broken() {
 }
 
 #[test]
-fn deletion_spares_what_is_in_use_unless_forced() {
+fn realm_in_use_is_deleted_only_if_forced() {
     let scratch = Scratch::new();
     let delete = |force| Realm::delete(scratch.root(), &id("test"), force);
     assert!(matches!(delete(Force::No), Err(Error::RealmNotFound(_))));
@@ -202,14 +202,14 @@ fn deletion_spares_what_is_in_use_unless_forced() {
     drop(realm);
 
     drop(scratch.open(1).unwrap());
-    // A file that a killed process left behind protects nothing.
+    // A leftover file of a killed process does not prevent the deletion.
     fs::write(scratch.owner_file(9), "{}").unwrap();
     delete(Force::No).unwrap();
     assert_eq!(fs::read_dir(scratch.root()).unwrap().count(), 0);
 }
 
 #[test]
-fn a_realm_stays_in_use_while_its_store_is() {
+fn realm_is_in_use_until_its_store_is_dropped() {
     let scratch = Scratch::new();
     let store = scratch.open(1).unwrap().store();
     assert!(matches!(Realm::delete(scratch.root(), &id("test"), Force::No), Err(Error::RealmInUse(_))));
@@ -244,7 +244,7 @@ fn database_without_its_tables_is_lost_too() {
 }
 
 #[test]
-fn realm_of_an_earlier_version_is_marked_when_opened() {
+fn realm_of_earlier_version_is_marked_on_open() {
     let scratch = Scratch::new();
     drop(scratch.open(1).unwrap());
     let unmarked = r#"{"realm_id":"test","backend":"sqlite","origin":"explicit","created_at":"1700000000"}"#;
@@ -256,7 +256,7 @@ fn realm_of_an_earlier_version_is_marked_when_opened() {
 }
 
 #[test]
-fn manifest_names_the_directory_of_a_workspace_realm() {
+fn manifest_names_the_workspace_directory() {
     let scratch = Scratch::new();
     let workspace = Some("/home/ada/project".into());
     drop(Realm::open(RealmOptions { workspace, ..scratch.options("test", 1) }).unwrap());
@@ -279,7 +279,7 @@ async fn sessions_of_a_closed_realm_are_counted() {
 
 #[cfg(unix)]
 #[test]
-fn links_are_not_followed_out_of_the_state_root() {
+fn symlinks_out_of_the_state_root_are_rejected() {
     let scratch = Scratch::new();
     let outside = Scratch::new();
     drop(outside.open(1).unwrap());

@@ -1,4 +1,4 @@
-//! What only a database on disk can get wrong.
+//! Tests specific to databases on disk.
 
 use std::fs::{self, File};
 use std::future::poll_fn;
@@ -17,7 +17,7 @@ use crate::support::{
 };
 
 #[tokio::test]
-async fn what_was_committed_survives_reopening() {
+async fn commits_survive_reopening() {
     let scratch = Scratch::new();
     let store = scratch.open(1).unwrap().store();
     change(&*store, vec![create(1), append(1, &["a", "b"], 3), take(1, 10)]).await.unwrap();
@@ -36,7 +36,7 @@ async fn what_was_committed_survives_reopening() {
 }
 
 #[tokio::test]
-async fn dropped_store_commits_without_blocking_the_runtime() {
+async fn dropped_store_commits_without_blocking() {
     let scratch = Scratch::new();
     let store = scratch.open(1).unwrap().store();
     let other = Connection::open(scratch.paths().database).unwrap();
@@ -60,7 +60,7 @@ async fn dropped_store_commits_without_blocking_the_runtime() {
 }
 
 #[test]
-fn a_newer_schema_is_refused_and_left_alone() {
+fn newer_schema_is_rejected_unchanged() {
     let scratch = Scratch::new();
     drop(scratch.open(1).unwrap());
     let path = scratch.paths().database;
@@ -73,12 +73,12 @@ fn a_newer_schema_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_database_of_the_first_version_keeps_all_it_had() {
+async fn first_version_is_upgraded_without_loss() {
     let scratch = Scratch::new();
     close(scratch.open(1).unwrap());
     let path = scratch.paths().database;
-    for beside in ["", "-wal", "-shm"] {
-        let _ = fs::remove_file(format!("{}{beside}", path.display()));
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(format!("{}{suffix}", path.display()));
     }
     let old = Connection::open(&path).unwrap();
     old.execute_batch(include_str!("../../src/sqlite/schema/0001.sql")).unwrap();
@@ -98,21 +98,21 @@ async fn a_database_of_the_first_version_keeps_all_it_had() {
     let store = scratch.open(2).unwrap().store();
     let (first, second) =
         (store.session(session(1)).await.unwrap(), store.session(session(2)).await.unwrap());
-    let kept =
+    let fields =
         |row: Option<meerkat_store::SessionRow>| row.map(|row| (row.fence, row.settings, row.progress));
-    assert_eq!(kept(first), Some((4, vec![8], vec![7])));
-    assert_eq!(kept(second), Some((0, vec![8], vec![7])));
+    assert_eq!(fields(first), Some((4, vec![8], vec![7])));
+    assert_eq!(fields(second), Some((0, vec![8], vec![7])));
     assert_eq!(change(&*store, vec![take(1, 10)]).await.unwrap().fence, Some(5));
     change(&*store, vec![put_state("s", "k", b"v")]).await.unwrap();
     assert_eq!(store.revision("s".to_owned()).await.unwrap(), 1);
 }
 
-/// Makes a database of the fifth version of one of ours.
+/// Downgrades a database to the fifth version.
 const FIFTH_VERSION: &str = "DROP INDEX state_changed; ALTER TABLE state DROP COLUMN changed; \
     ALTER TABLE scopes DROP COLUMN removed; UPDATE schema_version SET version = 5";
 
 #[tokio::test]
-async fn values_of_a_database_of_the_fifth_version_are_among_its_changes() {
+async fn fifth_version_values_are_among_the_changes() {
     let scratch = Scratch::new();
     let store = scratch.open(1).unwrap().store();
     change(&*store, vec![put_state("s", "a", b"1"), put_state("s", "b", b"2")]).await.unwrap();
@@ -128,16 +128,16 @@ async fn values_of_a_database_of_the_fifth_version_are_among_its_changes() {
     assert_eq!(after.put, [StateRow { key: "a".to_owned(), value: b"3".to_vec() }]);
 }
 
-/// Makes a database of the second version of one of ours.
+/// Downgrades a database to the second version.
 const SECOND_VERSION: &str = "DROP TABLE state; DROP TABLE scopes; DROP TABLE memories; DROP TABLE memories_index; DROP TABLE tasks; \
     UPDATE schema_version SET version = 2";
 
 #[tokio::test]
-async fn a_database_of_the_second_version_keeps_all_it_had() {
+async fn second_version_is_upgraded_without_loss() {
     let scratch = Scratch::new();
     let store = scratch.open(1).unwrap().store();
     change(&*store, vec![create(1), append(1, &["a"], 3), Change::PutConfig(b"doc".to_vec())]).await.unwrap();
-    let kept = async |store: &dyn Store| {
+    let contents = async |store: &dyn Store| {
         let id = session(1);
         (
             store.session(id).await.unwrap(),
@@ -145,14 +145,14 @@ async fn a_database_of_the_second_version_keeps_all_it_had() {
             store.config().await.unwrap(),
         )
     };
-    let before = kept(&*store).await;
+    let before = contents(&*store).await;
     close(store);
     let old = Connection::open(scratch.paths().database).unwrap();
     old.execute_batch(SECOND_VERSION).unwrap();
     drop(old);
 
     let store = scratch.open(2).unwrap().store();
-    assert_eq!(kept(&*store).await, before);
+    assert_eq!(contents(&*store).await, before);
     change(&*store, vec![put_state("s", "k", b"v")]).await.unwrap();
     close(store);
     let store = scratch.open(3).unwrap().store();
@@ -160,7 +160,7 @@ async fn a_database_of_the_second_version_keeps_all_it_had() {
 }
 
 #[test]
-fn somebody_elses_database_is_refused_and_left_alone() {
+fn foreign_database_is_rejected_unchanged() {
     let scratch = Scratch::new();
     drop(scratch.open(1).unwrap());
     let path = scratch.paths().database;
@@ -172,14 +172,14 @@ fn somebody_elses_database_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_damaged_file_is_named_and_left_alone() {
+fn damaged_file_is_reported_unchanged() {
     let scratch = Scratch::new();
     drop(scratch.open(1).unwrap());
     let path = scratch.paths().database;
-    let whole = fs::read(&path).unwrap();
-    let mut scrambled = whole.clone();
+    let intact = fs::read(&path).unwrap();
+    let mut scrambled = intact.clone();
     scrambled[100..2000].fill(0x5a);
-    for garbage in [b"this is no database".repeat(300), b"short".to_vec(), scrambled, whole[..4000].to_vec()]
+    for garbage in [b"this is no database".repeat(300), b"short".to_vec(), scrambled, intact[..4000].to_vec()]
     {
         fs::write(&path, &garbage).unwrap();
         for error in [scratch.open(2).unwrap_err(), check(&path).unwrap_err()] {
@@ -200,7 +200,7 @@ fn checking_a_missing_file_does_not_create_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_commits_are_all_durable_and_the_bad_ones_hurt_nobody() {
+async fn concurrent_commits_are_durable_despite_bad_ones() {
     let scratch = Scratch::new();
     let store = scratch.open(1).unwrap().store();
     change(&*store, (0..20).map(create).collect()).await.unwrap();
@@ -232,7 +232,7 @@ async fn concurrent_commits_are_all_durable_and_the_bad_ones_hurt_nobody() {
 }
 
 #[test]
-fn sixteen_threads_open_the_same_fresh_realm_at_once() {
+fn sixteen_threads_open_a_fresh_realm() {
     for _ in 0..4 {
         let scratch = Scratch::new();
         let start = Arc::new(Barrier::new(16));
@@ -255,7 +255,7 @@ fn sixteen_threads_open_the_same_fresh_realm_at_once() {
 }
 
 #[tokio::test]
-async fn reads_do_not_wait_for_a_writer_and_commits_do() {
+async fn only_commits_wait_for_a_writer() {
     let scratch = Scratch::new();
     let store = scratch.open(1).unwrap().store();
     change(&*store, vec![create(1)]).await.unwrap();
@@ -274,7 +274,7 @@ async fn reads_do_not_wait_for_a_writer_and_commits_do() {
 }
 
 #[tokio::test]
-async fn a_lease_belongs_to_its_owner() {
+async fn lease_belongs_to_its_owner() {
     let scratch = Scratch::new();
     let (one, two) = (scratch.open(1).unwrap().store(), scratch.open(2).unwrap().store());
     change(&*one, vec![create(1), take(1, 10)]).await.unwrap();
@@ -303,7 +303,7 @@ async fn lease_is_free(store: &dyn Store) -> bool {
 }
 
 #[tokio::test]
-async fn a_dead_owners_lease_is_free_at_once() {
+async fn lease_of_a_dead_owner_is_free_immediately() {
     let scratch = Scratch::new();
     let dead = scratch.open(1).unwrap().store();
     change(&*dead, vec![create(1), take(1, 1000)]).await.unwrap();
@@ -312,7 +312,7 @@ async fn a_dead_owners_lease_is_free_at_once() {
     close(dead);
     assert!(lease_is_free(&*store).await);
 
-    // A killed process leaves its file behind, unlocked; as long as somebody locks it, it is not dead.
+    // A killed process leaves its file behind, unlocked; while the file is locked, the owner counts as alive.
     let file = File::create(scratch.owner_file(1)).unwrap();
     file.lock().unwrap();
     assert!(!lease_is_free(&*store).await);

@@ -1,4 +1,4 @@
-//! Short ways to say what the tests say often.
+//! Helpers for the tests.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ pub(crate) fn holds(number: u128, fence: u64) -> Guard {
     Guard::Holds { session: session(number), fence }
 }
 
-/// Drops a store or a realm where no async runtime is, which waits until its threads have ended.
+/// Drops a store or a realm outside of an async runtime, which waits until its threads have ended.
 #[cfg(feature = "sqlite")]
 pub(crate) fn close(open: impl Send + 'static) {
     std::thread::spawn(move || drop(open)).join().unwrap();
@@ -110,7 +110,7 @@ mod scratch {
 
     use super::at;
 
-    /// A state root that goes away with the test.
+    /// A temporary state root.
     pub(crate) struct Scratch(tempfile::TempDir);
 
     impl Scratch {

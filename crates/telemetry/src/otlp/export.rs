@@ -1,7 +1,7 @@
-//! Sending spans: from a bounded queue, in batches, by a thread of its own.
+//! Export of spans: from a bounded queue, in batches, on a dedicated thread.
 //!
-//! A run never waits for a collector and never fails for one. What does not fit into the queue and what a collector
-//! does not take is dropped and counted.
+//! A run never waits for a collector and never fails because of one. Spans that do not fit into the queue or that a
+//! collector rejects are dropped and counted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,31 +15,31 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::proto::{Span, request};
 use crate::OtlpOptions;
 
-/// How many spans wait for a collector that is away.
-const WAITING: usize = 4096;
-/// How many are sent at once.
-const BATCH: usize = 512;
-/// How long a span waits for others to go with.
-const DELAY: Duration = Duration::from_secs(1);
-/// How often a batch is tried again, and how long after the first try; the pause doubles.
+/// Maximum number of spans queued for an unavailable collector.
+const QUEUE_CAPACITY: usize = 4096;
+/// Maximum number of spans in one request.
+const BATCH_SIZE: usize = 512;
+/// Maximum time a span waits for a batch to fill.
+const BATCH_DELAY: Duration = Duration::from_secs(1);
+/// Maximum number of retries of a batch, and the delay before the first; it doubles each time.
 const RETRIES: u32 = 3;
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Where ended spans wait.
+/// Queue of ended spans.
 #[derive(Clone)]
 pub(super) struct Queue {
     spans: mpsc::Sender<Span>,
-    lost: Arc<Lost>,
+    lost: Arc<DroppedSpans>,
 }
 
-/// What did not arrive.
+/// Spans that were not delivered, and why.
 #[derive(Default)]
-struct Lost {
+struct DroppedSpans {
     count: AtomicU64,
     reason: Mutex<String>,
 }
 
-impl Lost {
+impl DroppedSpans {
     fn note(&self, count: usize, reason: &str) {
         self.count.fetch_add(count as u64, Ordering::Relaxed);
         reason.clone_into(&mut self.reason.lock().unwrap_or_else(PoisonError::into_inner));
@@ -59,14 +59,14 @@ impl Queue {
     }
 }
 
-/// The thread that sends.
+/// Handle of the export thread.
 pub(crate) struct Exporter {
     url: String,
     flush: mpsc::Sender<Flush>,
-    lost: Arc<Lost>,
+    lost: Arc<DroppedSpans>,
 }
 
-/// An order to send everything until a moment, and who is told that it is done.
+/// A request to send everything before a deadline, and a channel that signals completion.
 struct Flush {
     until: Instant,
     done: oneshot::Sender<()>,
@@ -74,18 +74,18 @@ struct Flush {
 
 impl Exporter {
     pub(super) fn start(options: OtlpOptions) -> (Self, Queue) {
-        let (queue, ended) = Queue::bounded(WAITING);
-        let (flush, orders) = mpsc::channel(1);
+        let (queue, ended) = Queue::bounded(QUEUE_CAPACITY);
+        let (flush, flushes) = mpsc::channel(1);
         let lost = Arc::clone(&queue.lost);
-        let exporter = Self { url: place(&options.url), flush, lost: Arc::clone(&lost) };
+        let exporter = Self { url: display_url(&options.url), flush, lost: Arc::clone(&lost) };
         let run = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match (runtime, client(&options)) {
                 (Ok(runtime), Ok(client)) => {
-                    runtime.block_on(Sender { client, options, lost, ended, orders }.work());
+                    runtime.block_on(Sender { client, options, lost, ended, flushes }.work());
                 }
                 (Err(error), _) => lost.note(0, &error.to_string()),
-                (_, Err(error)) => lost.note(0, &causes(&error)),
+                (_, Err(error)) => lost.note(0, &root_cause(&error)),
             }
         };
         if let Err(error) = std::thread::Builder::new().name("traces".to_owned()).spawn(run) {
@@ -94,12 +94,12 @@ impl Exporter {
         (exporter, queue)
     }
 
-    /// Sends what waits, for at most so long; returns what did not arrive.
-    pub(crate) fn finish(&self, patience: Duration) -> Option<String> {
+    /// Sends pending spans for at most `timeout`; returns a message about spans that were not delivered.
+    pub(crate) fn finish(&self, timeout: Duration) -> Option<String> {
         let (done, sent) = oneshot::channel();
-        let ordered = self.flush.try_send(Flush { until: Instant::now() + patience, done });
-        if ordered.is_ok() {
-            // It keeps its time itself, and is gone if it has to be.
+        let requested = self.flush.try_send(Flush { until: Instant::now() + timeout, done });
+        if requested.is_ok() {
+            // The thread enforces the deadline itself, and drops the channel if it exits.
             let _ = sent.blocking_recv();
         }
         let count = self.lost.count.load(Ordering::Relaxed);
@@ -108,12 +108,12 @@ impl Exporter {
     }
 }
 
-/// The address without who asks and without its query.
-fn place(url: &str) -> String {
+/// Returns the URL without its credentials and query.
+fn display_url(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     match url.split_once("://") {
         Some((scheme, rest)) => match rest.split_once('@') {
-            Some((user, place)) if !user.contains('/') => format!("{scheme}://{place}"),
+            Some((user, host)) if !user.contains('/') => format!("{scheme}://{host}"),
             _ => url.to_owned(),
         },
         None => url.to_owned(),
@@ -121,7 +121,7 @@ fn place(url: &str) -> String {
 }
 
 fn client(options: &OtlpOptions) -> reqwest::Result<reqwest::Client> {
-    // Whoever came first has installed the same.
+    // If another component installed a provider first, it is the same one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut headers = HeaderMap::new();
     for (name, value) in &options.headers {
@@ -141,16 +141,16 @@ fn client(options: &OtlpOptions) -> reqwest::Result<reqwest::Client> {
 struct Sender {
     client: reqwest::Client,
     options: OtlpOptions,
-    lost: Arc<Lost>,
+    lost: Arc<DroppedSpans>,
     ended: mpsc::Receiver<Span>,
-    orders: mpsc::Receiver<Flush>,
+    flushes: mpsc::Receiver<Flush>,
 }
 
-/// Why a batch did not arrive.
-enum Refusal {
-    /// It may the next time.
-    ForNow(String),
-    ForGood(String),
+/// Reason a batch was not delivered.
+enum SendError {
+    /// A retry may succeed.
+    Retryable(String),
+    Permanent(String),
 }
 
 impl Sender {
@@ -158,7 +158,7 @@ impl Sender {
         let mut batch = Vec::new();
         loop {
             tokio::select! {
-                read = self.ended.recv_many(&mut batch, BATCH) => {
+                read = self.ended.recv_many(&mut batch, BATCH_SIZE) => {
                     if read == 0 {
                         return;
                     }
@@ -169,7 +169,7 @@ impl Sender {
                         return self.flush(batch, flush).await;
                     }
                 }
-                flush = self.orders.recv() => {
+                flush = self.flushes.recv() => {
                     if let Some(flush) = flush {
                         self.flush(batch, flush).await;
                     }
@@ -179,39 +179,39 @@ impl Sender {
         }
     }
 
-    /// Waits for more spans to fill a batch, unless everything is to be sent now.
+    /// Waits for more spans to fill a batch, unless a flush is requested.
     async fn gather(&mut self, batch: &mut Vec<Span>) -> Option<Flush> {
-        let due = Instant::now() + DELAY;
-        while batch.len() < BATCH {
-            let room = BATCH - batch.len();
+        let due = Instant::now() + BATCH_DELAY;
+        while batch.len() < BATCH_SIZE {
+            let free = BATCH_SIZE - batch.len();
             tokio::select! {
-                read = self.ended.recv_many(batch, room) => if read == 0 { return None },
-                flush = self.orders.recv() => return flush,
+                read = self.ended.recv_many(batch, free) => if read == 0 { return None },
+                flush = self.flushes.recv() => return flush,
                 () = tokio::time::sleep_until(due) => return None,
             }
         }
         None
     }
 
-    /// Sends a batch, again if need be, unless everything is to be sent now.
+    /// Sends a batch, with retries, unless a flush is requested.
     async fn deliver(&mut self, batch: &mut Vec<Span>) -> Option<Flush> {
-        for tried in 0..=RETRIES {
-            let refusal = tokio::select! {
+        for attempt in 0..=RETRIES {
+            let result = tokio::select! {
                 sent = send(&self.client, &self.options, batch) => sent,
-                flush = self.orders.recv() => return flush,
+                flush = self.flushes.recv() => return flush,
             };
-            match refusal {
+            match result {
                 Ok(()) => {
                     batch.clear();
                     return None;
                 }
-                Err(Refusal::ForNow(_)) if tried < RETRIES => {
+                Err(SendError::Retryable(_)) if attempt < RETRIES => {
                     tokio::select! {
-                        () = sleep(FIRST_PAUSE * 2_u32.pow(tried)) => {}
-                        flush = self.orders.recv() => return flush,
+                        () = sleep(FIRST_RETRY_DELAY * 2_u32.pow(attempt)) => {}
+                        flush = self.flushes.recv() => return flush,
                     }
                 }
-                Err(Refusal::ForNow(reason) | Refusal::ForGood(reason)) => {
+                Err(SendError::Retryable(reason) | SendError::Permanent(reason)) => {
                     self.lost.note(batch.len(), &reason);
                     batch.clear();
                     return None;
@@ -221,10 +221,10 @@ impl Sender {
         None
     }
 
-    /// Sends what is left, once, while there is time.
+    /// Sends all pending spans, once, until the deadline.
     async fn flush(mut self, mut batch: Vec<Span>, flush: Flush) {
         loop {
-            while batch.len() < BATCH
+            while batch.len() < BATCH_SIZE
                 && let Ok(span) = self.ended.try_recv()
             {
                 batch.push(span);
@@ -234,12 +234,12 @@ impl Sender {
             }
             match timeout_at(flush.until, send(&self.client, &self.options, &batch)).await {
                 Ok(Ok(())) => batch.clear(),
-                Ok(Err(Refusal::ForNow(reason) | Refusal::ForGood(reason))) => {
+                Ok(Err(SendError::Retryable(reason) | SendError::Permanent(reason))) => {
                     self.lost.note(batch.len() + self.ended.len(), &reason);
                     break;
                 }
                 Err(_) => {
-                    self.lost.note(batch.len() + self.ended.len(), "it did not answer in time");
+                    self.lost.note(batch.len() + self.ended.len(), "the collector did not respond in time");
                     break;
                 }
             }
@@ -248,25 +248,25 @@ impl Sender {
     }
 }
 
-async fn send(client: &reqwest::Client, options: &OtlpOptions, batch: &[Span]) -> Result<(), Refusal> {
+async fn send(client: &reqwest::Client, options: &OtlpOptions, batch: &[Span]) -> Result<(), SendError> {
     let body = request(&options.resource, batch);
     let post = client.post(&options.url).header("content-type", "application/x-protobuf").body(body);
     let status = match post.send().await {
         Ok(response) => response.status(),
-        Err(error) => return Err(Refusal::ForNow(causes(&error.without_url()))),
+        Err(error) => return Err(SendError::Retryable(root_cause(&error.without_url()))),
     };
-    let reason = || format!("the collector answered {status}");
+    let reason = || format!("the collector returned {status}");
     match status {
         _ if status.is_success() => Ok(()),
         StatusCode::TOO_MANY_REQUESTS
         | StatusCode::BAD_GATEWAY
         | StatusCode::SERVICE_UNAVAILABLE
-        | StatusCode::GATEWAY_TIMEOUT => Err(Refusal::ForNow(reason())),
-        _ => Err(Refusal::ForGood(reason())),
+        | StatusCode::GATEWAY_TIMEOUT => Err(SendError::Retryable(reason())),
+        _ => Err(SendError::Permanent(reason())),
     }
 }
 
-fn causes(error: &dyn std::error::Error) -> String {
+fn root_cause(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

@@ -1,7 +1,7 @@
-//! From spans of the program to spans of a trace.
+//! Conversion of `tracing` spans into spans of a trace.
 //!
-//! A span says what it is with fields. Those named `otel.…` are about the span itself: its name, its kind, and where
-//! it stands in a trace, for those that others know by their ids. All others become attributes.
+//! A span describes itself with fields. Those named `otel.…` are about the span itself: its name, its kind, and its
+//! place in a trace whose ids come from outside. All others become attributes.
 
 use std::fmt::Debug;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,13 +17,13 @@ use uuid::Uuid;
 use super::export::Queue;
 use super::proto::{Kind, Span, Value};
 
-/// Gathers spans and queues those that end.
+/// Collects spans and queues those that have ended.
 pub(super) struct SpanLayer {
     queue: Queue,
     redactor: Redactor,
 }
 
-/// A span on its way.
+/// A span that has not ended.
 struct Open {
     span: Span,
     is_sampled: bool,
@@ -122,7 +122,7 @@ impl Visit for Open {
                     _ => Kind::Internal,
                 };
             }
-            // By the conventions it is a list, and fields have no lists.
+            // The conventions require a list, and fields cannot be lists.
             "gen_ai.response.finish_reasons" => {
                 self.put(field.name(), Value::Texts(vec![value.to_owned()]));
             }
@@ -180,17 +180,17 @@ mod tests {
     use super::super::proto::{Kind, Span, Value};
     use super::SpanLayer;
 
-    fn spans(of: impl FnOnce()) -> Vec<Span> {
-        let (queue, mut kept) = Queue::bounded(16);
+    fn spans(body: impl FnOnce()) -> Vec<Span> {
+        let (queue, mut ended) = Queue::bounded(16);
         let redactor = Redactor::default();
         redactor.learn("swordfish-1");
         let layer = SpanLayer::new(queue, redactor);
-        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), of);
-        std::iter::from_fn(|| kept.try_recv().ok()).collect()
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), body);
+        std::iter::from_fn(|| ended.try_recv().ok()).collect()
     }
 
     #[test]
-    fn spans_keep_their_tree_their_ids_and_no_secret() {
+    fn spans_keep_tree_and_ids_but_no_secrets() {
         let ended = spans(|| {
             let run = tracing::info_span!(
                 "run",
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_that_is_not_recorded_is_not_sent() {
+    fn unsampled_trace_is_not_sent() {
         let ended = spans(|| {
             let run = tracing::info_span!("run", otel.sampled = false);
             run.in_scope(|| drop(tracing::info_span!("chat")));

@@ -1,4 +1,4 @@
-//! Traces for a collector: spans are gathered as they end, and sent in batches by a thread of their own.
+//! Traces for a collector: ended spans are queued, and sent in batches by a dedicated thread.
 
 mod export;
 mod layer;
@@ -16,7 +16,7 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::filter::CONTENT;
 use crate::{Content, OtlpOptions};
 
-/// Starts the thread, and makes the layer that feeds it.
+/// Starts the thread, and creates the layer that feeds it.
 pub(crate) fn start<S: Subscriber + for<'a> LookupSpan<'a>>(
     options: OtlpOptions,
     redactor: Redactor,
@@ -25,7 +25,7 @@ pub(crate) fn start<S: Subscriber + for<'a> LookupSpan<'a>>(
         Content::Captured => LevelFilter::TRACE,
         Content::LeftOut => LevelFilter::OFF,
     };
-    // A span that is worth sending is one that a log would tell of without being asked for details.
+    // Spans worth exporting are those that a log shows at its default level.
     let wanted = Targets::new().with_target("meerkat", LevelFilter::INFO).with_target(CONTENT, content);
     let (exporter, queue) = Exporter::start(options);
     (layer::SpanLayer::new(queue, redactor).with_filter(wanted), exporter)

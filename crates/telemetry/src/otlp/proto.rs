@@ -1,4 +1,4 @@
-//! What a collector is sent: the few messages of OTLP that a trace needs, as protocol buffers.
+//! OTLP requests: the few messages that a trace needs, encoded as protocol buffers.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(super) enum Value {
     Texts(Vec<String>),
 }
 
-/// What a span is to those around it.
+/// Role of a span in relation to other services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Kind {
     #[default]
@@ -21,12 +21,12 @@ pub(super) enum Kind {
     Client = 3,
 }
 
-/// A span that has ended.
+/// An ended span.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Span {
     pub(super) trace_id: u128,
     pub(super) span_id: u64,
-    /// 0 for the first of its trace.
+    /// 0 for the root of its trace.
     pub(super) parent_id: u64,
     pub(super) state: String,
     pub(super) name: String,
@@ -35,34 +35,34 @@ pub(super) struct Span {
     pub(super) started: u64,
     pub(super) ended: u64,
     pub(super) attributes: Vec<(String, Value)>,
-    /// What went wrong, if something did.
+    /// Error description, if the span failed.
     pub(super) failure: Option<String>,
 }
 
-/// The version of the conventions that attributes are named by.
+/// Version of the semantic conventions that name the attributes.
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.37.0";
 const FAILED: u64 = 2;
 
-/// Writes a request with these spans.
+/// Encodes a request with these spans.
 pub(super) fn request(resource: &BTreeMap<String, String>, spans: &[Span]) -> Vec<u8> {
-    let mut about = Writer::default();
+    let mut resource_message = Writer::default();
     for (key, value) in resource {
-        about.message(1, &pair(key, &Value::Text(value.clone())));
+        resource_message.message(1, &pair(key, &Value::Text(value.clone())));
     }
     let mut scope = Writer::default();
     scope.text(1, "meerkat");
     scope.text(2, env!("CARGO_PKG_VERSION"));
-    let mut of_scope = Writer::default();
-    of_scope.message(1, &scope);
-    for one in spans {
-        of_scope.message(2, &span(one));
+    let mut scope_spans = Writer::default();
+    scope_spans.message(1, &scope);
+    for item in spans {
+        scope_spans.message(2, &span(item));
     }
-    of_scope.text(3, SCHEMA);
-    let mut of_resource = Writer::default();
-    of_resource.message(1, &about);
-    of_resource.message(2, &of_scope);
+    scope_spans.text(3, SCHEMA);
+    let mut resource_spans = Writer::default();
+    resource_spans.message(1, &resource_message);
+    resource_spans.message(2, &scope_spans);
     let mut request = Writer::default();
-    request.message(1, &of_resource);
+    request.message(1, &resource_spans);
     request.0
 }
 
@@ -115,7 +115,7 @@ fn any(value: &Value) -> Writer {
     writer
 }
 
-/// Writes the fields of a message.
+/// Encodes the fields of a message.
 #[derive(Default)]
 struct Writer(Vec<u8>);
 
@@ -159,9 +159,9 @@ mod tests {
 
     use super::{Kind, Span, Value, request};
 
-    /// What the message is was checked against the decoder of another; here it is pinned.
+    /// The encoding was checked against another implementation's decoder; this test pins it.
     #[test]
-    fn a_span_is_written_as_the_protocol_says() {
+    fn span_encoding_matches_protocol() {
         let span = Span {
             trace_id: 1,
             span_id: 2,
@@ -180,7 +180,7 @@ mod tests {
             failure: Some("no".to_owned()),
         };
         let bytes = request(&BTreeMap::new(), &[span]);
-        let found = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+        let contains = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
         let parts: [&[u8]; 10] = [
             b"\x0a\x10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\x12\x08\0\0\0\0\0\0\0\x02",
             b"\x1a\x03v=1",
@@ -193,6 +193,6 @@ mod tests {
             b"\x4a\x0e\x0a\x01d\x12\x09\x21\0\0\0\0\0\0\xf0\x3f",
             b"\x7a\x06\x12\x02no\x18\x02",
         ];
-        assert_eq!(parts.map(found), [true; 10]);
+        assert_eq!(parts.map(contains), [true; 10]);
     }
 }

@@ -12,15 +12,15 @@ use crate::shelf::Shelf;
 
 pub(crate) struct BlobInspect(pub(crate) Arc<dyn Shelf>);
 
-/// Which blob.
+/// The blob to inspect.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Arguments {
-    /// The blob's id, `sha256:` and 64 hexadecimal digits.
+    /// Id of the blob, `sha256:` and 64 hexadecimal digits.
     blob_id: String,
 }
 
 #[derive(Serialize)]
-struct Inspected {
+struct BlobInfo {
     blob_id: String,
     media_type: String,
     size_bytes: usize,
@@ -28,12 +28,12 @@ struct Inspected {
 
 impl Builtin for BlobInspect {
     const NAME: &'static str = "blob_inspect";
-    const DESCRIPTION: &'static str = "Tell what kind of content a blob is, and how large.";
+    const DESCRIPTION: &'static str = "Show a blob's media type and size.";
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
         let (id, blob) = super::find(&*self.0, &arguments.blob_id).await?;
-        json(&Inspected { blob_id: id.to_string(), media_type: blob.media_type, size_bytes: blob.data.len() })
+        json(&BlobInfo { blob_id: id.to_string(), media_type: blob.media_type, size_bytes: blob.data.len() })
     }
 }

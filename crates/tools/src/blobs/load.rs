@@ -12,7 +12,7 @@ use crate::files::{Place, Root};
 use crate::shelf::{Shelf, StoredBlob};
 use crate::work::blocking;
 
-/// The largest file that is kept.
+/// Maximum size of a file to store.
 const MAX_BYTES: u64 = 25 * 1024 * 1024;
 
 pub(crate) struct BlobLoadFile {
@@ -20,17 +20,17 @@ pub(crate) struct BlobLoadFile {
     pub(crate) shelf: Arc<dyn Shelf>,
 }
 
-/// Which file to keep.
+/// The file to store.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Arguments {
     /// The file, relative to the workspace; up to 25 MB.
     path: String,
-    /// What kind of content it is; told by its name if left out.
+    /// Media type; inferred from the file name if omitted.
     media_type: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Loaded {
+struct LoadedFile {
     blob_id: String,
     media_type: String,
     path: String,
@@ -39,7 +39,7 @@ struct Loaded {
 
 impl Builtin for BlobLoadFile {
     const NAME: &'static str = "blob_load_file";
-    const DESCRIPTION: &'static str = "Keep a file of the workspace as a blob, and return the blob's id.";
+    const DESCRIPTION: &'static str = "Store a workspace file as a blob and return its id.";
     const IMPACT: ToolImpact = ToolImpact::Additive;
     type Arguments = Arguments;
 
@@ -54,7 +54,7 @@ impl Builtin for BlobLoadFile {
         let media_type = arguments.media_type.unwrap_or_else(|| media_type(&place).to_owned());
         let bytes_read = data.len();
         let id = self.shelf.put_blob(StoredBlob { media_type: media_type.clone(), data }).await?;
-        json(&Loaded { blob_id: id.to_string(), media_type, path: place.shown(), bytes_read })
+        json(&LoadedFile { blob_id: id.to_string(), media_type, path: place.shown(), bytes_read })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tools that bring files into the blob store and out of it.
+//! Tools that move files into the blob store and out of it.
 
 mod inspect;
 mod load;
@@ -13,7 +13,7 @@ use meerkat_core::BlobId;
 use crate::Error;
 use crate::shelf::{Shelf, StoredBlob};
 
-/// Finds a blob by the id that a model gives.
+/// Returns the blob with an id from a model.
 async fn find(shelf: &dyn Shelf, id: &str) -> Result<(BlobId, StoredBlob), Error> {
     let id: BlobId = id.parse()?;
     let blob = shelf.blob(id.clone()).await?;

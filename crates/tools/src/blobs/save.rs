@@ -17,20 +17,20 @@ pub(crate) struct BlobSaveFile {
     pub(crate) shelf: Arc<dyn Shelf>,
 }
 
-/// Which blob to write where.
+/// The blob to write, and its destination.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Arguments {
-    /// The blob's id, `sha256:` and 64 hexadecimal digits.
+    /// Id of the blob, `sha256:` and 64 hexadecimal digits.
     blob_id: String,
     /// The file to write, relative to the workspace.
     path: String,
-    /// Whether a file that is there already is replaced.
+    /// Whether to replace an existing file.
     #[serde(default)]
     overwrite: bool,
 }
 
 #[derive(Serialize)]
-struct Saved {
+struct SavedFile {
     blob_id: String,
     media_type: String,
     path: String,
@@ -39,7 +39,7 @@ struct Saved {
 
 impl Builtin for BlobSaveFile {
     const NAME: &'static str = "blob_save_file";
-    const DESCRIPTION: &'static str = "Write a blob into a file of the workspace.";
+    const DESCRIPTION: &'static str = "Write a blob to a file in the workspace.";
     const IMPACT: ToolImpact = ToolImpact::Destructive;
     type Arguments = Arguments;
 
@@ -52,7 +52,7 @@ impl Builtin for BlobSaveFile {
             let mode = root.permissions(&place)?;
             root.make_parents(&place)?;
             root.stage(&place, &blob.data, mode)?.put(existing)?;
-            Ok(Saved {
+            Ok(SavedFile {
                 blob_id: id.to_string(),
                 media_type: blob.media_type,
                 path: place.shown(),

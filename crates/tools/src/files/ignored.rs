@@ -1,7 +1,7 @@
 //! Rules of `.gitignore`, `.ignore`, and `.git/info/exclude`.
 //!
-//! These files are read like any other file of the workspace: one that is a pipe, is too long, or leads out of the
-//! workspace has no rules.
+//! These files are read like any other workspace file: one that is a pipe, is too long, or leads out of the workspace
+//! has no rules.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::root::{Place, Root};
 
-/// The longest file of rules.
+/// Maximum size of a file of rules.
 const MAX_BYTES: u64 = 256 * 1024;
 
 /// The rules of one directory.
@@ -18,7 +18,7 @@ pub(super) struct Rules {
     ignore: Gitignore,
     gitignore: Gitignore,
     exclude: Gitignore,
-    /// Whether a repository starts here; the `.gitignore` files above it do not concern it.
+    /// Whether a repository starts here; `.gitignore` files above it do not apply.
     is_repository: bool,
 }
 
@@ -40,19 +40,19 @@ fn rules(root: &Root, dir: &Path, name: &str) -> Gitignore {
     let Ok(data) = root.read(&place, MAX_BYTES, "is too long") else { return Gitignore::empty() };
     let mut builder = GitignoreBuilder::new(root.path().join(dir));
     for line in String::from_utf8_lossy(&data).trim_start_matches('\u{feff}').lines() {
-        // A line that is not a pattern has no effect, as with git.
+        // An invalid pattern has no effect, as with git.
         let _ = builder.add_line(None, line);
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// Returns true if a path is ignored by the rules of its directory and those above it, the outermost first.
+/// Returns true if a path is ignored by the rules of its directory or those above it; outermost rules come first.
 pub(super) fn is_ignored<'a>(
     rules: impl DoubleEndedIterator<Item = &'a Rules>,
     path: &Path,
     is_dir: bool,
 ) -> bool {
-    // The nearest file that decides wins, and each kind of file comes before the next.
+    // The nearest deciding file wins, and each kind of file takes precedence over the next.
     let mut found = [Match::None, Match::None, Match::None];
     let mut in_repository = true;
     for rules in rules.rev() {

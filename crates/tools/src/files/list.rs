@@ -12,29 +12,29 @@ use crate::Error;
 use crate::builtin::Builtin;
 use crate::work::{Abandoned, blocking};
 
-/// How many entries one call shows unless it says otherwise, and at most.
+/// Default and maximum number of entries per call.
 const DEFAULT_ENTRIES: usize = 500;
 const MAX_ENTRIES: usize = 5000;
 
 pub(crate) struct ListFiles(pub(crate) Arc<Root>);
 
-/// What to list.
+/// The files to list.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Arguments {
-    /// The directory, relative to the workspace; the whole workspace if left out.
+    /// Directory to list, relative to the workspace; the workspace itself if omitted.
     path: Option<String>,
-    /// Only files whose path fits this pattern, for example `**/*.rs`.
+    /// Only files whose path matches this pattern, for example `**/*.rs`.
     glob: Option<String>,
-    /// How many directories deep to look; 1 lists the directory alone.
+    /// Maximum depth; 1 lists only the directory itself.
     depth: Option<usize>,
-    /// How many entries to show at most; 500 if left out.
+    /// Maximum number of entries; 500 if omitted.
     limit: Option<usize>,
 }
 
 impl Builtin for ListFiles {
     const NAME: &'static str = "list_files";
-    const DESCRIPTION: &'static str = "List the files of the workspace or of a directory in it, one path on each line. \
-        Directories end with `/`. What is ignored by git is left out.";
+    const DESCRIPTION: &'static str = "List the files in the workspace or in one of its directories, one path per line. \
+        Directories end with `/`. Files ignored by git are omitted.";
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
@@ -57,7 +57,7 @@ fn list(root: &Root, arguments: &Arguments, abandoned: &Abandoned) -> Result<Str
             continue;
         }
         if lines.len() == limit {
-            lines.push(format!("[more than {limit} entries; name a directory, a glob or a depth]"));
+            lines.push(format!("[more than {limit} entries; pass a path, glob, or depth]"));
             break;
         }
         lines.push(format!("{}{}", entry.path.display(), if entry.is_dir() { "/" } else { "" }));

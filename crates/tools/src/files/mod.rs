@@ -1,4 +1,4 @@
-//! Tools that look at files, and the directory that no path leaves.
+//! Tools for files, and the directory that no path can leave.
 
 mod ignored;
 mod list;

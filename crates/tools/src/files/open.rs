@@ -1,4 +1,4 @@
-//! Opening a file so that no step of its path leaves a directory.
+//! Opens files so that no component of their path leaves a directory.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
-/// Flags to look at what a path names without the effects that opening a device or a pipe may have.
+/// Flags to inspect a path without the side effects that opening a device or a pipe may have.
 #[cfg(target_os = "linux")]
 pub(super) const LOOK: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 pub(super) const LOOK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// Opens a file beneath a directory. Where the kernel resolves the path, links that stay inside are followed; where it
-/// cannot, none are.
+/// Opens a file beneath a directory. If the kernel resolves the path, symlinks that stay inside are followed;
+/// otherwise, none are.
 pub(super) fn open_beneath(folder: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{ResolveFlags, openat2};
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         match openat2(&folder, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
-            // Some containers do not let this call through.
+            // Some containers block this call.
             Err(Errno::NOSYS | Errno::PERM) => {}
-            // A rename elsewhere was in the way of the check.
+            // A concurrent rename disturbed the check.
             Err(Errno::AGAIN) => {
                 return openat2(&folder, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
             }
@@ -33,12 +33,12 @@ pub(super) fn open_beneath(folder: impl AsFd, path: &Path, flags: OFlags) -> Res
     step_by_step(folder, path, flags)
 }
 
-/// Says where an open file lies, links resolved, where the system tells.
+/// Returns the real path of an open file, symlinks resolved, where the system supports it.
 pub(super) fn real_path(file: &OwnedFd) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
 }
 
-/// Returns true if a file is one of the kernel's on processes: these show the environment and the memory of this one.
+/// Returns true if a file belongs to procfs, which exposes the environment and the memory of this process.
 #[cfg(target_os = "linux")]
 pub(super) fn is_of_proc(file: &OwnedFd) -> bool {
     use rustix::fs::{PROC_SUPER_MAGIC, fstatfs};
@@ -50,7 +50,7 @@ pub(super) fn is_of_proc(_: &OwnedFd) -> bool {
     false
 }
 
-/// Opens one directory after the other, and follows no link.
+/// Opens one directory after the other without following symlinks.
 fn step_by_step(folder: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let names: Vec<&OsStr> = path.iter().filter(|name| *name != ".").collect();
     let through = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_help_from_the_kernel_no_link_is_followed() {
+    fn fallback_follows_no_symlinks() {
         let scratch = tempfile::tempdir().unwrap();
         std::fs::create_dir(scratch.path().join("in")).unwrap();
         std::fs::write(scratch.path().join("in/file"), "x").unwrap();

@@ -13,13 +13,13 @@ use crate::Error;
 use crate::builtin::Builtin;
 use crate::work::{Abandoned, blocking};
 
-/// How much of a file one call shows.
+/// Maximum output of one call, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
-/// How many lines one call shows unless it says otherwise.
+/// Default number of lines per call.
 const DEFAULT_LINES: u64 = 2000;
-/// How much of a file is read to reach a line.
+/// Maximum number of bytes read to reach a line.
 const MAX_READ: u64 = 256 * 1024 * 1024;
-/// How much is looked at to tell text from other files.
+/// Number of bytes examined to detect text.
 const PROBE: u64 = 8 * 1024;
 
 pub(crate) struct ReadFile {
@@ -27,20 +27,20 @@ pub(crate) struct ReadFile {
     pub(crate) redactor: Redactor,
 }
 
-/// Which part of which file.
+/// The file and the lines to read.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Arguments {
     /// The file, relative to the workspace.
     path: String,
-    /// The first line to show; 1 if left out.
+    /// First line to read; 1 if omitted.
     offset: Option<u64>,
-    /// How many lines to show at most; 2000 if left out.
+    /// Maximum number of lines; 2000 if omitted.
     limit: Option<u64>,
 }
 
 impl Builtin for ReadFile {
     const NAME: &'static str = "read_file";
-    const DESCRIPTION: &'static str = "Read a text file of the workspace, or some of its lines.";
+    const DESCRIPTION: &'static str = "Read a text file in the workspace, or some of its lines.";
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
@@ -67,15 +67,15 @@ struct Page {
 
 impl Page {
     fn read(&self, mut file: File, place: &Place, abandoned: &Abandoned) -> Result<String, Error> {
-        let failed = |source| Error::File { path: place.shown(), what: "it cannot be read", source };
+        let failed = |source| Error::File { path: place.shown(), what: "cannot read it", source };
         let mut probe = Vec::new();
         (&mut file).take(PROBE).read_to_end(&mut probe).map_err(failed)?;
         if probe.contains(&0) {
-            let why = "is not text; view_image shows images, and blob_load_file keeps any file as a blob";
+            let why = "is not text; view_image shows images, and blob_load_file stores any file as a blob";
             return Err(Error::Content { path: place.shown(), why });
         }
         let mut reader = BufReader::new(probe.chain(file).take(MAX_READ));
-        let mut shown = Vec::new();
+        let mut page = Vec::new();
         let mut number = 1;
         loop {
             let mut line = Vec::new();
@@ -88,44 +88,44 @@ impl Page {
                 break;
             }
             if !line.ends_with(b"\n") && read as u64 == room {
-                // The rest of a line that is longer than can be shown.
+                // Skip the rest of a line that is longer than the limit.
                 reader.skip_until(b'\n').map_err(failed)?;
             }
             if number >= self.first {
-                let full = shown.len() + line.len() > MAX_BYTES;
-                if number - self.first >= self.count || (full && !shown.is_empty()) {
-                    return Ok(self.with_note(&shown, number));
+                let full = page.len() + line.len() > MAX_BYTES;
+                if number - self.first >= self.count || (full && !page.is_empty()) {
+                    return Ok(self.with_note(&page, number));
                 }
-                shown.extend_from_slice(&line[..line.len().min(MAX_BYTES)]);
+                page.extend_from_slice(&line[..line.len().min(MAX_BYTES)]);
             }
             number += 1;
         }
         if reader.get_ref().limit() == 0 {
-            return self.cut_off(&shown, place);
+            return self.cut_off(&page, place);
         }
-        if shown.is_empty() && number > 1 {
+        if page.is_empty() && number > 1 {
             return Ok(format!("[the file has {} lines]", number - 1));
         }
-        Ok(self.text(&shown))
+        Ok(self.text(&page))
     }
 
-    /// Returns what is shown, without the start of a secret at the end of a line that was cut.
-    fn text(&self, shown: &[u8]) -> String {
-        let cut = if shown.len() < MAX_BYTES { Cut::None } else { Cut::End };
-        self.redactor.redact_cut(&String::from_utf8_lossy(shown), cut).into_owned()
+    /// Returns the page as text, without the start of a secret at the end of a truncated line.
+    fn text(&self, page: &[u8]) -> String {
+        let cut = if page.len() < MAX_BYTES { Cut::None } else { Cut::End };
+        self.redactor.redact_cut(&String::from_utf8_lossy(page), cut).into_owned()
     }
 
-    /// What is returned where the rest of the file is too far away to be read.
-    fn cut_off(&self, shown: &[u8], place: &Place) -> Result<String, Error> {
-        if shown.is_empty() {
+    /// Returns the result if the rest of the file is beyond the read limit.
+    fn cut_off(&self, page: &[u8], place: &Place) -> Result<String, Error> {
+        if page.is_empty() {
             let why = "is too long: a line that starts after the first 256 MB is not read";
             return Err(Error::Content { path: place.shown(), why });
         }
-        Ok(format!("{}\n[only the first 256 MB of the file are read]", self.text(shown)))
+        Ok(format!("{}\n[only the first 256 MB of the file were read]", self.text(page)))
     }
 
-    fn with_note(&self, shown: &[u8], next: u64) -> String {
-        let text = self.text(shown);
+    fn with_note(&self, page: &[u8], next: u64) -> String {
+        let text = self.text(page);
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         format!("{text}{end}[lines {} to {}; more follow from offset {next}]", self.first, next - 1)
     }

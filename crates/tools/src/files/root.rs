@@ -1,7 +1,7 @@
-//! The workspace: the one directory whose files tools see.
+//! The workspace: the directory that tools can access.
 //!
-//! A path is first made relative to the directory, by its text alone. Then it is opened so that the kernel itself refuses
-//! every step out of the directory, links included; what is checked is what is opened.
+//! A path is first made relative to the directory, lexically. Then it is opened so that the kernel itself rejects every
+//! step out of the directory, symlinks included; the checked file is the opened file.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -22,26 +22,24 @@ pub(crate) struct Root {
     secrets: Secrets,
 }
 
-/// A path in the workspace, relative to it and without steps up.
+/// A path in the workspace, relative to it and without `..`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place(PathBuf);
 
-/// Why a path cannot be used.
+/// Reason a path cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PathError {
-    /// There is nothing in it.
+    /// The path is empty or holds a NUL character.
     #[error("a path must not be empty or hold a NUL character")]
     Empty,
-    /// It leads out of the workspace.
-    #[error("`{0}` leads out of the workspace; use a path inside it")]
+    /// The path leads out of the workspace.
+    #[error("`{0}` is outside the workspace; use a path inside it")]
     Outside(String),
-    /// It names the workspace itself.
+    /// The path names the workspace itself.
     #[error("`{0}` is the workspace itself; name a file in it")]
     Whole(String),
-    /// It holds secrets.
-    #[error(
-        "`{0}` holds secrets and is not touched; whoever owns this realm can allow it with `tools.secrets`"
-    )]
+    /// The path may contain secrets.
+    #[error("`{0}` may contain secrets; the realm's owner can allow access with `tools.secrets`")]
     Secret(String),
 }
 
@@ -54,17 +52,17 @@ impl Root {
         Ok(Self { folder, path, secrets })
     }
 
-    /// What is not read.
+    /// Returns the files that tools must not read.
     pub(crate) const fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
-    /// Where the directory is.
+    /// Returns the path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads a path as a model writes it.
+    /// Parses a path from a model.
     pub(crate) fn place(&self, text: &str) -> Result<Place, PathError> {
         if text.is_empty() || text.contains('\0') {
             return Err(PathError::Empty);
@@ -85,32 +83,32 @@ impl Root {
         Ok(Place(place))
     }
 
-    /// The same for a file: the workspace itself is none.
+    /// Parses a path of a file; rejects the workspace itself.
     pub(crate) fn file_place(&self, text: &str) -> Result<Place, PathError> {
         let place = self.place(text)?;
         if place.0.as_os_str().is_empty() { Err(PathError::Whole(text.to_owned())) } else { Ok(place) }
     }
 
-    /// Opens what is at a place.
+    /// Opens the file or directory at a path.
     pub(crate) fn open_at(&self, place: &Place, flags: OFlags) -> Result<OwnedFd, Error> {
         let path = if place.0.as_os_str().is_empty() { Path::new(".") } else { &place.0 };
         open_beneath(&self.folder, path, flags).map_err(|error| place.refused(error))
     }
 
-    /// Returns what kind of file is at a place, and does not open it.
+    /// Returns the type of a file without opening it.
     pub(crate) fn kind(&self, place: &Place) -> Result<FileType, Error> {
         kind(&self.open_at(place, LOOK)?).map_err(|error| place.refused(error))
     }
 
-    /// Returns true if there is something at a place.
+    /// Returns true if a path exists.
     pub(crate) fn exists(&self, place: &Place) -> bool {
         self.open_at(place, LOOK).is_ok()
     }
 
-    /// Opens a file to read it. A pipe or a device is none, and what holds secrets is not opened.
+    /// Opens a file for reading. Rejects pipes, devices, and files that hold secrets.
     pub(crate) fn open_file(&self, place: &Place) -> Result<(File, u64), Error> {
         must_be_file(self.kind(place)?, place)?;
-        // Meanwhile it may have become a pipe, which must not hold the caller up.
+        // Meanwhile, the file may have become a pipe, which must not block the caller.
         let file = self.open_at(place, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let real = real_path(&file).unwrap_or_else(|| self.path.join(&place.0));
         self.must_hold_no_secrets(&real, place)?;
@@ -122,7 +120,7 @@ impl Root {
         Ok((File::from(file), u64::try_from(stat.st_size).unwrap_or(0)))
     }
 
-    /// Reads a whole file that is no longer than `limit`.
+    /// Reads a file completely if it is no longer than `limit`.
     pub(crate) fn read(&self, place: &Place, limit: u64, too_long: &'static str) -> Result<Vec<u8>, Error> {
         let (file, size) = self.open_file(place)?;
         let refuse = || Error::Content { path: place.shown(), why: too_long };
@@ -130,10 +128,8 @@ impl Root {
             return Err(refuse());
         }
         let mut data = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-        // It may have grown since.
-        file.take(limit + 1)
-            .read_to_end(&mut data)
-            .map_err(Error::file(place.shown(), "it cannot be read"))?;
+        // The file may have grown meanwhile.
+        file.take(limit + 1).read_to_end(&mut data).map_err(Error::file(place.shown(), "cannot read it"))?;
         if data.len() as u64 > limit { Err(refuse()) } else { Ok(data) }
     }
 
@@ -141,7 +137,7 @@ impl Root {
     pub(crate) fn folder(&self, place: &Place) -> Result<PathBuf, Error> {
         self.open_at(place, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let path = self.path.join(&place.0);
-        let real = path.canonicalize().map_err(Error::file(place.shown(), "it cannot be found"))?;
+        let real = path.canonicalize().map_err(Error::file(place.shown(), "cannot resolve it"))?;
         if real.starts_with(&self.path) { Ok(real) } else { Err(PathError::Outside(place.shown()).into()) }
     }
 
@@ -151,7 +147,7 @@ impl Root {
         Ok(real.strip_prefix(&self.path).map(Path::to_owned).unwrap_or(real))
     }
 
-    /// Returns the place of a file to write, by its text alone; one whose path holds secrets is rejected.
+    /// Returns the path of a file to write, lexically; rejects one that holds secrets.
     pub(crate) fn place_to_write(&self, text: &str) -> Result<Place, PathError> {
         let place = self.file_place(text)?;
         self.must_hold_no_secrets(&self.path.join(&place.0), &place)?;
@@ -171,14 +167,14 @@ fn kind(file: &OwnedFd) -> Result<FileType, rustix::io::Errno> {
 fn must_be_file(kind: FileType, place: &Place) -> Result<(), Error> {
     let why = match kind {
         FileType::RegularFile => return Ok(()),
-        FileType::Directory => "is a directory; list_files shows what is in it",
+        FileType::Directory => "is a directory; use list_files to see its contents",
         _ => "is not a file",
     };
     Err(Error::Content { path: place.shown(), why })
 }
 
 impl Place {
-    /// Names what lies beneath the workspace.
+    /// Wraps a path that is known to be beneath the workspace.
     pub(crate) fn beneath(path: PathBuf) -> Self {
         Self(path)
     }
@@ -187,16 +183,16 @@ impl Place {
         &self.0
     }
 
-    /// The path as models and people read it.
+    /// Returns the path for messages.
     pub(crate) fn shown(&self) -> String {
         if self.0.as_os_str().is_empty() { ".".to_owned() } else { self.0.display().to_string() }
     }
 
-    /// Makes an error of what the system said.
+    /// Converts a system error.
     pub(crate) fn refused(&self, error: rustix::io::Errno) -> Error {
         if error == rustix::io::Errno::XDEV || error == rustix::io::Errno::LOOP {
             return PathError::Outside(self.shown()).into();
         }
-        Error::File { path: self.shown(), what: "it cannot be opened", source: error.into() }
+        Error::File { path: self.shown(), what: "cannot open it", source: error.into() }
     }
 }

@@ -18,17 +18,17 @@ use crate::Error;
 use crate::builtin::Builtin;
 use crate::work::{Abandoned, blocking};
 
-/// How many matches one call shows unless it says otherwise, and at most.
+/// Default and maximum number of matches per call.
 const DEFAULT_MATCHES: usize = 100;
 const MAX_MATCHES: usize = 1000;
-/// How much one call shows.
+/// Maximum output of one call, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
-/// How much of one line is shown.
+/// Maximum length of an output line.
 const MAX_LINE: usize = 400;
-/// The longest line that is searched, and how much of a file.
+/// Maximum length of a searched line, and maximum number of bytes searched in a file.
 const MAX_SEARCHED_LINE: usize = 1024 * 1024;
 const MAX_SEARCHED: u64 = 256 * 1024 * 1024;
-/// How large a pattern may become.
+/// Maximum size of a compiled pattern.
 const MAX_PATTERN: usize = 4 * 1024 * 1024;
 
 pub(crate) struct SearchFiles {
@@ -36,28 +36,28 @@ pub(crate) struct SearchFiles {
     pub(crate) redactor: Redactor,
 }
 
-/// What to look for, and where.
+/// The pattern, and the files to search.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Arguments {
-    /// A regular expression, as ripgrep takes it.
+    /// Regular expression in ripgrep syntax.
     pattern: String,
-    /// The directory or file to look in, relative to the workspace; the whole workspace if left out.
+    /// Directory or file to search, relative to the workspace; the workspace itself if omitted.
     path: Option<String>,
-    /// Only files whose path fits this pattern, for example `**/*.rs`.
+    /// Only files whose path matches this pattern, for example `**/*.rs`.
     glob: Option<String>,
-    /// Whether capital and small letters are the same.
+    /// Whether to ignore case.
     #[serde(default)]
     ignore_case: bool,
-    /// How many lines to show around each match.
+    /// Number of lines of context around each match.
     context: Option<usize>,
-    /// How many matches to show at most; 100 if left out.
+    /// Maximum number of matches; 100 if omitted.
     limit: Option<usize>,
 }
 
 impl Builtin for SearchFiles {
     const NAME: &'static str = "search_files";
     const DESCRIPTION: &'static str = "Search the files of the workspace for a regular expression. Each match is a line \
-        `path:line:text`, lines around it are `path-line-text`. What is ignored by git is left out.";
+        `path:line:text`, lines around it are `path-line-text`. Files ignored by git are omitted.";
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
@@ -65,14 +65,15 @@ impl Builtin for SearchFiles {
         let (root, redactor) = (Arc::clone(&self.root), self.redactor.clone());
         blocking(move |abandoned| {
             let limit = arguments.limit.unwrap_or(DEFAULT_MATCHES).clamp(1, MAX_MATCHES);
-            let found = Found { text: String::new(), matches: 0, limit, partial: 0, redactor, abandoned };
+            let found =
+                SearchOutput { text: String::new(), matches: 0, limit, partial: 0, redactor, abandoned };
             search(&root, &arguments, found).map(ToolOutput::text)
         })
         .await
     }
 }
 
-fn search(root: &Root, arguments: &Arguments, mut found: Found<'_>) -> Result<String, Error> {
+fn search(root: &Root, arguments: &Arguments, mut found: SearchOutput<'_>) -> Result<String, Error> {
     let abandoned = found.abandoned;
     let matcher = matcher(arguments)?;
     let place = root.place(arguments.path.as_deref().unwrap_or("."))?;
@@ -93,11 +94,11 @@ fn search(root: &Root, arguments: &Arguments, mut found: Found<'_>) -> Result<St
         .build();
     let walk = Walk { root, start, glob: arguments.glob.as_deref(), depth: None };
     for entry in walk.entries()?.filter(Entry::is_file) {
-        // A file that cannot be read has nothing to be found in.
+        // A file that cannot be read has no matches.
         let Ok((file, _)) = root.open_file(&Place::beneath(entry.path.clone())) else { continue };
         let mut part = Part { file: file.take(MAX_SEARCHED), abandoned };
         let done =
-            searcher.search_reader(&matcher, &mut part, InFile { path: &entry.path, found: &mut found });
+            searcher.search_reader(&matcher, &mut part, FileSink { path: &entry.path, found: &mut found });
         if abandoned.is_so() {
             return Err(Error::BrokeOff);
         }
@@ -106,10 +107,10 @@ fn search(root: &Root, arguments: &Arguments, mut found: Found<'_>) -> Result<St
         }
         found.partial += usize::from(done.is_err() || part.file.limit() == 0);
     }
-    Ok(found.said())
+    Ok(found.into_text())
 }
 
-/// The part of a file that is searched, as long as the call is waited for.
+/// The searched part of a file; reading stops when the call is abandoned.
 struct Part<'a> {
     file: io::Take<File>,
     abandoned: &'a Abandoned,
@@ -135,32 +136,32 @@ fn matcher(arguments: &Arguments) -> Result<RegexMatcher, Error> {
         .map_err(|error| Error::Argument { argument: "pattern", why: error.to_string() })
 }
 
-struct Found<'a> {
+struct SearchOutput<'a> {
     text: String,
     matches: usize,
     limit: usize,
-    /// Number of files of which a part was not searched.
+    /// Number of files that were searched only in part.
     partial: usize,
     redactor: Redactor,
     abandoned: &'a Abandoned,
 }
 
-impl Found<'_> {
+impl SearchOutput<'_> {
     fn is_full(&self) -> bool {
         self.matches > self.limit || self.text.len() > MAX_BYTES || self.abandoned.is_so()
     }
 
-    fn said(mut self) -> String {
+    fn into_text(mut self) -> String {
         if self.matches == 0 {
             self.text.push_str("[no match]");
         }
         if self.is_full() {
-            self.text.push_str("[more matches; name a directory, a glob or a narrower pattern]");
+            self.text.push_str("[more matches; pass a path, a glob, or a narrower pattern]");
         }
         if self.partial > 0 {
             let separator = if self.text.ends_with('\n') { "" } else { "\n" };
             let note = format!(
-                "{separator}[{} not searched to the end: a line is longer than 1 MB, or the file than 256 MB]",
+                "{separator}[{} only searched in part: a line is longer than 1 MB, or the file is larger than 256 MB]",
                 if self.partial == 1 {
                     "1 file was".to_owned()
                 } else {
@@ -173,16 +174,16 @@ impl Found<'_> {
     }
 }
 
-/// Collects what is found in one file.
-struct InFile<'a, 'f> {
+/// Collects the matches in one file.
+struct FileSink<'a, 'f> {
     path: &'a Path,
-    found: &'a mut Found<'f>,
+    found: &'a mut SearchOutput<'f>,
 }
 
-impl InFile<'_, '_> {
+impl FileSink<'_, '_> {
     fn line(&mut self, number: Option<u64>, mark: char, bytes: &[u8]) {
         let line = String::from_utf8_lossy(bytes);
-        // A secret that is cut is not recognized later.
+        // A secret that is cut off cannot be recognized later.
         let line = self.found.redactor.redact(line.trim_end_matches(['\n', '\r'])).into_owned();
         let cut = line.floor_char_boundary(MAX_LINE);
         let more = if cut < line.len() { "…" } else { "" };
@@ -192,7 +193,7 @@ impl InFile<'_, '_> {
     }
 }
 
-impl Sink for InFile<'_, '_> {
+impl Sink for FileSink<'_, '_> {
     type Error = std::io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, Self::Error> {

@@ -13,21 +13,21 @@ use crate::Error;
 use crate::builtin::Builtin;
 use crate::work::blocking;
 
-/// The largest image.
+/// Maximum size of an image.
 const MAX_BYTES: u64 = 5 * 1024 * 1024;
 
 pub(crate) struct ViewImage(pub(crate) Arc<Root>);
 
-/// Which image.
+/// The image to view.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Arguments {
-    /// The image, relative to the workspace: PNG, JPEG, GIF or WebP, up to 5 MB.
+    /// Path of the image, relative to the workspace: PNG, JPEG, GIF, or WebP, up to 5 MB.
     path: String,
 }
 
 impl Builtin for ViewImage {
     const NAME: &'static str = "view_image";
-    const DESCRIPTION: &'static str = "Look at an image of the workspace.";
+    const DESCRIPTION: &'static str = "View an image in the workspace.";
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
@@ -36,7 +36,7 @@ impl Builtin for ViewImage {
         blocking(move |_| {
             let place = root.file_place(&arguments.path)?;
             let data = root.read(&place, MAX_BYTES, "is larger than 5 MB")?;
-            let why = "is not a PNG, JPEG, GIF or WebP image; read_file shows texts, SVG among them";
+            let why = "is not a PNG, JPEG, GIF, or WebP image; use read_file for text, including SVG";
             let media_type = media_type(&data).ok_or(Error::Content { path: place.shown(), why })?;
             let source = MediaSource::Inline { data: STANDARD.encode(data) };
             let image = ContentBlock::Image { media_type: media_type.to_owned(), source };
@@ -46,7 +46,7 @@ impl Builtin for ViewImage {
     }
 }
 
-/// Tells an image by its first bytes: a wrong name must not spoil a conversation for good.
+/// Detects an image type by the first bytes: a wrong type would make every later request of the conversation fail.
 fn media_type(data: &[u8]) -> Option<&'static str> {
     match data {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),

@@ -1,6 +1,6 @@
 //! Walks the workspace as `git` sees it: ignored files are skipped.
 //!
-//! Directories are opened beneath the workspace one by one, so that a symlink that appears meanwhile leads nowhere.
+//! Directories are opened beneath the workspace one by one, so that a symlink created meanwhile leads nowhere.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,7 +13,7 @@ use super::ignored::{Rules, is_ignored};
 use super::root::{Place, Root};
 use crate::Error;
 
-/// What is walked.
+/// Options of a walk.
 pub(super) struct Walk<'a> {
     pub(super) root: &'a Root,
     /// A directory, or the one file to return.
@@ -41,7 +41,7 @@ impl Entry {
 }
 
 impl<'a> Walk<'a> {
-    /// Returns the entries in the order of their names; symlinks are returned and not followed.
+    /// Returns the entries in name order; symlinks are returned but not followed.
     pub(super) fn entries(self) -> Result<Entries<'a>, Error> {
         let start = self.root.path().join(&self.start);
         let mut overrides = OverrideBuilder::new(start);
@@ -71,15 +71,15 @@ pub(super) struct Entries<'a> {
     open: Vec<Level>,
 }
 
-/// A directory of which some entries are still to come, the last of them first.
+/// A directory with its remaining entries, in reverse order.
 struct Level {
     pending: Vec<Entry>,
-    /// None for the level of a file that was asked for by its path, and is never ignored.
+    /// `None` for the level of a file that was requested by its path, and is never ignored.
     rules: Option<Rules>,
 }
 
 impl Entries<'_> {
-    /// Starts with a directory; one that cannot be read has no entries.
+    /// Enters a directory; one that cannot be read has no entries.
     fn open(&mut self, dir: &Path) {
         let rules = Some(Rules::read(self.root, dir));
         let mut pending = list(self.root, dir).unwrap_or_default();
@@ -131,7 +131,7 @@ fn list(root: &Root, dir: &Path) -> Option<Vec<Entry>> {
             continue;
         }
         let kind = match entry.file_type() {
-            // Some file systems do not say.
+            // Some file systems do not report the type.
             FileType::Unknown => statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
                 .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
             kind => kind,

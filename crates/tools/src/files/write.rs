@@ -1,4 +1,4 @@
-//! Writing files of the workspace: first beside their place, then into it, whole.
+//! Atomic writes of workspace files: to a temporary file in the same directory first, then renamed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,14 +16,14 @@ use super::open::real_path;
 use super::root::{PathError, Place, Root};
 use crate::Error;
 
-/// What to do about a file that is there already.
+/// Handling of an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
     Replaced,
     Refused,
 }
 
-/// A file that is written, but not in its place yet. It goes away unless it is put there.
+/// A written file that is not in its final location yet. It is removed on drop unless it is put there.
 #[derive(Debug)]
 pub(crate) struct Staged {
     folder: OwnedFd,
@@ -33,19 +33,19 @@ pub(crate) struct Staged {
 }
 
 impl Root {
-    /// Opens the directory that holds a place.
+    /// Opens the parent directory of a path.
     fn parent(&self, place: &Place) -> Result<(OwnedFd, OsString), Error> {
         let parent = Place::beneath(place.path().parent().map(ToOwned::to_owned).unwrap_or_default());
         let name = place.path().file_name().unwrap_or(OsStr::new(".")).to_owned();
         Ok((self.open_at(&parent, OFlags::RDONLY | OFlags::DIRECTORY)?, name))
     }
 
-    /// Returns where a name in an open directory really lies.
+    /// Returns the real path of a name in an open directory.
     fn real_place(&self, folder: &OwnedFd, name: &OsStr) -> PathBuf {
         real_path(folder).unwrap_or_else(|| self.path().to_owned()).join(name)
     }
 
-    /// Makes the directories that lead to a place, and returns those that were not there.
+    /// Creates the missing parent directories of a path, and returns them.
     pub(crate) fn make_parents(&self, place: &Place) -> Result<Vec<Place>, Error> {
         let mut made = Vec::new();
         let mut folders: Vec<_> = place.path().ancestors().skip(1).map(ToOwned::to_owned).collect();
@@ -58,33 +58,33 @@ impl Root {
             match mkdirat(&parent, &name, Mode::from_raw_mode(0o777)) {
                 Ok(()) => made.push(folder),
                 Err(Errno::EXIST) => {}
-                Err(error) => return Err(folder.failed("its directory cannot be made", error)),
+                Err(error) => return Err(folder.failed("cannot create its directory", error)),
             }
         }
         Ok(made)
     }
 
-    /// Writes a file beside its place. The directory must be there.
+    /// Writes a temporary file next to a path. The directory must exist.
     pub(crate) fn stage(&self, place: &Place, data: &[u8], mode: Option<u32>) -> Result<Staged, Error> {
         let (folder, name) = self.parent(place)?;
         self.must_hold_no_secrets(&self.real_place(&folder, &name), place)?;
         let written: OsString = format!(".rkat-{}", Uuid::new_v4().simple()).into();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&folder, &written, flags, Mode::from_raw_mode(0o666))
-            .map_err(|error| place.failed("it cannot be written", error))?;
+            .map_err(|error| place.failed("cannot write it", error))?;
         let staged = Staged { folder, written, name, place: place.clone() };
         let mut file = File::from(file);
-        let failed = || Error::file(place.shown(), "it cannot be written");
+        let failed = || Error::file(place.shown(), "cannot write it");
         file.write_all(data).map_err(failed())?;
         if let Some(mode) = mode {
-            let kept = rustix::fs::fchmod(&file, Mode::from_raw_mode(mode));
-            kept.map_err(|error| place.failed("its permissions cannot be kept", error))?;
+            let result = rustix::fs::fchmod(&file, Mode::from_raw_mode(mode));
+            result.map_err(|error| place.failed("cannot preserve its permissions", error))?;
         }
         file.sync_all().map_err(failed())?;
         Ok(staged)
     }
 
-    /// Says which permissions a file has; `None` if there is nothing. A link is no file: what it leads to is.
+    /// Returns the permissions of a file; `None` if it does not exist. Rejects symlinks, whose target is the file.
     pub(crate) fn permissions(&self, place: &Place) -> Result<Option<u32>, Error> {
         let (folder, name) = match self.parent(place) {
             Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
@@ -98,7 +98,7 @@ impl Root {
             Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
                 FileType::RegularFile => Ok(Some(stat.st_mode & 0o7777)),
                 FileType::Symlink => {
-                    let why = "is a link; name the file that it leads to";
+                    let why = "is a symlink; use the path of its target";
                     Err(Error::Content { path: place.shown(), why })
                 }
                 _ => Err(Error::Content { path: place.shown(), why: "is not a file" }),
@@ -109,8 +109,7 @@ impl Root {
     /// Removes a file.
     pub(crate) fn remove(&self, place: &Place) -> Result<(), Error> {
         let (folder, name) = self.parent(place)?;
-        unlinkat(&folder, &name, AtFlags::empty())
-            .map_err(|error| place.failed("it cannot be removed", error))
+        unlinkat(&folder, &name, AtFlags::empty()).map_err(|error| place.failed("cannot remove it", error))
     }
 
     /// Removes a directory if it is empty.
@@ -122,22 +121,23 @@ impl Root {
 }
 
 impl Staged {
-    /// Puts the file into its place.
+    /// Moves the file to its final location.
     pub(crate) fn put(self, existing: Existing) -> Result<(), Error> {
         let moved = match existing {
             Existing::Replaced => renameat(&self.folder, &self.written, &self.folder, &self.name),
             Existing::Refused => self.move_where_nothing_is(),
         };
         moved.map_err(|error| match error {
-            Errno::EXIST => Error::Content { path: self.place.shown(), why: "is there already" },
-            error => self.place.failed("it cannot be written", error),
+            Errno::EXIST => Error::Content { path: self.place.shown(), why: "already exists" },
+            error => self.place.failed("cannot write it", error),
         })
     }
 
     fn move_where_nothing_is(&self) -> Result<(), Errno> {
         let (folder, from, to) = (&self.folder, &self.written, &self.name);
         match renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
-            // Some file systems cannot; a second name does the same, and the first goes away with this value.
+            // Some file systems do not support this; create a hard link instead, and dropping this value removes the
+            // first name.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 rustix::fs::linkat(folder, from, folder, to, AtFlags::empty())
             }

@@ -1,7 +1,7 @@
-//! Putting a patch into the workspace.
+//! Applies a patch to the workspace.
 //!
-//! Everything is read, fitted and written beside its place first. Only then are files put into place, one after the
-//! other; should one of these last steps fail, those before it are taken back.
+//! All changes are computed and written to temporary files first. Only then are files moved into place, one after the
+//! other; if one of these last steps fails, the earlier ones are rolled back.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use super::parse::{FileChange, PatchError};
 use crate::Error;
 use crate::files::{Existing, Place, Root, Staged};
 
-/// The largest file that is changed.
+/// Maximum size of a file to change.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
 
-/// What a patch did.
+/// The files that a patch changed.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Applied {
     status: &'static str,
@@ -24,13 +24,13 @@ pub(super) struct Applied {
     deleted_files: Vec<String>,
 }
 
-/// One thing to do to a file.
+/// A change to one file.
 enum Step {
     Write { place: Place, data: Vec<u8>, mode: Option<u32>, before: Option<Before> },
     Remove { place: Place, before: Before },
 }
 
-/// A file as it was.
+/// The previous state of a file.
 struct Before {
     data: Vec<u8>,
     mode: u32,
@@ -74,7 +74,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Names a place where there must be nothing yet.
+    /// Parses a path that must not exist yet.
     fn name_new(&mut self, path: &str) -> Result<Place, Error> {
         let place = self.name(path)?;
         match self.root.permissions(&place)? {
@@ -96,16 +96,16 @@ impl Plan<'_> {
         if !lines.is_empty() {
             text.push('\n');
         }
-        let shown = place.shown();
+        let path_text = place.shown();
         self.steps.push(Step::Write { place, data: text.into_bytes(), mode: None, before: None });
-        Ok(shown)
+        Ok(path_text)
     }
 
     fn delete(&mut self, path: &str) -> Result<String, Error> {
         let place = self.name(path)?;
-        let (before, shown) = (self.before(&place)?, place.shown());
+        let (before, path_text) = (self.before(&place)?, place.shown());
         self.steps.push(Step::Remove { place, before });
-        Ok(shown)
+        Ok(path_text)
     }
 
     fn update(
@@ -119,28 +119,28 @@ impl Plan<'_> {
         let text = std::str::from_utf8(&before.data).map_err(|_| PatchError::NotText(place.shown()))?;
         let data = edit(&place.shown(), text, hunks)?.into_bytes();
         let Some(target) = move_to else {
-            let shown = place.shown();
+            let path_text = place.shown();
             self.steps.push(Step::Write { place, data, mode: Some(before.mode), before: Some(before) });
-            return Ok(shown);
+            return Ok(path_text);
         };
         let target = self.name_new(target)?;
-        let shown = target.shown();
+        let path_text = target.shown();
         self.steps.push(Step::Write { place: target, data, mode: Some(before.mode), before: None });
         self.steps.push(Step::Remove { place, before });
-        Ok(shown)
+        Ok(path_text)
     }
 }
 
-/// What was done so far, to be taken back unless it is kept.
-struct Done<'a> {
+/// Completed steps, which are rolled back on drop unless committed.
+struct Rollback<'a> {
     root: &'a Root,
     folders: Vec<Place>,
     steps: Vec<Step>,
-    kept: bool,
+    committed: bool,
 }
 
 fn carry_out(root: &Root, steps: Vec<Step>) -> Result<(), Error> {
-    let mut done = Done { root, folders: Vec::new(), steps: Vec::new(), kept: false };
+    let mut done = Rollback { root, folders: Vec::new(), steps: Vec::new(), committed: false };
     let mut staged = Vec::new();
     for step in &steps {
         staged.push(match step {
@@ -154,11 +154,11 @@ fn carry_out(root: &Root, steps: Vec<Step>) -> Result<(), Error> {
     for (step, staged) in steps.into_iter().zip(staged) {
         done.carry_out(step, staged)?;
     }
-    done.kept = true;
+    done.committed = true;
     Ok(())
 }
 
-impl Done<'_> {
+impl Rollback<'_> {
     fn carry_out(&mut self, step: Step, staged: Option<Staged>) -> Result<(), Error> {
         match (&step, staged) {
             (Step::Write { before, .. }, Some(staged)) => {
@@ -172,9 +172,9 @@ impl Done<'_> {
     }
 }
 
-impl Drop for Done<'_> {
+impl Drop for Rollback<'_> {
     fn drop(&mut self) {
-        if self.kept {
+        if self.committed {
             return;
         }
         let restore = |place: &Place, before: &Before| {

@@ -1,15 +1,15 @@
-//! Fitting hunks to a text.
+//! Applies hunks to a text.
 
 use super::parse::{Hunk, Line, PatchError};
 
-/// How closely lines must be alike; each is tried before the next.
+/// Ways to compare lines; each is tried before the next.
 const LIKENESS: [fn(&str, &str) -> bool; 3] = [
     |one, other| one == other,
     |one, other| one.trim_end() == other.trim_end(),
     |one, other| plain(one).trim() == plain(other).trim(),
 ];
 
-/// Returns the text with its hunks applied, in their order.
+/// Returns the text with its hunks applied, in order.
 pub(super) fn edit(path: &str, text: &str, hunks: &[Hunk]) -> Result<String, PatchError> {
     let ends_with_newline = text.ends_with('\n') || text.is_empty();
     let body = text.strip_suffix('\n').unwrap_or(text);
@@ -57,7 +57,7 @@ impl Missing {
     }
 }
 
-/// Finds the line at which a hunk begins, at `from` or after it.
+/// Returns the line at which a hunk starts, at `from` or after it.
 fn find(old: &[&str], from: usize, hunk: &Hunk) -> Result<usize, Missing> {
     let from = match &hunk.anchor {
         None => from,
@@ -90,7 +90,7 @@ fn position(old: &[&str], from: usize, wanted: &[&str], place: Place) -> Option<
 }
 
 impl Line {
-    /// The line as the file has it, if it has it.
+    /// Returns the line of the old file, if there is one.
     fn old(&self) -> Option<&str> {
         match self {
             Self::Stays(text) | Self::Goes(text) => Some(text),
@@ -99,7 +99,7 @@ impl Line {
     }
 }
 
-/// Writes quotes, dashes and spaces the plain way.
+/// Replaces typographic quotes, dashes, and spaces with ASCII.
 fn plain(text: &str) -> String {
     let plain = |letter: char| match letter {
         '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}' => '\'',

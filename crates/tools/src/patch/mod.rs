@@ -17,12 +17,12 @@ use crate::work::blocking;
 
 pub(crate) use parse::PatchError;
 
-/// The longest patch.
+/// Maximum length of a patch.
 const MAX_PATCH: usize = 4 * 1024 * 1024;
 
 pub(crate) struct ApplyPatch(pub(crate) Arc<Root>);
 
-/// What to change.
+/// The patch to apply.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Arguments {
     /// The patch, from `*** Begin Patch` to `*** End Patch`.
@@ -31,12 +31,12 @@ pub(crate) struct Arguments {
 
 impl Builtin for ApplyPatch {
     const NAME: &'static str = "apply_patch";
-    const DESCRIPTION: &'static str = "Change files of the workspace, all of them or none. The patch begins with \
-        `*** Begin Patch`, ends with `*** End Patch`, and has for each file one of: `*** Add File: PATH` and its lines, \
-        each after a `+`; `*** Delete File: PATH`; or `*** Update File: PATH`, if it moves `*** Move to: PATH`, and hunks. \
-        A hunk begins with `@@`, or with `@@ ` and a line of the file that comes before it; its lines begin with a space \
-        if they stay, `-` if they go, `+` if they come. `*** End of File` after a hunk says that it ends the file, which \
-        then has no newline at its end. Paths are relative to the workspace.";
+    const DESCRIPTION: &'static str = "Change files in the workspace, all or none. The patch starts with \
+        `*** Begin Patch`, ends with `*** End Patch`, and contains for each file one of: `*** Add File: PATH` and its \
+        lines, each after a `+`; `*** Delete File: PATH`; or `*** Update File: PATH`, if it moves `*** Move to: PATH`, \
+        and hunks. A hunk starts with `@@`, or with `@@ ` and a line of the file that precedes it; its lines start with \
+        a space if they stay, `-` if removed, `+` if added. `*** End of File` after a hunk means that it ends the \
+        file, which then has no newline at its end. Paths are relative to the workspace.";
     const IMPACT: ToolImpact = ToolImpact::Destructive;
     type Arguments = Arguments;
 
@@ -52,7 +52,7 @@ impl Builtin for ApplyPatch {
     }
 }
 
-/// Returns the files that a patch names; `None` if it cannot be read.
+/// Returns the files that a patch names; `None` if it cannot be parsed.
 pub(crate) fn patched_files(patch: &str) -> Option<Vec<String>> {
     let mut files = Vec::new();
     for change in parse::parse(patch).ok()? {
@@ -66,7 +66,7 @@ pub(crate) fn patched_files(patch: &str) -> Option<Vec<String>> {
     Some(files)
 }
 
-/// Reads a patch and fits it to a text, for those who look for inputs that break it.
+/// Parses a patch and applies it to a text, for fuzzing.
 pub(crate) fn try_patch(patch: &str, text: &str) -> usize {
     let Ok(changes) = parse::parse(patch) else { return 0 };
     let edited = |change: &parse::FileChange| match change {

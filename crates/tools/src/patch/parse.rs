@@ -8,13 +8,13 @@ pub(super) enum FileChange {
     Update { path: String, move_to: Option<String>, hunks: Vec<Hunk> },
 }
 
-/// A run of lines that stay, go or come.
+/// A group of context, removed, and added lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Hunk {
-    /// A line of the file that comes before it.
+    /// A line of the file that precedes the hunk.
     pub(super) anchor: Option<String>,
     pub(super) lines: Vec<Line>,
-    /// Whether it ends the file.
+    /// Whether the hunk ends the file.
     pub(super) ends_file: bool,
 }
 
@@ -25,40 +25,42 @@ pub(super) enum Line {
     Comes(String),
 }
 
-/// Why a patch is not applied. Nothing has changed then.
+/// Reason a patch was not applied. No file has changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatchError {
-    /// It is too long.
+    /// The patch is too long.
     #[error("the patch is longer than 4 MB")]
     TooLong,
-    /// It has no beginning or no end.
-    #[error("the patch must begin with `*** Begin Patch` and end with `*** End Patch`")]
+    /// The patch has no start or no end marker.
+    #[error("the patch must start with `*** Begin Patch` and end with `*** End Patch`")]
     NoFrame,
-    /// It changes nothing.
+    /// The patch contains no changes.
     #[error("the patch names no file")]
     Empty,
-    /// A line is not part of the grammar.
-    #[error("line {line} of the patch is not understood: {expected}")]
+    /// A line does not fit the grammar.
+    #[error("invalid line {line} in the patch: {expected}")]
     Line {
-        /// The line's number.
+        /// The line number.
         line: usize,
-        /// What could be there.
+        /// The expected content.
         expected: &'static str,
     },
-    /// Two parts are about the same file.
+    /// Two parts change the same file.
     #[error("`{0}` is named twice; put all its hunks into one part")]
     Twice(String),
-    /// A new file is there already.
-    #[error("`{0}` is there already; use `*** Update File`")]
+    /// A file to add already exists.
+    #[error("`{0}` already exists; use `*** Update File`")]
     Exists(String),
-    /// A file to change is not there.
-    #[error("there is no file `{0}`")]
+    /// A file to change does not exist.
+    #[error("no file `{0}`")]
     Missing(String),
     /// A file to change is not text.
     #[error("`{0}` is not UTF-8 text")]
     NotText(String),
-    /// The line that a hunk comes after was not found.
-    #[error("`{path}`: hunk {hunk}: there is no line `{anchor}` where it is looked for; read the file again")]
+    /// The anchor line of a hunk was not found.
+    #[error(
+        "`{path}`: hunk {hunk}: no line `{anchor}` at or after the expected position; read the file again"
+    )]
     NoAnchor {
         /// The file.
         path: String,
@@ -68,9 +70,7 @@ pub(crate) enum PatchError {
         anchor: String,
     },
     /// The lines that a hunk replaces were not found.
-    #[error(
-        "`{path}`: hunk {hunk}: its lines are not in the file as the patch has them; read the file again"
-    )]
+    #[error("`{path}`: hunk {hunk}: its lines do not match the file; read the file again")]
     NoMatch {
         /// The file.
         path: String,
@@ -85,7 +85,7 @@ const UPDATE: &str = "*** Update File: ";
 const MOVE: &str = "*** Move to: ";
 const END_OF_FILE: &str = "*** End of File";
 
-/// Reads a patch.
+/// Parses a patch.
 pub(super) fn parse(text: &str) -> Result<Vec<FileChange>, PatchError> {
     let lines: Vec<&str> = text.trim().lines().map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
     let [first, body @ .., last] = &lines[..] else { return Err(PatchError::NoFrame) };
@@ -116,7 +116,7 @@ impl<'a> Lines<'a> {
         line
     }
 
-    /// The line that was taken last is wrong.
+    /// Returns an error for the last line that was taken.
     fn wrong(&self, expected: &'static str) -> PatchError {
         PatchError::Line { line: self.next + 1, expected }
     }
@@ -130,9 +130,7 @@ impl<'a> Lines<'a> {
             return Ok(FileChange::Delete { path: path(name) });
         }
         let Some(name) = line.strip_prefix(UPDATE) else {
-            return Err(
-                self.wrong("`*** Add File: `, `*** Delete File: ` or `*** Update File: ` is expected")
-            );
+            return Err(self.wrong("expected `*** Add File: `, `*** Delete File: `, or `*** Update File: `"));
         };
         let move_to = self.peek().and_then(|line| line.strip_prefix(MOVE)).map(path);
         if move_to.is_some() {
@@ -146,8 +144,9 @@ impl<'a> Lines<'a> {
         while let Some(line) = self.peek().filter(|line| !line.starts_with("*** ")) {
             self.next += 1;
             let added = line.strip_prefix('+');
-            lines
-                .push(added.ok_or_else(|| self.wrong("each line of a new file begins with `+`"))?.to_owned());
+            lines.push(
+                added.ok_or_else(|| self.wrong("each line of a new file must start with `+`"))?.to_owned(),
+            );
         }
         Ok(lines)
     }
@@ -158,7 +157,7 @@ impl<'a> Lines<'a> {
             if line.trim_end() == END_OF_FILE {
                 self.next += 1;
                 let Some(hunk) = hunks.last_mut() else {
-                    return Err(self.wrong("`*** End of File` comes after a hunk"));
+                    return Err(self.wrong("`*** End of File` must follow a hunk"));
                 };
                 hunk.ends_file = true;
                 continue;
@@ -172,9 +171,9 @@ impl<'a> Lines<'a> {
                 hunks.push(Hunk { anchor: anchor.map(str::to_owned), ..Hunk::default() });
                 continue;
             }
-            let line =
-                hunk_line(line).ok_or_else(|| self.wrong("a hunk's line begins with a space, `-` or `+`"))?;
-            // The first hunk may do without its `@@`.
+            let line = hunk_line(line)
+                .ok_or_else(|| self.wrong("a hunk's line must start with a space, `-`, or `+`"))?;
+            // The first `@@` is optional.
             if hunks.is_empty() {
                 hunks.push(Hunk::default());
             }
@@ -187,7 +186,7 @@ impl<'a> Lines<'a> {
 }
 
 fn hunk_line(line: &str) -> Option<Line> {
-    // Models leave out the space of an empty line that stays.
+    // Models omit the space of an empty context line.
     let Some(mark) = line.chars().next() else { return Some(Line::Stays(String::new())) };
     let rest = line[mark.len_utf8()..].to_owned();
     match mark {

@@ -1,18 +1,18 @@
 //! Shell builtins that set variables or evaluate their arguments.
 //!
-//! A shell runs `$(…)` also in words that were quoted, where a builtin takes them as the name of an array element or as
-//! arithmetic: `test -v 'a[$(id)]'`. Others change what later commands mean: `read PATH`, `hash -p`, `alias`. A line with
-//! one of these cannot be checked before it runs.
+//! A shell runs `$(…)` even in quoted words if a builtin interprets them as the name of an array element or as
+//! arithmetic: `test -v 'a[$(id)]'`. Other builtins change what later commands mean: `read PATH`, `hash -p`, `alias`. A
+//! line with one of these cannot be checked before it runs.
 
 use super::command::{Simple, Word, WordKind, is_name};
 
-/// Options of `set` that change nothing about how a line is read.
+/// Options of `set` that do not affect how a line is parsed.
 const SET_LETTERS: &str = "Cefuvx";
 const SET_NAMES: [&str; 7] = ["errexit", "noclobber", "noglob", "nounset", "pipefail", "verbose", "xtrace"];
-/// The same for `shopt`.
+/// Options of `shopt` that do not affect how a line is parsed.
 const SHOPT_WORDS: [&str; 9] =
     ["-p", "-q", "-s", "-u", "dotglob", "failglob", "globstar", "nocaseglob", "nullglob"];
-/// Operators of `test` that take the name of a variable, and those that take numbers.
+/// Operators of `test` that take variable names, and those that take numbers.
 const TAKE_NAMES: [&str; 2] = ["-v", "-R"];
 const TAKE_NUMBERS: [&str; 6] = ["-eq", "-ge", "-gt", "-le", "-lt", "-ne"];
 
@@ -47,12 +47,12 @@ pub(super) fn is_opaque(command: &Simple) -> bool {
     }
 }
 
-/// The word that ends `[`. Its kind is that of a pattern where it is not quoted.
+/// Returns the word that ends `[`. It counts as a pattern if it is not quoted.
 fn closing() -> Word {
     Word { text: "]".to_owned(), kind: WordKind::Pattern }
 }
 
-/// `printf -v` sets a variable, and some shells evaluate what stands for a number.
+/// `printf -v` sets a variable, and some shells evaluate words used as numbers.
 fn printf_evaluates(words: &[Word]) -> bool {
     let sets =
         words.first().is_some_and(|word| word.text.starts_with("-v") || word.kind == WordKind::Pattern);
@@ -90,7 +90,7 @@ fn set_is_plain(words: &[Word]) -> bool {
     true
 }
 
-/// Returns true if a file name that the shell puts in place of a pattern may be an option or an operator.
+/// Returns true if a file name that a pattern expands to may be an option or an operator.
 pub(super) fn may_be_option(word: &Word) -> bool {
     let text = word.text.as_str();
     let starts = text.starts_with(['*', '?', '[', '-']) && !text.contains('/');
@@ -104,7 +104,7 @@ fn is_number(word: &Word) -> bool {
     word.kind == WordKind::Plain && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns true if a word has an array subscript in which a shell could run something.
+/// Returns true if a word has an array subscript in which a shell could run a command.
 fn has_subscript(word: &Word) -> bool {
     word.text.contains('[') && word.text.contains(['$', '`'])
 }

@@ -1,8 +1,7 @@
-//! Reading a command line as a POSIX shell does, as far as it can be read without running it.
+//! Parses a command line like a POSIX shell, to the extent possible without running it.
 //!
-//! What a shell would only know at run time (the value of a variable, the output of another command) cannot be judged
-//! beforehand. Such a line is not read at all; neither is one that is not certain to mean to every shell what it means
-//! here.
+//! Values that a shell only knows at run time (a variable, or the output of another command) cannot be checked in
+//! advance. Such a line is rejected; so is one that is not certain to mean the same to every shell as it does here.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -11,47 +10,47 @@ use std::str::Chars;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Simple {
     pub(super) words: Vec<Word>,
-    /// The files that it reads or writes by redirection, other than `/dev/null`.
+    /// The files that it reads or writes by redirection, except `/dev/null`.
     pub(super) files: Vec<Word>,
 }
 
-/// A word with its quotes taken off.
+/// A word with its quotes removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) text: String,
     pub(super) kind: WordKind,
 }
 
-/// Whether a word is what it says.
+/// Kind of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WordKind {
-    /// It is.
+    /// A literal word.
     Plain,
-    /// It is a pattern, in place of which the shell puts the names of files.
+    /// A pattern, which the shell replaces with file names.
     Pattern,
 }
 
-/// Why a line cannot be judged.
+/// Reason a line cannot be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unclear {
-    /// Its meaning depends on what happens when it runs.
-    #[error("`$`, backquotes, `~` and `{{` stand for something that is only known when the command runs")]
+    /// Its meaning depends on the state when it runs.
+    #[error("`$`, backquotes, `~` and `{{` expand only when the command runs")]
     Expansion,
-    /// It has a control structure, a function, a group or a here-document.
-    #[error("groups, functions, loops, conditions and here-documents are not judged")]
+    /// The line has a control structure, a function, a group, or a here-document.
+    #[error("groups, functions, loops, conditions, and here-documents are not supported")]
     Structure,
     /// A variable is set for a command.
     #[error("variables set before a command can change what it does")]
     Assignment,
-    /// It does not end where it should, or an operator has nothing to work on.
+    /// The line does not end where it should, or an operator lacks an operand.
     #[error("it is not a complete command line")]
     Incomplete,
-    /// It has characters that shells read differently.
+    /// The line has characters that shells interpret differently.
     #[error("it has control characters")]
     Control,
 }
 
-/// Words that begin something other than a program.
+/// Words that start a construct other than a command.
 const RESERVED: [&str; 22] = [
     "!",
     "[[",
@@ -77,10 +76,10 @@ const RESERVED: [&str; 22] = [
     "}",
 ];
 
-/// Reads a line into the commands it runs.
+/// Parses a line into the commands that it runs.
 pub(super) fn parse(line: &str) -> Result<Vec<Simple>, Unclear> {
-    let odd = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
-    if line.contains(odd) {
+    let is_disallowed = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
+    if line.contains(is_disallowed) {
         return Err(Unclear::Control);
     }
     let mut reader =
@@ -105,7 +104,7 @@ impl Reader<'_> {
                 '#' => while self.rest.next_if(|letter| *letter != '\n').is_some() {},
                 '\n' => {
                     self.rest.next();
-                    // After `&&` and its like, the line goes on.
+                    // After `&&` and similar operators, the line continues.
                     if !owed {
                         self.end_command(Empty::Fine)?;
                     }
@@ -115,7 +114,7 @@ impl Reader<'_> {
                 '(' | ')' => return Err(Unclear::Structure),
                 _ => {
                     let word = self.word()?;
-                    // A number right before a redirection says which stream it is about.
+                    // A number right before a redirection is a file descriptor.
                     let is_stream = word.text.bytes().all(|byte| byte.is_ascii_digit());
                     if is_stream && matches!(self.rest.peek(), Some('<' | '>')) {
                         continue;
@@ -145,7 +144,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads what separates commands, and says whether another must follow.
+    /// Parses an operator between commands, and returns whether another command must follow.
     fn operator(&mut self, first: char) -> Result<bool, Unclear> {
         self.rest.next();
         let second = self.rest.peek().copied();
@@ -193,13 +192,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads one word, up to a blank or an operator.
+    /// Parses one word, up to a blank or an operator.
     fn word(&mut self) -> Result<Word, Unclear> {
         let mut word = Word { text: String::new(), kind: WordKind::Plain };
         let mut begun = false;
         while let Some(letter) = self.rest.peek().copied() {
             if self.empty_braces() {
-                // They stay as they are; `find` and `xargs` put something in their place.
+                // The shell leaves them unchanged; `find` and `xargs` substitute them.
                 word = Word { text: word.text + "{}", kind: WordKind::Pattern };
                 begun = true;
                 continue;
@@ -208,7 +207,7 @@ impl Reader<'_> {
                 ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' => break,
                 '(' | ')' => return Err(Unclear::Structure),
                 '$' | '`' | '{' | '}' => return Err(Unclear::Expansion),
-                // A shell looks for a home directory at these places only; being strict costs little.
+                // A shell expands a home directory only in these positions; being strict costs little.
                 '~' => return Err(Unclear::Expansion),
                 _ => {}
             }
@@ -238,7 +237,7 @@ impl Reader<'_> {
         if begun { Ok(word) } else { Err(Unclear::Incomplete) }
     }
 
-    /// Takes `{}`, which stands for nothing else.
+    /// Consumes `{}`, which has no other meaning.
     fn empty_braces(&mut self) -> bool {
         let mut ahead = self.rest.clone();
         let found = ahead.next() == Some('{') && ahead.next() == Some('}');
@@ -282,7 +281,7 @@ impl Reader<'_> {
     fn end_command(&mut self, empty: Empty) -> Result<(), Unclear> {
         let command = std::mem::take(&mut self.current);
         let Some(first) = command.words.first() else {
-            // A redirection alone makes a file, or empties it.
+            // A redirection alone creates or truncates a file.
             return match empty {
                 Empty::Fine if command.files.is_empty() => Ok(()),
                 _ => Err(Unclear::Incomplete),
@@ -291,7 +290,7 @@ impl Reader<'_> {
         if RESERVED.contains(&first.text.as_str()) {
             return Err(Unclear::Structure);
         }
-        // The name of the program must be what it says.
+        // The name of the program must be literal.
         if first.kind == WordKind::Pattern && first.text != "[" {
             return Err(Unclear::Expansion);
         }
@@ -300,7 +299,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether there may be no command before an operator.
+/// Whether an operator may have no command before it.
 #[derive(Clone, Copy)]
 enum Empty {
     Fine,

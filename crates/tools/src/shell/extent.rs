@@ -1,10 +1,10 @@
-//! What a command line is an example of: the program that it runs, if it runs one and that one alone.
+//! The scope of a command line: its program, if it runs exactly one.
 
 use super::builtins::is_opaque;
 use super::command::{WordKind, parse};
 use super::launch::{Launch, launch};
 
-/// Programs that only print, whatever their arguments are. Any other name says too little about what a line does.
+/// Programs that only print, whatever their arguments are. Any other name reveals too little about what a line does.
 const BOUND: [&str; 33] = [
     "[",
     "basename",
@@ -41,7 +41,7 @@ const BOUND: [&str; 33] = [
     "whoami",
 ];
 
-/// Programs with the subcommands that say enough: they only print, or do what the user expects of them by name.
+/// Programs with the subcommands that reveal enough: they only print, or do what the user expects from their name.
 const BOUND_SUBCOMMANDS: [(&str, &[&str]); 12] = [
     ("cargo", &["bench", "build", "check", "clippy", "doc", "fmt", "metadata", "test", "tree"]),
     ("docker", &["images", "logs", "ps"]),
@@ -57,7 +57,7 @@ const BOUND_SUBCOMMANDS: [(&str, &[&str]); 12] = [
     ("yarn", &["list", "test"]),
 ];
 
-/// Options of those that write a file or run a program that the line names.
+/// Options of these programs that write a file or run a program that the line names.
 const UNBOUND_OPTIONS: [&str; 13] = [
     "--config",
     "--exec",
@@ -74,8 +74,8 @@ const UNBOUND_OPTIONS: [&str; 13] = [
     "-vettool",
 ];
 
-/// Returns the program of a command line, with its subcommand where it has one. `None` if the line does more than run
-/// one program, or if the program's name does not bound what it does.
+/// Returns the program of a command line, with its subcommand if it has one. Returns `None` if the line does more than
+/// run one program, or if the program's name does not bound what it does.
 pub(crate) fn program(line: &str) -> Option<Vec<String>> {
     let commands = parse(line).ok()?;
     let [command] = commands.as_slice() else { return None };
@@ -103,7 +103,7 @@ mod tests {
     use super::program;
 
     #[test]
-    fn a_line_names_its_program_or_none() {
+    fn program_is_extracted_from_bounded_lines() {
         let cases = [
             ("echo one", Some("echo")),
             ("ls -la 'a b' 2> /dev/null", Some("ls")),

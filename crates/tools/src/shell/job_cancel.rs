@@ -13,10 +13,10 @@ use crate::builtin::{Builtin, json};
 
 pub(crate) struct ShellJobCancel(pub(crate) Arc<Jobs>);
 
-/// Which job.
+/// The job to cancel.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Arguments {
-    /// The job's id.
+    /// Id of the job.
     job_id: String,
 }
 
@@ -28,7 +28,7 @@ struct Cancelled {
 
 impl Builtin for ShellJobCancel {
     const NAME: &'static str = "shell_job_cancel";
-    const DESCRIPTION: &'static str = "End a job and everything it started.";
+    const DESCRIPTION: &'static str = "Cancel a job and all processes it started.";
     const IMPACT: ToolImpact = ToolImpact::Additive;
     type Arguments = Arguments;
 

@@ -12,10 +12,10 @@ use crate::builtin::{Builtin, json};
 
 pub(crate) struct ShellJobStatus(pub(crate) Arc<Jobs>);
 
-/// Which job.
+/// The job to show.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Arguments {
-    /// The job's id.
+    /// Id of the job.
     job_id: String,
 }
 
@@ -31,7 +31,7 @@ struct View {
 
 impl Builtin for ShellJobStatus {
     const NAME: &'static str = "shell_job_status";
-    const DESCRIPTION: &'static str = "Show a job: how far it is, and what it wrote when it has ended.";
+    const DESCRIPTION: &'static str = "Show a job's status, and its output once it has finished.";
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 

@@ -1,4 +1,4 @@
-//! Commands that go on while the agent does something else.
+//! Background commands.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,9 +14,9 @@ use super::ShellError;
 use super::process::{End, Ended};
 use crate::shelf::Shelf;
 
-/// How many jobs of a session run at once.
+/// Maximum number of running jobs per session.
 const MAX_RUNNING: usize = 10;
-/// How many that have ended are remembered, and for how long.
+/// Maximum number of finished jobs per session, and time until they are removed.
 const MAX_ENDED: usize = 100;
 const REMEMBERED: Duration = Duration::from_secs(300);
 
@@ -30,7 +30,7 @@ pub(crate) struct Jobs {
 struct Job {
     record: Arc<Record>,
     task: AbortHandle,
-    told: bool,
+    reported: bool,
 }
 
 impl Drop for Job {
@@ -39,7 +39,7 @@ impl Drop for Job {
     }
 }
 
-/// What is known of a job.
+/// Data of a job.
 pub(super) struct Record {
     pub(super) id: String,
     pub(super) command: String,
@@ -47,12 +47,12 @@ pub(super) struct Record {
     pub(super) timeout_secs: u64,
     pub(super) started_at_unix: i64,
     pub(super) cancel: Notify,
-    /// Woken when it has ended.
+    /// Notified when the job has finished.
     pub(super) ended: Notify,
     state: Mutex<(State, Option<Instant>)>,
 }
 
-/// How far a job is.
+/// Status of a job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub(super) enum State {
@@ -74,7 +74,7 @@ impl State {
         }
     }
 
-    /// Says how a command ended.
+    /// Converts the result of a command.
     pub(super) async fn of(ended: Result<Ended, ShellError>, shelf: &dyn Shelf, redactor: &Redactor) -> Self {
         let ended = match ended {
             Ok(ended) => ended,
@@ -123,7 +123,7 @@ impl Record {
         };
         let detail = match state {
             State::Completed { exit_code: Some(code), .. } => format!("exit code {code}"),
-            State::Completed { exit_code: None, .. } => "ended by a signal".to_owned(),
+            State::Completed { exit_code: None, .. } => "terminated by a signal".to_owned(),
             State::Failed { error, .. } => error,
             State::TimedOut { .. } => format!("stopped after {} seconds", self.timeout_secs),
             State::Cancelled { .. } | State::Running { .. } => "cancelled".to_owned(),
@@ -142,7 +142,7 @@ impl Jobs {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a job; `work` does it and finishes the record.
+    /// Starts a job; `work` runs it and finishes the record.
     pub(super) fn start<F>(
         &self,
         session: SessionId,
@@ -155,7 +155,7 @@ impl Jobs {
     {
         let mut sessions = self.locked();
         let jobs = sessions.entry(session).or_default();
-        tidy(jobs);
+        remove_expired(jobs);
         if jobs.iter().filter(|job| job.record.ended_at().is_none()).count() >= MAX_RUNNING {
             return Err(ShellError::TooManyJobs(MAX_RUNNING));
         }
@@ -171,14 +171,14 @@ impl Jobs {
             state: Mutex::new((State::Running { started_at_unix }, None)),
         });
         let task = tokio::spawn(work(Arc::clone(&record))).abort_handle();
-        jobs.push(Job { record: Arc::clone(&record), task, told: false });
+        jobs.push(Job { record: Arc::clone(&record), task, reported: false });
         Ok(record)
     }
 
     pub(super) fn list(&self, session: SessionId) -> Vec<Arc<Record>> {
         let mut sessions = self.locked();
         let jobs = sessions.entry(session).or_default();
-        tidy(jobs);
+        remove_expired(jobs);
         jobs.iter().map(|job| Arc::clone(&job.record)).collect()
     }
 
@@ -187,13 +187,13 @@ impl Jobs {
         found.ok_or_else(|| ShellError::NoJob(id.to_owned()))
     }
 
-    /// Tells of the jobs that ended since it was asked the last time.
+    /// Returns the jobs that finished since the last call.
     pub(crate) fn finished(&self, session: SessionId) -> Vec<FinishedJob> {
         let mut sessions = self.locked();
         let jobs = sessions.get_mut(&session).into_iter().flatten();
-        let news = jobs.filter(|job| !job.told && job.record.ended_at().is_some());
+        let news = jobs.filter(|job| !job.reported && job.record.ended_at().is_some());
         news.map(|job| {
-            job.told = true;
+            job.reported = true;
             job.record.finished(&self.redactor)
         })
         .collect()
@@ -210,9 +210,9 @@ impl Jobs {
     }
 }
 
-/// Forgets what ended long ago.
-fn tidy(jobs: &mut Vec<Job>) {
-    jobs.retain(|job| job.record.ended_at().is_none_or(|at| !job.told || at.elapsed() < REMEMBERED));
+/// Removes jobs that finished long ago.
+fn remove_expired(jobs: &mut Vec<Job>) {
+    jobs.retain(|job| job.record.ended_at().is_none_or(|at| !job.reported || at.elapsed() < REMEMBERED));
     let mut excess =
         jobs.iter().filter(|job| job.record.ended_at().is_some()).count().saturating_sub(MAX_ENDED);
     jobs.retain(|job| {

@@ -1,38 +1,38 @@
-//! Commands that run other commands: which ones, as far as that can be seen before they run.
+//! Commands that run other commands: which ones, where that can be determined in advance.
 
 use super::builtins::may_be_option;
 use super::command::{Simple, Unclear, Word, WordKind, parse};
 
-/// What else a command runs.
+/// The commands that a command runs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Launch {
-    /// Nothing that it was told to.
+    /// None that its arguments name.
     Nothing,
-    /// These, and it does nothing by itself.
+    /// Only these commands.
     Only(Vec<Simple>),
-    /// These, besides what it does by itself.
+    /// These commands, in addition to its own action.
     Also(Vec<Simple>),
-    /// Something that cannot be seen.
+    /// Commands that cannot be determined.
     Unseen,
-    /// A command among its words, of which it cannot be told where it starts.
+    /// A command among its words, with an unclear start.
     Hidden,
 }
 
-/// A program that takes a command as its last arguments.
+/// A program whose last arguments are a command.
 struct Wrapper {
     name: &'static str,
-    /// Its options that stand alone.
+    /// Options without a value.
     flags: &'static [&'static str],
-    /// Its options that take a value, in the same word or the next.
+    /// Options with a value, in the same word or the next.
     valued: &'static [&'static str],
-    /// How many arguments stand before the command.
+    /// Number of arguments before the command.
     operands: usize,
-    does: Does,
+    does: OwnAction,
 }
 
-/// What a wrapper does by itself.
+/// A wrapper's own action.
 #[derive(Clone, Copy)]
-enum Does {
+enum OwnAction {
     Nothing,
     Something,
 }
@@ -42,49 +42,55 @@ const fn wrapper(
     flags: &'static [&'static str],
     valued: &'static [&'static str],
     operands: usize,
-    does: Does,
+    does: OwnAction,
 ) -> Wrapper {
     Wrapper { name, flags, valued, operands, does }
 }
 
 /// An option that is not listed hides the command.
 const WRAPPERS: [Wrapper; 14] = [
-    wrapper("builtin", &["--"], &[], 0, Does::Nothing),
-    wrapper("busybox", &[], &[], 0, Does::Nothing),
-    wrapper("chroot", &["--"], &[], 1, Does::Something),
-    wrapper("command", &["-p", "--"], &[], 0, Does::Nothing),
-    wrapper("doas", &["-n", "--"], &["-u"], 0, Does::Something),
-    wrapper("exec", &["-c", "-l", "--"], &["-a"], 0, Does::Nothing),
-    wrapper("ionice", &["-t", "--"], &["-c", "-n"], 0, Does::Nothing),
-    wrapper("nice", &["--"], &["-n"], 0, Does::Nothing),
-    wrapper("nohup", &["--"], &[], 0, Does::Nothing),
-    wrapper("setsid", &["-c", "-f", "-w", "--"], &[], 0, Does::Nothing),
-    wrapper("stdbuf", &["--"], &["-i", "-o", "-e"], 0, Does::Nothing),
+    wrapper("builtin", &["--"], &[], 0, OwnAction::Nothing),
+    wrapper("busybox", &[], &[], 0, OwnAction::Nothing),
+    wrapper("chroot", &["--"], &[], 1, OwnAction::Something),
+    wrapper("command", &["-p", "--"], &[], 0, OwnAction::Nothing),
+    wrapper("doas", &["-n", "--"], &["-u"], 0, OwnAction::Something),
+    wrapper("exec", &["-c", "-l", "--"], &["-a"], 0, OwnAction::Nothing),
+    wrapper("ionice", &["-t", "--"], &["-c", "-n"], 0, OwnAction::Nothing),
+    wrapper("nice", &["--"], &["-n"], 0, OwnAction::Nothing),
+    wrapper("nohup", &["--"], &[], 0, OwnAction::Nothing),
+    wrapper("setsid", &["-c", "-f", "-w", "--"], &[], 0, OwnAction::Nothing),
+    wrapper("stdbuf", &["--"], &["-i", "-o", "-e"], 0, OwnAction::Nothing),
     wrapper(
         "sudo",
         &["-A", "-b", "-E", "-H", "-k", "-n", "-S", "--"],
         &["-u", "-g", "-p"],
         0,
-        Does::Something,
+        OwnAction::Something,
     ),
-    wrapper("taskset", &["-c", "-a", "--"], &[], 1, Does::Nothing),
-    wrapper("timeout", &["-v", "--foreground", "--preserve-status", "--"], &["-s", "-k"], 1, Does::Nothing),
+    wrapper("taskset", &["-c", "-a", "--"], &[], 1, OwnAction::Nothing),
+    wrapper(
+        "timeout",
+        &["-v", "--foreground", "--preserve-status", "--"],
+        &["-s", "-k"],
+        1,
+        OwnAction::Nothing,
+    ),
 ];
 
-/// The same for `xargs`, which adds arguments.
+/// The wrapper for `xargs`, which adds arguments.
 const XARGS: Wrapper = wrapper(
     "xargs",
     &["-0", "-r", "-t", "-x", "--null", "--no-run-if-empty", "--"],
     &["-a", "-d", "-E", "-I", "-L", "-n", "-P", "-s"],
     0,
-    Does::Nothing,
+    OwnAction::Nothing,
 );
-/// And for `env`, which sets variables.
-const ENV: Wrapper = wrapper("env", &["-", "-i", "-v", "-0", "--"], &["-u", "-C"], 0, Does::Something);
+/// The wrapper for `env`, which sets variables.
+const ENV: Wrapper = wrapper("env", &["-", "-i", "-v", "-0", "--"], &["-u", "-C"], 0, OwnAction::Something);
 
 const SHELLS: [&str; 6] = ["ash", "bash", "dash", "ksh", "sh", "zsh"];
 
-/// Programs that run others in ways that are not looked into.
+/// Programs that run others in ways that are not analyzed.
 const UNSEEN: [&str; 49] = [
     ".",
     "at",
@@ -137,7 +143,7 @@ const UNSEEN: [&str; 49] = [
     "xvfb-run",
 ];
 
-/// Interpreters, and the letters of the options by which they take code. Without a file they read it.
+/// Interpreters, and the option letters for inline code. Without a file, they read code from stdin.
 const INTERPRETERS: [(&str, &str); 9] = [
     ("bun", "ep"),
     ("deno", "e"),
@@ -150,18 +156,18 @@ const INTERPRETERS: [(&str, &str); 9] = [
     ("ruby", "e"),
 ];
 
-/// Says what else a command runs.
+/// Returns the commands that a command runs.
 pub(super) fn launch(command: &Simple) -> Result<Launch, Unclear> {
     let Some((first, words)) = command.words.split_first() else { return Ok(Launch::Nothing) };
     let name = first.text.rsplit('/').next().unwrap_or_default();
     if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
-        return wrapper.look(words);
+        return wrapper.inspect(words);
     }
     Ok(match name {
         "env" => env(words),
         "xargs" => xargs(words),
         "find" => find(words),
-        // The names of files that a pattern stands for would be read as code.
+        // The file names that a pattern expands to would be run as code.
         "eval" if words.iter().any(|word| word.kind == WordKind::Pattern) => return Err(Unclear::Expansion),
         "eval" => Launch::Only(parse(&joined(words))?),
         "trap" => return trap(words),
@@ -173,10 +179,10 @@ pub(super) fn launch(command: &Simple) -> Result<Launch, Unclear> {
 }
 
 impl Wrapper {
-    fn look(&self, words: &[Word]) -> Result<Launch, Unclear> {
+    fn inspect(&self, words: &[Word]) -> Result<Launch, Unclear> {
         match self.command(words) {
             Some([]) => Ok(Launch::Nothing),
-            // `sudo` takes variables before the command.
+            // `sudo` accepts variables before the command.
             Some([first, ..]) if first.text.contains('=') => Err(Unclear::Assignment),
             Some([first, ..]) if is_unknown(first) => Ok(Launch::Hidden),
             Some(inner) => Ok(self.runs(inner.to_vec())),
@@ -187,12 +193,12 @@ impl Wrapper {
     fn runs(&self, words: Vec<Word>) -> Launch {
         let inner = vec![Simple { words, files: Vec::new() }];
         match self.does {
-            Does::Nothing => Launch::Only(inner),
-            Does::Something => Launch::Also(inner),
+            OwnAction::Nothing => Launch::Only(inner),
+            OwnAction::Something => Launch::Also(inner),
         }
     }
 
-    /// Returns the words of the command; `None` if it is not clear which they are.
+    /// Returns the words of the command; `None` if they are ambiguous.
     fn command<'a>(&self, mut words: &'a [Word]) -> Option<&'a [Word]> {
         while let Some((first, rest)) = words.split_first() {
             let option = first.text.as_str();
@@ -275,12 +281,12 @@ fn find(words: &[Word]) -> Launch {
     if inner.is_empty() { Launch::Nothing } else { Launch::Also(inner) }
 }
 
-/// Returns true if a shell, `find` or `xargs` puts something else in place of a word.
+/// Returns true if a shell, `find`, or `xargs` replaces a word.
 fn is_unknown(word: &Word) -> bool {
     word.kind == WordKind::Pattern && word.text != "["
 }
 
-/// A shell that is given its commands with `-c`; others read them from somewhere.
+/// Handles a shell with commands in `-c`; other shells read them from a file or stdin.
 fn shell(words: &[Word]) -> Result<Launch, Unclear> {
     let is_flags = |word: &Word| {
         let letters = word.text.strip_prefix('-').unwrap_or_default();
@@ -293,7 +299,7 @@ fn shell(words: &[Word]) -> Result<Launch, Unclear> {
     }
 }
 
-/// Code that runs nothing is common and harmless.
+/// Code without side effects is common and harmless.
 fn awk(words: &[Word]) -> Launch {
     let runs = |word: &Word| {
         let text = word.text.as_str();

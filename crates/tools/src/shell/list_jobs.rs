@@ -26,8 +26,7 @@ struct Entry {
 
 impl Builtin for ShellJobs {
     const NAME: &'static str = "shell_jobs";
-    const DESCRIPTION: &'static str =
-        "List the jobs of this session: those that run, and those that ended of late.";
+    const DESCRIPTION: &'static str = "List this session's running and recently finished jobs.";
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 

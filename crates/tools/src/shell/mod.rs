@@ -1,7 +1,7 @@
 //! The shell: commands in a sandbox, in the foreground or as jobs.
 //!
-//! A command runs under a supervisor, which confines it and ends it with everything it started: when its time is up,
-//! when nobody waits for it any more, and when this process is gone, however it ended.
+//! A command runs under a supervisor, which sandboxes it and ends it with all its child processes: on timeout, when the
+//! call is dropped, and when this process exits for any reason.
 
 mod builtins;
 mod capture;
@@ -33,16 +33,16 @@ pub(crate) use process::Host;
 pub use sandbox::Sandbox;
 pub(crate) use tool::Shell;
 
-/// How commands are run.
+/// Options for running commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellOptions {
-    /// The shell; `bash`, or else `sh`, if not given.
+    /// The shell; by default `bash`, or `sh` if that is missing.
     pub program: Option<String>,
-    /// How long a command may take unless it says otherwise.
+    /// Default time limit of a command.
     pub timeout: Duration,
-    /// Which commands may be run.
+    /// Commands that may run.
     pub policy: Policy,
-    /// What they may reach.
+    /// Resources that commands can access.
     pub sandbox: Sandbox,
 }
 
@@ -57,43 +57,43 @@ impl Default for ShellOptions {
     }
 }
 
-/// Why a command was not run, or a job not found.
+/// Reason a command did not run, or a job was not found.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ShellError {
-    /// Commands are restricted.
+    /// The policy rejects the command.
     #[error(transparent)]
     Policy(#[from] policy::PolicyError),
-    /// The shell is not one whose language is known.
-    #[error("`shell.security_patterns` need `shell.program` to be `sh`, `bash` or `dash`, not `{0}`")]
+    /// The policy does not support the shell's language.
+    #[error("`shell.security_patterns` require `shell.program` to be `sh`, `bash`, or `dash`, not `{0}`")]
     Language(String),
-    /// The system cannot confine programs.
+    /// The system cannot sandbox programs.
     #[error(
-        "commands cannot be run in a sandbox here; the owner of this realm may set `shell.sandbox` to `off`"
+        "cannot run commands in a sandbox on this system; the realm's owner can set `shell.sandbox` to `off`"
     )]
     NoSandbox(#[source] ConfineError),
-    /// The program we are in cannot start itself as a supervisor.
-    #[error("this program cannot run commands: it does not know how to start itself")]
+    /// The current executable cannot start itself as a supervisor.
+    #[error("cannot run commands: the path of this executable is unknown")]
     NoSupervisor,
-    /// There is no shell.
-    #[error("the shell `{0}` was not found; set `shell.program`")]
+    /// The shell does not exist.
+    #[error("shell `{0}` not found; set `shell.program`")]
     NoShell(String),
-    /// The system did not start it.
-    #[error("the command could not be started with `{}`", .program.display())]
+    /// The command did not start.
+    #[error("cannot start the command with `{}`", .program.display())]
     NotStarted {
         /// The program.
         program: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
-    /// There are too many jobs.
-    #[error("{0} jobs run already; wait for one or cancel one")]
+    /// Too many jobs are running.
+    #[error("{0} jobs are already running; wait for one or cancel one")]
     TooManyJobs(usize),
-    /// There is no such job.
-    #[error("there is no job `{0}`; shell_jobs shows those there are")]
+    /// The job does not exist.
+    #[error("no job `{0}`; see shell_jobs")]
     NoJob(String),
-    /// The job has ended.
-    #[error("the job `{0}` has ended already")]
+    /// The job has already finished.
+    #[error("job `{0}` has already finished")]
     JobEnded(String),
 }
 
@@ -109,7 +109,7 @@ impl ShellError {
     }
 }
 
-/// Reads a command line, for those who look for inputs that break it.
+/// Parses a command line, for fuzzing.
 pub(crate) fn try_command(line: &str) -> usize {
     command::parse(line).map_or(0, |commands| commands.len())
 }

@@ -1,64 +1,65 @@
-//! Which commands may be run: patterns of words, matched against every command that a line runs.
+//! Policies for commands: word patterns, matched against every command that a line runs.
 
 use super::builtins::is_opaque;
 use super::command::{Simple, Unclear, Word, WordKind, parse};
 use super::launch::{Launch, launch, sets_variables};
 
-/// Which commands may be run.
+/// Commands that may run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Any.
+    /// All commands.
     #[default]
     Any,
-    /// Only those that fit one of these patterns.
+    /// Only commands that match one of these patterns.
     Allow(Vec<String>),
-    /// All but those that fit one of these patterns.
+    /// All commands except those that match one of these patterns.
     Deny(Vec<String>),
 }
 
-/// Why a line is not run.
+/// Reason a line was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PolicyError {
-    /// It cannot be judged.
-    #[error("commands are restricted here, and this one cannot be judged: {0}")]
+    /// The line cannot be checked.
+    #[error("cannot check this command against `shell.security_patterns`: {0}")]
     Unclear(#[from] Unclear),
-    /// A command in it is not allowed.
-    #[error("`{0}` is not among the commands that are allowed here")]
+    /// A command in the line is not allowed.
+    #[error("`{0}` is not an allowed command")]
     NotAllowed(String),
-    /// A command in it is denied.
-    #[error("`{0}` is denied here")]
+    /// A command in the line is denied.
+    #[error("`{0}` is a denied command")]
     Denied(String),
-    /// A command in it runs others, which cannot be seen.
+    /// A command in the line runs others, which cannot be determined.
     #[error(
-        "what `{0}` runs cannot be seen, and some commands are denied here; run the command itself, or ask the owner for \
-         an allow list (`shell.security_mode`)"
+        "cannot determine which commands `{0}` runs, and some commands are denied; run the command directly, or ask \
+         the owner for an allow list (`shell.security_mode`)"
     )]
     Unseen(String),
-    /// Under an allow list, the same must be allowed by its name.
-    #[error("what `{0}` runs cannot be seen, and no pattern that is allowed here names it")]
+    /// The same under an allow list, where the command must be allowed by name.
+    #[error("cannot determine which commands `{0}` runs, and no allowed pattern names it")]
     Unnamed(String),
-    /// A command in it runs another, and it is not clear which of its words that is.
-    #[error("the command that `{0}` runs cannot be told from its options; use fewer or shorter options")]
+    /// A command in the line runs another one, but it is ambiguous which of its words that is.
+    #[error("cannot determine from its options which command `{0}` runs; use fewer or shorter options")]
     Hidden(String),
-    /// A command in it is a builtin that can run code hidden in its arguments, or change what later commands mean.
+    /// A command in the line is a builtin that can run code hidden in its arguments, or change what later commands
+    /// mean.
     #[error(
-        "commands are restricted here, and `{0}` can set variables or run code in its arguments; only a pattern without \
+        "commands are restricted, and `{0}` can set variables or run code in its arguments; only a pattern without \
          `*` allows it"
     )]
     Opaque(String),
-    /// Commands are hidden in too many others.
-    #[error("a command that runs a command that runs a command, and so on, is not judged")]
+    /// Commands are nested too deeply.
+    #[error("commands that run other commands are nested too deeply to check")]
     TooDeep,
-    /// It writes or reads a file by redirection.
-    #[error("redirection to `{0}` is not allowed where commands are restricted")]
+    /// The line writes or reads a file by redirection.
+    #[error("redirection to `{0}` is not allowed when commands are restricted")]
     Redirection(String),
 }
 
-/// How many commands may run one another.
+/// Maximum nesting of commands that run commands.
 const MAX_DEPTH: usize = 16;
 
 impl Policy {
-    /// Says whether a line may be run.
+    /// Returns an error if a line must not run.
     pub(super) fn check(&self, line: &str) -> Result<(), PolicyError> {
         let judge = match self {
             Self::Any => return Ok(()),
@@ -71,24 +72,25 @@ impl Policy {
     }
 }
 
-/// What a wrapper runs is looked at in place of the wrapper, or besides it where it does something by itself.
+/// Checks the commands that a wrapper runs in place of the wrapper, or in addition to it if it has an action of its
+/// own.
 fn allowed(patterns: &[String], command: &Simple, depth: usize) -> Result<(), PolicyError> {
     if let Some(file) = command.files.first() {
         return Err(PolicyError::Redirection(file.text.clone()));
     }
     let depth = depth.checked_sub(1).ok_or(PolicyError::TooDeep)?;
-    // A name must be that of a program on the search path: any file can be called like one.
+    // A name must be that of a program on the search path: any file can have the same name.
     let fits = |pattern: &&String| matches(pattern, command, glob);
-    // Without a star, the owner has spelled out what is run.
+    // Without a star, the owner has spelled out the command.
     if patterns.iter().filter(fits).any(|pattern| !pattern.contains('*')) {
         return Ok(());
     }
     if is_opaque(command) {
-        return Err(PolicyError::Opaque(command.shown()));
+        return Err(PolicyError::Opaque(command.display()));
     }
     let own = || {
         let fits = patterns.iter().any(|pattern| fits(&pattern));
-        if fits { Ok(()) } else { Err(PolicyError::NotAllowed(command.shown())) }
+        if fits { Ok(()) } else { Err(PolicyError::NotAllowed(command.display())) }
     };
     let all = |inner: &[Simple]| inner.iter().try_for_each(|command| allowed(patterns, command, depth));
     match launch(command)? {
@@ -96,7 +98,7 @@ fn allowed(patterns: &[String], command: &Simple, depth: usize) -> Result<(), Po
         Launch::Only(inner) => all(&inner),
         Launch::Also(inner) => {
             own()?;
-            // A variable such as `PATH` decides which program a name stands for.
+            // A variable such as `PATH` determines which program a name refers to.
             if sets_variables(command) {
                 return Err(Unclear::Assignment.into());
             }
@@ -115,10 +117,10 @@ fn not_denied(patterns: &[String], command: &Simple, depth: usize) -> Result<(),
     let depth = depth.checked_sub(1).ok_or(PolicyError::TooDeep)?;
     let by_any_path = |wanted: &str, name: &str| glob(wanted, name) || glob(base(wanted), base(name));
     if patterns.iter().any(|pattern| matches(pattern, command, by_any_path)) {
-        return Err(PolicyError::Denied(command.shown()));
+        return Err(PolicyError::Denied(command.display()));
     }
     if is_opaque(command) {
-        return Err(PolicyError::Opaque(command.shown()));
+        return Err(PolicyError::Opaque(command.display()));
     }
     let all = |inner: &[Simple]| inner.iter().try_for_each(|command| not_denied(patterns, command, depth));
     match launch(command)? {
@@ -126,7 +128,7 @@ fn not_denied(patterns: &[String], command: &Simple, depth: usize) -> Result<(),
         Launch::Only(inner) | Launch::Also(inner) => all(&inner)?,
         Launch::Unseen | Launch::Hidden => return Err(PolicyError::Unseen(command.name())),
     }
-    // What the shell makes of a word may be what is denied, where the program is one of which something is.
+    // If something is denied for the program, the shell's expansion of a word may be exactly that.
     let is_pattern = |word: &Word| word.kind == WordKind::Pattern && word.text != "[" && word.text != "]";
     let programs = patterns.iter().filter_map(|pattern| pattern.split_whitespace().next());
     let name = command.words.first().map_or("", |word| &word.text);
@@ -140,7 +142,7 @@ fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Matches a pattern's words with a command's. `*` as the last word stands for any words, none included.
+/// Matches the words of a pattern and a command. `*` as the last word matches any number of words, including none.
 fn matches(pattern: &str, command: &Simple, name: impl Fn(&str, &str) -> bool) -> bool {
     let wanted: Vec<&str> = pattern.split_whitespace().collect();
     let Some((program, wanted)) = wanted.split_first() else { return false };
@@ -157,13 +159,13 @@ fn matches(pattern: &str, command: &Simple, name: impl Fn(&str, &str) -> bool) -
 fn all_fit(wanted: &[&str], words: &[Word]) -> bool {
     let fits = |(wanted, word): (&&str, &Word)| match word.kind {
         WordKind::Plain => glob(wanted, &word.text),
-        // What the shell makes of it is not known; only a pattern that takes anything takes it.
+        // The shell's expansion is unknown; only a pattern that matches everything matches it.
         WordKind::Pattern => *wanted == "*",
     };
     wanted.iter().zip(words).all(fits)
 }
 
-/// Matches a word; `*` stands for any letters but `/`, unless it is the whole pattern.
+/// Matches a word; `*` matches any characters except `/`, unless it is the whole pattern.
 fn glob(pattern: &str, text: &str) -> bool {
     if pattern == "*" {
         return true;
@@ -185,7 +187,7 @@ impl Simple {
         self.words.first().map_or("", |word| base(&word.text)).to_owned()
     }
 
-    fn shown(&self) -> String {
+    fn display(&self) -> String {
         let words: Vec<_> = self.words.iter().map(|word| word.text.as_str()).collect();
         words.join(" ").chars().take(200).collect()
     }

@@ -19,14 +19,14 @@ use super::sandbox::Places;
 use super::{Policy, Sandbox, ShellError, ShellOptions};
 use crate::secrets::Secrets;
 
-/// How long a supervisor may take to end a command: it asks, waits, and kills.
-const ENDING: Duration = Duration::from_secs(8);
-/// How long output may take to arrive when the command is gone.
-const LAST_OUTPUT: Duration = Duration::from_secs(1);
-/// The shells whose language the policy reads.
+/// Time for a supervisor to end a command: it sends a signal, waits, and kills.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(8);
+/// Time for remaining output to arrive after the command has ended.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Shells whose language the policy understands.
 const KNOWN: [&str; 3] = ["bash", "dash", "sh"];
 
-/// What programs that build and run others look for, and that holds no secrets.
+/// Variables that build tools and language runtimes use, and that hold no secrets.
 const TOOLCHAINS: [&str; 16] = [
     "CARGO_HOME",
     "CARGO_TARGET_DIR",
@@ -46,7 +46,7 @@ const TOOLCHAINS: [&str; 16] = [
     "XDG_RUNTIME_DIR",
 ];
 
-/// Where commands are run.
+/// Environment for running commands.
 #[derive(Debug, Default)]
 pub(crate) struct Host {
     environment: BTreeMap<String, String>,
@@ -56,14 +56,14 @@ pub(crate) struct Host {
     hiding: OnceCell<Hiding>,
 }
 
-/// How one command is run.
+/// Options for one command.
 pub(super) struct Terms<'a> {
     pub(super) options: &'a ShellOptions,
     pub(super) secrets: &'a Secrets,
     pub(super) limit: Duration,
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) end: End,
@@ -93,7 +93,7 @@ impl Host {
         Self { environment, supervisor: options.supervisor.clone(), places, ..Self::default() }
     }
 
-    /// Checks a command before anything is started.
+    /// Checks a command before anything starts.
     pub(super) fn check(&self, line: &str, options: &ShellOptions) -> Result<PathBuf, ShellError> {
         let shell = self.shell(options.program.as_deref())?;
         let name = shell.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -107,7 +107,7 @@ impl Host {
         Ok(shell)
     }
 
-    /// Finds out, once, how secrets can be hidden here.
+    /// Determines, once, how secrets can be hidden on this system.
     async fn hiding(&self) -> Hiding {
         let find = async || {
             let Some(supervisor) = self.supervisor.clone() else { return Hiding::Rules };
@@ -131,7 +131,7 @@ impl Host {
         found.ok_or_else(|| ShellError::NoShell(program.unwrap_or("sh").to_owned()))
     }
 
-    /// Runs a command until it ends, its time is up, or it is cancelled. Dropping the future ends it too.
+    /// Runs a command until it ends, times out, or is cancelled. Dropping the future also ends it.
     pub(super) async fn run(
         &self,
         line: &str,
@@ -185,7 +185,7 @@ impl Host {
     }
 }
 
-/// Returns a search path without what is relative: a file of the workspace must not pass for a program.
+/// Returns a search path without relative entries: a workspace file must not shadow a program.
 fn absolute_only(path: &str) -> String {
     path.split(':').filter(|dir| Path::new(dir).is_absolute()).collect::<Vec<_>>().join(":")
 }
@@ -203,12 +203,12 @@ impl Running {
     async fn end(&mut self, end: End) {
         if !matches!(end, End::Exited(_)) {
             self.lifeline = None;
-            if timeout(ENDING, self.child.wait()).await.is_err() {
+            if timeout(SHUTDOWN_TIMEOUT, self.child.wait()).await.is_err() {
                 let _ = self.child.kill().await;
             }
         }
         let rest = async { while self.readers.join_next().await.is_some() {} };
-        let _ = timeout(LAST_OUTPUT, rest).await;
+        let _ = timeout(OUTPUT_TIMEOUT, rest).await;
     }
 }
 
@@ -217,7 +217,7 @@ mod tests {
     use super::absolute_only;
 
     #[test]
-    fn relative_directories_leave_the_search_path() {
+    fn relative_directories_are_removed_from_path() {
         let table = [
             ("/usr/bin:/bin", "/usr/bin:/bin"),
             (":/usr/bin:", "/usr/bin"),

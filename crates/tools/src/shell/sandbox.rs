@@ -1,4 +1,4 @@
-//! What a command may reach.
+//! Resources that a command can access.
 
 use std::path::PathBuf;
 
@@ -6,19 +6,20 @@ use meerkat_process::{Confinement, Hiding, Reach};
 
 use crate::secrets::Secrets;
 
-/// What commands may reach.
+/// Sandbox mode of commands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sandbox {
-    /// Everything that the user may.
+    /// No restrictions beyond the user's own.
     Off,
-    /// They change the workspace and temporary files, read the rest but for secrets, and reach nobody.
+    /// Commands can modify the workspace and temporary files, read everything except secrets, and have no network
+    /// access.
     #[default]
     Workspace,
-    /// The same, and they reach the network.
+    /// The same, with network access.
     Network,
 }
 
-/// The places that matter to a sandbox.
+/// The paths that a sandbox needs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places {
     pub(super) workspace: PathBuf,
@@ -26,7 +27,7 @@ pub(super) struct Places {
 }
 
 impl Sandbox {
-    /// Says how a command is confined.
+    /// Returns the sandbox of a command.
     pub(super) fn confinement(
         self,
         places: &Places,

@@ -16,7 +16,7 @@ use crate::builtin::{Builtin, json};
 use crate::files::Root;
 use crate::shelf::Shelf;
 
-/// The longest that a command may take, in seconds.
+/// Maximum time limit of a command, in seconds.
 const MAX_TIMEOUT: u64 = 24 * 3600;
 
 #[derive(Clone)]
@@ -29,16 +29,16 @@ pub(crate) struct Shell {
     pub(crate) options: ShellOptions,
 }
 
-/// What to run.
+/// The command to run.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Arguments {
     /// The command line.
     command: String,
-    /// The directory to run it in, relative to the workspace; the workspace itself if left out.
+    /// Working directory, relative to the workspace; the workspace itself if omitted.
     working_dir: Option<String>,
-    /// How long it may take, in seconds.
+    /// Time limit in seconds.
     timeout_secs: Option<u64>,
-    /// Run it as a job: the call returns at once, and you are told when it has ended.
+    /// Run it as a job: the call returns at once, and you are notified when it has finished.
     #[serde(default)]
     background: bool,
 }
@@ -52,13 +52,13 @@ struct Reply {
     duration_secs: f64,
     stdout_lossy: bool,
     stderr_lossy: bool,
-    /// Said where there was none.
+    /// Set if the command ran without a sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     sandbox: Option<&'static str>,
 }
 
 #[derive(Serialize)]
-struct Begun {
+struct StartedJob {
     job_id: String,
     status: &'static str,
     message: &'static str,
@@ -66,9 +66,9 @@ struct Begun {
 
 impl Builtin for Shell {
     const NAME: &'static str = "shell";
-    const DESCRIPTION: &'static str = "Run a command line in the workspace. Unless its owner allows more, it changes only \
-        files of the workspace and temporary files, and reaches no network. What it leaves running is ended with it; \
-        use `background` for what should go on.";
+    const DESCRIPTION: &'static str = "Run a shell command in the workspace. By default it can only modify workspace \
+        and temporary files and has no network access. Child processes end with the command; use `background` for \
+        long-running work.";
     const IMPACT: ToolImpact = ToolImpact::Destructive;
     type Arguments = Arguments;
 
@@ -121,10 +121,10 @@ impl Shell {
             let ended = host.run(&record.command, &folder, terms, cancelled).await;
             record.finish(State::of(ended, &*shelf, &redactor).await);
         })?;
-        json(&Begun {
+        json(&StartedJob {
             job_id: record.id.clone(),
             status: "running",
-            message: "you are told when it has ended; shell_job_status shows what it wrote",
+            message: "you are notified when it has finished; use shell_job_status to see its output",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Reading and changing the tasks of a session, one change at a time.
+//! Reads and changes the tasks of a session, one change at a time.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::{Task, TaskError};
 use crate::Error;
 use crate::shelf::Shelf;
 
-/// How many tasks a session has at most, and how long one is.
+/// Maximum number of tasks in a session, and maximum size of one.
 const MAX_TASKS: usize = 10_000;
 const MAX_BYTES: usize = 64 * 1024;
 
@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 64 * 1024;
 pub(crate) struct TaskBook {
     shelf: Arc<dyn Shelf>,
     clock: Arc<dyn Clock>,
-    /// Calls of one step run side by side; a change that reads first must not miss another.
+    /// Calls of one step run concurrently; a read-modify-write must not miss another one.
     writing: Mutex<()>,
 }
 

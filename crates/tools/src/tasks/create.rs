@@ -14,29 +14,29 @@ use crate::builtin::{Builtin, json};
 
 pub(crate) struct TaskCreate(pub(crate) Arc<TaskBook>);
 
-/// The task to write down.
+/// The task to create.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Arguments {
-    /// What is to be done, in a few words.
+    /// Short title of the task.
     subject: String,
-    /// What is to be done, in full.
+    /// Full description of the task.
     description: String,
-    /// How much it matters; `medium` if left out.
+    /// Importance; `medium` if omitted.
     #[serde(default)]
     priority: Option<Priority>,
-    /// What it can be found by.
+    /// Labels for finding the task.
     #[serde(default)]
     labels: Option<Vec<String>>,
-    /// The ids of tasks that wait for it.
+    /// Ids of the tasks that wait for this one.
     #[serde(default)]
     blocks: Option<Vec<String>>,
-    /// The ids of tasks that it waits for.
+    /// Ids of the tasks that this one waits for.
     #[serde(default)]
     blocked_by: Option<Vec<String>>,
-    /// Who does it.
+    /// Owner of the task.
     #[serde(default)]
     owner: Option<String>,
-    /// Anything else.
+    /// Additional data.
     #[serde(default)]
     metadata: Option<Map<String, Value>>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
 impl Builtin for TaskCreate {
     const NAME: &'static str = "task_create";
     const DESCRIPTION: &'static str =
-        "Write down a task of this session. It is still there when the session goes on later.";
+        "Create a task in this session. Tasks persist when the session is resumed.";
     const IMPACT: ToolImpact = ToolImpact::Additive;
     type Arguments = Arguments;
 

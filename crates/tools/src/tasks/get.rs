@@ -12,10 +12,10 @@ use crate::builtin::{Builtin, json};
 
 pub(crate) struct TaskGet(pub(crate) Arc<TaskBook>);
 
-/// Which task.
+/// The task to read.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Arguments {
-    /// The task's id.
+    /// Id of the task.
     id: String,
 }
 

@@ -12,19 +12,19 @@ use crate::builtin::{Builtin, json};
 
 pub(crate) struct TaskList(pub(crate) Arc<TaskBook>);
 
-/// Which tasks.
+/// The tasks to list.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Arguments {
-    /// Only tasks that are so far.
+    /// Only tasks with this status.
     #[serde(default)]
     status: Option<Status>,
-    /// Only tasks that have any of these labels.
+    /// Only tasks with any of these labels.
     #[serde(default)]
     labels: Option<Vec<String>>,
 }
 
 impl Arguments {
-    fn fit(&self, task: &Task) -> bool {
+    fn matches(&self, task: &Task) -> bool {
         let labelled = |labels: &Vec<String>| labels.iter().any(|label| task.labels.contains(label));
         self.status.is_none_or(|status| task.status == status)
             && self.labels.as_ref().filter(|labels| !labels.is_empty()).is_none_or(labelled)
@@ -33,14 +33,13 @@ impl Arguments {
 
 impl Builtin for TaskList {
     const NAME: &'static str = "task_list";
-    const DESCRIPTION: &'static str =
-        "List the tasks of this session, in the order in which they were written down.";
+    const DESCRIPTION: &'static str = "List the tasks of this session, in creation order.";
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {
         let mut tasks = self.0.all(session).await?;
-        tasks.retain(|task| arguments.fit(task));
+        tasks.retain(|task| arguments.matches(task));
         json(&tasks)
     }
 }

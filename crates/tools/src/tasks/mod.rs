@@ -1,4 +1,4 @@
-//! The tasks that an agent writes down for itself: durable, and each session's own.
+//! The tasks that an agent records for itself: durable, and separate for each session.
 
 mod book;
 mod create;
@@ -38,44 +38,44 @@ pub(crate) struct Task {
     pub(crate) metadata: Map<String, Value>,
 }
 
-/// How far a task is.
+/// Progress of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
-    /// Not begun.
+    /// Not started.
     Pending,
-    /// Begun.
+    /// Started.
     InProgress,
     /// Done.
     Completed,
 }
 
-/// How much a task matters.
+/// Importance of a task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Priority {
-    /// Little.
+    /// Low.
     Low,
-    /// As usual.
+    /// Normal.
     #[default]
     Medium,
-    /// Much.
+    /// High.
     High,
 }
 
-/// Why a task cannot be had or made.
+/// Reason a task cannot be read or created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TaskError {
-    /// There is none of that id.
-    #[error("there is no task `{0}`; task_list shows those there are")]
+    /// No task has the id.
+    #[error("no task `{0}`; see task_list")]
     NotFound(String),
-    /// There are too many.
+    /// The session has too many tasks.
     #[error("a session has at most {0} tasks")]
     TooMany(usize),
-    /// It is too long.
+    /// The task is too long.
     #[error("a task has at most {0} bytes")]
     TooLong(usize),
-    /// A stored one cannot be read.
-    #[error("a stored task cannot be read")]
+    /// A stored task cannot be decoded.
+    #[error("cannot read a stored task")]
     Stored(#[source] serde_json::Error),
 }

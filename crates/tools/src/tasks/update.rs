@@ -13,32 +13,32 @@ use crate::builtin::{Builtin, json};
 
 pub(crate) struct TaskUpdate(pub(crate) Arc<TaskBook>);
 
-/// What to change; what is left out stays.
+/// The changes; omitted fields stay the same.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Arguments {
-    /// The task's id.
+    /// Id of the task.
     id: String,
-    /// Another subject.
+    /// New subject.
     subject: Option<String>,
-    /// Another description.
+    /// New description.
     description: Option<String>,
-    /// How far it is.
+    /// New status.
     status: Option<Status>,
-    /// How much it matters.
+    /// New importance.
     priority: Option<Priority>,
-    /// Other labels, in place of all it has.
+    /// New labels, replacing the current ones.
     labels: Option<Vec<String>>,
-    /// Who does it.
+    /// New owner.
     owner: Option<String>,
-    /// Merged into what it has; a key that is null is taken out.
+    /// Merged into the current metadata; a null value removes its key.
     metadata: Option<Map<String, Value>>,
-    /// The ids of more tasks that wait for it.
+    /// Ids of more tasks that wait for this one.
     add_blocks: Option<Vec<String>>,
-    /// The ids of tasks that no longer wait for it.
+    /// Ids of tasks that no longer wait for this one.
     remove_blocks: Option<Vec<String>>,
-    /// The ids of more tasks that it waits for.
+    /// Ids of more tasks that this one waits for.
     add_blocked_by: Option<Vec<String>>,
-    /// The ids of tasks that it no longer waits for.
+    /// Ids of tasks that this one no longer waits for.
     remove_blocked_by: Option<Vec<String>>,
 }
 
@@ -69,8 +69,8 @@ impl Arguments {
                 task.metadata.insert(key, value);
             }
         }
-        relate(&mut task.blocks, self.add_blocks, self.remove_blocks);
-        relate(&mut task.blocked_by, self.add_blocked_by, self.remove_blocked_by);
+        update_relations(&mut task.blocks, self.add_blocks, self.remove_blocks);
+        update_relations(&mut task.blocked_by, self.add_blocked_by, self.remove_blocked_by);
     }
 }
 
@@ -80,7 +80,7 @@ fn replace<T>(field: &mut T, new: Option<T>) {
     }
 }
 
-fn relate(ids: &mut Vec<String>, added: Option<Vec<String>>, removed: Option<Vec<String>>) {
+fn update_relations(ids: &mut Vec<String>, added: Option<Vec<String>>, removed: Option<Vec<String>>) {
     for id in added.unwrap_or_default() {
         if !ids.contains(&id) {
             ids.push(id);

@@ -1,4 +1,4 @@
-//! What models are told of the tools.
+//! Tool definitions for models.
 
 use meerkat_tools::ShellOptions;
 use serde_json::json;
@@ -41,7 +41,7 @@ fn every_tool_is_described() {
 }
 
 #[tokio::test]
-async fn the_time_is_that_of_the_zone() {
+async fn time_is_in_the_configured_zone() {
     let world = World::new();
     assert_eq!(
         world.json("datetime", json!({})).await,
@@ -54,9 +54,9 @@ async fn the_time_is_that_of_the_zone() {
 
 #[tokio::test]
 async fn wrong_arguments_are_named() {
-    let (kind, said) = World::new().failure("read_file", json!({ "path": 1 })).await;
+    let (kind, message) = World::new().failure("read_file", json!({ "path": 1 })).await;
     assert_eq!(
-        (kind.as_str(), said.as_str()),
+        (kind.as_str(), message.as_str()),
         ("invalid_arguments", "path: invalid type: integer `1`, expected a string")
     );
 }

@@ -1,4 +1,4 @@
-//! What a command leaves running.
+//! Processes that a command leaves running.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -13,7 +13,7 @@ fn world() -> World {
     World::with_shell(free())
 }
 
-/// A number of seconds by which a process is known.
+/// Returns a number of seconds that identifies a process.
 fn marker() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -27,38 +27,38 @@ fn running(marker: &str) -> bool {
         .any(|line| line.split(|byte| *byte == 0).any(|argument| argument == marker.as_bytes()))
 }
 
-/// Waits until no process carries the marker.
-fn none_left(marker: &str) {
+/// Waits until no process has the marker.
+fn wait_until_gone(marker: &str) {
     let started = Instant::now();
     while running(marker) {
-        assert!(started.elapsed() < Duration::from_secs(20), "a process with {marker} is left");
+        assert!(started.elapsed() < Duration::from_secs(20), "a process with {marker} is still running");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 #[tokio::test]
-async fn a_daemon_ends_with_its_command() {
+async fn daemon_ends_with_its_command() {
     let marker = marker();
     let command = format!("setsid sleep {marker} > /dev/null 2>&1 & (nohup sleep {marker} &) ; echo done");
     let reply = world().shell(&command).await;
     assert_eq!(reply["exit_code"], 0, "{reply}");
-    none_left(&marker);
+    wait_until_gone(&marker);
 }
 
-/// The same attempt where nobody supervises it, so that it is seen to leave something behind.
+/// The same attempt without a supervisor, to show that it leaves a process behind.
 #[test]
-fn a_daemon_outlives_a_command_that_nobody_supervises() {
+fn daemon_outlives_an_unsupervised_command() {
     let marker = marker();
     let command = format!("setsid sleep {marker} > /dev/null 2>&1 & echo $!; kill -0 $!");
     let done = Command::new("sh").args(["-c", &command]).output().unwrap();
     let pid = String::from_utf8(done.stdout).unwrap();
     assert!(done.status.success() && Path::new("/proc").join(pid.trim()).exists());
     Command::new("kill").args(["-9", pid.trim()]).status().unwrap();
-    none_left(&marker);
+    wait_until_gone(&marker);
 }
 
 #[tokio::test]
-async fn a_command_that_takes_too_long_is_asked_then_killed() {
+async fn timed_out_command_is_signalled_then_killed() {
     let (world, marker) = (world(), marker());
     let command = format!("trap '' TERM; echo begun; sleep {marker} & wait; sleep {marker}");
     let reply = world.json("shell", json!({ "command": command, "timeout_secs": 1 })).await;
@@ -66,11 +66,11 @@ async fn a_command_that_takes_too_long_is_asked_then_killed() {
         (&reply["timed_out"], &reply["exit_code"], &reply["stdout"]),
         (&json!(true), &json!(null), &json!("begun\n"))
     );
-    none_left(&marker);
+    wait_until_gone(&marker);
 }
 
 #[tokio::test]
-async fn a_command_that_nobody_waits_for_is_ended() {
+async fn abandoned_command_is_ended() {
     let (world, marker) = (world(), marker());
     let call = world.output("shell", json!({ "command": format!("sleep {marker}") }));
     let appears = async {
@@ -82,11 +82,11 @@ async fn a_command_that_nobody_waits_for_is_ended() {
         output = call => panic!("{output:?}"),
         () = appears => {}
     }
-    none_left(&marker);
+    wait_until_gone(&marker);
 }
 
 #[tokio::test]
-async fn a_job_ends_when_its_host_is_killed() {
+async fn job_ends_when_its_host_is_killed() {
     let (world, marker) = (world(), marker());
     let mut host = Command::new(supervisor())
         .args(["run", &world.path("work").display().to_string(), &format!("setsid sleep {marker}")])
@@ -97,7 +97,7 @@ async fn a_job_ends_when_its_host_is_killed() {
     BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
     host.kill().unwrap();
     host.wait().unwrap();
-    none_left(&marker);
+    wait_until_gone(&marker);
 }
 
 #[tokio::test]
@@ -105,5 +105,5 @@ async fn jobs_end_with_the_toolbox() {
     let (world, marker) = (world(), marker());
     world.json("shell", json!({ "command": format!("sleep {marker}"), "background": true })).await;
     world.toolbox().close();
-    none_left(&marker);
+    wait_until_gone(&marker);
 }

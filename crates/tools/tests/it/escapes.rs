@@ -1,5 +1,5 @@
-//! Attempts of commands to leave the sandbox. Each is also made outside of it, and must succeed there: so what fails is
-//! the sandbox's doing, and not the attempt's own fault.
+//! Attempts of commands to leave the sandbox. Each one must also succeed outside the sandbox, to prove that the sandbox
+//! caused the failure.
 
 use std::net::TcpListener;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::support::{World, can_confine, free};
 
-/// Whether an attempt succeeds without a sandbox.
+/// Expectation for an attempt without a sandbox.
 #[derive(Clone, Copy)]
 enum Outside {
     Works,
-    /// It does where this command succeeds: not every machine has or allows what it takes.
+    /// Works if this command succeeds: not every machine has or allows what the attempt needs.
     WorksIf(&'static str),
-    /// It would change the machine that the tests run on, so that it is not made.
+    /// Would change the machine that the tests run on, so it is not attempted.
     Harms,
 }
 
@@ -24,7 +24,7 @@ fn world() -> Option<World> {
     can_confine().then(|| World::with_shell(ShellOptions::default()))
 }
 
-/// Makes an attempt outside of the sandbox, in a world of its own.
+/// Makes an attempt outside the sandbox, in a separate world.
 async fn succeeds_outside(command: &str, outside: Outside, done: impl Fn(&World, &Value) -> bool) {
     let world = World::with_shell(free());
     let tried = match outside {
@@ -34,13 +34,13 @@ async fn succeeds_outside(command: &str, outside: Outside, done: impl Fn(&World,
     };
     if tried {
         let reply = world.shell(command).await;
-        assert!(done(&world, &reply), "outside of the sandbox this must succeed: {command}: {reply}");
+        assert!(done(&world, &reply), "this must succeed outside the sandbox: {command}: {reply}");
     }
 }
 
-/// Attempts to change the file outside, or something of the machine.
+/// Attempts to change the file outside the workspace, or the machine.
 #[tokio::test]
-async fn nothing_outside_can_be_written() {
+async fn sandbox_blocks_writes_outside_the_workspace() {
     let python = WorksIf("python3 -V");
     let attempts = [
         ("echo x > ../outside", Works),
@@ -79,7 +79,7 @@ async fn nothing_outside_can_be_written() {
 }
 
 #[tokio::test]
-async fn no_secret_can_be_read() {
+async fn sandbox_blocks_reading_secrets() {
     let attempts = [
         "cat ~/.ssh/id_ed25519",
         "cd ~/.ssh && cat id_ed25519",
@@ -106,18 +106,18 @@ async fn no_secret_can_be_read() {
     ];
     let Some(_) = world() else { return };
     for command in attempts {
-        for (sandbox, told) in [(ShellOptions::default(), false), (free(), true)] {
+        for (sandbox, readable) in [(ShellOptions::default(), false), (free(), true)] {
             let world = World::with_shell(sandbox);
             world.write(".env", "KEY=SECRET-ENV\n");
             world.write("web/.env.local", "KEY=SECRET-LOCAL\n");
             let reply = world.shell(command).await;
-            assert_eq!(reply.to_string().contains("SECRET"), told, "{command}: {reply}");
+            assert_eq!(reply.to_string().contains("SECRET"), readable, "{command}: {reply}");
         }
     }
 }
 
 #[tokio::test]
-async fn nobody_can_be_reached() {
+async fn sandbox_blocks_network() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -148,7 +148,7 @@ async fn nobody_can_be_reached() {
 }
 
 #[tokio::test]
-async fn the_network_is_there_where_it_is_allowed() {
+async fn network_works_where_it_is_allowed() {
     if !can_confine() {
         return;
     }
@@ -164,9 +164,9 @@ async fn the_network_is_there_where_it_is_allowed() {
 }
 
 #[tokio::test]
-async fn other_processes_cannot_be_touched() {
+async fn sandbox_blocks_access_to_other_processes() {
     let host = std::process::id();
-    // A tracer may be forbidden to look at what is not its own.
+    // A tracer may be forbidden to inspect other processes.
     let traced = WorksIf("python3 -V && ! grep -qs '[1-9]' /proc/sys/kernel/yama/ptrace_scope");
     let attempts = [
         (format!("kill -0 {host}"), Works),
@@ -183,17 +183,17 @@ async fn other_processes_cannot_be_touched() {
         assert_ne!(reply["exit_code"], 0, "{command}: {reply}");
         succeeds_outside(&command, outside, |_, reply| reply["exit_code"] == 0).await;
     }
-    // What supervises a command can be killed where there is no sandbox, and then there is no exit code.
+    // Without a sandbox, the supervisor of a command can be killed, and then there is no exit code.
     let kill = "kill -9 $PPID; exit 7";
     assert_eq!(world.shell(kill).await["exit_code"], 7);
     succeeds_outside(kill, Works, |_, reply| reply["exit_code"].is_null()).await;
 }
 
 #[tokio::test]
-async fn calls_that_go_around_the_filter_are_refused() {
+async fn calls_that_bypass_the_filter_are_rejected() {
     let Some(world) = world() else { return };
-    // Rings that make calls unseen, and sockets by the numbers of the other kind of 64-bit programs. Whether a kernel
-    // has them is its own affair; who refuses them is told by the error.
+    // Rings that bypass the filter, and sockets by x32 call numbers. A kernel may lack either; the error code shows
+    // what rejected the call.
     for (number, arguments) in [(425, "8, ctypes.create_string_buffer(256)"), (0x4000_0029_u32, "2, 1, 0")] {
         let script = format!(
             "python3 -c 'import ctypes, errno; l = ctypes.CDLL(None, use_errno=True); l.syscall({number}, {arguments}); \
@@ -206,14 +206,14 @@ async fn calls_that_go_around_the_filter_are_refused() {
 }
 
 #[tokio::test]
-async fn privileges_cannot_be_gained() {
+async fn sandbox_blocks_privilege_escalation() {
     let Some(world) = world() else { return };
     let status = "grep -E 'NoNewPrivs|Seccomp:|Seccomp_filters' /proc/self/status";
     let reply = world.shell(&format!("{status} | head -2")).await;
     assert_eq!(reply["stdout"], "NoNewPrivs:\t1\nSeccomp:\t2\n", "{reply}");
     let confined = world.shell(status).await["stdout"].clone();
     succeeds_outside(status, Works, |_, reply| reply["stdout"] != confined).await;
-    // Outside of the sandbox this would work for some, and change their machine.
+    // Outside the sandbox, this could succeed and change the machine.
     let reply = world.shell("/usr/bin/sudo -n id; su -c id nobody; echo x > /etc/sudoers.d/x").await;
     assert_ne!(reply["exit_code"], 0, "{reply}");
 }

@@ -1,4 +1,4 @@
-//! Tools that look at files, and paths that would leave the workspace.
+//! File tools, and paths that lead out of the workspace.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::support::World;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nrest";
 
-/// Every tool that takes a path, with arguments that name it.
+/// Every tool that takes a path, with arguments for this one.
 fn with_path(path: &str) -> [(&'static str, Value); 10] {
     let blob = format!("sha256:{}", "0".repeat(64));
     let patch = |part: String| json!({ "patch": format!("*** Begin Patch\n{part}\n*** End Patch") });
@@ -25,7 +25,7 @@ fn with_path(path: &str) -> [(&'static str, Value); 10] {
 }
 
 #[tokio::test]
-async fn no_tool_follows_a_path_out_of_the_workspace() {
+async fn tools_reject_paths_out_of_the_workspace() {
     let world = World::new();
     world.write("inside", "in\n");
     world.write("sub/file", "x");
@@ -40,8 +40,8 @@ async fn no_tool_follows_a_path_out_of_the_workspace() {
         ["../outside", "sub/../../outside", &outside, "link", "directory/outside", "up/outside", "/etc/passwd"]
     {
         for (tool, args) in with_path(path) {
-            let (kind, said) = world.failure(tool, args).await;
-            assert!(kind == "access_denied" || said.contains("is a link"), "{tool} {path}: {kind} {said}");
+            let (kind, message) = world.failure(tool, args).await;
+            assert!(kind == "access_denied" || message.contains("is a symlink"), "{tool} {path}: {kind} {message}");
         }
     }
     assert_eq!(std::fs::read_to_string(world.path("outside")).unwrap(), "outside");
@@ -49,17 +49,17 @@ async fn no_tool_follows_a_path_out_of_the_workspace() {
 }
 
 #[tokio::test]
-async fn a_link_that_stays_inside_is_followed() {
+async fn symlink_inside_the_workspace_is_followed() {
     let world = World::new();
     world.write("sub/file", "text\n");
     world.link("link", "sub/file");
     assert_eq!(world.text("read_file", json!({ "path": "link" })).await, "text\n");
-    let whole = world.path("work/sub/file").display().to_string();
-    assert_eq!(world.text("read_file", json!({ "path": whole })).await, "text\n");
+    let absolute_path = world.path("work/sub/file").display().to_string();
+    assert_eq!(world.text("read_file", json!({ "path": absolute_path })).await, "text\n");
 }
 
 #[tokio::test]
-async fn some_lines_of_a_file_can_be_read() {
+async fn line_range_of_a_file_is_read() {
     let world = World::new();
     let lines: Vec<_> = (1..=10).map(|number| format!("line {number}\n")).collect();
     world.write("file", &lines.concat());
@@ -75,17 +75,17 @@ async fn some_lines_of_a_file_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_huge_file_is_shown_in_part() {
+async fn huge_file_is_truncated() {
     let world = World::new();
     world.write("lines", &"0123456789abcde\n".repeat(100_000));
     world.write("line", &"x".repeat(1_000_000));
-    let shown = world.text("read_file", json!({ "path": "lines", "limit": 1_000_000 })).await;
-    assert!(shown.len() < 70_000 && shown.ends_with("[lines 1 to 4096; more follow from offset 4097]"));
+    let page = world.text("read_file", json!({ "path": "lines", "limit": 1_000_000 })).await;
+    assert!(page.len() < 70_000 && page.ends_with("[lines 1 to 4096; more follow from offset 4097]"));
     assert!(world.text("read_file", json!({ "path": "line" })).await.len() <= 64 * 1024);
 }
 
 #[tokio::test]
-async fn what_is_no_text_is_refused() {
+async fn binary_files_are_rejected() {
     let world = World::new();
     std::fs::write(world.path("work/binary"), [1, 0, 2]).unwrap();
     rustix::fs::mknodat(
@@ -96,10 +96,10 @@ async fn what_is_no_text_is_refused() {
         0,
     )
     .unwrap();
-    let why = |(_, said): (String, String)| said;
+    let why = |(_, message): (String, String)| message;
     assert_eq!(
         why(world.failure("read_file", json!({ "path": "binary" })).await),
-        "`binary` is not text; view_image shows images, and blob_load_file keeps any file as a blob"
+        "`binary` is not text; view_image shows images, and blob_load_file stores any file as a blob"
     );
     assert_eq!(why(world.failure("read_file", json!({ "path": "pipe" })).await), "`pipe` is not a file");
     assert_eq!(
@@ -108,12 +108,12 @@ async fn what_is_no_text_is_refused() {
     );
     assert_eq!(
         why(world.failure("read_file", json!({ "path": "none" })).await),
-        "`none`: it cannot be opened: No such file or directory (os error 2)"
+        "`none`: cannot open it: No such file or directory (os error 2)"
     );
 }
 
 #[tokio::test]
-async fn files_are_listed_as_git_sees_them() {
+async fn ignored_files_are_not_listed() {
     let world = World::new();
     for file in ["src/main.rs", "src/deep/lib.rs", "target/out", ".git/config", "README"] {
         world.write(file, "x");
@@ -125,12 +125,12 @@ async fn files_are_listed_as_git_sees_them() {
     assert_eq!(list(json!({ "glob": "**/*.rs" })).await, "src/deep/lib.rs\nsrc/main.rs");
     assert_eq!(
         list(json!({ "limit": 1 })).await,
-        ".gitignore\n[more than 1 entries; name a directory, a glob or a depth]"
+        ".gitignore\n[more than 1 entries; pass a path, glob, or depth]"
     );
 }
 
 #[tokio::test]
-async fn files_are_searched_as_ripgrep_does() {
+async fn files_are_searched_like_ripgrep() {
     let world = World::new();
     world.write("a.rs", "fn one() {}\nfn two() {}\n");
     world.write("b.txt", "Fn three\n");
@@ -154,21 +154,21 @@ async fn files_are_searched_as_ripgrep_does() {
 }
 
 #[tokio::test]
-async fn a_picture_is_told_by_what_it_holds() {
+async fn image_type_is_detected_from_content() {
     let world = World::new();
     std::fs::write(world.path("work/a.txt"), PNG).unwrap();
     world.write("b.png", "no image");
     let output = world.output("view_image", json!({ "path": "a.txt" })).await;
     assert!(format!("{output:?}").contains("image/png"), "{output:?}");
-    let (_, said) = world.failure("view_image", json!({ "path": "b.png" })).await;
+    let (_, message) = world.failure("view_image", json!({ "path": "b.png" })).await;
     assert_eq!(
-        said,
-        "`b.png` is not a PNG, JPEG, GIF or WebP image; read_file shows texts, SVG among them"
+        message,
+        "`b.png` is not a PNG, JPEG, GIF, or WebP image; use read_file for text, including SVG"
     );
 }
 
 #[tokio::test]
-async fn a_file_becomes_a_blob_and_a_blob_a_file() {
+async fn file_and_blob_convert_both_ways() {
     let world = World::new();
     world.write("in.json", "{}");
     let loaded = world.json("blob_load_file", json!({ "path": "in.json" })).await;
@@ -182,8 +182,8 @@ async fn a_file_becomes_a_blob_and_a_blob_a_file() {
         saved,
         json!({ "blob_id": id, "media_type": "application/json", "path": "new/out.json", "bytes_written": 2 })
     );
-    let (_, said) = world.failure("blob_save_file", json!({ "blob_id": id, "path": "new/out.json" })).await;
-    assert_eq!(said, "`new/out.json` is there already");
+    let (_, message) = world.failure("blob_save_file", json!({ "blob_id": id, "path": "new/out.json" })).await;
+    assert_eq!(message, "`new/out.json` already exists");
     world.json("blob_save_file", json!({ "blob_id": id, "path": "new/out.json", "overwrite": true })).await;
     assert_eq!(world.read("new/out.json").as_deref(), Some("{}"));
     let left: Vec<_> = std::fs::read_dir(world.path("work/new")).unwrap().collect();

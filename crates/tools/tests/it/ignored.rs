@@ -1,10 +1,10 @@
-//! Ignore files: what they hide, and that they lead nowhere else.
+//! Ignore files: the files they hide, and that their own paths cannot leave the workspace.
 
 use serde_json::json;
 
 use crate::support::World;
 
-async fn listed(world: &World) -> Vec<String> {
+async fn list_files(world: &World) -> Vec<String> {
     let text = world.text("list_files", json!({})).await;
     text.lines().filter(|line| !line.ends_with('/') && !line.contains("ignore")).map(str::to_owned).collect()
 }
@@ -19,9 +19,9 @@ async fn nearest_rule_decides() {
     world.write("sub/.gitignore", "!a.log\n");
     world.write("sub/.ignore", "!x.tmp\n");
     world.write(".ignore", "!c.txt\n");
-    assert_eq!(listed(&world).await, ["c.txt", "keep.log", "sub/a.log", "sub/out/x", "sub/x.tmp"]);
+    assert_eq!(list_files(&world).await, ["c.txt", "keep.log", "sub/a.log", "sub/out/x", "sub/x.tmp"]);
     let logs = world.text("list_files", json!({ "glob": "*.log" })).await;
-    assert_eq!(logs, "a.log\nkeep.log\nsub/a.log\nsub/b.log", "a glob comes before the rules");
+    assert_eq!(logs, "a.log\nkeep.log\nsub/a.log\nsub/b.log", "a glob takes precedence over the rules");
     let rest = world.text("list_files", json!({ "glob": "!**/x*" })).await;
     assert_eq!(rest, ".gitignore\n.ignore\nc.txt\nkeep.log\nsub/.gitignore\nsub/.ignore\nsub/a.log");
 }
@@ -35,7 +35,7 @@ async fn rules_end_at_a_nested_repository() {
     world.write(".gitignore", "one\n");
     world.write(".git/info/exclude", "two\n");
     world.write("nested/.git/info/exclude", "three\n");
-    assert_eq!(listed(&world).await, ["nested/one", "nested/two"]);
+    assert_eq!(list_files(&world).await, ["nested/one", "nested/two"]);
 }
 
 #[tokio::test]
@@ -51,10 +51,10 @@ async fn ignore_files_outside_are_not_read() {
     world.link(".gitignore", world.path("rules"));
     world.link(".ignore", "../rules");
     world.write(".git", &format!("gitdir: {}\n", world.path("repository").display()));
-    assert_eq!(listed(&world).await, ["one", "three", "two"]);
+    assert_eq!(list_files(&world).await, ["one", "three", "two"]);
     std::fs::remove_file(world.path("work/.git")).unwrap();
     world.link(".git", world.path("repository"));
-    assert_eq!(listed(&world).await, ["one", "three", "two"]);
+    assert_eq!(list_files(&world).await, ["one", "three", "two"]);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Commands in the background.
+//! Background commands.
 
 use meerkat_core::{FinishedJob, JobStatus};
 use serde_json::{Value, json};
@@ -9,14 +9,14 @@ fn world() -> World {
     World::with_shell(free())
 }
 
-async fn begin(world: &World, command: &str) -> String {
+async fn start_job(world: &World, command: &str) -> String {
     let reply = world.json("shell", json!({ "command": command, "background": true })).await;
     assert_eq!(reply["status"], "running");
     reply["job_id"].as_str().unwrap().to_owned()
 }
 
-/// Waits until a job is told to have ended.
-async fn ending(world: &World) -> FinishedJob {
+/// Waits until a job is reported as finished.
+async fn wait_for_job(world: &World) -> FinishedJob {
     loop {
         if let Some(job) = world.source().finished().pop() {
             return job;
@@ -26,10 +26,10 @@ async fn ending(world: &World) -> FinishedJob {
 }
 
 #[tokio::test]
-async fn a_job_that_ended_is_told_of_once() {
+async fn finished_job_is_reported_once() {
     let world = world();
-    let id = begin(&world, "echo out; echo err >&2; exit 3").await;
-    let job = ending(&world).await;
+    let id = start_job(&world, "echo out; echo err >&2; exit 3").await;
+    let job = wait_for_job(&world).await;
     let name = "echo out; echo err >&2; exit 3".to_owned();
     let detail = "exit code 3".to_owned();
     assert_eq!(job, FinishedJob { id: id.clone(), name, status: JobStatus::Completed, detail });
@@ -43,30 +43,30 @@ async fn a_job_that_ended_is_told_of_once() {
 }
 
 #[tokio::test]
-async fn a_job_can_be_cancelled() {
+async fn job_can_be_cancelled() {
     let world = world();
-    let id = begin(&world, "sleep 1000").await;
+    let id = start_job(&world, "sleep 1000").await;
     let reply = world.json("shell_job_cancel", json!({ "job_id": id })).await;
     assert_eq!(reply, json!({ "job_id": id, "status": "cancelled" }));
     let jobs = world.json("shell_jobs", json!({})).await;
     assert_eq!((&jobs[0]["id"], &jobs[0]["status"]), (&json!(id), &json!("cancelled")));
-    let (kind, said) = world.failure("shell_job_cancel", json!({ "job_id": id })).await;
-    assert_eq!((kind.as_str(), said), ("execution_failed", format!("the job `{id}` has ended already")));
+    let (kind, message) = world.failure("shell_job_cancel", json!({ "job_id": id })).await;
+    assert_eq!((kind.as_str(), message), ("execution_failed", format!("job `{id}` has already finished")));
 }
 
 #[tokio::test]
-async fn there_are_only_so_many_jobs() {
+async fn number_of_jobs_is_limited() {
     let world = world();
     for _ in 0..10 {
-        begin(&world, "sleep 1000").await;
+        start_job(&world, "sleep 1000").await;
     }
-    let (_, said) = world.failure("shell", json!({ "command": "true", "background": true })).await;
-    assert_eq!(said, "10 jobs run already; wait for one or cancel one");
+    let (_, message) = world.failure("shell", json!({ "command": "true", "background": true })).await;
+    assert_eq!(message, "10 jobs are already running; wait for one or cancel one");
 }
 
 #[tokio::test]
-async fn a_job_of_another_session_is_not_found() {
+async fn job_of_another_session_is_not_found() {
     let world = world();
-    let (_, said) = world.failure("shell_job_status", json!({ "job_id": "job_x" })).await;
-    assert_eq!(said, "there is no job `job_x`; shell_jobs shows those there are");
+    let (_, message) = world.failure("shell_job_status", json!({ "job_id": "job_x" })).await;
+    assert_eq!(message, "no job `job_x`; see shell_jobs");
 }

@@ -15,7 +15,7 @@ fn pipe(world: &World, path: &str) {
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
 }
 
-/// A file with some text, and then nothing but zeros up to a size.
+/// Creates a file with some text, followed by zeros up to a size.
 fn sparse(world: &World, path: &str, text: &[u8], size: u64) {
     let mut file = File::create(world.path("work").join(path)).unwrap();
     file.write_all(text).unwrap();
@@ -23,7 +23,7 @@ fn sparse(world: &World, path: &str, text: &[u8], size: u64) {
 }
 
 /// Calls a tool that must not block.
-async fn soon(world: &World, tool: &str, arguments: Value) -> String {
+async fn call_with_timeout(world: &World, tool: &str, arguments: Value) -> String {
     let text = tokio::time::timeout(Duration::from_secs(60), world.text(tool, arguments));
     text.await.unwrap_or_else(|_| panic!("{tool} blocks"))
 }
@@ -35,9 +35,9 @@ async fn pipes_do_not_block_a_walk() {
     for path in [".gitignore", ".ignore", ".git/info/exclude", "pipe", "sub/.gitignore"] {
         pipe(&world, path);
     }
-    let found = soon(&world, "search_files", json!({ "pattern": "needle" })).await;
+    let found = call_with_timeout(&world, "search_files", json!({ "pattern": "needle" })).await;
     assert_eq!(found, "file:1:needle\n");
-    let listed = soon(&world, "list_files", json!({})).await;
+    let listed = call_with_timeout(&world, "list_files", json!({})).await;
     assert_eq!(listed, ".gitignore\n.ignore\nfile\npipe\nsub/\nsub/.gitignore");
 }
 
@@ -56,8 +56,8 @@ async fn no_tool_opens_a_pipe() {
         ("blob_save_file", json!({ "path": "pipe", "blob_id": blob, "overwrite": true })),
         ("apply_patch", json!({ "patch": patch })),
     ] {
-        let (_, said) = world.failure(tool, arguments).await;
-        assert_eq!(said, "`pipe` is not a file", "{tool}");
+        let (_, message) = world.failure(tool, arguments).await;
+        assert_eq!(message, "`pipe` is not a file", "{tool}");
     }
 }
 
@@ -67,10 +67,11 @@ async fn gigantic_line_is_not_searched() {
     world.write("a", "needle\n");
     world.write("b", &format!("needle\n{}needle\nneedle\n", "x".repeat(4 * 1024 * 1024)));
     world.write("c", "needle\n");
-    let note = "[1 file was not searched to the end: a line is longer than 1 MB, or the file than 256 MB]";
-    let found = soon(&world, "search_files", json!({ "pattern": "needle" })).await;
+    let note =
+        "[1 file was only searched in part: a line is longer than 1 MB, or the file is larger than 256 MB]";
+    let found = call_with_timeout(&world, "search_files", json!({ "pattern": "needle" })).await;
     assert_eq!(found, format!("a:1:needle\nb:1:needle\nc:1:needle\n{note}"));
-    let found = soon(&world, "search_files", json!({ "pattern": "nowhere" })).await;
+    let found = call_with_timeout(&world, "search_files", json!({ "pattern": "nowhere" })).await;
     assert_eq!(found, format!("[no match]\n{note}"));
 }
 
@@ -78,14 +79,14 @@ async fn gigantic_line_is_not_searched() {
 async fn sparse_file_of_a_terabyte_is_read_in_part() {
     let world = World::new();
     sparse(&world, "sparse", "line\n".repeat(4000).as_bytes(), 1 << 40);
-    let first = soon(&world, "read_file", json!({ "path": "sparse", "limit": 1 })).await;
+    let first = call_with_timeout(&world, "read_file", json!({ "path": "sparse", "limit": 1 })).await;
     assert_eq!(first, "line\n[lines 1 to 1; more follow from offset 2]");
-    let (_, said) = world.failure("read_file", json!({ "path": "sparse", "offset": 5000 })).await;
-    assert_eq!(said, "`sparse` is too long: a line that starts after the first 256 MB is not read");
-    let found = soon(&world, "search_files", json!({ "pattern": "nowhere" })).await;
+    let (_, message) = world.failure("read_file", json!({ "path": "sparse", "offset": 5000 })).await;
+    assert_eq!(message, "`sparse` is too long: a line that starts after the first 256 MB is not read");
+    let found = call_with_timeout(&world, "search_files", json!({ "pattern": "nowhere" })).await;
     assert_eq!(found, "[no match]");
     for tool in ["view_image", "blob_load_file"] {
-        let (_, said) = world.failure(tool, json!({ "path": "sparse" })).await;
-        assert!(said.contains("is larger than"), "{tool}: {said}");
+        let (_, message) = world.failure(tool, json!({ "path": "sparse" })).await;
+        assert!(message.contains("is larger than"), "{tool}: {message}");
     }
 }

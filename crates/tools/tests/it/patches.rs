@@ -1,4 +1,4 @@
-//! `apply_patch`: what it understands, and that it is all or nothing.
+//! `apply_patch`: its grammar, and that it changes all files or none.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ fn patch(body: &str) -> Value {
     json!({ "patch": format!("*** Begin Patch\n{body}\n*** End Patch\n") })
 }
 
-/// Everything in the workspace.
+/// Returns the content of every file in the workspace.
 fn contents(world: &World) -> Vec<(String, String)> {
     let root = world.path("work");
     let mut found = Vec::new();
@@ -30,7 +30,7 @@ fn contents(world: &World) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn files_are_added_changed_moved_and_deleted_together() {
+async fn patch_adds_changes_moves_and_deletes_files() {
     let world = World::new();
     world.write("change", "one\ntwo\nthree\n");
     world.write("move", "a\nb\n");
@@ -62,7 +62,7 @@ async fn files_are_added_changed_moved_and_deleted_together() {
 }
 
 #[tokio::test]
-async fn a_patch_of_which_one_part_fails_changes_nothing() {
+async fn failing_part_leaves_all_files_unchanged() {
     for bad in [
         "*** Update File: b\n@@\n-missing\n+x",
         "*** Update File: none\n@@\n-a\n+x",
@@ -87,12 +87,12 @@ async fn a_patch_of_which_one_part_fails_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_last_step_that_fails_takes_the_others_back() {
+async fn failing_last_step_rolls_back_the_others() {
     let world = World::new();
     world.write("a", "one\n");
     world.write("directory/b", "two\n");
     let before = contents(&world);
-    // The second file can be written beside its place, but its name is too long to be put into it.
+    // The temporary file of the second one can be written, but its final name is too long.
     let name = "n".repeat(300);
     let body =
         format!("*** Update File: a\n@@\n-one\n+1\n*** Delete File: directory/b\n*** Add File: {name}\n+x");
@@ -102,7 +102,7 @@ async fn a_last_step_that_fails_takes_the_others_back() {
 }
 
 #[tokio::test]
-async fn small_differences_do_not_matter() {
+async fn small_differences_are_tolerated() {
     let world = World::new();
     world.write("quotes", "say \u{201c}hi\u{201d}  \nnext\n");
     world.write("returns", "one\r\ntwo\r\n");
@@ -113,7 +113,7 @@ async fn small_differences_do_not_matter() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_file_can_be_named() {
+async fn end_of_file_marker_is_supported() {
     let world = World::new();
     world.write("file", "x\ny\nx\n");
     world.json("apply_patch", patch("*** Update File: file\n@@\n-x\n+z\n*** End of File")).await;
@@ -121,7 +121,7 @@ async fn the_end_of_a_file_can_be_named() {
 }
 
 #[tokio::test]
-async fn permissions_stay() {
+async fn permissions_are_preserved() {
     use std::os::unix::fs::PermissionsExt as _;
     let world = World::new();
     world.write("run.sh", "one\n");
@@ -133,28 +133,25 @@ async fn permissions_stay() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_patch_is_said() {
+async fn patch_errors_are_reported() {
     let world = World::new();
     world.write("file", "one\n");
     let cases = [
         (
             "*** Update File: file\n@@ none\n-one",
-            "`file`: hunk 1: there is no line `none` where it is looked for; read the file again",
+            "`file`: hunk 1: no line `none` at or after the expected position; read the file again",
         ),
         (
             "*** Update File: file\n@@\n-two",
-            "`file`: hunk 1: its lines are not in the file as the patch has them; read the file again",
+            "`file`: hunk 1: its lines do not match the file; read the file again",
         ),
-        (
-            "*** Add File: new\nx",
-            "line 3 of the patch is not understood: each line of a new file begins with `+`",
-        ),
-        ("*** Add File: file\n+x", "`file` is there already; use `*** Update File`"),
+        ("*** Add File: new\nx", "invalid line 3 in the patch: each line of a new file must start with `+`"),
+        ("*** Add File: file\n+x", "`file` already exists; use `*** Update File`"),
     ];
     for (body, expected) in cases {
-        let (_, said) = world.failure("apply_patch", patch(body)).await;
-        assert_eq!(said, expected);
+        let (_, message) = world.failure("apply_patch", patch(body)).await;
+        assert_eq!(message, expected);
     }
-    let (_, said) = world.failure("apply_patch", json!({ "patch": "x" })).await;
-    assert_eq!(said, "the patch must begin with `*** Begin Patch` and end with `*** End Patch`");
+    let (_, message) = world.failure("apply_patch", json!({ "patch": "x" })).await;
+    assert_eq!(message, "the patch must start with `*** Begin Patch` and end with `*** End Patch`");
 }

@@ -1,21 +1,21 @@
-//! Secrets in output that a tool cuts or stores as a blob.
+//! Secrets in output that a tool truncates or stores as a blob.
 
 use serde_json::{Value, json};
 
 use crate::support::{KNOWN_SECRET, World, free};
 
-/// How much of the secret is left after a cut.
+/// Number of secret bytes left after a cut.
 const LEFT: usize = 7;
 
 /// Returns the content of the blob that a truncated output names.
-async fn blob(world: &World, shown: &Value) -> String {
-    let text = shown.as_str().unwrap();
+async fn blob(world: &World, output: &Value) -> String {
+    let text = output.as_str().unwrap();
     let id = text.split_once("blob ").unwrap().1.split_whitespace().next().unwrap();
     world.json("blob_save_file", json!({ "blob_id": id, "path": "blob", "overwrite": true })).await;
     world.read("blob").unwrap()
 }
 
-/// Writes the secret and then this many other bytes.
+/// Returns a command that writes the secret and then this many other bytes.
 fn command(after: usize) -> String {
     format!("printf 'start {KNOWN_SECRET}'; head -c {after} /dev/zero | tr '\\0' x")
 }
@@ -24,8 +24,8 @@ fn command(after: usize) -> String {
 async fn secret_cut_by_truncation_is_masked() {
     let world = World::with_shell(free());
     let reply = world.shell(&command(100_000 - LEFT)).await;
-    let shown = reply["stdout"].as_str().unwrap();
-    assert!(!shown.contains("fish") && !shown.contains("4711"), "{}", &shown[..200]);
+    let output = reply["stdout"].as_str().unwrap();
+    assert!(!output.contains("fish") && !output.contains("4711"), "{}", &output[..200]);
     let stored = blob(&world, &reply["stdout"]).await;
     assert!(stored.starts_with("start ***xxx"), "{}", &stored[..40]);
 }
@@ -57,8 +57,8 @@ async fn secret_in_the_output_of_a_job_is_masked() {
 async fn secret_at_the_end_of_a_cut_line_is_masked() {
     let world = World::new();
     world.write("line", &format!("{}{KNOWN_SECRET}", "x".repeat(64 * 1024 - LEFT)));
-    let shown = world.text("read_file", json!({ "path": "line" })).await;
-    assert!(shown.ends_with("xxx***"), "{}", &shown[shown.len() - 20..]);
+    let output = world.text("read_file", json!({ "path": "line" })).await;
+    assert!(output.ends_with("xxx***"), "{}", &output[output.len() - 20..]);
     let needle = format!("needle{}{KNOWN_SECRET} end", "x".repeat(394 - LEFT));
     world.write("line", &needle);
     let found = world.text("search_files", json!({ "pattern": "needle" })).await;

@@ -1,4 +1,4 @@
-//! What stays usable beside secrets, and what holds on kernels that can do less.
+//! Files that stay usable next to secrets, and protection on kernels with fewer features.
 
 use meerkat_testkit::{Lacking, on_lesser_kernel};
 use meerkat_tools::{ShellOptions, Wanted};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{World, can_confine, free};
 
-/// A workspace with secrets in it, and beside it.
+/// Creates a workspace with secrets in it and next to it.
 fn world(secrets: &[&str]) -> World {
     let secrets = secrets.iter().map(|secret| (*secret).to_owned()).collect();
     let shell = Some(ShellOptions::default());
@@ -18,17 +18,17 @@ fn world(secrets: &[&str]) -> World {
     world
 }
 
-/// Runs commands, and returns their exit codes and what they wrote.
-async fn said(world: &World, commands: &[&str]) -> Vec<(Value, Value)> {
-    let mut said = Vec::new();
+/// Runs commands, and returns their exit codes and output.
+async fn run_commands(world: &World, commands: &[&str]) -> Vec<(Value, Value)> {
+    let mut results = Vec::new();
     for command in commands {
         let mut reply = world.shell(command).await;
-        said.push((reply["exit_code"].take(), reply["stdout"].take()));
+        results.push((reply["exit_code"].take(), reply["stdout"].take()));
     }
-    said
+    results
 }
 
-/// Does something where no process gets a view of the file system of its own.
+/// Runs work where no process can get a separate view of the file system.
 fn without_mounts<T: Send>(work: impl AsyncFnOnce() -> T + Send) -> T {
     on_lesser_kernel(Lacking::Namespaces, || {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work())
@@ -36,22 +36,22 @@ fn without_mounts<T: Send>(work: impl AsyncFnOnce() -> T + Send) -> T {
 }
 
 #[tokio::test]
-async fn the_workspace_and_temporary_files_can_be_changed() {
+async fn workspace_and_temporary_files_are_writable() {
     if !can_confine() {
         return;
     }
     let world = world(&[]);
     let made = "echo one > file && mkdir sub && echo two > sub/x && mv file sub/file && echo t > $TMPDIR/t && cat sub/file $TMPDIR/t";
-    assert_eq!(said(&world, &[made]).await, [(json!(0), json!("one\nt\n"))]);
+    assert_eq!(run_commands(&world, &[made]).await, [(json!(0), json!("one\nt\n"))]);
     assert_eq!(world.read("sub/file").as_deref(), Some("one\n"));
 }
 
 #[tokio::test]
-async fn what_lies_beside_a_secret_can_be_used() {
+async fn files_next_to_a_secret_are_usable() {
     if !can_confine() {
         return;
     }
-    let listed = said(
+    let listed = run_commands(
         &world(&[]),
         &[
             "ls -A",
@@ -64,7 +64,7 @@ async fn what_lies_beside_a_secret_can_be_used() {
         ],
     )
     .await;
-    // Root reads what nobody may; there is nothing in it.
+    // Root can read files without permissions; the cover is empty.
     let empty = if is_root() { "0\n" } else { "no\n" };
     let expected = [
         (0, ".env\n.env.example\nnotes\nweb\n"),
@@ -84,11 +84,11 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn secrets_are_not_read_where_they_cannot_be_covered() {
+fn secrets_are_unreadable_without_mounts() {
     if !can_confine() {
         return;
     }
-    let told = without_mounts(async || {
+    let outputs = without_mounts(async || {
         let world = world(&[]);
         let read = [
             "cat .env",
@@ -103,33 +103,34 @@ fn secrets_are_not_read_where_they_cannot_be_covered() {
         }
         let commands =
             ["ls -A ~ ~/.ssh", "echo one > new && cat new", "cat new", "mkdir -p made && cat notes"];
-        said(&world, &commands).await
+        run_commands(&world, &commands).await
     });
     let home = "/.ssh:\nid_ed25519\n";
-    assert!(told[0].1.as_str().unwrap().contains(home), "names are told: {told:?}");
+    assert!(outputs[0].1.as_str().unwrap().contains(home), "names are listed: {outputs:?}");
     let expected = [(json!(1), json!("")), (json!(0), json!("one\n")), (json!(0), json!("notes\n"))];
-    assert_eq!(told[1..], expected);
+    assert_eq!(outputs[1..], expected);
 }
 
 #[test]
-fn a_workspace_that_holds_the_users_secrets_is_not_added_to_where_they_cannot_be_covered() {
+fn secret_parents_are_read_only_without_mounts() {
     if !can_confine() {
         return;
     }
-    let told = without_mounts(async || {
+    let outputs = without_mounts(async || {
         let world = world(&["keys", "/work/keys"]);
         let place = world.path("work/keys").display().to_string();
         world.write("keys/k", "SECRET");
         world.write("sub/x", "x");
         let world = world.again(&[place.as_str()]);
-        said(&world, &["cat keys/k", "mv notes keys/", "echo x > new", "echo y > sub/x && cat sub/x"]).await
+        run_commands(&world, &["cat keys/k", "mv notes keys/", "echo x > new", "echo y > sub/x && cat sub/x"])
+            .await
     });
-    let codes: Vec<_> = told.iter().map(|(code, _)| code == 0).collect();
-    assert_eq!(codes, [false, false, false, true], "{told:?}");
+    let codes: Vec<_> = outputs.iter().map(|(code, _)| code == 0).collect();
+    assert_eq!(codes, [false, false, false, true], "{outputs:?}");
 }
 
 #[tokio::test]
-async fn no_file_tool_reads_a_secret() {
+async fn file_tools_reject_reading_secrets() {
     let world = world(&["deploy.json", "!.env.local"]);
     world.write("deploy.json", "SECRET");
     world.link("link", ".env");
@@ -142,9 +143,8 @@ async fn no_file_tool_reads_a_secret() {
         ("blob_load_file", json!({ "path": ".env" }), ".env"),
         ("apply_patch", json!({ "patch": patch }), ".env"),
     ] {
-        let expected = format!(
-            "`{path}` holds secrets and is not touched; whoever owns this realm can allow it with `tools.secrets`"
-        );
+        let expected =
+            format!("`{path}` may contain secrets; the realm's owner can allow access with `tools.secrets`");
         assert_eq!(world.failure(tool, arguments).await, ("access_denied".to_owned(), expected), "{tool}");
     }
     assert_eq!(world.text("read_file", json!({ "path": "web/.env.local" })).await, "KEY=SECRET\n");
@@ -152,7 +152,7 @@ async fn no_file_tool_reads_a_secret() {
     assert_eq!(found, ".env.example:1:KEY=\nweb/.env.local:1:KEY=SECRET\n");
 }
 
-/// Every tool that writes a file, with arguments that write to this path.
+/// Every tool that writes a file, with arguments for this path.
 fn writes(path: &str, blob: &Value) -> [(&'static str, Value); 4] {
     let patch = |part: String| json!({ "patch": format!("*** Begin Patch\n{part}\n*** End Patch") });
     [
@@ -164,7 +164,7 @@ fn writes(path: &str, blob: &Value) -> [(&'static str, Value); 4] {
 }
 
 #[tokio::test]
-async fn no_file_tool_writes_a_secret_file() {
+async fn file_tools_reject_writing_secret_files() {
     let world = world(&[]);
     world.link("same", "web");
     let vault = world.path("work/vault").display().to_string();
@@ -182,8 +182,11 @@ async fn no_file_tool_writes_a_secret_file() {
     ];
     for path in paths {
         for (tool, arguments) in writes(path, &blob) {
-            let (kind, said) = world.failure(tool, arguments).await;
-            assert!(kind == "access_denied" && said.contains("holds secrets"), "{tool} {path}: {said}");
+            let (kind, message) = world.failure(tool, arguments).await;
+            assert!(
+                kind == "access_denied" && message.contains("may contain secrets"),
+                "{tool} {path}: {message}"
+            );
         }
     }
     let there = |name: &str| world.path("work").join(name).exists();
@@ -208,7 +211,7 @@ async fn secret_in_a_directory_with_odd_name_is_not_read() {
 }
 
 #[tokio::test]
-async fn files_of_processes_are_not_read() {
+async fn process_files_are_unreadable() {
     let world = World::everywhere();
     let mem = format!("proc/{}/mem", std::process::id());
     for path in
@@ -219,23 +222,23 @@ async fn files_of_processes_are_not_read() {
             ("search_files", json!({ "path": path, "pattern": "." })),
             ("blob_load_file", json!({ "path": path })),
         ] {
-            let (kind, said) = world.failure(tool, arguments).await;
-            assert_eq!(kind, "access_denied", "{tool} {path}: {said}");
+            let (kind, message) = world.failure(tool, arguments).await;
+            assert_eq!(kind, "access_denied", "{tool} {path}: {message}");
         }
     }
 }
 
 #[test]
-fn without_landlock_or_seccomp_commands_are_refused_until_the_owner_says_otherwise() {
+fn commands_are_rejected_without_kernel_support() {
     let reasons = [
         (
             Lacking::Landlock,
-            "this kernel does not confine programs (Landlock of Linux 6.2 or newer is needed)",
+            "this kernel cannot sandbox programs (requires Landlock from Linux 6.2 or newer)",
         ),
-        (Lacking::Seccomp, "this kernel does not filter system calls (it lacks seccomp)"),
+        (Lacking::Seccomp, "this kernel cannot filter system calls (it lacks seccomp)"),
     ];
     for (lacking, reason) in reasons {
-        let ((kind, said), free) = on_lesser_kernel(lacking, || {
+        let ((kind, message), free) = on_lesser_kernel(lacking, || {
             let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             tokio.block_on(async {
                 let refused = World::with_shell(ShellOptions::default());
@@ -244,10 +247,10 @@ fn without_landlock_or_seccomp_commands_are_refused_until_the_owner_says_otherwi
             })
         });
         let expected = format!(
-            "commands cannot be run in a sandbox here; the owner of this realm may set `shell.sandbox` to `off`: {reason}"
+            "cannot run commands in a sandbox on this system; the realm's owner can set `shell.sandbox` to `off`: {reason}"
         );
         assert_eq!(kind, "tool_unavailable");
-        assert!(said.starts_with(&expected), "{said}");
+        assert!(message.starts_with(&expected), "{message}");
         assert_eq!(
             (&free["exit_code"], &free["stdout"], &free["sandbox"]),
             (&json!(0), &json!("x\n"), &json!("off"))
@@ -256,7 +259,7 @@ fn without_landlock_or_seccomp_commands_are_refused_until_the_owner_says_otherwi
 }
 
 #[tokio::test]
-async fn a_command_in_the_users_own_folder_cannot_say_what_is_started_next() {
+async fn command_in_home_cannot_plant_config() {
     if !can_confine() {
         return;
     }

@@ -1,4 +1,4 @@
-//! A toolbox with a workspace of its own, and a shelf in memory.
+//! A toolbox with its own workspace, and in-memory storage.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use meerkat_tools::{Sandbox, Shelf, ShelfError, ShellOptions, StoredBlob, Toolbo
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// A shelf that forgets.
+/// In-memory storage.
 #[derive(Default)]
 pub(crate) struct Memory {
     blobs: Mutex<HashMap<BlobId, StoredBlob>>,
@@ -112,27 +112,27 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Tools without a shell.
+    /// Creates tools without a shell.
     pub(crate) fn new() -> Self {
         Self::with(Wanted { images: true, ..Wanted::default() })
     }
 
-    /// Tools with a shell.
+    /// Creates tools with a shell.
     pub(crate) fn with_shell(options: ShellOptions) -> Self {
         Self::with(Wanted { images: true, shell: Some(options), ..Wanted::default() })
     }
 
-    /// Tools as they are wanted.
+    /// Creates tools with this selection.
     pub(crate) fn with(wanted: Wanted) -> Self {
         Self::in_folder("work", wanted)
     }
 
-    /// Tools that work in the user's own directory.
+    /// Creates tools whose workspace is the home directory.
     pub(crate) fn at_home(options: ShellOptions) -> Self {
         Self::in_folder("home", Wanted { shell: Some(options), ..Wanted::default() })
     }
 
-    /// Tools whose workspace is the whole file system.
+    /// Creates tools whose workspace is the entire file system.
     pub(crate) fn everywhere() -> Self {
         Self::in_folder("/", Wanted::default())
     }
@@ -171,7 +171,7 @@ impl World {
         self.scratch.path().canonicalize().unwrap().join(name)
     }
 
-    /// The same world, with other secrets.
+    /// Returns the same world with other secrets.
     pub(crate) fn again(self, secrets: &[&str]) -> Self {
         let secrets = secrets.iter().map(|secret| (*secret).to_owned()).collect();
         let wanted =
@@ -200,38 +200,39 @@ impl World {
         std::fs::read_to_string(self.path("work").join(path)).ok()
     }
 
-    /// Makes a link in the workspace.
+    /// Creates a symlink in the workspace.
     pub(crate) fn link(&self, name: &str, target: impl AsRef<Path>) {
         std::os::unix::fs::symlink(target, self.path("work").join(name)).unwrap();
     }
 
     pub(crate) async fn output(&self, name: &str, args: Value) -> ToolOutput {
         let tool = self.source.tools().into_iter().find(|tool| tool.def().name == name);
-        let tool = tool.unwrap_or_else(|| panic!("there is no tool {name}"));
+        let tool = tool.unwrap_or_else(|| panic!("no tool {name}"));
         let call = ToolCall { id: "1".to_owned(), name: name.to_owned(), args };
         let run_id = RunId::from_uuid(Uuid::now_v7());
         tool.call(Invocation { session_id: self.session, run_id, call, trace: None }).await
     }
 
-    /// Calls a tool that succeeds, and returns its text.
+    /// Calls a tool that must succeed, and returns its text.
     pub(crate) async fn text(&self, name: &str, args: Value) -> String {
         let output = self.output(name, args).await;
         assert!(!output.is_error, "{output:?}");
         text(&output.content)
     }
 
-    /// Calls a tool that succeeds with JSON.
+    /// Calls a tool that must succeed, and returns its JSON.
     pub(crate) async fn json(&self, name: &str, args: Value) -> Value {
         serde_json::from_str(&self.text(name, args).await).unwrap()
     }
 
-    /// Calls a tool that fails, and returns the kind of failure and what it said.
+    /// Calls a tool that must fail, and returns the kind of failure and the message.
     pub(crate) async fn failure(&self, name: &str, args: Value) -> (String, String) {
         let output = self.output(name, args).await;
         assert!(output.is_error, "{output:?}");
-        let said: Value = serde_json::from_str(&text(&output.content)).unwrap();
-        let part =
-            |key: &str| said[key].as_str().unwrap().replace(&self.path("").display().to_string(), "[dir]/");
+        let message: Value = serde_json::from_str(&text(&output.content)).unwrap();
+        let part = |key: &str| {
+            message[key].as_str().unwrap().replace(&self.path("").display().to_string(), "[dir]/")
+        };
         (part("error"), part("message"))
     }
 
@@ -248,7 +249,7 @@ fn text(content: &Content) -> String {
     }
 }
 
-/// The program that supervises commands.
+/// Returns the path of the supervisor program.
 pub(crate) fn supervisor() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.parent().unwrap().parent().unwrap().join("examples/shell_host");
@@ -256,12 +257,12 @@ pub(crate) fn supervisor() -> PathBuf {
     program
 }
 
-/// A shell without a sandbox.
+/// Returns options for a shell without a sandbox.
 pub(crate) fn free() -> ShellOptions {
     ShellOptions { sandbox: Sandbox::Off, ..ShellOptions::default() }
 }
 
-/// Says whether this machine can run the tests of the sandbox, and says so out loud when it cannot.
+/// Returns `true` if this machine can run the sandbox tests, and prints a warning if it cannot.
 #[expect(clippy::disallowed_methods, reason = "who runs the tests says so in the environment")]
 pub(crate) fn can_confine() -> bool {
     match meerkat_process::check_confinement() {
@@ -269,7 +270,7 @@ pub(crate) fn can_confine() -> bool {
         Err(error) => {
             assert!(
                 std::env::var_os("MEERKAT_WITHOUT_SANDBOX").is_some(),
-                "the sandbox was NOT tested: {error}; set MEERKAT_WITHOUT_SANDBOX=1 to accept that here"
+                "the sandbox was NOT tested: {error}; set MEERKAT_WITHOUT_SANDBOX=1 to skip these tests"
             );
             eprintln!("NOT TESTED: {error}");
             false

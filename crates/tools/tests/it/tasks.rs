@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::World;
 
 #[tokio::test]
-async fn a_task_is_written_down_found_and_changed() {
+async fn task_is_created_found_and_updated() {
     let world = World::new();
     let task =
         world.json("task_create", json!({ "subject": "s", "description": "d", "labels": ["x"] })).await;
@@ -40,12 +40,12 @@ async fn a_task_is_written_down_found_and_changed() {
         json!([changed])
     );
     assert_eq!(world.json("task_list", json!({ "status": "completed" })).await, json!([]));
-    let (_, said) = world.failure("task_get", json!({ "id": "none" })).await;
-    assert_eq!(said, "there is no task `none`; task_list shows those there are");
+    let (_, message) = world.failure("task_get", json!({ "id": "none" })).await;
+    assert_eq!(message, "no task `none`; see task_list");
 }
 
 #[tokio::test]
-async fn changes_made_side_by_side_all_count() {
+async fn concurrent_changes_are_all_stored() {
     let world = World::new();
     let task = world.json("task_create", json!({ "subject": "s", "description": "d" })).await;
     let add = |label: &str| world.json("task_update", json!({ "id": task["id"], "add_blocks": [label] }));

@@ -1,5 +1,6 @@
-//! A worker that registers a skill, a section of it and a slash-command, observes changes, then serves until it is stopped.
-//! `iii-newest URL`; says `ready` when all is registered.
+//! A worker that registers a skill, a section of it, and a slash command, observes changes, then serves until it is
+//! stopped.
+//! `iii-newest URL`; prints `ready` when everything is registered.
 
 use iii_sdk::{register_worker, CallRequest, Error, InitOptions, Observed, RegisterFunction};
 use serde_json::{json, Value};

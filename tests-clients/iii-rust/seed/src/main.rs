@@ -1,5 +1,5 @@
-//! A worker that registers a skill, a section of it and a slash-command, then serves them until it is stopped.
-//! `iii-seed URL`; says `ready` when all is registered.
+//! A worker that registers a skill, a section of it, and a slash command, then serves them until it is stopped.
+//! `iii-seed URL`; prints `ready` when everything is registered.
 
 use iii_sdk::{register_worker, InitOptions, RegisterFunction, RegisterTriggerInput, TriggerRequest};
 use schemars::JsonSchema;

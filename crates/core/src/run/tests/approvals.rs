@@ -1,4 +1,4 @@
-//! Calls that somebody must approve: what waits, what is run, and what the model is told instead.
+//! Calls that need approval: which ones wait, which ones run, and what the model gets otherwise.
 
 use std::time::Duration;
 
@@ -22,20 +22,20 @@ fn awaited(id: &str) -> AwaitedCall {
 }
 
 fn approvals(decisions: &[(&str, Decision)]) -> RunInput {
-    let said = |(call, decision): &(&str, Decision)| Approval {
+    let approval = |(call, decision): &(&str, Decision)| Approval {
         call: (*call).to_owned(),
         expires_at: None,
         decision: decision.clone(),
     };
-    RunInput { approvals: decisions.iter().map(said).collect(), ..RunInput::default() }
+    RunInput { approvals: decisions.iter().map(approval).collect(), ..RunInput::default() }
 }
 
 fn done(id: &str, text: &str) -> Input {
     Input::ToolDone { id: id.to_owned(), output: ToolOutput::text(text), duration_ms: 1 }
 }
 
-/// A session whose run waits: `a` is in, `b` and `d` are to be approved, `c` is the caller's.
-fn left() -> Bench {
+/// A session with a pending run: `a` is done, `b` and `d` await approval, `c` is for the caller.
+fn pending_session() -> Bench {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
     let calls = vec![call("a", "alpha"), call("b", "erase"), call("c", "ask_user"), call("d", "erase")];
@@ -44,7 +44,7 @@ fn left() -> Bench {
     bench
 }
 
-fn only(decision: Decision) -> (Bench, Waiting) {
+fn decided(decision: Decision) -> (Bench, Waiting) {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
     bench.feed(answer(vec![call("b", "erase")]));
@@ -63,48 +63,49 @@ fn results(bench: &Bench) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_call_that_needs_an_approval_is_left_to_the_caller() {
-    let bench = left();
+fn call_needing_approval_is_left_to_caller() {
+    let bench = pending_session();
     let Outcome::Pending(pending) = bench.report.unwrap().outcome else { panic!("pending") };
-    let asked = ToolCall { name: "ask_user".to_owned(), ..erase("c") };
-    assert_eq!(pending, Pending { calls: vec![asked], approvals: vec![awaited("b"), awaited("d")] });
-    let told = bench.events.iter().filter(|event| matches!(event, AgentEvent::ToolApprovalRequested { .. }));
-    assert_eq!(told.count(), 2);
+    let question = ToolCall { name: "ask_user".to_owned(), ..erase("c") };
+    assert_eq!(pending, Pending { calls: vec![question], approvals: vec![awaited("b"), awaited("d")] });
+    let requests =
+        bench.events.iter().filter(|event| matches!(event, AgentEvent::ToolApprovalRequested { .. }));
+    assert_eq!(requests.count(), 2);
     let waits = |id: &str| bench.durable.calls.iter().find(|call| call.intent.id == id).unwrap().clone();
     assert_eq!(waits("b").intent.route, ToolRoute::Approval);
-    assert!(waits("a").result.is_some(), "what is in is kept");
+    assert!(waits("a").result.is_some(), "completed results are stored");
 }
 
 #[test]
-fn approved_calls_are_run_and_the_step_is_whole() {
+fn approved_calls_run_and_complete_the_step() {
     let mut input =
         approvals(&[("d", Decision::Deny(Some("not that".to_owned()))), ("b", Decision::Approve)]);
     let content = Content::text("3");
     input.results.push(ToolResult { tool_use_id: "c".to_owned(), content, is_error: false });
-    let mut bench = Bench::new(settings(), left().durable, input);
+    let mut bench = Bench::new(settings(), pending_session().durable, input);
     assert_eq!(bench.go(), Waiting::Tools(vec!["b".to_owned()]));
-    let begun = bench.durable.calls.iter().find(|call| call.intent.id == "b").unwrap();
-    assert_eq!(begun.intent.route, ToolRoute::Local, "it is stored that it begins, before it does");
+    let started = bench.durable.calls.iter().find(|call| call.intent.id == "b").unwrap();
+    assert_eq!(started.intent.route, ToolRoute::Local, "the start is stored before the call runs");
     assert_eq!(bench.feed(done("b", "2")), Waiting::Model);
     let denied = r#"{"error":"not_approved","message":"not run: the user did not approve it: not that"}"#;
     let all = [("a", "1"), ("b", "2"), ("c", "3"), ("d", denied)];
     assert_eq!(results(&bench), all.map(|(id, text)| (id.to_owned(), text.to_owned())));
     assert_eq!(bench.feed(answer(vec![text("done")])), Waiting::End);
     let report = bench.report.unwrap();
-    assert_eq!((report.steps, report.tool_calls), (2, 3), "it is the same run that goes on");
+    assert_eq!((report.steps, report.tool_calls), (2, 3), "the same run continues");
 }
 
 #[test]
-fn a_denied_call_is_told_to_the_model_at_once() {
-    let (bench, waiting) = only(Decision::Deny(None));
+fn denied_call_is_reported_to_the_model() {
+    let (bench, waiting) = decided(Decision::Deny(None));
     assert_eq!(waiting, Waiting::Model);
     let denied = r#"{"error":"not_approved","message":"not run: the user did not approve it"}"#;
     assert_eq!(results(&bench), [("b".to_owned(), denied.to_owned())]);
 }
 
 #[test]
-fn a_crash_while_an_approved_call_runs_does_not_run_it_again() {
-    let (bench, waiting) = only(Decision::Approve);
+fn crash_does_not_rerun_approved_call() {
+    let (bench, waiting) = decided(Decision::Approve);
     assert_eq!(waiting, Waiting::Tools(vec!["b".to_owned()]));
     let again = bench.durable.open(approvals(&[("b", Decision::Approve)]));
     let unknown = OpeningError::UnknownApproval { id: "b".to_owned(), pending: Vec::new() };
@@ -115,7 +116,7 @@ fn a_crash_while_an_approved_call_runs_does_not_run_it_again() {
 }
 
 #[test]
-fn an_approval_that_comes_too_late_is_a_denial() {
+fn late_approval_counts_as_denial() {
     let durable = {
         let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
         bench.go();
@@ -123,15 +124,15 @@ fn an_approval_that_comes_too_late_is_a_denial() {
         bench.durable
     };
     let late = deadline() + Duration::from_secs(31);
-    let said = approvals(&[("b", Decision::Approve)]);
-    let opening = crate::run::open(&durable.transcript(), &durable.calls, said, late).unwrap();
+    let input = approvals(&[("b", Decision::Approve)]);
+    let opening = crate::run::open(&durable.transcript(), &durable.calls, input, late).unwrap();
     let Message::ToolResults { results, .. } = &*opening.messages[0] else { panic!("results") };
-    assert!(results[0].content.to_text().contains("nobody approved it in time"));
+    assert!(results[0].content.to_text().contains("approval timed out"));
 }
 
 #[test]
-fn an_approval_of_an_earlier_question_is_none_of_this_one() {
-    let said = |expires_at| {
+fn approval_of_an_earlier_request_is_rejected() {
+    let input = |expires_at| {
         let approval = Approval { call: "b".to_owned(), expires_at, decision: Decision::Approve };
         RunInput { approvals: vec![approval], ..RunInput::default() }
     };
@@ -139,67 +140,67 @@ fn an_approval_of_an_earlier_question_is_none_of_this_one() {
     bench.go();
     bench.feed(answer(vec![call("b", "erase")]));
     let other = Some(deadline() + Duration::from_secs(1));
-    assert!(matches!(bench.durable.open(said(other)), Err(OpeningError::UnknownApproval { .. })));
-    assert!(bench.durable.open(said(Some(deadline()))).is_ok());
+    assert!(matches!(bench.durable.open(input(other)), Err(OpeningError::UnknownApproval { .. })));
+    assert!(bench.durable.open(input(Some(deadline()))).is_ok());
 }
 
 #[test]
-fn a_crash_before_anybody_was_asked_leaves_nothing_to_approve() {
+fn crash_before_request_leaves_nothing_to_approve() {
     let hooks = [HookPoint::PreToolExecution].into_iter().collect();
     let mut bench = Bench::new(RunSettings { hooks, ..settings() }, Durable::default(), prompt("go"));
     bench.go();
     assert_eq!(bench.feed(answer(vec![call("b", "erase")])), Waiting::Vetting(vec!["b".to_owned()]));
     let approved = bench.durable.open(approvals(&[("b", Decision::Approve)]));
-    assert!(matches!(approved, Err(OpeningError::UnknownApproval { .. })), "a hook may have refused it");
+    assert!(matches!(approved, Err(OpeningError::UnknownApproval { .. })), "a hook may have denied it");
     let mut bench = Bench::new(settings(), bench.durable, prompt("and?"));
     bench.go();
     assert!(results(&bench)[0].1.contains("it had no effect"));
 }
 
 #[test]
-fn new_input_supersedes_calls_that_wait_for_an_approval() {
-    let mut bench = Bench::new(settings(), left().durable, prompt("never mind"));
+fn new_input_supersedes_calls_awaiting_approval() {
+    let mut bench = Bench::new(settings(), pending_session().durable, prompt("never mind"));
     assert_eq!(bench.go(), Waiting::Model);
     let superseded = results(&bench).into_iter().filter(|(_, text)| text.contains("superseded"));
     assert_eq!(superseded.map(|(id, _)| id).collect::<Vec<_>>(), ["b", "c", "d"]);
 }
 
 #[test]
-fn approvals_that_do_not_fit_are_refused_and_say_why() {
-    let durable = left().durable;
-    let refused = |input: RunInput| durable.open(input).unwrap_err().to_string();
+fn invalid_approvals_are_rejected_with_reason() {
+    let durable = pending_session().durable;
+    let error = |input: RunInput| durable.open(input).unwrap_err().to_string();
     let both = || approvals(&[("b", Decision::Approve), ("d", Decision::Approve)]);
-    assert_eq!(refused(both()), "these pending tool calls have no result: `c`");
+    assert_eq!(error(both()), "these pending tool calls have no result: `c`");
     let content = Content::text("3");
     let result = ToolResult { tool_use_id: "c".to_owned(), content, is_error: false };
     let with = |input: RunInput| RunInput { results: vec![result.clone()], ..input };
     assert_eq!(
-        refused(with(approvals(&[("b", Decision::Approve)]))),
+        error(with(approvals(&[("b", Decision::Approve)]))),
         "these calls are neither approved nor denied in `approvals`: `d`"
     );
     assert_eq!(
-        refused(approvals(&[("x", Decision::Approve)])),
-        "no call that waits for an approval has the id `x`; pending: `b`, `d`"
+        error(approvals(&[("x", Decision::Approve)])),
+        "no call awaiting approval has the id `x`; pending: `b`, `d`"
     );
     assert_eq!(
-        refused(approvals(&[("b", Decision::Approve), ("b", Decision::Deny(None))])),
-        "`approvals` says two things of `b`"
+        error(approvals(&[("b", Decision::Approve), ("b", Decision::Deny(None))])),
+        "`approvals` has two decisions for `b`"
     );
     let prompted = RunInput { prompt: Content::text("and"), ..both() };
-    assert_eq!(refused(prompted), OpeningError::PromptWithApproval.to_string());
+    assert_eq!(error(prompted), OpeningError::PromptWithApproval.to_string());
 }
 
 #[test]
-fn a_denial_may_come_with_what_to_do_instead() {
-    let said = approvals(&[("b", Decision::Deny(None)), ("d", Decision::Deny(None))]);
-    let said = RunInput { prompt: Content::text("look only"), ..said };
-    let mut bench = Bench::new(settings(), left().durable, said);
+fn denial_may_come_with_a_prompt() {
+    let input = approvals(&[("b", Decision::Deny(None)), ("d", Decision::Deny(None))]);
+    let input = RunInput { prompt: Content::text("look only"), ..input };
+    let mut bench = Bench::new(settings(), pending_session().durable, input);
     assert_eq!(bench.go(), Waiting::Model);
     assert!(matches!(&**bench.durable.messages.last().unwrap(), Message::User { .. }));
 }
 
 #[test]
-fn a_run_that_goes_on_has_used_what_it_used_before() {
+fn resumed_run_keeps_its_used_budget() {
     let budget = BudgetLimits { max_tool_calls: Some(2), ..BudgetLimits::default() };
     let limited = || RunSettings { budget, ..settings() };
     let mut bench = Bench::new(limited(), Durable::default(), prompt("go"));
@@ -213,11 +214,11 @@ fn a_run_that_goes_on_has_used_what_it_used_before() {
     assert_eq!(bench.go(), Waiting::Tools(vec!["b".to_owned()]));
     bench.feed(done("b", "2"));
     bench.feed(answer(vec![call("e", "alpha")]));
-    assert!(results(&bench)[0].1.contains("budget_exhausted"), "there is no third call");
+    assert!(results(&bench)[0].1.contains("budget_exhausted"), "the third call is rejected");
 }
 
 #[test]
-fn an_approved_call_that_no_budget_leaves_room_for_is_not_run() {
+fn approved_call_over_budget_is_not_run() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
     bench.feed(answer(vec![call("b", "erase")]));
@@ -229,8 +230,8 @@ fn an_approved_call_that_no_budget_leaves_room_for_is_not_run() {
 }
 
 #[test]
-fn a_stop_before_an_approved_call_begins_leaves_it_without_effect() {
-    let (bench, _) = only(Decision::Approve);
+fn stop_before_approved_call_prevents_its_effect() {
+    let (bench, _) = decided(Decision::Approve);
     assert_eq!(bench.durable.calls.len(), 1);
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
@@ -244,18 +245,18 @@ fn a_stop_before_an_approved_call_begins_leaves_it_without_effect() {
 }
 
 #[test]
-fn hooks_look_at_a_call_before_anybody_is_asked_for_an_approval() {
+fn hooks_check_calls_before_approval_is_requested() {
     let hooks = [HookPoint::PreToolExecution].into_iter().collect();
     let watched = || RunSettings { hooks, ..settings() };
     let mut bench = Bench::new(watched(), Durable::default(), prompt("go"));
     bench.go();
     let waiting = bench.feed(answer(vec![call("b", "erase"), call("d", "erase")]));
     assert_eq!(waiting, Waiting::Vetting(vec!["b".to_owned(), "d".to_owned()]));
-    let refused = vec![("d".to_owned(), ToolOutput::text("no"))];
-    assert_eq!(bench.feed(Input::Vetted(refused)), Waiting::End);
+    let denied = vec![("d".to_owned(), ToolOutput::text("no"))];
+    assert_eq!(bench.feed(Input::Vetted(denied)), Waiting::End);
     let Outcome::Pending(pending) = bench.report.unwrap().outcome else { panic!("pending") };
-    assert_eq!(pending.approvals, [awaited("b")], "what a hook refused nobody is asked for");
+    assert_eq!(pending.approvals, [awaited("b")], "no approval is requested for denied calls");
     let mut bench = Bench::new(watched(), bench.durable, approvals(&[("b", Decision::Approve)]));
-    assert_eq!(bench.go(), Waiting::Tools(vec!["b".to_owned()]), "hooks are not asked twice");
+    assert_eq!(bench.go(), Waiting::Tools(vec!["b".to_owned()]), "hooks do not run twice");
     assert_eq!(tools()["erase"], ToolRoute::Approval);
 }

@@ -1,10 +1,10 @@
-//! How the limit of model calls bounds everything a run calls the model for.
+//! The limit on model calls applies to steps, summaries, and structured output.
 
 use super::world::{Bench, Durable, Waiting, answer, compaction, model_error, prompt, settings, text};
 use crate::run::{Input, Outcome, Report, RunSettings};
 use crate::{ModelErrorKind, TerminalCause, Usage};
 
-fn unfit() -> Input {
+fn invalid_output() -> Input {
     Input::Extracted { text: "x".to_owned(), usage: Usage::default(), verdict: Err("no JSON".to_owned()) }
 }
 
@@ -54,11 +54,11 @@ fn call_limit_bounds_extraction() {
     let mut bench = Bench::new(settings, Durable::default(), prompt("go"));
     bench.go();
     assert_eq!(bench.feed(answer(vec![text("the answer")])), Waiting::Extraction);
-    assert_eq!(bench.feed(unfit()), Waiting::Extraction);
-    assert_eq!(bench.feed(unfit()), Waiting::End);
+    assert_eq!(bench.feed(invalid_output()), Waiting::Extraction);
+    assert_eq!(bench.feed(invalid_output()), Waiting::End);
     let report = bench.report.expect("the run ended");
     let Outcome::Completed(done) = report.outcome else { panic!("{report:?}") };
-    let error = done.extraction_error.expect("there is no structured output");
+    let error = done.extraction_error.expect("the extraction failed");
     assert_eq!(
         (report.steps, done.text.as_str(), done.cause),
         (3, "the answer", Some(TerminalCause::TurnLimitReached))
@@ -67,7 +67,7 @@ fn call_limit_bounds_extraction() {
 }
 
 #[test]
-fn extraction_needs_a_call_of_its_own() {
+fn extraction_needs_a_separate_call() {
     let settings = RunSettings { max_steps: 1, extraction_retries: Some(2), ..settings() };
     let mut bench = Bench::new(settings, Durable::default(), prompt("go"));
     bench.go();
@@ -75,6 +75,6 @@ fn extraction_needs_a_call_of_its_own() {
     let Some(Outcome::Completed(done)) = bench.report.map(|report| report.outcome) else {
         panic!("completed")
     };
-    let error = done.extraction_error.expect("there is no structured output");
+    let error = done.extraction_error.expect("the extraction failed");
     assert_eq!((error.attempts, error.reason.as_str()), (0, "the run reached its limit of 1 model calls"));
 }

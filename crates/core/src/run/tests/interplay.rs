@@ -1,4 +1,4 @@
-//! What the machine does about providers that pause, fail and warn, and about tools that make images.
+//! Provider pauses, failures, and warnings, and tools that generate images.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,17 +21,17 @@ fn searching(id: &str) -> AssistantBlock {
 }
 
 #[test]
-fn a_paused_answer_is_kept_and_goes_on_from_where_it_was() {
+fn paused_response_is_stored_and_continued() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("look it up"));
     bench.go();
     assert_eq!(bench.feed(paused(vec![text("Let me see. "), searching("s1")])), Waiting::Model);
-    assert_eq!(bench.durable.messages.len(), 2, "the step is committed before the model is asked again");
+    assert_eq!(bench.durable.messages.len(), 2, "the step is committed before the model is called again");
     let context = bench.run.transcript().context();
-    assert!(matches!(&**context.last().unwrap(), Message::Assistant { .. }), "it is sent back as it is");
+    assert!(matches!(&**context.last().unwrap(), Message::Assistant { .. }), "it is sent back unchanged");
     assert_eq!(bench.feed(answer(vec![text("It is so.")])), Waiting::End);
     let report = bench.report.as_ref().unwrap();
-    let whole = Completion { text: "Let me see. It is so.".to_owned(), ..Completion::default() };
-    assert_eq!((report.steps, &report.outcome), (2, &Outcome::Completed(whole)));
+    let expected = Completion { text: "Let me see. It is so.".to_owned(), ..Completion::default() };
+    assert_eq!((report.steps, &report.outcome), (2, &Outcome::Completed(expected)));
     assert_eq!(
         bench.event_types(),
         [
@@ -49,7 +49,7 @@ fn a_paused_answer_is_kept_and_goes_on_from_where_it_was() {
 }
 
 #[test]
-fn an_answer_that_pauses_for_ever_ends_with_what_there_is() {
+fn endless_pauses_end_with_partial_text() {
     let patient = RunSettings { max_steps: 50, ..settings() };
     let mut bench = Bench::new(patient, Durable::default(), prompt("go"));
     let mut waiting = bench.go();
@@ -64,7 +64,7 @@ fn an_answer_that_pauses_for_ever_ends_with_what_there_is() {
 }
 
 #[test]
-fn tools_between_two_pauses_begin_the_count_anew() {
+fn tool_calls_reset_the_pause_count() {
     let patient = RunSettings { max_steps: 50, ..settings() };
     let mut bench = Bench::new(patient, Durable::default(), prompt("go"));
     bench.go();
@@ -90,18 +90,18 @@ fn retries(bench: &Bench) -> Vec<Retry> {
 }
 
 #[test]
-fn a_retry_says_what_failed_and_what_is_planned() {
+fn retry_reports_failure_and_plan() {
     let budget = BudgetLimits { max_duration_secs: Some(10), ..BudgetLimits::default() };
     let mut bench = Bench::new(RunSettings { budget, ..settings() }, Durable::default(), prompt("go"));
     bench.go();
     let later = Timestamp::UNIX_EPOCH + Duration::from_secs(4);
-    let asked = ModelError {
+    let error = ModelError {
         retry_after: Some(Duration::from_secs(60)),
         provider: Provider::Anthropic,
         ..model_error(ModelErrorKind::RateLimited)
     };
-    bench.run.feed(later, Input::Failed(asked));
-    assert_eq!(bench.go(), Waiting::Pause(Duration::from_secs(6)), "no longer than the run may take");
+    bench.run.feed(later, Input::Failed(error));
+    assert_eq!(bench.go(), Waiting::Pause(Duration::from_secs(6)), "limited to the run's remaining time");
     let mut retry = retries(&bench).remove(0);
     assert!((450..=550).contains(&retry.plan.computed_delay_ms), "{retry:?}");
     retry.plan.computed_delay_ms = 500;
@@ -127,7 +127,7 @@ fn a_retry_says_what_failed_and_what_is_planned() {
 }
 
 #[test]
-fn an_empty_answer_is_a_fault_of_the_models_provider() {
+fn empty_response_is_attributed_to_the_provider() {
     let gemini = RunSettings { provider: Provider::Gemini, ..settings() };
     let mut bench = Bench::new(gemini, Durable::default(), prompt("go"));
     bench.go();
@@ -138,17 +138,17 @@ fn an_empty_answer_is_a_fault_of_the_models_provider() {
         kind: RetryKind::RetryableProviderError,
         retry_after_ms: None,
         duration_ms: Some(0),
-        message: "the model's answer was empty".to_owned(),
+        message: "the model returned an empty response".to_owned(),
     };
     assert_eq!(failure, expected);
 }
 
 #[test]
-fn the_structured_output_comes_with_what_its_schema_lost() {
+fn structured_output_includes_schema_warnings() {
     let warning = SchemaWarning {
         provider: Provider::Gemini,
         path: "/properties/n".to_owned(),
-        message: "left out".to_owned(),
+        message: "omitted".to_owned(),
     };
     let warned =
         RunSettings { extraction_retries: Some(0), schema_warnings: vec![warning.clone()], ..settings() };
@@ -178,7 +178,7 @@ fn picture(id: &str) -> AssistantImage {
     }
 }
 
-fn made(call: &str) -> Input {
+fn generated(call: &str) -> Input {
     let output = ToolOutput { images: vec![picture(call)], ..ToolOutput::text("made") };
     Input::ToolDone { id: call.to_owned(), output, duration_ms: 1 }
 }
@@ -191,12 +191,12 @@ fn appended(at: &Arc<Message>) -> Vec<AssistantBlock> {
 }
 
 #[test]
-fn pictures_of_tools_follow_the_results_in_the_conversation() {
+fn tool_images_follow_the_results() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("draw two"));
     bench.go();
     bench.feed(answer(vec![call("a", "alpha"), call("b", "beta")]));
-    bench.feed(made("b"));
-    assert_eq!(bench.feed(made("a")), Waiting::Model);
+    bench.feed(generated("b"));
+    assert_eq!(bench.feed(generated("a")), Waiting::Model);
     let images = ["a", "b"].map(|id| AssistantBlock::Image(picture(id)));
     assert_eq!(bench.durable.messages.len(), 4);
     assert_eq!(appended(&bench.durable.messages[3]), images);
@@ -207,11 +207,11 @@ fn pictures_of_tools_follow_the_results_in_the_conversation() {
 }
 
 #[test]
-fn pictures_survive_a_crash_before_the_step_is_whole() {
+fn images_survive_a_crash_within_the_step() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("draw two"));
     bench.go();
     bench.feed(answer(vec![call("a", "alpha"), call("b", "beta")]));
-    bench.feed(made("b"));
+    bench.feed(generated("b"));
     let mut bench = Bench::new(settings(), bench.durable, prompt("go on"));
     assert_eq!(bench.go(), Waiting::Model);
     assert_eq!(appended(&bench.durable.messages[3]), [AssistantBlock::Image(picture("b"))]);

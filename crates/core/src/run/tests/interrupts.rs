@@ -1,4 +1,4 @@
-//! What an interrupted answer leaves behind.
+//! State of a session after an interrupted response.
 
 use super::world::{
     Bench, Durable, Waiting, answer, call, compaction, interrupt, model_error, prompt, settings, text,
@@ -103,7 +103,7 @@ fn complete_answer_gets_no_cancelled_one() {
     assert_eq!(last(&bench).assistant_text().as_deref(), Some("The end."));
 }
 
-/// The roles of a session's messages, the blocks of cancelled answers apart.
+/// Returns the roles of a session's messages, with cancelled responses marked.
 fn roles(bench: &Bench) -> Vec<&'static str> {
     let role = |message: &std::sync::Arc<Message>| match &**message {
         Message::User { .. } => "user",
@@ -115,7 +115,7 @@ fn roles(bench: &Bench) -> Vec<&'static str> {
 }
 
 #[test]
-fn prompt_after_a_kill_is_a_message_of_its_own() {
+fn prompt_after_a_kill_is_a_separate_message() {
     let killed = started(settings()).durable;
     let mut bench = Bench::new(settings(), killed, prompt("and now?"));
     bench.go();

@@ -1,4 +1,4 @@
-//! The machine under scripted and under random treatment.
+//! Scripted and randomized tests of the machine.
 
 mod approvals;
 mod call_limits;

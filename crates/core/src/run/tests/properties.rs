@@ -1,4 +1,4 @@
-//! The machine under random treatment: any answers, any order of results, failures, interrupts and crashes.
+//! Randomized tests of the machine: any responses, any order of results, failures, interrupts, and crashes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::{
     HookPoints, HookReason, Message, ModelErrorKind, Timestamp, ToolOutput, ToolResult, ToolRoute, Usage,
 };
 
-/// Random decisions; once they run out, everything goes well.
+/// Random decisions; once they run out, every operation succeeds.
 struct Tape(std::vec::IntoIter<u8>);
 
 impl Tape {
@@ -52,7 +52,7 @@ impl Tape {
     }
 }
 
-/// What is started and not answered.
+/// Operations that were started and are not complete.
 #[derive(Default)]
 struct Flight {
     ask: Option<Ask>,
@@ -64,8 +64,8 @@ struct Flight {
 
 enum Ended {
     Report(Outcome),
-    /// Before anything happened.
-    Refused,
+    /// Denied before anything happened.
+    Denied,
     Crash,
 }
 
@@ -76,7 +76,7 @@ struct Session {
 }
 
 impl Session {
-    /// Drives one run to its end or to a crash, checking everything that must hold on the way.
+    /// Drives one run to its end or to a crash, and checks every invariant on the way.
     fn run(&mut self, settings: RunSettings, input: RunInput) -> Ended {
         let now = Timestamp::UNIX_EPOCH;
         let opening = self.durable.open(input).expect("a session can always be opened");
@@ -100,8 +100,8 @@ impl Session {
                     let before = self.durable.messages.clone();
                     self.durable.apply(&commit);
                     self.durable.check();
-                    let kept = self.durable.messages.iter().zip(&before).all(|(a, b)| Arc::ptr_eq(a, b));
-                    assert!(kept, "what was committed stays");
+                    let is_kept = self.durable.messages.iter().zip(&before).all(|(a, b)| Arc::ptr_eq(a, b));
+                    assert!(is_kept, "commits are kept");
                     (opened, committed_end) = (true, commit.ends);
                     self.durable.check_separation(&earlier);
                     if self.tape.pick(40) == 38 {
@@ -139,8 +139,8 @@ impl Session {
                             self.durable.calls.iter().any(|call| started(&call)),
                             "a call is durable before it is run"
                         );
-                        let place = (self.durable.messages.len(), call.id.clone());
-                        assert!(self.executed.insert(place), "a call is run once");
+                        let key = (self.durable.messages.len(), call.id.clone());
+                        assert!(self.executed.insert(key), "a call is run once");
                         flight.tools.push(call.id);
                     }
                 }
@@ -159,8 +159,8 @@ impl Session {
                     assert!(report.steps <= limit, "a run makes at most {limit} calls: {report:?}");
                     let stored =
                         matches!(&report.outcome, Outcome::Failed(f) if f.class == crate::ErrorClass::Store);
-                    assert!(committed_end || stored || !opened, "an end is durable before it is told");
-                    return if !opened && !stored { Ended::Refused } else { Ended::Report(report.outcome) };
+                    assert!(committed_end || stored || !opened, "an end is durable before it is reported");
+                    return if !opened && !stored { Ended::Denied } else { Ended::Report(report.outcome) };
                 }
             }
         }
@@ -175,7 +175,7 @@ impl Session {
             return Input::Stop { stop, partial: partial.to_owned() };
         }
         if chance == 21 {
-            return done("nobody".to_owned());
+            return done("unknown".to_owned());
         }
         if !flight.tools.is_empty() {
             let index = self.tape.pick(flight.tools.len() as u8) as usize;
@@ -188,8 +188,8 @@ impl Session {
             return Input::Consulted(if self.tape.pick(8) == 7 { Err(denial()) } else { Ok(()) });
         }
         if let Some(calls) = flight.vetting.take() {
-            let refused = calls.into_iter().filter(|_| self.tape.pick(3) == 2);
-            return Input::Vetted(refused.map(|id| (id, denial().output())).collect());
+            let denied = calls.into_iter().filter(|_| self.tape.pick(3) == 2);
+            return Input::Vetted(denied.map(|id| (id, denial().output())).collect());
         }
         match flight.ask.take().expect("the machine waits for something") {
             _ if chance > 17 => Input::Failed(model_error(self.tape.error())),
@@ -202,7 +202,7 @@ impl Session {
         }
     }
 
-    /// Says what must hold between two runs.
+    /// Checks the invariants between two runs.
     fn check_idle(&self, ended: &Ended) {
         self.durable.check();
         let waiting = |route: ToolRoute| -> Vec<_> {
@@ -220,12 +220,12 @@ impl Session {
             }
             Ended::Report(Outcome::Failed(f)) if f.class == crate::ErrorClass::Store => {}
             Ended::Report(outcome) => {
-                assert!(self.durable.calls.is_empty(), "an ended run leaves no call open");
+                assert!(self.durable.calls.is_empty(), "a completed run leaves no open calls");
                 let last = self.durable.messages.last().map(|message| &**message);
                 let is_open = matches!(last, Some(Message::User { .. }));
-                assert!(!is_open || *outcome != Outcome::Cancelled, "an interrupted prompt has an answer");
+                assert!(!is_open || *outcome != Outcome::Cancelled, "an interrupted prompt has a response");
             }
-            Ended::Refused | Ended::Crash => {}
+            Ended::Denied | Ended::Crash => {}
         }
     }
 
@@ -302,7 +302,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_treatment_leaves_a_session_that_can_go_on(
+    fn any_interleaving_leaves_session_resumable(
         settings in any_settings(),
         tape in prop::collection::vec(any::<u8>(), 0..400),
     ) {
@@ -321,7 +321,7 @@ proptest! {
         session.tape = Tape(Vec::new().into_iter());
         let ended = session.run(calm, prompt("last"));
         let well = matches!(ended, Ended::Report(Outcome::Completed(_)));
-        prop_assert!(well, "after all that, a calm run succeeds");
+        prop_assert!(well, "a run without failures succeeds afterwards");
         let last = session.durable.messages.last().map(|m| m.assistant_text().is_some());
         prop_assert_eq!(last, Some(true));
     }

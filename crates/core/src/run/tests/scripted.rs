@@ -1,4 +1,4 @@
-//! What the machine does in the cases people meet.
+//! Common scenarios of the machine.
 
 use std::sync::Arc;
 
@@ -34,10 +34,10 @@ fn completed(text: &str) -> Outcome {
 }
 
 #[test]
-fn money_is_a_budget_like_any_other() {
+fn cost_budget_ends_the_run() {
     let dollars = |dollars: f64| Usd::from_dollars(dollars).unwrap();
     let nothing = Usd::default();
-    // Ten tokens read and five written cost 20 cents.
+    // Ten input tokens and five output tokens cost 20 cents.
     let price = Price {
         input: dollars(10_000.0),
         output: dollars(20_000.0),
@@ -49,8 +49,8 @@ fn money_is_a_budget_like_any_other() {
     let mut bench = Bench::new(settings, Durable::default(), prompt("go"));
     bench.go();
     bench.feed(answer(vec![call("a", "alpha")]));
-    assert_eq!(bench.feed(done("a", "x")), Waiting::Model, "there is money left");
-    assert_eq!(bench.feed(answer(vec![call("b", "alpha")])), Waiting::End, "and now there is none");
+    assert_eq!(bench.feed(done("a", "x")), Waiting::Model, "the budget is not exhausted");
+    assert_eq!(bench.feed(answer(vec![call("b", "alpha")])), Waiting::End, "the budget is exhausted");
     let report = bench.report.as_ref().unwrap();
     let Outcome::Completed(ended) = &report.outcome else { panic!("{report:?}") };
     assert_eq!((ended.cause, report.cost), (Some(TerminalCause::BudgetExhausted), Some(dollars(0.4))));
@@ -60,7 +60,7 @@ fn money_is_a_budget_like_any_other() {
 }
 
 #[test]
-fn a_plain_answer_is_one_step_and_five_events() {
+fn plain_answer_is_one_step_and_five_events() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("hi"));
     assert_eq!(bench.go(), Waiting::Model);
     assert_eq!(bench.feed(answer(vec![text("hello")])), Waiting::End);
@@ -76,18 +76,18 @@ fn a_plain_answer_is_one_step_and_five_events() {
 fn generated_call_id_avoids_explicit_ids() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
-    let given = ["", "call_0_0", "call_1_0", "x", "x", "call_0_4", "call_1_4"];
-    bench.feed(answer(given.map(|id| call(id, "alpha")).to_vec()));
+    let explicit = ["", "call_0_0", "call_1_0", "x", "x", "call_0_4", "call_1_4"];
+    bench.feed(answer(explicit.map(|id| call(id, "alpha")).to_vec()));
     let ids: Vec<_> = bench.durable.calls.iter().map(|call| call.intent.id.as_str()).collect();
     let unique: std::collections::BTreeSet<_> = ids.iter().collect();
-    assert_eq!(unique.len(), given.len(), "{ids:?}");
-    for place in [1, 2, 3, 5, 6] {
-        assert_eq!(ids[place], given[place], "an explicit id stays");
+    assert_eq!(unique.len(), explicit.len(), "{ids:?}");
+    for index in [1, 2, 3, 5, 6] {
+        assert_eq!(ids[index], explicit[index], "an explicit id stays");
     }
 }
 
 #[test]
-fn results_stand_in_call_order_however_they_arrive() {
+fn results_are_stored_in_call_order() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
     let waiting = bench.feed(answer(vec![text("two tools"), call("a", "alpha"), call("b", "beta")]));
@@ -96,7 +96,7 @@ fn results_stand_in_call_order_however_they_arrive() {
     assert_eq!(
         bench.durable.calls[1].result,
         Some(result("b", "second").into()),
-        "kept while the other runs"
+        "stored while the other call runs"
     );
     assert_eq!(bench.feed(done("a", "first")), Waiting::Model);
     assert_eq!(results(&bench.durable), [["a=first", "b=second"]]);
@@ -105,16 +105,16 @@ fn results_stand_in_call_order_however_they_arrive() {
 }
 
 #[test]
-fn unknown_tools_and_bad_arguments_are_results_not_ends() {
+fn invalid_calls_return_errors_to_the_model() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
-    let odd = crate::AssistantBlock::ToolUse {
+    let malformed = crate::AssistantBlock::ToolUse {
         id: "b".to_owned(),
         name: "alpha".to_owned(),
         args: json!("not an object"),
         meta: None,
     };
-    assert_eq!(bench.feed(answer(vec![call("a", "gamma"), odd])), Waiting::Model);
+    assert_eq!(bench.feed(answer(vec![call("a", "gamma"), malformed])), Waiting::Model);
     assert_eq!(
         results(&bench.durable),
         [[
@@ -125,7 +125,7 @@ fn unknown_tools_and_bad_arguments_are_results_not_ends() {
 }
 
 #[test]
-fn callbacks_wait_with_their_finished_siblings_and_are_merged_on_resume() {
+fn callback_results_are_merged_on_resume() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
     bench.feed(answer(vec![call("a", "ask_user"), call("b", "alpha"), call("c", "ask_user")]));
@@ -134,16 +134,13 @@ fn callbacks_wait_with_their_finished_siblings_and_are_merged_on_resume() {
     assert_eq!(pending.calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["a", "c"]);
 
     let durable = bench.durable;
-    let refused = |results| durable.open(RunInput { results, ..RunInput::default() }).unwrap_err();
-    assert_eq!(refused(vec![]), OpeningError::Empty);
-    assert_eq!(refused(vec![result("a", "1")]), OpeningError::MissingResults(vec!["c".to_owned()]));
+    let error = |results| durable.open(RunInput { results, ..RunInput::default() }).unwrap_err();
+    assert_eq!(error(vec![]), OpeningError::Empty);
+    assert_eq!(error(vec![result("a", "1")]), OpeningError::MissingResults(vec!["c".to_owned()]));
     let pending = vec!["a".to_owned(), "c".to_owned()];
+    assert_eq!(error(vec![result("b", "again")]), OpeningError::UnknownCall { id: "b".to_owned(), pending });
     assert_eq!(
-        refused(vec![result("b", "again")]),
-        OpeningError::UnknownCall { id: "b".to_owned(), pending }
-    );
-    assert_eq!(
-        refused(vec![result("a", "1"), result("a", "2")]),
+        error(vec![result("a", "1"), result("a", "2")]),
         OpeningError::DuplicateResult("a".to_owned())
     );
 
@@ -156,7 +153,7 @@ fn callbacks_wait_with_their_finished_siblings_and_are_merged_on_resume() {
 }
 
 #[test]
-fn a_prompt_instead_of_results_answers_the_open_calls() {
+fn prompt_without_results_supersedes_open_calls() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
     bench.feed(answer(vec![call("a", "ask_user")]));
@@ -169,7 +166,7 @@ fn a_prompt_instead_of_results_answers_the_open_calls() {
 }
 
 #[test]
-fn an_interrupt_ends_the_tools_and_keeps_the_step() {
+fn interrupt_cancels_tools_and_keeps_the_step() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
     bench.feed(answer(vec![call("a", "alpha"), call("b", "beta")]));
@@ -180,11 +177,11 @@ fn an_interrupt_ends_the_tools_and_keeps_the_step() {
         results(&bench.durable),
         [["a=finished", r#"b={"error":"interrupted","message":"interrupted; may have taken effect"}"#]]
     );
-    assert_eq!(bench.feed(done("b", "late")), Waiting::Nothing, "what comes late changes nothing");
+    assert_eq!(bench.feed(done("b", "late")), Waiting::Nothing, "late results are ignored");
 }
 
 #[test]
-fn a_crash_in_a_tool_is_told_to_the_model_and_the_tool_is_not_run_again() {
+fn crashed_call_is_reported_and_not_rerun() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
     bench.feed(answer(vec![call("a", "alpha"), call("b", "beta")]));
@@ -216,7 +213,7 @@ fn retries_are_announced_and_end() {
 }
 
 #[test]
-fn an_empty_answer_is_asked_for_once_more() {
+fn empty_response_is_retried_once() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
     assert!(matches!(bench.feed(answer(vec![text("")])), Waiting::Pause(_)));
@@ -226,7 +223,7 @@ fn an_empty_answer_is_asked_for_once_more() {
 }
 
 #[test]
-fn reasoning_alone_is_no_answer() {
+fn reasoning_alone_is_retried() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
     let reasoning = crate::AssistantBlock::Reasoning { text: "hm".to_owned(), meta: None };
@@ -237,7 +234,7 @@ fn reasoning_alone_is_no_answer() {
 }
 
 #[test]
-fn budgets_end_the_run_well_and_warn_on_the_way() {
+fn exhausted_budgets_complete_the_run_with_warnings() {
     let budget = BudgetLimits { max_tool_calls: Some(2), ..BudgetLimits::default() };
     let mut bench = Bench::new(super::world::settings().with(budget), Durable::default(), prompt("go"));
     bench.go();
@@ -266,7 +263,7 @@ fn budgets_end_the_run_well_and_warn_on_the_way() {
 }
 
 #[test]
-fn a_budget_that_ends_a_failing_run_does_not_hide_the_failure() {
+fn exhausted_budget_does_not_hide_model_failure() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
     let waiting = bench.feed(Input::Failed(model_error(ModelErrorKind::Overloaded)));
@@ -287,14 +284,14 @@ fn a_budget_that_ends_a_failing_run_does_not_hide_the_failure() {
     bench.feed(answer(vec![call("a", "alpha")]));
     assert_eq!(bench.feed(Input::stop(Stop::Deadline)), Waiting::End);
     let Outcome::Completed(done) = bench.report.unwrap().outcome else { panic!("completed") };
-    assert_eq!(done.last_failure, None, "it has answered since");
+    assert_eq!(done.last_failure, None, "the model has responded since");
 }
 
 #[test]
-fn how_the_latest_run_ended_is_stored_with_its_end() {
+fn end_of_the_latest_run_is_stored() {
     let id = settings().run_id;
     let stored = |bench: &Bench| bench.durable.progress.last_run;
-    let begun = || {
+    let started = || {
         let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
         bench.go();
         assert_eq!(stored(&bench), Some(LastRun { id, end: None, spent: None }));
@@ -308,7 +305,7 @@ fn how_the_latest_run_ended_is_stored_with_its_end() {
         (Input::stop(Stop::Interrupt), RunEnd::Cancelled),
     ];
     for (input, end) in cases {
-        let mut bench = begun();
+        let mut bench = started();
         assert_eq!(bench.feed(input), Waiting::End);
         let end_stored = stored(&bench).map(|last| (last.id, last.end));
         assert_eq!(end_stored, Some((id, Some(end))));
@@ -316,7 +313,7 @@ fn how_the_latest_run_ended_is_stored_with_its_end() {
 }
 
 #[test]
-fn the_step_limit_is_a_failure() {
+fn step_limit_fails_the_run() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     let mut waiting = bench.go();
     let mut steps = 0;
@@ -330,7 +327,7 @@ fn the_step_limit_is_a_failure() {
 }
 
 #[test]
-fn extraction_happens_beside_the_session() {
+fn extraction_messages_are_not_stored() {
     let extracting = || crate::run::RunSettings { extraction_retries: Some(1), ..settings() };
     let extracted =
         |text: &str, verdict| Input::Extracted { text: text.to_owned(), usage: Usage::default(), verdict };
@@ -362,7 +359,7 @@ fn extraction_happens_beside_the_session() {
     bench.feed(answer(vec![text("the answer")]));
     assert_eq!(bench.feed(Input::stop(Stop::Interrupt)), Waiting::End);
     let Outcome::Completed(completion) = bench.report.unwrap().outcome else { panic!("completed") };
-    assert_eq!(completion.text, "the answer", "a committed answer is not taken back");
+    assert_eq!(completion.text, "the answer", "a committed answer is kept");
 }
 
 #[test]
@@ -394,7 +391,7 @@ fn long_histories_are_compacted_between_groups() {
 }
 
 #[test]
-fn an_overflow_without_a_summary_drops_the_oldest_and_goes_on() {
+fn overflow_without_summary_drops_oldest_messages() {
     let compacting = || crate::run::RunSettings { compaction: Some(compaction()), ..settings() };
     let mut durable = Durable::default();
     for _ in 0..3 {
@@ -406,8 +403,8 @@ fn an_overflow_without_a_summary_drops_the_oldest_and_goes_on() {
     let mut bench = Bench::new(compacting(), durable, prompt("more"));
     bench.go();
     let overflow = || Input::Failed(model_error(ModelErrorKind::ContextOverflow));
-    assert_eq!(bench.feed(overflow()), Waiting::Model, "asks for a summary");
-    assert_eq!(bench.feed(overflow()), Waiting::Model, "asks for the step again without the oldest");
+    assert_eq!(bench.feed(overflow()), Waiting::Model, "requests a summary");
+    assert_eq!(bench.feed(overflow()), Waiting::Model, "retries the step without the oldest messages");
     assert_eq!(bench.feed(answer(vec![text("recovered")])), Waiting::End);
     assert_eq!(bench.report.as_ref().unwrap().outcome, completed("recovered"));
     let types = bench.event_types();
@@ -417,7 +414,7 @@ fn an_overflow_without_a_summary_drops_the_oldest_and_goes_on() {
 }
 
 #[test]
-fn a_failed_commit_ends_the_run_and_stops_its_work() {
+fn failed_commit_ends_the_run() {
     let durable = Durable::default();
     let opening = durable.open(prompt("go")).unwrap();
     let now = crate::Timestamp::UNIX_EPOCH;
@@ -425,7 +422,7 @@ fn a_failed_commit_ends_the_run_and_stops_its_work() {
     assert!(matches!(run.next(), crate::run::Effect::Commit(_)));
     run.feed(now, Input::Committed(Err("disk full".to_owned())));
     assert!(matches!(run.next(), crate::run::Effect::Abandon));
-    assert!(matches!(run.next(), crate::run::Effect::End(_)), "a run that never began is not announced");
+    assert!(matches!(run.next(), crate::run::Effect::End(_)), "a run that never started emits no events");
 }
 
 impl crate::run::RunSettings {

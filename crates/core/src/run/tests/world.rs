@@ -1,4 +1,4 @@
-//! A store and a driver of the simplest sort, to put the machine in.
+//! A minimal store and driver for the machine.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::{
     StopReason, Timestamp, ToolRoute, Transcript, Usage,
 };
 
-/// What survives a crash.
+/// State that survives a crash.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Durable {
     pub(super) messages: Vec<Arc<Message>>,
@@ -31,7 +31,7 @@ impl Durable {
         match &commit.calls {
             CallChange::None => {}
             CallChange::Open(intents) => {
-                assert!(self.calls.is_empty(), "calls are opened while others are open");
+                assert!(self.calls.is_empty(), "calls are opened only when no others are open");
                 self.calls = intents
                     .iter()
                     .map(|intent| StoredCall { intent: intent.clone(), result: None })
@@ -43,11 +43,11 @@ impl Durable {
                     let call = self.calls.iter_mut().find(|call| call.intent.id == intent.id);
                     let call = call.expect("a call that changes is open");
                     assert_eq!((call.intent.route, &call.result), (ToolRoute::Approval, &None));
-                    let begins = intent.route == ToolRoute::Local;
+                    let starts = intent.route == ToolRoute::Local;
                     assert_eq!(
                         call.intent.expires_at.is_some(),
-                        begins,
-                        "a call begins after it was asked for"
+                        starts,
+                        "a call starts only after approval was requested"
                     );
                     call.intent = intent.clone();
                 }
@@ -60,7 +60,7 @@ impl Durable {
     fn settle(&mut self, results: &[Settled]) {
         for result in results {
             let call = self.calls.iter_mut().find(|call| call.intent.id == result.result.tool_use_id);
-            call.expect("a settled call is open").result = Some(result.clone());
+            call.expect("a completed call was open").result = Some(result.clone());
         }
     }
 
@@ -78,14 +78,14 @@ impl Durable {
     /// Panics unless every call among these messages is followed by its results.
     pub(super) fn check_asked(messages: &[Arc<Message>]) {
         for (index, message) in messages.iter().enumerate() {
-            let asked: Vec<_> = message.tool_calls().into_iter().map(|call| call.id).collect();
+            let calls: Vec<_> = message.tool_calls().into_iter().map(|call| call.id).collect();
             let answered: Vec<_> = match messages.get(index + 1).map(|next| &**next) {
                 Some(Message::ToolResults { results, .. }) => {
                     results.iter().map(|result| result.tool_use_id.clone()).collect()
                 }
                 _ => Vec::new(),
             };
-            assert_eq!(answered, asked, "what the model is asked is whole");
+            assert_eq!(answered, calls, "the request has a result for every call");
         }
     }
 
@@ -106,7 +106,7 @@ impl Durable {
     pub(super) fn check(&self) {
         assert!(
             matches!(self.messages.first().map(|m| &**m), None | Some(Message::User { .. })),
-            "a session begins with its user"
+            "a session starts with a user message"
         );
         for (index, message) in self.messages.iter().enumerate() {
             let ids: Vec<_> = message.tool_calls().into_iter().map(|call| call.id).collect();
@@ -128,7 +128,7 @@ impl Durable {
                 Some(_) => assert!(ids.is_empty(), "calls are followed by their results: {ids:?}"),
                 None => {
                     let open: Vec<_> = self.calls.iter().map(|call| call.intent.id.clone()).collect();
-                    assert_eq!(open, ids, "the calls that are open are those of the last message");
+                    assert_eq!(open, ids, "the open calls are those of the last message");
                 }
             }
         }
@@ -194,7 +194,7 @@ pub(super) fn answer(blocks: Vec<AssistantBlock>) -> Input {
     Input::Answered(Answer { blocks, stop_reason: StopReason::EndTurn, extent: Extent::Whole, usage })
 }
 
-/// An answer that goes on when it is sent back.
+/// A response that continues when it is sent back.
 pub(super) fn paused(blocks: Vec<AssistantBlock>) -> Input {
     let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
     Input::Answered(Answer { blocks, stop_reason: StopReason::EndTurn, extent: Extent::Paused, usage })
@@ -209,7 +209,7 @@ pub(super) fn model_error(kind: ModelErrorKind) -> ModelError {
     ModelError { kind, provider: Provider::Other, status: None, retry_after: None, message: "no".to_owned() }
 }
 
-/// One run and the store it commits to. Effects that need an answer are left to the test.
+/// One run and the store it commits to. Effects that need a result are left to the test.
 pub(super) struct Bench {
     pub(super) durable: Durable,
     pub(super) run: Run,
@@ -217,7 +217,7 @@ pub(super) struct Bench {
     pub(super) report: Option<Report>,
 }
 
-/// What the machine waits for.
+/// The input that the machine is waiting for.
 #[derive(Debug, PartialEq)]
 pub(super) enum Waiting {
     Model,
@@ -242,7 +242,7 @@ impl Bench {
         self.go()
     }
 
-    /// Commits and emits until the machine needs the outside.
+    /// Commits and emits until the machine needs an external input.
     pub(super) fn go(&mut self) -> Waiting {
         let mut waiting = Waiting::Nothing;
         loop {
@@ -274,7 +274,7 @@ impl Bench {
         }
     }
 
-    /// Lists the event types, deltas apart.
+    /// Returns the event types, in order.
     pub(super) fn event_types(&self) -> Vec<String> {
         let name = |event: &AgentEvent| {
             let value = serde_json::to_value(event).expect("events serialize");

@@ -1,5 +1,5 @@
 //! The core, driven by messages.
-#![expect(clippy::needless_pass_by_value, reason = "messages are written where they are said")]
+#![expect(clippy::needless_pass_by_value, reason = "messages are written where they are sent")]
 
 mod frames;
 mod observers;
@@ -17,10 +17,10 @@ use super::{Arrival, Core, Effect, Grant, Peer};
 use crate::limits::Limits;
 use crate::wire::decode;
 
-/// A core and the workers at it.
+/// A core and its workers.
 struct Table {
     core: Core,
-    /// What the core wanted besides messages.
+    /// Effects of the core other than messages.
     others: Vec<Effect>,
 }
 
@@ -29,7 +29,7 @@ impl Table {
         Self::with(Limits::default())
     }
 
-    /// Ids are numbers: the hub is 1, each worker takes two.
+    /// Creates a core whose ids are sequential numbers: the hub is 1, each worker takes two.
     fn with(limits: Limits) -> Self {
         let mut last = 0;
         let ids = Box::new(move || {
@@ -49,7 +49,7 @@ impl Table {
         peer
     }
 
-    /// A worker says something; gives what is said to workers because of it.
+    /// Sends a message from a worker; returns the resulting messages to workers.
     fn says(&mut self, peer: Peer, message: Value) -> Vec<(Peer, Value)> {
         self.core.hear(peer, decode(&message.to_string()));
         self.sent()

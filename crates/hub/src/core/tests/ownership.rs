@@ -1,16 +1,16 @@
-//! Who owns what, and what happens to it when somebody goes or comes back.
+//! Ownership, and what happens to it when a worker disconnects or reconnects.
 
 use serde_json::{Value, json};
 
 use super::{Effect, Table, call, function, id, offer, trigger, untrigger};
 
 #[test]
-fn the_newest_has_the_calls_and_the_one_before_is_back_when_it_goes() {
+fn newest_registration_receives_calls_until_removed() {
     let mut table = Table::new();
     let (old, new, caller) = (table.worker(), table.worker(), table.worker());
     table.says(old, function("f"));
     table.says(new, function("f"));
-    // Said again, as older SDKs do: it changes nothing.
+    // Sent again, as older SDKs do: it changes nothing.
     table.says(old, function("f"));
     assert_eq!(table.says(caller, call(50, "f", Value::Null)), [(new, call(50, "f", Value::Null))]);
     table.leaves(new);
@@ -21,7 +21,7 @@ fn the_newest_has_the_calls_and_the_one_before_is_back_when_it_goes() {
 }
 
 #[test]
-fn nobody_removes_what_belongs_to_another() {
+fn workers_cannot_remove_entries_of_others() {
     let mut table = Table::new();
     let (owner, provider, stranger) = (table.worker(), table.worker(), table.worker());
     table.says(owner, function("f"));
@@ -44,7 +44,7 @@ fn nobody_removes_what_belongs_to_another() {
 }
 
 #[test]
-fn what_the_hub_offers_cannot_be_taken() {
+fn hub_functions_cannot_be_taken_over() {
     let mut table = Table::new();
     let worker = table.worker();
     let rejected = json!({ "type": "registrationrejected", "code": "FUNCTION_NAMESPACE_CONFLICT",
@@ -61,7 +61,7 @@ fn what_the_hub_offers_cannot_be_taken() {
 }
 
 #[test]
-fn a_trigger_waits_for_its_type_and_is_told_to_every_provider_that_comes() {
+fn trigger_is_placed_with_every_new_provider() {
     let mut table = Table::new();
     let (subscriber, first) = (table.worker(), table.worker());
     assert_eq!(table.says(subscriber, trigger("x", "t", "f")), []);
@@ -81,7 +81,7 @@ fn a_trigger_waits_for_its_type_and_is_told_to_every_provider_that_comes() {
 }
 
 #[test]
-fn a_trigger_that_is_said_again_is_not_told_again() {
+fn repeated_trigger_is_not_placed_again() {
     let mut table = Table::new();
     let (provider, subscriber) = (table.worker(), table.worker());
     table.says(provider, offer("t"));
@@ -98,14 +98,14 @@ fn a_trigger_that_is_said_again_is_not_told_again() {
 }
 
 #[test]
-fn a_worker_that_came_back_is_not_called_for_its_old_self_too() {
+fn reconnected_worker_is_not_called_twice() {
     let mut table = Table::new();
     let (provider, old) = (table.worker(), table.worker());
     table.says(provider, offer("t"));
     table.says(old, function("f"));
     assert_eq!(table.says(old, trigger("x", "t", "f")), [(provider, trigger("x", "t", "f"))]);
     let new = table.worker();
-    // The function has moved: what the old connection subscribed no longer counts.
+    // The function has moved: the old connection's subscriptions no longer count.
     assert_eq!(table.says(new, function("f")), [(provider, untrigger("x", "t"))]);
     assert_eq!(table.says(new, trigger("y", "t", "f")), [(provider, trigger("y", "t", "f"))]);
     assert_eq!(table.leaves(old), []);
@@ -113,7 +113,7 @@ fn a_worker_that_came_back_is_not_called_for_its_old_self_too() {
 }
 
 #[test]
-fn a_provider_may_refuse_a_trigger_and_its_owner_is_told() {
+fn provider_rejection_is_reported_to_trigger_owner() {
     let mut table = Table::new();
     let (provider, subscriber) = (table.worker(), table.worker());
     table.says(provider, offer("t"));
@@ -129,7 +129,7 @@ fn a_provider_may_refuse_a_trigger_and_its_owner_is_told() {
 }
 
 #[test]
-fn who_knows_the_secret_of_a_connection_ends_it() {
+fn reattach_secret_ends_the_old_connection() {
     let mut table = Table::new();
     let (old, caller) = (table.worker(), table.worker());
     table.says(old, function("f"));
@@ -149,7 +149,7 @@ fn who_knows_the_secret_of_a_connection_ends_it() {
 }
 
 #[test]
-fn listings_suit_every_generation() {
+fn listings_suit_every_sdk_version() {
     let mut table = Table::new();
     let (old, new) = (table.worker(), table.worker());
     for (worker, version) in [(old, "0.11.3"), (new, "0.22.1")] {
@@ -192,20 +192,20 @@ fn listings_suit_every_generation() {
         "status": "available", "connected_at_ms": 0, "function_count": 1, "functions": ["f"],
         "active_invocations": 0, "latest_metrics": null });
     assert_eq!(workers["workers"], json!([worker]));
-    let kept = ask(new, "engine::register_trigger", json!({ "trigger_type": "t", "function_id": "f" }));
-    let removed = ask(old, "engine::unregister_trigger", json!({ "id": kept["id"] }));
+    let registered = ask(new, "engine::register_trigger", json!({ "trigger_type": "t", "function_id": "f" }));
+    let removed = ask(old, "engine::unregister_trigger", json!({ "id": registered["id"] }));
     assert_eq!(removed, json!({ "removed": true }));
 }
 
 #[test]
-fn a_trigger_that_changes_to_a_function_of_somebody_newer_is_taken_from_its_provider() {
+fn trigger_moved_to_foreign_function_is_removed() {
     let mut table = Table::new();
     let (subscriber, provider, newer) = (table.worker(), table.worker(), table.worker());
     table.says(subscriber, function("g"));
     table.says(newer, function("g"));
     table.says(provider, offer("t"));
-    let told = table.says(subscriber, trigger("x", "t", "f"));
-    assert_eq!(told, [(provider, trigger("x", "t", "f"))]);
-    let told = table.says(subscriber, trigger("x", "t", "g"));
-    assert_eq!(told, [(provider, untrigger("x", "t"))]);
+    let sent = table.says(subscriber, trigger("x", "t", "f"));
+    assert_eq!(sent, [(provider, trigger("x", "t", "f"))]);
+    let sent = table.says(subscriber, trigger("x", "t", "g"));
+    assert_eq!(sent, [(provider, untrigger("x", "t"))]);
 }

@@ -1,4 +1,4 @@
-//! Whatever workers do, the books are right.
+//! The tables stay consistent, whatever workers do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Peer, Table, call, function, offer, trigger, untrigger};
 
-/// Something that a worker does; workers, functions, types and triggers are few, so that they meet.
+/// An action of a worker; workers, functions, types, and triggers are few, so that they collide.
 #[derive(Debug, Clone)]
 enum Deed {
     Come,
@@ -41,15 +41,15 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
     proptest::collection::vec(deed, 1..80)
 }
 
-/// What providers know, and calls that are under way: what the messages said.
+/// Triggers that providers know and calls in progress, as derived from the messages.
 #[derive(Default)]
-struct Heard {
+struct Observed {
     triggers: BTreeMap<Peer, BTreeMap<String, Value>>,
     running: Vec<(Peer, Value)>,
     answered: BTreeMap<String, usize>,
 }
 
-impl Heard {
+impl Observed {
     fn hear(&mut self, sent: Vec<(Peer, Value)>) {
         for (peer, message) in sent {
             let id = message["id"].as_str().unwrap_or_default().to_owned();
@@ -71,7 +71,7 @@ fn name(kind: &str, number: u8) -> String {
     format!("{kind}{number}")
 }
 
-fn check(table: &Table, heard: &Heard) -> Result<(), proptest::test_runner::TestCaseError> {
+fn check(table: &Table, observed: &Observed) -> Result<(), proptest::test_runner::TestCaseError> {
     let core = &table.core;
     let living: BTreeSet<Peer> = core.workers.keys().copied().chain([Peer::HUB]).collect();
     for function in core.functions.values() {
@@ -80,7 +80,7 @@ fn check(table: &Table, heard: &Heard) -> Result<(), proptest::test_runner::Test
     }
     prop_assert!(core.triggers.values().all(|trigger| living.contains(&trigger.owner)));
     prop_assert!(core.calls.keys().all(|(callee, _)| living.contains(callee)));
-    // Every living provider knows exactly the triggers of its types that count.
+    // Every connected provider knows exactly the active triggers of its types.
     let mut wanted: BTreeMap<Peer, BTreeSet<&String>> = BTreeMap::new();
     for (id, trigger) in &core.triggers {
         let provider = core.types.get(&trigger.trigger_type).and_then(|found| found.providers.last());
@@ -89,7 +89,7 @@ fn check(table: &Table, heard: &Heard) -> Result<(), proptest::test_runner::Test
         }
     }
     for peer in core.workers.keys() {
-        let known = heard.triggers.get(peer).map(|known| known.keys().collect()).unwrap_or_default();
+        let known = observed.triggers.get(peer).map(|known| known.keys().collect()).unwrap_or_default();
         prop_assert_eq!(wanted.get(peer).cloned().unwrap_or_default(), known);
     }
     Ok(())
@@ -99,7 +99,7 @@ proptest! {
     #[test]
     fn providers_know_what_counts_and_calls_end_once(deeds in deeds()) {
         let mut table = Table::new();
-        let mut heard = Heard::default();
+        let mut observed = Observed::default();
         let mut workers = vec![table.worker(), table.worker()];
         let mut calls = 1000;
         for deed in deeds {
@@ -111,13 +111,13 @@ proptest! {
                 }
                 Deed::Leave(who) if !workers.is_empty() => {
                     let peer = workers.remove(who % workers.len());
-                    heard.running.retain(|(callee, _)| *callee != peer);
+                    observed.running.retain(|(callee, _)| *callee != peer);
                     table.leaves(peer)
                 }
-                Deed::Answer(which) if !heard.running.is_empty() => {
-                    let (callee, asked) = heard.running.remove(which % heard.running.len());
-                    table.says(callee, json!({ "type": "invocationresult", "function_id": asked["function_id"],
-                        "invocation_id": asked["invocation_id"], "result": 1 }))
+                Deed::Answer(which) if !observed.running.is_empty() => {
+                    let (callee, call_id) = observed.running.remove(which % observed.running.len());
+                    table.says(callee, json!({ "type": "invocationresult", "function_id": call_id["function_id"],
+                        "invocation_id": call_id["invocation_id"], "result": 1 }))
                 }
                 Deed::Leave(_) | Deed::Answer(_) => Vec::new(),
                 Deed::Register(who, f) => pick(who).map(|peer| table.says(peer, function(&name("f", f)))).unwrap_or_default(),
@@ -131,16 +131,16 @@ proptest! {
                     pick(who).map(|peer| table.says(peer, call(calls, &name("f", f), Value::Null))).unwrap_or_default()
                 }
             };
-            heard.hear(sent);
-            check(&table, &heard)?;
+            observed.hear(sent);
+            check(&table, &observed)?;
         }
-        // When all have gone, nothing is left and no call was answered twice.
+        // When all workers have disconnected, nothing is left, and no call was answered twice.
         for peer in workers {
             let sent = table.leaves(peer);
-            heard.hear(sent);
+            observed.hear(sent);
         }
         prop_assert!(table.core.calls.is_empty() && table.core.triggers.is_empty());
         prop_assert!(table.core.functions.values().all(|function| function.registrations[0].0 == Peer::HUB));
-        prop_assert!(heard.answered.values().all(|count| *count == 1));
+        prop_assert!(observed.answered.values().all(|count| *count == 1));
     }
 }

@@ -1,4 +1,4 @@
-//! What a connection under access rules may have done for it.
+//! Limits on what the hub does on behalf of a connection under access rules.
 
 use serde_json::{Value, json};
 
@@ -28,17 +28,17 @@ fn owners(table: &Table, id: &str) -> Vec<Peer> {
         .unwrap_or_default()
 }
 
-/// A guest that may also register these functions of others.
-fn given(allowed: &[&str], registrations: &[&str], owner: Option<&str>) -> Grant {
+/// Creates a guest that may also register these functions of others.
+fn grant_with_registrations(allowed: &[&str], registrations: &[&str], owner: Option<&str>) -> Grant {
     let registrations = registrations.iter().map(|pattern| (*pattern).to_owned()).collect();
     Grant { registrations, ..grant(allowed, owner) }
 }
 
 #[test]
-fn guests_register_what_is_theirs_or_given() {
+fn guests_register_own_and_assigned_functions() {
     let mut table = Table::new();
     let hooks = Hooks { middleware: Some("gate".to_owned()), ..Hooks::default() };
-    let rules = given(&["a::*", "engine::*"], &["a::given", "engine::*", "no::*"], None);
+    let rules = grant_with_registrations(&["a::*", "engine::*"], &["a::given", "engine::*", "no::*"], None);
     let rules = Grant { forbidden: vec!["no::*".to_owned()], hooks, ..rules };
     let guest = table.worker_with(Some(rules));
     table.worker_with(Some(Grant { prefix: Some("p::".to_owned()), ..grant(&[], None) }));
@@ -51,11 +51,11 @@ fn guests_register_what_is_theirs_or_given() {
         ("p::f", false),
         ("engine::queue::enqueue", false),
     ] {
-        let said = table.says(guest, function(id));
-        assert_eq!(said.is_empty(), allowed, "{id}: {said:?}");
+        let replies = table.says(guest, function(id));
+        assert_eq!(replies.is_empty(), allowed, "{id}: {replies:?}");
         assert_eq!(owners(&table, id).len(), usize::from(allowed), "{id}");
     }
-    // What it says of its own function opens nothing.
+    // A guest's metadata for its own function exposes nothing.
     let marked = json!({ "type": "registerfunction", "id": "b::g", "metadata": { "open": true } });
     let open = serde_json::Map::from_iter([("open".to_owned(), json!(true))]);
     let exposed = vec![crate::core::Exposed::Marked(open)];
@@ -76,11 +76,11 @@ fn guest_cannot_serve_a_worker_that_is_down() {
             table.leaves(owner);
         }
         for guest in [callable, stranger] {
-            let said = table.says(guest, function("a::f"));
-            assert_eq!(said[0].1["type"], "registrationrejected", "{is_down}");
+            let replies = table.says(guest, function("a::f"));
+            assert_eq!(replies[0].1["type"], "registrationrejected", "{is_down}");
         }
     }
-    // Nor what others wait for: a trigger, an observer, or a call in a queue.
+    // Nor an id that others wait for: a trigger, an observer, or a queued call.
     table.says(caller, trigger("x", "t", "later::triggered"));
     table.says(
         caller,
@@ -103,8 +103,10 @@ fn claim_ends_when_the_real_owner_comes() {
     table.says(guest, function("f"));
     assert_eq!(owners(&table, "f"), [guest]);
     let owner = table.worker();
-    let said = table.says(owner, function("f"));
-    assert!(said.iter().any(|(peer, message)| *peer == guest && message["type"] == "registrationrejected"));
+    let replies = table.says(owner, function("f"));
+    assert!(
+        replies.iter().any(|(peer, message)| *peer == guest && message["type"] == "registrationrejected")
+    );
     assert_eq!(owners(&table, "f"), [owner]);
     table.leaves(owner);
     assert_eq!(owners(&table, "f"), []);
@@ -124,7 +126,7 @@ fn claimed_function_stays_with_its_owner() {
     let back = table.worker_with(Some(grant(&[], Some("ada"))));
     table.says(back, function("f"));
     assert_eq!(owners(&table, "f"), [back]);
-    // Without an owner it is the connection's, until that ends.
+    // Without an owner, the claim belongs to the connection until it ends.
     table.says(unnamed, function("g"));
     table.says(other, function("g"));
     assert_eq!(owners(&table, "g"), [unnamed]);
@@ -137,16 +139,18 @@ fn claimed_function_stays_with_its_owner() {
 fn guest_does_not_answer_for_another_worker() {
     let mut table = Table::new();
     let (owner, caller) = (table.worker(), table.worker());
-    let named = || Some(given(&["a::*"], &["a::*"], Some("tenant")));
-    let (stranger, guest) =
-        (table.worker_with(Some(given(&["a::*"], &["a::*"], None))), table.worker_with(named()));
+    let named = || Some(grant_with_registrations(&["a::*"], &["a::*"], Some("tenant")));
+    let (stranger, guest) = (
+        table.worker_with(Some(grant_with_registrations(&["a::*"], &["a::*"], None))),
+        table.worker_with(named()),
+    );
     for peer in [owner, stranger, guest] {
         table.says(peer, function("a::f"));
     }
     assert_eq!(owners(&table, "a::f"), [guest, stranger, owner]);
-    let asked = table.says(caller, call(9, "a::f", Value::Null));
-    assert_eq!(asked[0].0, owner);
-    // An open connection takes over, and so does the same owner that came back.
+    let sent = table.says(caller, call(9, "a::f", Value::Null));
+    assert_eq!(sent[0].0, owner);
+    // An unrestricted connection takes over, and so does the same owner after a reconnect.
     table.says(caller, function("a::f"));
     assert_eq!(owners(&table, "a::f"), [guest, stranger, owner, caller]);
     for peer in [caller, owner, stranger] {
@@ -175,15 +179,15 @@ fn triggers_call_only_what_their_owner_may() {
         (with_condition, Some("function 'b::f' not allowed")),
     ];
     for (message, refusal) in cases {
-        let said = table.says(guest, message.clone());
-        assert_eq!(said[0].0, if refusal.is_some() { guest } else { provider }, "{message}");
-        assert_eq!(said[0].1["error"]["message"].as_str(), refusal, "{message}");
+        let replies = table.says(guest, message.clone());
+        assert_eq!(replies[0].0, if refusal.is_some() { guest } else { provider }, "{message}");
+        assert_eq!(replies[0].1["error"]["message"].as_str(), refusal, "{message}");
     }
-    for (id, kept) in [("a::f", true), ("b::f", false)] {
+    for (id, accepted) in [("a::f", true), ("b::f", false)] {
         let input = json!({ "trigger_type": "t", "function_id": id });
         let guest = table.worker_with(Some(grant(&["a::*", "engine::*"], None)));
-        let said = table.says(guest, call(9, "engine::register_trigger", input));
-        assert_eq!(said.last().unwrap().1["error"]["code"] != "FORBIDDEN", kept, "{id}");
+        let replies = table.says(guest, call(9, "engine::register_trigger", input));
+        assert_eq!(replies.last().unwrap().1["error"]["code"] != "FORBIDDEN", accepted, "{id}");
     }
 }
 
@@ -194,25 +198,25 @@ fn trigger_stops_when_its_function_changes_hands() {
     let guest = table.worker_with(Some(Grant { prefix: Some("g::".to_owned()), ..grant(&[], None) }));
     table.says(provider, offer("t"));
     table.says(guest, function("mine"));
-    // It names its function without the prefix, which it does not know.
+    // The guest names its function without the prefix, which it does not know.
     let placed = table.says(guest, trigger("x", "t", "mine"));
     assert_eq!((placed[0].0, &placed[0].1["function_id"]), (provider, &json!("g::mine")));
     table.says(guest, json!({ "type": "unregisterfunction", "id": "mine" }));
     let other = table.worker();
-    let said = table.says(other, function("g::mine"));
-    assert_eq!((said[0].0, &said[0].1["type"]), (provider, &json!("unregistertrigger")));
+    let replies = table.says(other, function("g::mine"));
+    assert_eq!((replies[0].0, &replies[0].1["type"]), (provider, &json!("unregistertrigger")));
 }
 
 #[test]
-fn guest_takes_over_nothing_of_another_worker() {
+fn guest_cannot_take_over_entries_of_others() {
     let mut table = Table::new();
     let owner = table.worker();
     let guest = table.worker_with(Some(grant(&["*"], None)));
     table.says(owner, offer("t"));
     table.says(owner, function("f"));
     table.says(owner, trigger("x", "t", "f"));
-    let said = table.says(guest, trigger("x", "t", "f"));
-    assert_eq!(said[0].1["error"]["message"], "the trigger id belongs to another worker");
+    let replies = table.says(guest, trigger("x", "t", "f"));
+    assert_eq!(replies[0].1["error"]["message"], "the trigger id belongs to another worker");
     table.says(guest, offer("t"));
     assert_eq!(table.core.types["t"].providers, [owner]);
     let observe = json!({ "type": "observe", "id": "o", "source": { "function_id": "f" },
@@ -222,7 +226,7 @@ fn guest_takes_over_nothing_of_another_worker() {
 }
 
 #[test]
-fn guests_without_owner_take_over_nothing() {
+fn guests_without_owner_cannot_take_over() {
     let observe = json!({ "type": "observe", "id": "o", "source": { "function_id": "f" },
         "target": { "function_id": "after" } });
     for (owner, may_take_over) in [(None, false), (Some("tenant"), true)] {
@@ -233,9 +237,9 @@ fn guests_without_owner_take_over_nothing() {
         table.says(first, trigger("x", "t", "f"));
         table.says(first, observe.clone());
         let is_refused =
-            |said: &[(Peer, Value)]| said.iter().any(|(_, message)| message["error"].is_object());
+            |replies: &[(Peer, Value)]| replies.iter().any(|(_, message)| message["error"].is_object());
         for message in [trigger("x", "t", "f"), observe.clone()] {
-            // A connection can register once more what is its own.
+            // A connection can register its own entries again.
             assert!(!is_refused(&table.says(first, message.clone())), "{message}");
             assert_eq!(is_refused(&table.says(second, message.clone())), !may_take_over, "{message}");
         }
@@ -244,7 +248,7 @@ fn guests_without_owner_take_over_nothing() {
 }
 
 #[test]
-fn observers_and_queues_call_only_what_their_owner_may() {
+fn observers_and_queues_respect_owner_rights() {
     let mut table = Table::new();
     let owner = table.worker();
     let guest = table.worker_with(Some(grant(&["a::*", "state::*"], None)));
@@ -262,11 +266,11 @@ fn observers_and_queues_call_only_what_their_owner_may() {
         table.others.clear();
         let mut message = call(9, id, json!({}));
         message["action"] = json!({ "type": "enqueue", "queue": "q" });
-        let said = table.says(guest, message);
-        assert_eq!(said.is_empty(), queued, "{id}: {said:?}");
+        let replies = table.says(guest, message);
+        assert_eq!(replies.is_empty(), queued, "{id}: {replies:?}");
         assert_eq!(table.others.iter().any(|effect| matches!(effect, Effect::Enqueue(_))), queued, "{id}");
     }
-    // A direct call of what it may call is still one.
+    // A direct call of an allowed function still works.
     assert_eq!(table.says(guest, call(10, "a::f", Value::Null))[0].0, owner);
     table.says(owner, result(10, "a::f", Value::Null));
 }

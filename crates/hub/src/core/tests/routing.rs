@@ -1,4 +1,4 @@
-//! Where calls go and how they end.
+//! Call routing and call outcomes.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use super::{Effect, Grant, Limits, Table, call, failure, function, id, result};
 use crate::core::{Exposed, Hooks};
 
 #[test]
-fn a_call_goes_to_the_owner_and_its_answer_back_as_recorded() {
+fn call_and_answer_match_the_recording() {
     let mut table = Table::new();
     let (owner, caller) = (table.worker(), table.worker());
     table.says(owner, function("probe::echo"));
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let asked = json!({ "type": "invokefunction", "invocation_id": id(99), "function_id": "probe::echo",
+    let request = json!({ "type": "invokefunction", "invocation_id": id(99), "function_id": "probe::echo",
         "data": { "x": 1 }, "traceparent": trace, "baggage": "k=v", "metadata": { "m": 1 } });
     let forwarded = json!({ "type": "invokefunction", "invocation_id": id(99), "function_id": "probe::echo",
         "data": { "x": 1, "_caller_worker_id": id(4) }, "traceparent": trace,
         "baggage": "iii.function.id=probe::echo,k=v", "metadata": { "m": 1 } });
-    assert_eq!(table.says(caller, asked), [(owner, forwarded)]);
+    assert_eq!(table.says(caller, request), [(owner, forwarded)]);
     let answered = json!({ "type": "invocationresult", "invocation_id": id(99), "function_id": "probe::echo",
         "traceparent": trace, "baggage": "k=v", "result": { "x": 1 } });
     assert_eq!(table.says(owner, result(99, "probe::echo", json!({ "x": 1 }))), [(caller, answered)]);
 }
 
 #[test]
-fn payloads_that_are_no_objects_are_passed_on_as_they_are() {
+fn non_object_payloads_are_forwarded_unchanged() {
     let mut table = Table::new();
     let (owner, caller) = (table.worker(), table.worker());
     table.says(owner, function("f"));
@@ -43,9 +43,9 @@ fn void_calls_get_a_fresh_id_and_no_answer() {
     let mut table = Table::new();
     let (owner, caller) = (table.worker(), table.worker());
     table.says(owner, function("f"));
-    let mut asked = call(99, "f", json!([]));
-    asked["action"] = json!({ "type": "void" });
-    let sent = table.says(caller, asked);
+    let mut request = call(99, "f", json!([]));
+    request["action"] = json!({ "type": "void" });
+    let sent = table.says(caller, request);
     let fresh = id(6);
     assert_eq!(sent[0].1["invocation_id"], fresh);
     assert_eq!(table.says(owner, result(6, "f", json!(1))), []);
@@ -54,7 +54,7 @@ fn void_calls_get_a_fresh_id_and_no_answer() {
 }
 
 #[test]
-fn an_unknown_function_is_an_error() {
+fn unknown_function_is_an_error() {
     let mut table = Table::new();
     let caller = table.worker();
     let error =
@@ -63,7 +63,7 @@ fn an_unknown_function_is_an_error() {
 }
 
 #[test]
-fn a_function_behind_a_url_is_listed_but_not_called() {
+fn function_behind_a_url_is_listed_but_not_called() {
     let mut table = Table::new();
     let worker = table.worker();
     let registered = json!({ "type": "registerfunction", "id": "web::f",
@@ -76,7 +76,7 @@ fn a_function_behind_a_url_is_listed_but_not_called() {
 }
 
 #[test]
-fn an_error_is_passed_on_as_its_author_wrote_it() {
+fn error_is_forwarded_verbatim() {
     let mut table = Table::new();
     let (owner, caller) = (table.worker(), table.worker());
     table.says(owner, function("f"));
@@ -87,7 +87,7 @@ fn an_error_is_passed_on_as_its_author_wrote_it() {
 }
 
 #[test]
-fn a_worker_that_dies_in_a_call_stops_it() {
+fn disconnect_of_callee_stops_the_call() {
     let mut table = Table::new();
     let (owner, caller) = (table.worker(), table.worker());
     table.says(owner, function("f"));
@@ -97,7 +97,7 @@ fn a_worker_that_dies_in_a_call_stops_it() {
 }
 
 #[test]
-fn nobody_answers_for_another_and_nobody_answers_twice() {
+fn only_the_callee_answers_and_only_once() {
     let mut table = Table::new();
     let (owner, caller, stranger) = (table.worker(), table.worker(), table.worker());
     table.says(owner, function("f"));
@@ -124,7 +124,7 @@ fn two_callers_may_use_the_same_id() {
 }
 
 #[test]
-fn a_call_that_nobody_answers_ends_in_time() {
+fn unanswered_call_times_out() {
     let mut table = Table::with(Limits { call_time: Duration::from_secs(5), ..Limits::default() });
     let (owner, caller) = (table.worker(), table.worker());
     table.says(owner, function("f"));
@@ -136,7 +136,7 @@ fn a_call_that_nobody_answers_ends_in_time() {
 }
 
 #[test]
-fn functions_that_call_each_other_in_a_circle_run_into_a_limit() {
+fn circular_calls_reach_a_limit() {
     let mut table = Table::with(Limits { calls: 3, ..Limits::default() });
     let worker = table.worker();
     table.says(worker, function("f"));
@@ -153,19 +153,19 @@ fn functions_that_call_each_other_in_a_circle_run_into_a_limit() {
 fn enqueued_call_is_acknowledged_when_stored() {
     let mut table = Table::new();
     let caller = table.worker();
-    let mut asked = call(9, "f", json!({ "n": 1 }));
-    asked["action"] = json!({ "type": "enqueue", "queue": "q" });
-    assert_eq!(table.says(caller, asked.clone()), []);
+    let mut request = call(9, "f", json!({ "n": 1 }));
+    request["action"] = json!({ "type": "enqueue", "queue": "q" });
+    assert_eq!(table.says(caller, request.clone()), []);
     let [Effect::Enqueue(queued)] = &table.others[..] else { panic!("{:?}", table.others) };
     assert_eq!((queued.queue.as_str(), queued.function_id.as_str()), ("q", "f"));
     let receipt = json!({ "messageReceiptId": queued.id }).to_string();
     table.core.finish(queued.id, Ok(Some(receipt)));
     assert_eq!(table.sent(), [(caller, result(9, "f", json!({ "messageReceiptId": id(4) })))]);
 
-    // The caller cannot pass for another worker.
-    asked["data"] = json!({ "_caller_worker_id": "another" });
+    // The caller cannot impersonate another worker.
+    request["data"] = json!({ "_caller_worker_id": "another" });
     table.others.clear();
-    table.says(caller, asked);
+    table.says(caller, request);
     let [Effect::Enqueue(queued)] = &table.others[..] else { panic!("{:?}", table.others) };
     assert_eq!(queued.data, json!({ "_caller_worker_id": id(2) }));
     table.core.finish(uuid::Uuid::from_u128(5), Err(CallError::new("enqueue_error", "full")));
@@ -178,9 +178,9 @@ fn queue_provider_gets_the_call_before_the_receipt() {
     let (caller, provider) = (table.worker(), table.worker());
     table.says(provider, function("engine::queue::enqueue"));
     table.others.clear();
-    let mut asked = call(9, "f", json!({ "n": 1 }));
-    asked["action"] = json!({ "type": "enqueue", "queue": "q" });
-    assert_eq!(table.says(caller, asked), []);
+    let mut request = call(9, "f", json!({ "n": 1 }));
+    request["action"] = json!({ "type": "enqueue", "queue": "q" });
+    assert_eq!(table.says(caller, request), []);
     let [Effect::HandOver { id: handed, data }] = &table.others[..] else { panic!("{:?}", table.others) };
     let expected =
         json!({ "queue": "q", "function_id": "f", "data": { "n": 1 }, "messageReceiptId": handed });
@@ -190,7 +190,7 @@ fn queue_provider_gets_the_call_before_the_receipt() {
 }
 
 #[test]
-fn what_is_too_long_for_a_worker_is_an_error_and_not_sent() {
+fn too_long_message_is_an_error_and_not_sent() {
     let mut table = Table::new();
     let (python, caller) = (table.worker(), table.worker());
     table.says(python, function("f"));
@@ -208,7 +208,7 @@ fn what_is_too_long_for_a_worker_is_an_error_and_not_sent() {
 }
 
 #[test]
-fn a_connection_may_do_what_it_was_granted() {
+fn connection_is_limited_to_its_grant() {
     let grant = Grant {
         allowed: vec!["a::*".to_owned()],
         forbidden: vec!["a::secret".to_owned()],
@@ -234,7 +234,7 @@ fn a_connection_may_do_what_it_was_granted() {
         assert_eq!(sent[0].1["error"]["code"] == "FORBIDDEN", !allowed, "{called}");
         table.says(owner, result(9, called, Value::Null));
     }
-    // Its functions are known by a name of their own, of which it knows nothing.
+    // Its functions are visible under a prefixed name that it does not know.
     table.says(guest, function("mine"));
     assert_eq!(
         table.says(owner, call(9, "guest::mine", Value::Null)),
@@ -249,7 +249,7 @@ fn a_connection_may_do_what_it_was_granted() {
 }
 
 #[test]
-fn the_middleware_has_the_calls_of_its_listener() {
+fn middleware_receives_all_calls_of_its_listener() {
     let grant = Grant {
         allowed: vec!["*".to_owned()],
         forbidden: Vec::new(),

@@ -1,4 +1,4 @@
-//! The log of one stream: its last events, how far they were read, and who waits for more.
+//! Log of one stream: its latest events, the read position, and the waiting readers.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -9,28 +9,28 @@ use tokio::sync::watch;
 
 use super::{Bounds, StreamId, event_id};
 
-/// How many events, and how many bytes of them, may wait for a client that is slow to read.
-const WAITING: usize = 64;
-const WAITING_BYTES: usize = 1024 * 1024;
+/// Maximum number of unread events, and of their bytes, for a slow client.
+const MAX_UNREAD: usize = 64;
+const MAX_UNREAD_BYTES: usize = 1024 * 1024;
 
-/// The log of one stream. Its events are numbered from 1 on.
+/// Log of one stream. Its events are numbered from 1.
 pub(super) struct Log {
     pub(super) session: SessionId,
-    /// The number of the first event that is kept.
+    /// Number of the first retained event.
     pub(super) first: u64,
     events: VecDeque<Event>,
     pub(super) bytes: usize,
-    /// How many answers are still to come. The stream of a session itself waits for one that never does.
+    /// Number of outstanding responses. A session's own stream waits for one that never arrives.
     pub(super) unanswered: usize,
     pub(super) has_answers: bool,
     pub(super) ended: Option<Instant>,
     pub(super) followers: usize,
-    /// The first number that nobody has read yet.
-    taken: u64,
-    /// Whether those who follow have not read for so long that nobody waits for them.
+    /// Number of the first unread event.
+    unread_from: u64,
+    /// Whether the readers have not read for so long that writers no longer wait for them.
     pub(super) is_stalled: bool,
     wakers: Vec<Waker>,
-    /// Says that something was read, and ends when the log is forgotten.
+    /// Signals that an event was read; closed when the log is removed.
     pub(super) room: watch::Sender<()>,
 }
 
@@ -51,29 +51,29 @@ impl Log {
             has_answers: false,
             ended: None,
             followers: 0,
-            taken: 1,
+            unread_from: 1,
             is_stalled: false,
             wakers: Vec::new(),
             room: watch::Sender::new(()),
         }
     }
 
-    /// The number of the next event.
+    /// Returns the number of the next event.
     pub(super) fn next(&self) -> u64 {
         self.first + self.events.len() as u64
     }
 
-    /// Says whether another event can be added without losing one that is about to be read.
+    /// Returns `true` if another event can be added without dropping one that is about to be read.
     pub(super) fn has_room(&self) -> bool {
         if self.followers == 0 || self.is_stalled {
             return true;
         }
-        let unread = self.events.iter().skip(index(self.taken, self.first));
+        let unread = self.events.iter().skip(index(self.unread_from, self.first));
         let (count, bytes) = unread.fold((0, 0), |(count, bytes), event| (count + 1, bytes + event.bytes));
-        count < WAITING && bytes < WAITING_BYTES
+        count < MAX_UNREAD && bytes < MAX_UNREAD_BYTES
     }
 
-    /// Adds an event and drops the oldest ones that are too many.
+    /// Adds an event and drops the oldest ones over the limits.
     pub(super) fn push(
         &mut self,
         stream: StreamId,
@@ -98,7 +98,7 @@ impl Log {
         }
     }
 
-    /// Drops what has been kept for too long.
+    /// Drops expired events.
     pub(super) fn drop_old(&mut self, bounds: &Bounds) {
         while self.events.front().is_some_and(|event| event.at.elapsed() > bounds.time) {
             self.drop_oldest();
@@ -109,16 +109,16 @@ impl Log {
         self.events.len()
     }
 
-    /// Returns an event that is kept, and notes that it was read.
+    /// Returns a retained event and marks it as read.
     pub(super) fn take(&mut self, number: u64) -> Option<ServerSseMessage> {
         let event = self.events.get(index(number, self.first))?.message.clone();
-        self.taken = self.taken.max(number + 1);
+        self.unread_from = self.unread_from.max(number + 1);
         self.is_stalled = false;
         self.room.send_replace(());
         Some(event)
     }
 
-    /// Wakes this task when there is more, and when the log is forgotten.
+    /// Wakes the task when there are more events, or when the log is removed.
     pub(super) fn wait(&mut self, waker: &Waker) {
         if !self.wakers.iter().any(|known| known.will_wake(waker)) {
             self.wakers.push(waker.clone());

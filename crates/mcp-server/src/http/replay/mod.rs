@@ -1,11 +1,11 @@
-//! What the streams of sessions say, kept for clients that lost their connection and come back.
+//! Replay buffer for the events of session streams, for clients that lose their connection and reconnect.
 //!
-//! Everything that is sent to a client of a session goes into the log of a stream, and is read from there by
-//! whoever follows the stream. All logs together are bounded in bytes, apart from what a client is reading right
-//! now, and in time. A log goes with its session, and with its request when that is cancelled; what is forgotten
-//! stays forgotten. A client that asks for what is gone is told how much that was.
+//! All messages to a client of a session go to the log of a stream, and the stream's readers read them from there. All
+//! logs together are bounded in time and in bytes, except for data that a client is currently reading. A log is removed
+//! with its session, or with its request if that is cancelled, and is never restored. A client that resumes at a
+//! dropped event gets the number of missing events.
 
-#![expect(deprecated, reason = "clients of older revisions are told in log messages")]
+#![expect(deprecated, reason = "clients of older revisions are notified by log messages")]
 
 mod log;
 #[cfg(test)]
@@ -27,24 +27,24 @@ use serde_json::json;
 
 use log::Log;
 
-/// What keeping an event costs beside its text.
+/// Memory cost of an event in addition to its text.
 const OVERHEAD: usize = 512;
 
-/// Names a stream.
+/// Identifier of a stream.
 pub(super) type StreamId = u64;
 
-/// How much is kept.
+/// Limits of the replay buffer.
 #[derive(Debug, Clone)]
 pub(super) struct Bounds {
-    /// How many events of one stream.
+    /// Maximum number of events per stream.
     pub(super) events: usize,
-    /// How many bytes of one stream, unless one event is longer.
+    /// Maximum number of bytes per stream, unless a single event is longer.
     pub(super) each: usize,
-    /// How many bytes of all streams.
+    /// Maximum number of bytes of all streams.
     pub(super) total: usize,
-    /// How long.
+    /// Time for which events are retained.
     pub(super) time: Duration,
-    /// How long a client that follows a stream may not read before nobody waits for it.
+    /// Time without a read after which writers no longer wait for a client.
     pub(super) patience: Duration,
 }
 
@@ -60,56 +60,56 @@ impl Default for Bounds {
     }
 }
 
-/// Keeps events.
+/// Buffer of events for replay.
 #[derive(Clone)]
-pub(super) struct Replay(Arc<Mutex<Kept>>);
+pub(super) struct Replay(Arc<Mutex<State>>);
 
-struct Kept {
+struct State {
     bounds: Bounds,
     next: StreamId,
     logs: HashMap<StreamId, Log>,
-    /// How long all logs are together.
+    /// Total size of all logs.
     bytes: usize,
-    /// The streams that ended, the first one first.
+    /// Streams that have ended, oldest first.
     ended: VecDeque<StreamId>,
 }
 
 impl Replay {
     pub(super) fn new(bounds: Bounds) -> Self {
         let (logs, ended) = (HashMap::new(), VecDeque::new());
-        Self(Arc::new(Mutex::new(Kept { bounds, next: 1, logs, bytes: 0, ended })))
+        Self(Arc::new(Mutex::new(State { bounds, next: 1, logs, bytes: 0, ended })))
     }
 
-    /// Makes a stream that ends with so many answers.
+    /// Creates a stream that ends after `answers` responses.
     pub(super) fn open(&self, session: &SessionId, answers: usize) -> StreamId {
-        let mut kept = self.kept();
-        let stream = kept.next;
-        kept.next += 1;
-        kept.logs.insert(stream, Log::new(Arc::clone(session), answers));
+        let mut state = self.kept();
+        let stream = state.next;
+        state.next += 1;
+        state.logs.insert(stream, Log::new(Arc::clone(session), answers));
         stream
     }
 
-    /// Adds an event that waits for nobody.
+    /// Adds an event without waiting for readers.
     pub(super) fn add(&self, stream: StreamId, event: ServerSseMessage) {
         let bytes = size(&event);
         self.kept().push(stream, event, bytes);
     }
 
-    /// Adds an event when whoever follows the stream has read what is before it, or is too slow to be waited for.
+    /// Adds an event once the readers of the stream have read enough of the earlier ones, or are too slow to wait for.
     pub(super) async fn tell(&self, stream: StreamId, event: ServerSseMessage) {
         let bytes = size(&event);
         loop {
-            let (mut room, patience) = {
-                let mut kept = self.kept();
-                let patience = kept.bounds.patience;
-                let Some(log) = kept.logs.get(&stream) else { return };
+            let (mut room, stall_timeout) = {
+                let mut state = self.kept();
+                let stall_timeout = state.bounds.patience;
+                let Some(log) = state.logs.get(&stream) else { return };
                 if log.has_room() {
-                    kept.push(stream, event, bytes);
+                    state.push(stream, event, bytes);
                     return;
                 }
-                (log.room.subscribe(), patience)
+                (log.room.subscribe(), stall_timeout)
             };
-            if tokio::time::timeout(patience, room.changed()).await.is_err()
+            if tokio::time::timeout(stall_timeout, room.changed()).await.is_err()
                 && let Some(log) = self.kept().logs.get_mut(&stream)
             {
                 log.is_stalled = true;
@@ -117,64 +117,64 @@ impl Replay {
         }
     }
 
-    /// Adds an answer; the stream ends with the last one.
+    /// Adds a response; the stream ends after the last one.
     pub(super) fn answer(&self, stream: StreamId, answer: ServerJsonRpcMessage) {
         let event = ServerSseMessage::from_message(answer);
         let bytes = size(&event);
-        let mut kept = self.kept();
-        if let Some(log) = kept.logs.get_mut(&stream) {
+        let mut state = self.kept();
+        if let Some(log) = state.logs.get_mut(&stream) {
             log.unanswered = log.unanswered.saturating_sub(1);
             log.has_answers = true;
         }
-        kept.push(stream, event, bytes);
-        kept.end_if_answered(stream);
+        state.push(stream, event, bytes);
+        state.end_if_answered(stream);
     }
 
-    /// Waits for one answer less, and forgets a stream that will have none.
+    /// Expects one response less, and removes a stream that will have none.
     pub(super) fn withdraw(&self, stream: StreamId) {
-        let mut kept = self.kept();
-        let Some(log) = kept.logs.get_mut(&stream) else { return };
+        let mut state = self.kept();
+        let Some(log) = state.logs.get_mut(&stream) else { return };
         log.unanswered = log.unanswered.saturating_sub(1);
         if log.unanswered == 0 && !log.has_answers {
-            kept.bytes -= log.bytes;
-            kept.logs.remove(&stream);
+            state.bytes -= log.bytes;
+            state.logs.remove(&stream);
         }
-        kept.end_if_answered(stream);
+        state.end_if_answered(stream);
     }
 
-    /// Forgets the streams of a session.
+    /// Removes the streams of a session.
     pub(super) fn forget(&self, session: &SessionId) {
-        let mut kept = self.kept();
-        kept.logs.retain(|_, log| log.session != *session);
-        kept.count();
+        let mut state = self.kept();
+        state.logs.retain(|_, log| log.session != *session);
+        state.count();
     }
 
-    /// Forgets what has been kept for too long.
+    /// Removes expired events and streams.
     pub(super) fn sweep(&self) {
-        let mut kept = self.kept();
-        let Kept { bounds, logs, ended, .. } = &mut *kept;
+        let mut state = self.kept();
+        let State { bounds, logs, ended, .. } = &mut *state;
         logs.retain(|_, log| {
             log.drop_old(bounds);
             log.ended.is_none_or(|at| at.elapsed() <= bounds.time)
         });
         ended.retain(|stream| logs.contains_key(stream));
-        kept.count();
+        state.count();
     }
 
-    /// Finds where a client that has seen the event with this id goes on: the stream, and a number.
+    /// Returns the stream and event number at which a client resumes after the event with this id.
     pub(super) fn find(&self, session: &SessionId, last: &str) -> Option<(StreamId, u64)> {
         let (stream, number) = parse(last)?;
-        let kept = self.kept();
-        let log = kept.logs.get(&stream)?;
+        let state = self.kept();
+        let log = state.logs.get(&stream)?;
         (log.session == *session && number < log.next()).then_some((stream, number + 1))
     }
 
-    /// The number of the first event that is kept.
+    /// Returns the number of the first retained event.
     pub(super) fn first(&self, stream: StreamId) -> u64 {
         self.kept().logs.get(&stream).map_or(1, |log| log.first)
     }
 
-    /// Follows a stream from an event on: what is kept of it, and then what comes, until it ends.
+    /// Returns a reader of a stream from an event on: first its retained events, then new ones, until it ends.
     pub(super) fn follow(&self, stream: StreamId, next: u64) -> Following {
         if let Some(log) = self.kept().logs.get_mut(&stream) {
             log.followers += 1;
@@ -182,20 +182,20 @@ impl Replay {
         Following { replay: self.clone(), stream, next }
     }
 
-    /// Lets everybody who follows the stream look again.
+    /// Wakes all readers of the stream.
     pub(super) fn wake(&self, stream: StreamId) {
         if let Some(log) = self.kept().logs.get_mut(&stream) {
             log.wake();
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
-    /// Adds an event to a stream that is not forgotten.
+impl State {
+    /// Adds an event to a stream, unless the stream was removed.
     fn push(&mut self, stream: StreamId, event: ServerSseMessage, bytes: usize) {
         if let Some(log) = self.logs.get_mut(&stream) {
             self.bytes -= log.bytes;
@@ -217,7 +217,7 @@ impl Kept {
         }
     }
 
-    /// Makes room: first of the streams that ended and that nobody reads, then of the longest ones.
+    /// Frees memory: first from ended streams without readers, then from the longest streams without readers.
     fn shrink(&mut self) {
         let Self { bounds, logs, bytes, ended, .. } = self;
         if *bytes <= bounds.total {
@@ -242,7 +242,7 @@ impl Kept {
     }
 }
 
-/// Reads a stream from its log.
+/// Reader of a stream.
 pub(super) struct Following {
     replay: Replay,
     pub(super) stream: StreamId,
@@ -250,7 +250,7 @@ pub(super) struct Following {
 }
 
 impl Following {
-    /// Waits for the end alone.
+    /// Waits until the stream is removed, ignoring events.
     pub(super) fn poll_gone(&self, context: &Context<'_>) -> Poll<()> {
         match self.replay.kept().logs.get_mut(&self.stream) {
             None => Poll::Ready(()),
@@ -261,12 +261,12 @@ impl Following {
         }
     }
 
-    /// Passes over what is before a number.
+    /// Skips the events before a number.
     pub(super) fn skip_to(&mut self, number: u64) {
         self.next = self.next.max(number);
     }
 
-    /// The number of the event that comes next.
+    /// Returns the number of the next event.
     pub(super) fn position(&self) -> u64 {
         self.next
     }
@@ -278,11 +278,11 @@ impl Stream for Following {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ServerSseMessage>> {
         let (stream, next) = (self.stream, self.next);
         let replay = self.replay.clone();
-        let mut kept = replay.kept();
-        let Some(log) = kept.logs.get_mut(&stream) else { return Poll::Ready(None) };
+        let mut state = replay.kept();
+        let Some(log) = state.logs.get_mut(&stream) else { return Poll::Ready(None) };
         if next < log.first {
             self.next = log.first;
-            return Poll::Ready(Some(lost(stream, next, log.first)));
+            return Poll::Ready(Some(dropped_events_notice(stream, next, log.first)));
         }
         if let Some(event) = log.take(next) {
             self.next += 1;
@@ -305,18 +305,17 @@ impl Drop for Following {
     }
 }
 
-/// Tells a client what it can have no more. A client that comes back after this event goes on behind the gap.
-fn lost(stream: StreamId, from: u64, to: u64) -> ServerSseMessage {
-    let lost = to - from;
-    let message =
-        format!("{lost} events before this one are not kept any more; ask anew for what they were about");
-    let data = json!({ "source": "meerkat", "lost_events": lost, "message": message });
+/// Creates an event that reports dropped events. A client that resumes after it continues behind the gap.
+fn dropped_events_notice(stream: StreamId, from: u64, to: u64) -> ServerSseMessage {
+    let count = to - from;
+    let message = format!("{count} earlier events are no longer available; request their data again");
+    let data = json!({ "source": "meerkat", "lost_events": count, "message": message });
     let notice = LoggingMessageNotificationParam::new(LoggingLevel::Warning, data);
     let notice = ServerNotification::from(LoggingMessageNotification::new(notice));
     ServerSseMessage::new(event_id(stream, to - 1), JsonRpcMessage::notification(notice))
 }
 
-/// Makes the id of an event.
+/// Formats the id of an event.
 pub(super) fn event_id(stream: StreamId, number: u64) -> String {
     format!("{stream}~{number}")
 }
@@ -327,7 +326,7 @@ fn parse(id: &str) -> Option<(StreamId, u64)> {
     Some((stream.parse().ok()?, number.parse().ok()?))
 }
 
-/// What keeping an event costs.
+/// Returns the memory cost of an event.
 fn size(event: &ServerSseMessage) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {

@@ -1,4 +1,4 @@
-//! What is kept, for how long, and what is said when it is gone.
+//! Tests of the replay buffer: what is retained, for how long, and how gaps are reported.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ fn event() -> ServerSseMessage {
     ServerSseMessage::from_message(answer(7))
 }
 
-/// What an event costs.
+/// Memory cost of an event.
 fn cost() -> usize {
     super::size(&event())
 }
 
-/// What the stream has for a client right now: ids of events, `lost N`, `…` for more to come, `end`.
+/// Reads everything available now: ids of events, `lost N` for gaps, `…` for an open stream, `end` for an ended one.
 fn read(following: &mut Following) -> Vec<String> {
     let mut seen = Vec::new();
     loop {
@@ -47,12 +47,12 @@ fn read(following: &mut Following) -> Vec<String> {
 }
 
 fn bytes_and_logs(replay: &Replay) -> (usize, Vec<u64>) {
-    let kept = replay.kept();
-    (kept.bytes, kept.logs.keys().copied().collect())
+    let state = replay.kept();
+    (state.bytes, state.logs.keys().copied().collect())
 }
 
 #[test]
-fn a_stream_is_read_again_from_any_event_until_its_answer() {
+fn stream_can_be_replayed_from_any_event() {
     let replay = Replay::new(Bounds::default());
     let a = session("a");
     let stream = replay.open(&a, 1);
@@ -68,7 +68,7 @@ fn a_stream_is_read_again_from_any_event_until_its_answer() {
 }
 
 #[test]
-fn what_is_not_kept_is_not_found() {
+fn unknown_event_is_not_found() {
     let replay = Replay::new(Bounds::default());
     let a = session("a");
     let stream = replay.open(&a, 1);
@@ -81,7 +81,7 @@ fn what_is_not_kept_is_not_found() {
 }
 
 #[test]
-fn a_client_is_told_what_it_lost() {
+fn dropped_events_are_reported() {
     let replay = Replay::new(Bounds { events: 3, ..Bounds::default() });
     let stream = replay.open(&session("a"), 1);
     (0..10).for_each(|_| replay.add(stream, event()));
@@ -90,25 +90,25 @@ fn a_client_is_told_what_it_lost() {
 }
 
 #[test]
-fn all_streams_together_are_bounded() {
+fn total_size_is_bounded() {
     let total = 10 * cost();
     let replay = Replay::new(Bounds { total, ..Bounds::default() });
     let a = session("a");
     let ended: Vec<_> = (0..30).map(|_| replay.open(&a, 1)).collect();
     ended.iter().for_each(|stream| replay.answer(*stream, answer(7)));
-    let kept = |stream: &u64| replay.find(&a, &format!("{stream}~0")).is_some();
-    let left: Vec<_> = ended.iter().copied().filter(kept).collect();
-    assert_eq!(left, (21..=30).collect::<Vec<_>>(), "the last ones are kept");
+    let is_retained = |stream: &u64| replay.find(&a, &format!("{stream}~0")).is_some();
+    let remaining: Vec<_> = ended.iter().copied().filter(is_retained).collect();
+    assert_eq!(remaining, (21..=30).collect::<Vec<_>>(), "the newest streams are retained");
     let running = replay.open(&a, 1);
     (0..25).for_each(|_| replay.add(running, event()));
-    assert!(!ended.iter().any(kept), "what ended goes first");
+    assert!(!ended.iter().any(is_retained), "ended streams are removed first");
     assert_eq!(read(&mut replay.follow(running, 1)).first().map(String::as_str), Some("31~15 lost 15"));
     assert_eq!(replay.kept().bytes, total);
     assert!(cost() > OVERHEAD);
 }
 
 #[test]
-fn an_answer_that_is_being_read_is_not_dropped() {
+fn response_being_read_is_not_dropped() {
     let replay = Replay::new(Bounds { total: cost(), ..Bounds::default() });
     let a = session("a");
     let mut clients: Vec<_> = (0..5).map(|_| replay.follow(replay.open(&a, 1), 1)).collect();
@@ -123,7 +123,7 @@ fn an_answer_that_is_being_read_is_not_dropped() {
 }
 
 #[test]
-fn a_sweep_forgets_what_is_old_even_if_nothing_happens() {
+fn sweep_removes_expired_events_and_streams() {
     let replay = Replay::new(Bounds { time: Duration::ZERO, ..Bounds::default() });
     let a = session("a");
     let (ended, running) = (replay.open(&a, 1), replay.open(&a, 1));
@@ -132,30 +132,30 @@ fn a_sweep_forgets_what_is_old_even_if_nothing_happens() {
     let now = Instant::now();
     while now.elapsed().is_zero() {}
     replay.sweep();
-    let kept = replay.kept();
-    assert_eq!(kept.logs.keys().collect::<Vec<_>>(), [&running]);
-    assert_eq!((kept.bytes, kept.ended.len(), kept.logs[&running].first), (0, 0, 2));
+    let state = replay.kept();
+    assert_eq!(state.logs.keys().collect::<Vec<_>>(), [&running]);
+    assert_eq!((state.bytes, state.ended.len(), state.logs[&running].first), (0, 0, 2));
 }
 
 #[test]
-fn a_stream_goes_with_its_session_and_does_not_come_back() {
+fn stream_is_removed_with_its_session() {
     let replay = Replay::new(Bounds::default());
     let (a, b) = (session("a"), session("b"));
-    let (gone, other) = (replay.open(&a, 1), replay.open(&b, 1));
-    let mut live = replay.follow(gone, 1);
-    replay.add(gone, event());
+    let (removed, other) = (replay.open(&a, 1), replay.open(&b, 1));
+    let mut live = replay.follow(removed, 1);
+    replay.add(removed, event());
     replay.add(other, event());
     replay.forget(&a);
     assert_eq!(read(&mut live), ["end"]);
-    replay.add(gone, event());
-    replay.answer(gone, answer(1));
-    assert_eq!(read(&mut replay.follow(gone, 1)), ["end"]);
+    replay.add(removed, event());
+    replay.answer(removed, answer(1));
+    assert_eq!(read(&mut replay.follow(removed, 1)), ["end"]);
     assert_eq!(replay.find(&a, "1~1"), None);
     assert_eq!(bytes_and_logs(&replay), (cost(), vec![other]));
 }
 
 #[test]
-fn a_stream_goes_with_its_cancelled_request() {
+fn stream_is_removed_with_its_cancelled_request() {
     let replay = Replay::new(Bounds::default());
     let a = session("a");
     let stream = replay.open(&a, 1);
@@ -167,15 +167,15 @@ fn a_stream_goes_with_its_cancelled_request() {
     let batch = replay.open(&a, 2);
     replay.answer(batch, answer(1));
     replay.withdraw(batch);
-    assert_eq!(read(&mut replay.follow(batch, 1)), ["2~1", "end"], "the other answer is kept");
+    assert_eq!(read(&mut replay.follow(batch, 1)), ["2~1", "end"], "the other response is retained");
 }
 
 #[tokio::test]
-async fn a_client_that_reads_slowly_is_waited_for() {
+async fn writer_waits_for_slow_reader() {
     let replay = Replay::new(Bounds { events: 100, ..Bounds::default() });
     let stream = replay.open(&session("a"), 1);
     let mut live = replay.follow(stream, 1);
-    let telling = tokio::spawn({
+    let writer = tokio::spawn({
         let replay = replay.clone();
         async move {
             for _ in 0..300 {
@@ -189,16 +189,16 @@ async fn a_client_that_reads_slowly_is_waited_for() {
         seen.extend(read(&mut live).into_iter().filter(|word| word != "…"));
     }
     assert_eq!(seen, (1..=300).map(|number| format!("1~{number}")).collect::<Vec<_>>());
-    telling.await.unwrap();
+    writer.await.unwrap();
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_is_not_waited_for() {
+async fn writer_does_not_wait_for_stalled_reader() {
     let replay = Replay::new(Bounds { events: 100, patience: Duration::ZERO, ..Bounds::default() });
     let stream = replay.open(&session("a"), 1);
-    let mut deaf = replay.follow(stream, 1);
+    let mut stalled = replay.follow(stream, 1);
     for _ in 0..300 {
         replay.tell(stream, event()).await;
     }
-    assert_eq!(read(&mut deaf).first().map(String::as_str), Some("1~200 lost 200"));
+    assert_eq!(read(&mut stalled).first().map(String::as_str), Some("1~200 lost 200"));
 }

@@ -18,28 +18,28 @@ impl World {
     }
 
     fn files(&self) -> HookFiles {
-        self.files_of("home/work")
+        self.files_for("home/work")
     }
 
-    fn files_of(&self, project: &str) -> HookFiles {
+    fn files_for(&self, project: &str) -> HookFiles {
         let (project, home) = (self.0.path().join(project), self.0.path().join("home"));
         HookFiles::of(Some(&project), Some(&home)).below(Some(&home))
     }
 
-    /// What is loaded: ids and notices, or what is wrong.
-    fn told(&self) -> String {
-        self.shown(&self.files())
+    /// Loads the files and returns the ids and notices, or the error.
+    fn report(&self) -> String {
+        self.report_of(&self.files())
     }
 
-    fn shown(&self, files: &HookFiles) -> String {
-        let told = match files.load() {
+    fn report_of(&self, files: &HookFiles) -> String {
+        let report = match files.load() {
             Ok(loaded) => {
                 let ids = loaded.entries.iter().map(|entry| format!("hook {}", entry.id));
                 ids.chain(loaded.notices).collect::<Vec<_>>().join("\n")
             }
             Err(error) => format!("error: {error}"),
         };
-        told.replace(&self.0.path().display().to_string(), "[dir]")
+        report.replace(&self.0.path().display().to_string(), "[dir]")
     }
 }
 
@@ -48,35 +48,35 @@ fn hook(id: &str) -> String {
 }
 
 #[test]
-fn the_users_come_first_and_the_projects_only_when_they_are_trusted() {
+fn user_hooks_come_before_trusted_project_hooks() {
     let world = World::new(&[
         ("home/.rkat/config.toml", hook("user")),
         ("home/work/.rkat/config.toml", hook("project")),
     ]);
-    let untrusted = "hook user\nnotice: [dir]/home/work/.rkat/config.toml is not trusted, so its hooks are not used; \
-                     look at it, then `rkat trust`";
-    assert_eq!(world.told(), untrusted);
+    let untrusted = "hook user\nnotice: ignoring hooks in [dir]/home/work/.rkat/config.toml: not trusted; \
+                     review it, then run `rkat trust`";
+    assert_eq!(world.report(), untrusted);
     world.files().trust_project().unwrap();
-    assert_eq!(world.told(), "hook user\nhook project");
+    assert_eq!(world.report(), "hook user\nhook project");
     let changed = format!("{}# more\n", hook("project"));
     std::fs::write(world.0.path().join("home/work/.rkat/config.toml"), changed).unwrap();
-    assert_eq!(world.told(), untrusted, "a change is trusted anew");
+    assert_eq!(world.report(), untrusted, "a changed file must be trusted again");
     world.files().trust_project().unwrap();
-    assert_eq!(world.told(), "hook user\nhook project");
+    assert_eq!(world.report(), "hook user\nhook project");
     world.files().distrust_project().unwrap();
-    assert_eq!(world.told(), untrusted);
+    assert_eq!(world.report(), untrusted);
 }
 
 #[test]
-fn the_users_file_is_not_a_projects() {
+fn user_file_is_not_a_project_file() {
     let world = World::new(&[("home/.rkat/config.toml", hook("user"))]);
     let home = world.0.path().join("home");
     let files = HookFiles::of(Some(&home), Some(&home));
-    assert_eq!((world.told(), files.project_file()), ("hook user".to_owned(), None));
+    assert_eq!((world.report(), files.project_file()), ("hook user".to_owned(), None));
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_name_the_line_and_field() {
     let table = [
         ("[hooks\n", "1: unclosed table"),
         ("\n[[hooks.entries]]\npoint = \"never\"\n", "3: `hooks.entries[0].point`: unknown variant `never`"),
@@ -88,36 +88,36 @@ fn what_is_wrong_is_told_with_its_place() {
         ),
     ];
     for (text, expected) in table {
-        let told = World::new(&[("home/.rkat/config.toml", text.to_owned())]).told();
+        let report = World::new(&[("home/.rkat/config.toml", text.to_owned())]).report();
         let expected = format!("error: [dir]/home/.rkat/config.toml:{expected}");
-        assert!(told.starts_with(&expected), "{text}: {told}");
+        assert!(report.starts_with(&expected), "{text}: {report}");
     }
 }
 
 #[test]
-fn what_is_not_read_is_told() {
+fn ignored_keys_are_reported() {
     let text = format!(
         "model = \"x\"\n[hooks]\ndefault_timeout_ms = 1\n{}[shell]\nsandbox = \"off\"\n",
         hook("user")
     );
-    let told = World::new(&[("home/.rkat/config.toml", text)]).told();
-    let unread = |line, key| {
+    let report = World::new(&[("home/.rkat/config.toml", text)]).report();
+    let warning = |line, key| {
         format!(
-            "warning: [dir]/home/.rkat/config.toml:{line}: `{key}` is not read from here, only `hooks.entries` is; \
-             `rkat config` changes the realm's"
+            "warning: [dir]/home/.rkat/config.toml:{line}: ignoring `{key}`: only `hooks.entries` is read from this \
+             file; use `rkat config` instead"
         )
     };
     let expected = [
         "hook user".to_owned(),
-        unread(1, "model"),
-        unread(8, "shell"),
-        unread(3, "hooks.default_timeout_ms"),
+        warning(1, "model"),
+        warning(8, "shell"),
+        warning(3, "hooks.default_timeout_ms"),
     ];
-    let mut told: Vec<_> = told.lines().collect();
-    told.sort_unstable();
+    let mut report: Vec<_> = report.lines().collect();
+    report.sort_unstable();
     let mut expected = expected.to_vec();
     expected.sort_unstable();
-    assert_eq!(told, expected);
+    assert_eq!(report, expected);
 }
 
 #[test]
@@ -129,26 +129,26 @@ fn hooks_of_every_enclosing_project_apply() {
         ("home/work/pkg/.rkat/mcp.toml", String::new()),
         ("home/work/pkg/sub/.rkat/config.toml", hook("inner")),
     ]);
-    let files = |project| world.files_of(project);
-    let notice = |dir: &str, place: &str| {
+    let files = |project| world.files_for(project);
+    let notice = |dir: &str, location: &str| {
         format!(
-            "notice: [dir]/{dir}/.rkat/config.toml is not trusted, so its hooks are not used; \
-             look at it, then `rkat trust`{place}"
+            "notice: ignoring hooks in [dir]/{dir}/.rkat/config.toml: not trusted; \
+             review it, then run `rkat trust`{location}"
         )
     };
     let outer = notice("home/work", " in [dir]/home/work");
-    assert_eq!(world.shown(&files("home/work/pkg")), format!("hook user\n{outer}"));
+    assert_eq!(world.report_of(&files("home/work/pkg")), format!("hook user\n{outer}"));
     let inner = notice("home/work/pkg/sub", "");
-    assert_eq!(world.shown(&files("home/work/pkg/sub")), format!("hook user\n{outer}\n{inner}"));
+    assert_eq!(world.report_of(&files("home/work/pkg/sub")), format!("hook user\n{outer}\n{inner}"));
     files("home/work").trust_project().unwrap();
-    assert_eq!(world.shown(&files("home/work/pkg")), "hook user\nhook outer");
-    assert_eq!(world.shown(&files("home/work/pkg/../sub")), "hook user\nhook outer");
+    assert_eq!(world.report_of(&files("home/work/pkg")), "hook user\nhook outer");
+    assert_eq!(world.report_of(&files("home/work/pkg/../sub")), "hook user\nhook outer");
     files("home/work/pkg/sub").trust_project().unwrap();
-    assert_eq!(world.shown(&files("home/work/pkg/sub")), "hook user\nhook outer\nhook inner");
+    assert_eq!(world.report_of(&files("home/work/pkg/sub")), "hook user\nhook outer\nhook inner");
 }
 
 #[test]
-fn home_is_no_project_beside_another_user_directory() {
+fn home_is_not_a_project_if_user_dir_differs() {
     let world = World::new(&[
         ("home/.rkat/config.toml", hook("home")),
         ("home/work/.rkat/config.toml", hook("outer")),
@@ -159,5 +159,5 @@ fn home_is_no_project_beside_another_user_directory() {
         HookFiles::of(Some(&path(project)), Some(&path("home/work/ci"))).below(Some(&path("home")))
     };
     files("home/work").trust_project().unwrap();
-    assert_eq!(world.shown(&files("home/work/sub")), "hook user\nhook outer");
+    assert_eq!(world.report_of(&files("home/work/sub")), "hook user\nhook outer");
 }

@@ -1,4 +1,4 @@
-//! Streams that are cut, wrong or hostile.
+//! Streams that are cut off, invalid, or hostile.
 
 use meerkat_core::ModelErrorKind;
 use proptest::prelude::{Strategy, any, prop};
@@ -12,15 +12,15 @@ fn failure(stream: &str) -> ModelError {
 }
 
 #[test]
-fn a_stream_cut_after_any_event_is_no_answer() {
+fn stream_cut_after_any_event_is_an_error() {
     let events = everything();
-    for kept in 0..events.len() {
-        assert_eq!(failure(&sse(&events[..kept])).kind, ModelErrorKind::StreamCut, "after {kept} events");
+    for count in 0..events.len() {
+        assert_eq!(failure(&sse(&events[..count])).kind, ModelErrorKind::StreamCut, "after {count} events");
     }
 }
 
 #[test]
-fn a_stream_cut_inside_its_last_event_is_no_answer() {
+fn stream_cut_inside_last_event_is_an_error() {
     let stream = sse(&everything());
     for cut in 1..40 {
         assert_eq!(
@@ -32,41 +32,41 @@ fn a_stream_cut_inside_its_last_event_is_no_answer() {
 }
 
 #[test]
-fn streams_that_contradict_the_format_are_malformed() {
+fn invalid_streams_are_malformed() {
     let text = || start(0, json!({ "type": "text", "text": "" }));
     let piece = |index| delta(index, json!({ "type": "text_delta", "text": "x" }));
     let counted = |usage: Value| json!({ "type": "message_start", "message": { "usage": usage } });
     let cases = [
-        (vec![text(), text()], "block 0 began twice"),
-        (vec![text(), stop(0), text()], "block 0 began twice"),
+        (vec![text(), text()], "block 0 was started twice"),
+        (vec![text(), stop(0), text()], "block 0 was started twice"),
         (vec![piece(0)], "block 0 is not open"),
         (vec![text(), stop(0), piece(0)], "block 0 is not open"),
         (vec![text(), piece(1)], "block 1 is not open"),
         (vec![stop(3)], "block 3 is not open"),
-        (vec![text()], "block 0 has no end"),
-        (vec![counted(json!({}))], "`message_start` came twice"),
+        (vec![text()], "block 0 was not closed"),
+        (vec![counted(json!({}))], "`message_start` was sent twice"),
         (vec![start(0, json!({}))], "`type` is missing"),
         (vec![start(0, json!({ "type": "text", "text": 5 }))], "`text` is missing or not a string"),
         (vec![start(0, json!({ "type": "tool_use", "name": "t" }))], "`id` is missing"),
         (vec![start(0, json!({ "type": "tool_use", "id": "a", "name": [] }))], "`name` is missing"),
         (vec![start(0, json!({ "type": "redacted_thinking" }))], "`data` is missing"),
-        (vec![start(0, json!("text"))], "cannot be read"),
-        (vec![json!({ "type": "content_block_start", "index": -1, "content_block": {} })], "cannot be read"),
-        (vec![json!({ "type": "content_block_stop" })], "cannot be read"),
+        (vec![start(0, json!("text"))], "invalid event"),
+        (vec![json!({ "type": "content_block_start", "index": -1, "content_block": {} })], "invalid event"),
+        (vec![json!({ "type": "content_block_stop" })], "invalid event"),
         (vec![text(), delta(0, json!({ "type": "text_delta" }))], "`text` is missing"),
         (vec![text(), delta(0, json!({ "text": "x" }))], "`type` is missing"),
         (vec![text(), delta(0, json!({ "type": "citations_delta", "citation": 1 }))], "has no `citation`"),
         (
             vec![text(), delta(0, json!({ "type": "input_json_delta", "partial_json": "{}" }))],
-            "a `input_json_delta` came inside a `text` block",
+            "unexpected `input_json_delta` in a `text` block",
         ),
         (
             vec![start(0, json!({ "type": "container_upload" })), piece(0)],
-            "a `text_delta` came inside a `container_upload` block",
+            "unexpected `text_delta` in a `container_upload` block",
         ),
-        (vec![json!({ "type": 7 })], "cannot be read"),
-        (vec![json!({ "no": "type" })], "cannot be read"),
-        (vec![json!(null)], "cannot be read"),
+        (vec![json!({ "type": 7 })], "invalid event"),
+        (vec![json!({ "no": "type" })], "invalid event"),
+        (vec![json!(null)], "invalid event"),
     ];
     for (blocks, message) in cases {
         let failure = failure(&sse(&framed(blocks.clone(), "end_turn")));
@@ -78,7 +78,7 @@ fn streams_that_contradict_the_format_are_malformed() {
 }
 
 #[test]
-fn streams_that_begin_or_end_wrongly_are_malformed() {
+fn invalid_start_or_end_is_malformed() {
     let events = framed(vec![], "end_turn");
     for missing in [0, 1] {
         let mut events = events.clone();
@@ -91,7 +91,7 @@ fn streams_that_begin_or_end_wrongly_are_malformed() {
 }
 
 #[test]
-fn errors_in_the_stream_are_sorted() {
+fn stream_errors_are_classified() {
     let cases = [
         ("overloaded_error", "Overloaded", ModelErrorKind::Overloaded),
         ("rate_limit_error", "slow down", ModelErrorKind::RateLimited),
@@ -121,11 +121,11 @@ fn errors_in_the_stream_are_sorted() {
 }
 
 #[test]
-fn a_long_line_is_read() {
+fn long_line_is_parsed() {
     let long = "x".repeat(7 << 20);
     let blocks = vec![start(0, json!({ "type": "text", "text": long })), stop(0)];
-    let (answer, said, _) = read(&[sse(&framed(blocks, "end_turn")).as_bytes()]);
-    assert_eq!((answer.unwrap().blocks, said.len()), (vec![say(&long)], long.len()));
+    let (answer, text, _) = read(&[sse(&framed(blocks, "end_turn")).as_bytes()]);
+    assert_eq!((answer.unwrap().blocks, text.len()), (vec![say(&long)], long.len()));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn deeply_nested_data_is_malformed() {
     assert_eq!(failure(&deep).kind, ModelErrorKind::Malformed);
 }
 
-/// Changes to a good stream: where, how many bytes go, and what comes instead.
+/// Mutations of a valid stream: position, number of bytes removed, and replacement bytes.
 fn mutations() -> impl Strategy<Value = Vec<(usize, usize, Vec<u8>)>> {
     let bytes = prop::collection::vec(any::<u8>(), 0..4);
     prop::collection::vec((any::<usize>(), 0_usize..12, bytes), 1..5)
@@ -142,23 +142,23 @@ fn mutations() -> impl Strategy<Value = Vec<(usize, usize, Vec<u8>)>> {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         prop_assert!(read(&[&bytes]).0.is_err());
     }
 
     #[test]
-    fn no_change_to_a_good_stream_makes_it_panic(mutations in mutations()) {
+    fn mutated_stream_never_panics(mutations in mutations()) {
         let mut stream = sse(&everything()).into_bytes();
-        for (at, gone, new) in mutations {
+        for (at, removed, new) in mutations {
             let at = at % stream.len();
-            let end = (at + gone).min(stream.len());
+            let end = (at + removed).min(stream.len());
             stream.splice(at..end, new);
         }
         let _ = read(&[&stream]);
     }
 
     #[test]
-    fn no_order_of_events_makes_it_panic(order in prop::collection::vec(0_usize..36, 0..60)) {
+    fn shuffled_events_never_panic(order in prop::collection::vec(0_usize..36, 0..60)) {
         let events = everything();
         let shuffled: Vec<_> = order.into_iter().filter_map(|at| events.get(at).cloned()).collect();
         let _ = read(&[sse(&shuffled).as_bytes()]);

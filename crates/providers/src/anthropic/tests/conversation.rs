@@ -1,4 +1,4 @@
-//! How a conversation looks on the wire.
+//! Conversations in the wire format.
 
 use meerkat_core::{AssistantImage, BlobId, BlobRef, NoticeKind};
 
@@ -13,12 +13,12 @@ fn text(text: &str) -> Value {
     json!({ "type": "text", "text": text })
 }
 
-fn asked(text_of: &str) -> Value {
-    json!({ "role": "user", "content": [text(text_of)] })
+fn user_turn(content: &str) -> Value {
+    json!({ "role": "user", "content": [text(content)] })
 }
 
-fn asked_last(text_of: &str) -> Value {
-    json!({ "role": "user", "content": [cached(text(text_of))] })
+fn last_user_turn(content: &str) -> Value {
+    json!({ "role": "user", "content": [cached(text(content))] })
 }
 
 fn image() -> Value {
@@ -26,16 +26,16 @@ fn image() -> Value {
 }
 
 #[test]
-fn a_plain_request_is_small() {
+fn plain_request_is_minimal() {
     let body = json_of(&request(vec![user("hi")]));
     let expected = json!({
-        "model": "claude-sonnet-4-6", "max_tokens": 4096, "stream": true, "messages": [asked_last("hi")],
+        "model": "claude-sonnet-4-6", "max_tokens": 4096, "stream": true, "messages": [last_user_turn("hi")],
     });
     assert_eq!(body, expected);
 }
 
 #[test]
-fn the_end_of_each_stable_part_is_marked_for_the_cache() {
+fn stable_prefixes_are_marked_for_caching() {
     let request = ModelRequest {
         system: "Be brief.".to_owned(),
         tools: Arc::from(vec![tool("one"), tool("two")]),
@@ -49,12 +49,12 @@ fn the_end_of_each_stable_part_is_marked_for_the_cache() {
         cached(json!({ "name": "two", "description": "Does two.", "input_schema": schema })),
     ]);
     assert_eq!(body["tools"], tools);
-    let turns = json!([asked("a"), { "role": "assistant", "content": [text("b")] }, asked_last("c")]);
+    let turns = json!([user_turn("a"), { "role": "assistant", "content": [text("b")] }, last_user_turn("c")]);
     assert_eq!(body["messages"], turns);
 }
 
 #[test]
-fn parallel_calls_are_answered_in_one_message_and_what_follows_joins_it() {
+fn parallel_results_and_next_prompt_share_a_message() {
     let messages = messages_of(vec![
         user("weather?"),
         assistant(vec![
@@ -71,7 +71,7 @@ fn parallel_calls_are_answered_in_one_message_and_what_follows_joins_it() {
         user("and tomorrow?"),
     ]);
     let expected = json!([
-        asked("weather?"),
+        user_turn("weather?"),
         { "role": "assistant", "content": [
             text("Looking."),
             { "type": "tool_use", "id": "toolu_1", "name": "weather", "input": { "city": "Paris" } },
@@ -90,14 +90,14 @@ fn parallel_calls_are_answered_in_one_message_and_what_follows_joins_it() {
 }
 
 #[test]
-fn a_failure_always_says_something() {
+fn failed_result_is_never_empty() {
     let history = vec![assistant(vec![call("a", "t", json!({}))]), results(vec![failed("a", vec![])])];
     let content = &messages_of(history)[2]["content"][0]["content"];
     assert_eq!(*content, json!([text("the tool failed without saying why")]));
 }
 
 #[test]
-fn pictures_are_sent_where_the_model_sees_them_and_named_elsewhere() {
+fn images_are_sent_only_if_model_supports_them() {
     let clip = ContentBlock::Video {
         media_type: "video/mp4".to_owned(),
         duration_ms: 1,
@@ -109,7 +109,7 @@ fn pictures_are_sent_where_the_model_sees_them_and_named_elsewhere() {
         results(vec![result("a", vec![picture("image/png")])]),
     ]);
     let sent = json_of(&history);
-    let named = text("[image: image/png]");
+    let described = text("[image: image/png]");
     let others = [text("[image: image/tiff]"), text("[video: video/mp4]")];
     let user = |picture: &Value| json!([text("what?"), picture, others[0], others[1]]);
     assert_eq!(sent["messages"][0]["content"], user(&image()));
@@ -117,16 +117,16 @@ fn pictures_are_sent_where_the_model_sees_them_and_named_elsewhere() {
     let mut blind = info();
     blind.profile = ModelProfile { inline_video: true, ..ModelProfile::default() };
     let sent = wire().body(&blind, &history).json;
-    assert_eq!(sent["messages"][0]["content"], user(&named));
-    assert_eq!(sent["messages"][2]["content"][0]["content"], json!([named]));
+    assert_eq!(sent["messages"][0]["content"], user(&described));
+    assert_eq!(sent["messages"][2]["content"][0]["content"], json!([described]));
 }
 
 #[test]
-fn pictures_in_the_store_are_named() {
+fn stored_images_are_described() {
     let blob_id: BlobId = serde_json::from_value(json!(format!("sha256:{}", "a".repeat(64)))).unwrap();
     let source = MediaSource::Blob { blob_id: blob_id.clone() };
     let stored = ContentBlock::Image { media_type: "image/png".to_owned(), source };
-    let made = AssistantBlock::Image(AssistantImage {
+    let generated = AssistantBlock::Image(AssistantImage {
         image_id: "i".to_owned(),
         blob_ref: BlobRef { blob_id, media_type: "image/png".to_owned() },
         media_type: "image/png".to_owned(),
@@ -135,16 +135,18 @@ fn pictures_in_the_store_are_named() {
         revised_prompt: None,
         meta: None,
     });
-    let messages = messages_of(vec![content(vec![stored]), assistant(vec![made]), user("nice")]);
-    let named = text("[image: image/png]");
+    let messages = messages_of(vec![content(vec![stored]), assistant(vec![generated]), user("nice")]);
+    let described = text("[image: image/png]");
     let expected = json!([
-        { "role": "user", "content": [named] }, { "role": "assistant", "content": [named] }, asked_last("nice"),
+        { "role": "user", "content": [described] },
+        { "role": "assistant", "content": [described] },
+        last_user_turn("nice"),
     ]);
     assert_eq!(messages, expected);
 }
 
 #[test]
-fn notices_are_said_by_the_user() {
+fn notices_are_sent_as_user_text() {
     let created_at = Timestamp::UNIX_EPOCH;
     let messages = messages_of(vec![
         Message::System { content: "older rules".to_owned(), created_at },
@@ -158,7 +160,7 @@ fn notices_are_said_by_the_user() {
 }
 
 #[test]
-fn thinking_goes_back_with_its_signature_and_never_ends_a_turn() {
+fn signed_thinking_is_sent_back_but_never_last() {
     let signed = || thought("hm", json!({ "provider": "anthropic", "signature": "c2ln" }));
     let hidden = thought("", json!({ "provider": "anthropic_redacted", "data": "eHg=" }));
     let unsigned = AssistantBlock::Reasoning { text: "loose".to_owned(), meta: None };
@@ -170,7 +172,7 @@ fn thinking_goes_back_with_its_signature_and_never_ends_a_turn() {
         user("d"),
     ]);
     let expected = json!([
-        asked("a"),
+        user_turn("a"),
         { "role": "assistant", "content": [
             { "type": "thinking", "thinking": "hm", "signature": "c2ln" },
             { "type": "redacted_thinking", "data": "eHg=" },
@@ -182,7 +184,7 @@ fn thinking_goes_back_with_its_signature_and_never_ends_a_turn() {
 }
 
 #[test]
-fn what_another_provider_left_behind_is_dropped() {
+fn data_of_other_providers_is_dropped() {
     let foreign = json!({ "provider": "open_ai", "id": "rs_1", "encrypted_content": "zz" });
     let searched = AssistantBlock::ServerToolContent {
         id: None,
@@ -190,7 +192,7 @@ fn what_another_provider_left_behind_is_dropped() {
         content: json!({ "type": "web_search_call" }),
         meta: Some(foreign.clone()),
     };
-    let odd = AssistantBlock::ToolUse {
+    let invalid = AssistantBlock::ToolUse {
         id: "call|1".to_owned(),
         name: "mcp.tool".to_owned(),
         args: json!("{broken"),
@@ -198,12 +200,12 @@ fn what_another_provider_left_behind_is_dropped() {
     };
     let messages = messages_of(vec![
         user("a"),
-        assistant(vec![thought("hm", foreign), searched, odd]),
+        assistant(vec![thought("hm", foreign), searched, invalid]),
         results(vec![result("call|1", vec![words("ok")])]),
     ]);
     let answer = json!({ "type": "tool_result", "tool_use_id": "call_1", "content": [text("ok")] });
     let expected = json!([
-        asked("a"),
+        user_turn("a"),
         { "role": "assistant", "content": [
             { "type": "tool_use", "id": "call_1", "name": "mcp_tool", "input": { "unreadable": "{broken" } },
         ] },
@@ -213,7 +215,7 @@ fn what_another_provider_left_behind_is_dropped() {
 }
 
 #[test]
-fn ids_that_come_again_in_a_later_step_are_told_apart() {
+fn reused_call_ids_are_made_unique() {
     let step = |answer: &str| {
         let twice = vec![call("call_0", "t", json!({})), call("call_0", "t", json!({}))];
         [assistant(twice), results(vec![result("call_0", vec![words(answer)])])]
@@ -232,23 +234,26 @@ fn ids_that_come_again_in_a_later_step_are_told_apart() {
 }
 
 #[test]
-fn the_user_speaks_first_and_last() {
-    let go_on = asked("Continue.");
-    assert_eq!(messages_of(vec![]), json!([asked_last("Continue.")]));
-    let said = json!({ "role": "assistant", "content": [text("so")] });
-    assert_eq!(messages_of(vec![assistant(vec![say("so")])]), json!([go_on, said, asked_last("Continue.")]));
+fn user_turn_is_first_and_last() {
+    let continue_turn = user_turn("Continue.");
+    assert_eq!(messages_of(vec![]), json!([last_user_turn("Continue.")]));
+    let answer = json!({ "role": "assistant", "content": [text("so")] });
+    assert_eq!(
+        messages_of(vec![assistant(vec![say("so")])]),
+        json!([continue_turn, answer, last_user_turn("Continue.")])
+    );
 }
 
 fn searching(id: &str) -> Value {
     json!({ "type": "server_tool_use", "id": id, "name": "web_search", "input": { "query": "x" } })
 }
 
-fn found(id: &str) -> Value {
+fn search_result(id: &str) -> Value {
     json!({ "type": "web_search_tool_result", "tool_use_id": id, "content": [] })
 }
 
 #[test]
-fn the_work_of_server_side_tools_goes_back_in_pairs() {
+fn server_tool_blocks_are_sent_in_pairs() {
     let citation = json!({ "type": "web_search_result_location", "url": "u", "title": null, "cited_text": "c",
         "encrypted_index": "e", "file_id": null });
     let cited = AssistantBlock::Text {
@@ -256,9 +261,9 @@ fn the_work_of_server_side_tools_goes_back_in_pairs() {
         meta: Some(json!({ "provider": "anthropic", "citations": [citation] })),
     };
     let blocks = vec![
-        served(found("lost")),
+        served(search_result("lost")),
         served(searching("s1")),
-        served(found("s1")),
+        served(search_result("s1")),
         served(searching("s2")),
         served(json!("no block")),
         served(json!({ "type": "compaction", "content": "so far" })),
@@ -267,7 +272,7 @@ fn the_work_of_server_side_tools_goes_back_in_pairs() {
     let messages = messages_of(vec![user("a"), assistant(blocks), user("b")]);
     let sent = json!([
         searching("s1"),
-        found("s1"),
+        search_result("s1"),
         { "type": "compaction", "content": "so far" },
         { "type": "text", "text": "It rains.", "citations": [{ "type": "web_search_result_location", "url": "u",
             "title": null, "cited_text": "c", "encrypted_index": "e" }] },
@@ -276,24 +281,24 @@ fn the_work_of_server_side_tools_goes_back_in_pairs() {
 }
 
 #[test]
-fn a_paused_turn_is_left_open() {
+fn paused_turn_stays_open() {
     let paused = vec![user("a"), assistant(vec![say("Searching."), served(searching("s1"))])];
     let expected = json!([
-        asked_last("a"),
+        last_user_turn("a"),
         { "role": "assistant", "content": [text("Searching."), searching("s1")] },
     ]);
     assert_eq!(messages_of(paused.clone()), expected);
     let words_last = vec![user("a"), assistant(vec![served(searching("s1")), say("Searching.")])];
-    assert_eq!(messages_of(words_last).as_array().map(Vec::len), Some(2), "whatever was said last");
+    assert_eq!(messages_of(words_last).as_array().map(Vec::len), Some(2), "even if text comes last");
     let mut resumed = paused;
-    resumed.push(assistant(vec![served(found("s1")), say("Done.")]));
+    resumed.push(assistant(vec![served(search_result("s1")), say("Done.")]));
     resumed.push(user("b"));
-    let joined = json!([text("Searching."), searching("s1"), found("s1"), text("Done.")]);
+    let joined = json!([text("Searching."), searching("s1"), search_result("s1"), text("Done.")]);
     assert_eq!(messages_of(resumed)[1]["content"], joined);
 }
 
 #[test]
-fn a_long_history_of_many_steps_keeps_its_order() {
+fn long_history_keeps_its_order() {
     let mut history = vec![user("start")];
     for step in 0..40 {
         let id = format!("toolu_{step}");

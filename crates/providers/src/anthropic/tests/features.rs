@@ -1,4 +1,4 @@
-//! What a caller can ask for, and where it goes.
+//! Features that a caller can request, and their place in the request.
 
 use meerkat_core::OutputSchema;
 
@@ -12,7 +12,7 @@ fn beta(body: &Value) -> Option<String> {
 }
 
 #[test]
-fn the_key_and_the_version_go_into_headers() {
+fn key_and_version_are_sent_as_headers() {
     let version = |wire: &Messages| wire.headers("k").into_iter().collect::<Vec<_>>();
     let header =
         |version: &str| vec![("anthropic-version", version.to_owned()), ("x-api-key", "k".to_owned())];
@@ -23,7 +23,7 @@ fn the_key_and_the_version_go_into_headers() {
 }
 
 #[test]
-fn temperature_is_sent_where_it_is_taken() {
+fn temperature_is_sent_only_if_accepted() {
     let warm = |params: Value| ModelRequest { temperature: Some(0.7), ..with_params(params) };
     let mut fixed = info();
     fixed.profile.supports_temperature = false;
@@ -51,7 +51,7 @@ fn temperature_is_sent_where_it_is_taken() {
 }
 
 #[test]
-fn thinking_is_asked_for_in_every_way_it_is_written() {
+fn all_thinking_options_are_supported() {
     let enabled = |tokens: u64| json!({ "type": "enabled", "budget_tokens": tokens });
     let cases = [
         (json!({}), Value::Null),
@@ -98,14 +98,14 @@ fn thinking_leaves_room_for_the_answer() {
 }
 
 #[test]
-fn a_turn_begun_without_thinking_goes_on_without_it() {
+fn turn_started_without_thinking_stays_without() {
     let run = |first: Vec<AssistantBlock>, params: Value| {
         let mut blocks = first;
         blocks.push(call("a", "t", json!({})));
-        let answered = results(vec![result("a", vec![words("ok")])]);
+        let outputs = results(vec![result("a", vec![words("ok")])]);
         let more = assistant(vec![call("b", "t", json!({}))]);
         let last = results(vec![result("b", vec![words("ok")])]);
-        let history = request(vec![user("go"), assistant(blocks), answered, more, last]);
+        let history = request(vec![user("go"), assistant(blocks), outputs, more, last]);
         json_of(&ModelRequest { provider_params: Some(Arc::new(params)), ..history })
     };
     let thinking = || thought("t", json!({ "provider": "anthropic", "signature": "s" }));
@@ -116,7 +116,7 @@ fn a_turn_begun_without_thinking_goes_on_without_it() {
 }
 
 #[test]
-fn web_search_is_a_tool_of_its_own() {
+fn web_search_is_sent_as_a_tool() {
     let tools = |params: Value, own: Vec<ToolDef>| {
         let body = body_of(&ModelRequest { tools: Arc::from(own), ..with_params(params) });
         let names = body.json.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -148,7 +148,7 @@ fn web_search_is_a_tool_of_its_own() {
 }
 
 #[test]
-fn an_output_schema_and_an_effort_share_a_place() {
+fn output_schema_and_effort_share_a_field() {
     let schema = json!({ "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"] });
     let output_schema = Some(Arc::new(OutputSchema::parse(schema.clone()).unwrap()));
     let request = ModelRequest { output_schema, ..with_params(json!({ "effort": "high" })) };
@@ -161,7 +161,7 @@ fn an_output_schema_and_an_effort_share_a_place() {
 }
 
 #[test]
-fn features_are_asked_for_by_name_only_when_used() {
+fn beta_features_are_requested_only_when_used() {
     let with_tools =
         |params: Value| json_of(&ModelRequest { tools: Arc::from(vec![tool("one")]), ..with_params(params) });
     let adaptive = || json!({ "thinking": { "type": "adaptive" }, "compaction": true });
@@ -175,7 +175,7 @@ fn features_are_asked_for_by_name_only_when_used() {
 }
 
 #[test]
-fn compaction_becomes_an_edit_of_the_context() {
+fn compaction_becomes_a_context_edit() {
     let edit = |more: &Value| {
         let mut edit = json!({ "type": COMPACT });
         edit.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -203,7 +203,7 @@ fn compaction_becomes_an_edit_of_the_context() {
 }
 
 #[test]
-fn what_is_not_known_is_passed_on_but_replaces_nothing_of_ours() {
+fn unknown_params_pass_but_reserved_ones_do_not() {
     let params = json!({
         "inference_geo": "eu", "service_tier": "auto", "metadata": { "user_id": "u" }, "stop_sequences": ["END"],
         "gone": null, "tool_choice": { "type": "any" }, "max_tokens": 100_000,
@@ -219,7 +219,7 @@ fn what_is_not_known_is_passed_on_but_replaces_nothing_of_ours() {
 }
 
 #[test]
-fn an_indirect_call_names_its_caller() {
+fn indirect_call_names_its_caller() {
     let caller = json!({ "type": "code_execution_20260120", "tool_id": "srvtoolu_1" });
     let indirect = AssistantBlock::ToolUse {
         id: "a".to_owned(),
@@ -233,7 +233,7 @@ fn an_indirect_call_names_its_caller() {
 }
 
 #[test]
-fn parameters_for_other_providers_are_not_sent() {
+fn params_for_other_providers_are_not_sent() {
     let plain = json_of(&with_params(json!({})));
     let others =
         json!({ "google_search": {}, "reasoning_effort": "low", "thinking_level": "low", "seed": 7 });

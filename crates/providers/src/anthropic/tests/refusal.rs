@@ -1,11 +1,11 @@
-//! What refusals come to.
+//! Classification of errors.
 
 use meerkat_core::ModelErrorKind;
 
 use super::*;
 
 #[test]
-fn refusals_are_sorted_by_what_they_say() {
+fn errors_are_classified_by_their_content() {
     let bad = "invalid_request_error";
     let cases = [
         (400, bad, "messages: at least one message is required", ModelErrorKind::BadRequest),
@@ -42,7 +42,7 @@ fn refusals_are_sorted_by_what_they_say() {
 }
 
 #[test]
-fn refusals_of_what_stands_between_are_read_too() {
+fn errors_of_proxies_are_parsed() {
     let cases = [
         (502, json!(null), ModelErrorKind::Server, ""),
         (401, json!({ "error": "no key" }), ModelErrorKind::Auth, "no key"),

@@ -1,4 +1,4 @@
-//! Good streams, read whole and cut anywhere.
+//! Valid streams, decoded at once and split anywhere.
 
 use meerkat_core::{Extent, ModelErrorKind, Usage};
 
@@ -8,7 +8,7 @@ fn citation() -> Value {
     json!({ "type": "web_search_result_location", "url": "u", "title": "t", "cited_text": "c", "encrypted_index": "e" })
 }
 
-/// An answer with every kind of block and event.
+/// A response with every type of block and event.
 pub(super) fn everything() -> Vec<Value> {
     let text = |text: &str| json!({ "type": "text_delta", "text": text });
     let json = |json: &str| json!({ "type": "input_json_delta", "partial_json": json });
@@ -39,7 +39,7 @@ pub(super) fn everything() -> Vec<Value> {
         delta(5, json("")),
         start(6, json!({ "type": "tool_use", "id": "toolu_2", "name": "none", "input": {}, "caller": { "type": "direct" } })),
         delta(5, json("{\"col")),
-        delta(5, json("our\":\"réd\"}")),
+        delta(5, json("or\":\"réd\"}")),
         stop(6),
         stop(5),
         start(7, json!({ "type": "compaction", "content": null })),
@@ -87,7 +87,7 @@ fn expected() -> Answer {
 }
 
 #[test]
-fn an_answer_of_every_kind_is_read_wherever_it_is_cut() {
+fn split_stream_decodes_the_same() {
     let stream = sse(&everything());
     let expected = (Ok(expected()), "It rains ☔.".to_owned(), "Let me séé.".to_owned());
     assert_eq!(read(&[stream.as_bytes()]), expected);
@@ -100,7 +100,7 @@ fn an_answer_of_every_kind_is_read_wherever_it_is_cut() {
 }
 
 #[test]
-fn an_answer_can_be_sent_back_as_it_came() {
+fn response_can_be_sent_back_unchanged() {
     let (answer, ..) = read(&[sse(&everything()).as_bytes()]);
     let blocks = answer.unwrap().blocks;
     let sent = messages_of(vec![user("weather?"), assistant(blocks), user("thanks")]);
@@ -138,14 +138,14 @@ fn call_block(json: &str) -> Vec<Value> {
 }
 
 #[test]
-fn only_a_pause_leaves_an_answer_open() {
+fn only_pause_turn_marks_response_paused() {
     for (reason, extent) in [("pause_turn", Extent::Paused), ("end_turn", Extent::Whole)] {
         assert_eq!(one(text_block("so"), reason).map(|answer| answer.extent), Ok(extent), "{reason}");
     }
 }
 
 #[test]
-fn stop_reasons_are_sorted() {
+fn stop_reasons_are_mapped() {
     let cases = [
         ("end_turn", StopReason::EndTurn, StopReason::ToolUse),
         ("tool_use", StopReason::EndTurn, StopReason::ToolUse),
@@ -163,7 +163,7 @@ fn stop_reasons_are_sorted() {
 }
 
 #[test]
-fn an_answer_that_was_stopped_before_it_said_anything_is_an_error() {
+fn response_stopped_without_content_is_an_error() {
     let kind = |blocks, reason| one(blocks, reason).unwrap_err().kind;
     assert_eq!(kind(vec![], "refusal"), ModelErrorKind::ContentFilter);
     assert_eq!(kind(text_block(""), "refusal"), ModelErrorKind::ContentFilter);
@@ -174,7 +174,7 @@ fn an_answer_that_was_stopped_before_it_said_anything_is_an_error() {
 }
 
 #[test]
-fn arguments_that_cannot_be_read_are_kept_as_they_came() {
+fn invalid_arguments_are_stored_verbatim() {
     let cases = [
         ("", json!({ "x": 1 })),
         ("{\"y\":2}", json!({ "y": 2 })),
@@ -187,7 +187,7 @@ fn arguments_that_cannot_be_read_are_kept_as_they_came() {
 }
 
 #[test]
-fn empty_blocks_are_left_out_but_signed_thinking_stays() {
+fn empty_blocks_are_dropped_except_signed_thinking() {
     let signature = json!({ "type": "signature_delta", "signature": "s" });
     let blocks = vec![
         start(0, json!({ "type": "thinking", "thinking": "" })),
@@ -198,12 +198,12 @@ fn empty_blocks_are_left_out_but_signed_thinking_stays() {
         start(2, json!({ "type": "thinking", "thinking": "" })),
         stop(2),
     ];
-    let kept = thought("", json!({ "signature": "s", "provider": "anthropic" }));
-    assert_eq!(one(blocks, "end_turn").unwrap().blocks, vec![kept]);
+    let signed = thought("", json!({ "signature": "s", "provider": "anthropic" }));
+    assert_eq!(one(blocks, "end_turn").unwrap().blocks, vec![signed]);
 }
 
 #[test]
-fn the_last_count_of_tokens_holds() {
+fn last_token_count_wins() {
     let mut events = framed(text_block("so"), "end_turn");
     let last = events.len() - 2;
     events[last]["usage"] =
@@ -219,7 +219,7 @@ fn the_last_count_of_tokens_holds() {
 }
 
 #[test]
-fn what_comes_after_the_end_is_not_read() {
+fn data_after_the_end_is_ignored() {
     let stream = sse(&framed(text_block("so"), "end_turn")) + "data: [DONE]\n\n";
     assert_eq!(read(&[stream.as_bytes()]).0.unwrap().blocks, vec![say("so")]);
 }

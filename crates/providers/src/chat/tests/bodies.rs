@@ -16,7 +16,7 @@ fn params(params: Value) -> ModelRequest {
 }
 
 #[test]
-fn a_plain_request_is_small() {
+fn plain_request_is_minimal() {
     assert_eq!(
         body(&info(), &request(vec![user("hi")])),
         json!({
@@ -30,7 +30,7 @@ fn a_plain_request_is_small() {
 }
 
 #[test]
-fn tools_are_functions_and_their_instructions_come_first() {
+fn tools_are_functions_and_system_comes_first() {
     let schema =
         json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });
     let request = ModelRequest {
@@ -53,7 +53,7 @@ fn tools_are_functions_and_their_instructions_come_first() {
 }
 
 #[test]
-fn the_limit_is_the_models_and_has_the_name_its_server_knows() {
+fn output_limit_uses_the_key_of_its_server() {
     let small = ModelInfo { max_output_tokens: Some(100), ..info() };
     assert_eq!(body(&small, &request(vec![user("hi")]))["max_tokens"], 100);
     for provider in [Provider::OpenAi, Provider::Other] {
@@ -74,7 +74,7 @@ fn the_limit_is_the_models_and_has_the_name_its_server_knows() {
 }
 
 #[test]
-fn a_temperature_is_sent_where_it_is_supported() {
+fn temperature_is_sent_only_if_supported() {
     let request = ModelRequest { temperature: Some(0.7), ..request(vec![user("hi")]) };
     assert_eq!(body(&info(), &request).get("temperature"), None);
     let warm = with(ModelProfile { supports_temperature: true, ..ModelProfile::default() });
@@ -82,7 +82,7 @@ fn a_temperature_is_sent_where_it_is_supported() {
 }
 
 #[test]
-fn an_output_schema_becomes_a_response_format() {
+fn output_schema_becomes_response_format() {
     let schema = json!({
         "type": "object", "properties": { "age": { "type": "integer" } }, "required": ["age"],
         "additionalProperties": false,
@@ -105,7 +105,7 @@ fn an_output_schema_becomes_a_response_format() {
 }
 
 #[test]
-fn the_callers_parameters_are_passed_through_but_do_not_replace_ours() {
+fn params_pass_but_reserved_ones_do_not() {
     let own = json!({
         "reasoning_effort": "low", "chat_template_kwargs": { "enable_thinking": false }, "top_k": 20, "odd": [1],
         "model": "x", "messages": [], "tools": [], "stream": false, "stream_options": null, "input": [], "contents": [],
@@ -127,7 +127,7 @@ fn the_callers_parameters_are_passed_through_but_do_not_replace_ours() {
 }
 
 #[test]
-fn the_web_is_searched_only_where_it_can_be() {
+fn web_search_is_sent_only_if_supported() {
     let able = with(ModelProfile { supports_web_search: true, ..ModelProfile::default() });
     let cases = [
         (
@@ -148,7 +148,7 @@ fn the_web_is_searched_only_where_it_can_be() {
 }
 
 #[test]
-fn the_version_is_in_the_address_once() {
+fn version_occurs_once_in_the_url() {
     let cases = [
         ("http://localhost:11434", "http://localhost:11434/v1"),
         ("http://localhost:11434/", "http://localhost:11434/v1"),
@@ -167,7 +167,7 @@ fn the_version_is_in_the_address_once() {
 }
 
 #[test]
-fn a_token_is_sent_where_there_is_one() {
+fn token_is_sent_if_set() {
     let wire = wire(Provider::SelfHosted);
     assert_eq!(wire.headers(""), []);
     assert_eq!(wire.headers("k"), [("authorization", "Bearer k".to_owned())]);

@@ -19,7 +19,7 @@ fn good() -> String {
 }
 
 #[test]
-fn a_stream_that_ends_before_its_finish_reason_was_cut() {
+fn stream_without_finish_reason_is_cut() {
     let stream = good();
     let end = stream.find(&sse(&[stop("tool_calls")])).unwrap();
     let stopped = end + sse(&[stop("tool_calls")]).len();
@@ -36,61 +36,61 @@ fn a_stream_that_ends_before_its_finish_reason_was_cut() {
 }
 
 #[test]
-fn what_contradicts_the_format_is_named() {
+fn format_violations_are_named() {
     let call = |call: Value| delta(json!({ "tool_calls": [call] }));
     let cases = [
-        (json!([]), "a chunk is no object"),
-        (json!({ "choices": {} }), "`choices` is no list"),
-        (json!({ "choices": [1] }), "a choice is no object"),
-        (json!({ "choices": [{ "delta": "x" }] }), "`delta` is no object"),
-        (json!({ "choices": [{ "finish_reason": 1 }] }), "`finish_reason` is no text"),
-        (json!({ "usage": 1 }), "`usage` is no object"),
-        (json!({ "usage": { "prompt_tokens": "9" } }), "`prompt_tokens` is no count"),
-        (delta(json!({ "content": 1 })), "`content` is no text"),
-        (delta(json!({ "reasoning": {} })), "`reasoning` is no text"),
-        (delta(json!({ "refusal": true })), "`refusal` is no text"),
-        (delta(json!({ "tool_calls": {} })), "`tool_calls` is no list"),
-        (call(json!("x")), "a tool call that is no object"),
-        (call(json!({ "index": -1 })), "`index` of a tool call that is no number"),
-        (call(json!({ "index": 0, "id": 1 })), "`id` of a tool call that is no text"),
-        (call(json!({ "function": [] })), "`function` of a tool call that is no object"),
-        (call(json!({ "function": { "name": 1 } })), "`name` of a tool call that is no text"),
+        (json!([]), "a chunk is not an object"),
+        (json!({ "choices": {} }), "`choices` is not a list"),
+        (json!({ "choices": [1] }), "a choice is not an object"),
+        (json!({ "choices": [{ "delta": "x" }] }), "`delta` is not an object"),
+        (json!({ "choices": [{ "finish_reason": 1 }] }), "`finish_reason` is not a string"),
+        (json!({ "usage": 1 }), "`usage` is not an object"),
+        (json!({ "usage": { "prompt_tokens": "9" } }), "`prompt_tokens` is not a count"),
+        (delta(json!({ "content": 1 })), "`content` is not a string"),
+        (delta(json!({ "reasoning": {} })), "`reasoning` is not a string"),
+        (delta(json!({ "refusal": true })), "`refusal` is not a string"),
+        (delta(json!({ "tool_calls": {} })), "`tool_calls` is not a list"),
+        (call(json!("x")), "a tool call that is not an object"),
+        (call(json!({ "index": -1 })), "`index` of a tool call that is not a number"),
+        (call(json!({ "index": 0, "id": 1 })), "`id` of a tool call that is not a string"),
+        (call(json!({ "function": [] })), "`function` of a tool call that is not an object"),
+        (call(json!({ "function": { "name": 1 } })), "`name` of a tool call that is not a string"),
         (
             call(json!({ "function": { "name": "f", "arguments": 1 } })),
-            "arguments of a tool call that do not fit together",
+            "inconsistent arguments of a tool call",
         ),
         (
             call(json!({ "index": 3, "function": { "arguments": "{}" } })),
-            "a piece of a tool call that never began",
+            "a piece of a tool call that was not started",
         ),
-        (call(json!({ "function": { "arguments": "{}" } })), "a piece of a tool call that never began"),
+        (call(json!({ "function": { "arguments": "{}" } })), "a piece of a tool call that was not started"),
         (call(json!({ "index": 0, "id": "a" })), "a tool call without a name"),
         (
             delta(json!({ "tool_calls": [
                 { "index": 0, "id": "a", "function": { "name": "f", "arguments": "{" } },
                 { "index": 0, "function": { "arguments": {} } },
             ] })),
-            "arguments of a tool call that do not fit together",
+            "inconsistent arguments of a tool call",
         ),
     ];
     for (chunk, what) in cases {
         let (kind, message) = failure(&whole(std::slice::from_ref(&chunk), "stop"));
         assert_eq!(
             (kind, message),
-            (ModelErrorKind::Malformed, format!("the answer cannot be read: {what}")),
+            (ModelErrorKind::Malformed, format!("invalid response: {what}")),
             "{chunk}"
         );
     }
     let (kind, message) = failure("data: {\"choices\":\n\n");
     assert_eq!(
         (kind, message.as_str()),
-        (ModelErrorKind::Malformed, "the answer cannot be read: a chunk is no JSON")
+        (ModelErrorKind::Malformed, "invalid response: a chunk is not JSON")
     );
 }
 
 #[test]
-fn errors_in_the_stream_are_sorted() {
-    let said = delta(json!({ "content": "x" }));
+fn stream_errors_are_classified() {
+    let text_chunk = delta(json!({ "content": "x" }));
     let cases = [
         (
             json!({ "error": { "message": "slow down", "code": 429 } }),
@@ -118,24 +118,24 @@ fn errors_in_the_stream_are_sorted() {
             "bad",
         ),
         (json!({ "object": "error", "message": "boom", "code": 500 }), ModelErrorKind::Server, "boom"),
-        (json!({ "error": {} }), ModelErrorKind::Server, "an error without explanation"),
+        (json!({ "error": {} }), ModelErrorKind::Server, "unspecified error"),
     ];
     for (chunk, kind, message) in cases {
-        assert_eq!(failure(&whole(&[said.clone(), chunk], "stop")), (kind, message.to_owned()));
+        assert_eq!(failure(&whole(&[text_chunk.clone(), chunk], "stop")), (kind, message.to_owned()));
     }
     assert_eq!(
         failure("event: error\ndata: {\"message\":\"no room\"}\n\n"),
         (ModelErrorKind::Server, "no room".to_owned())
     );
-    assert_eq!(failure(&whole(&[said], "error")).0, ModelErrorKind::Server);
+    assert_eq!(failure(&whole(&[text_chunk], "error")).0, ModelErrorKind::Server);
 }
 
 #[test]
-fn a_long_line_is_read() {
+fn long_line_is_parsed() {
     let long = "x".repeat(7 << 20);
     let stream = whole(&[delta(json!({ "content": long }))], "stop");
-    let (_, shown, _) = replay(&[stream.as_bytes()]).unwrap();
-    assert_eq!(shown.len(), long.len());
+    let (_, text, _) = replay(&[stream.as_bytes()]).unwrap();
+    assert_eq!(text.len(), long.len());
     let cut = &stream.as_bytes()[..6 << 20];
     assert_eq!(replay(&[cut]).unwrap_err().kind, ModelErrorKind::StreamCut);
 }
@@ -156,7 +156,7 @@ proptest! {
     }
 
     #[test]
-    fn mutations_of_a_good_stream_never_panic(edits in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..8)) {
+    fn mutated_stream_never_panics(edits in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..8)) {
         let mut bytes = good().into_bytes();
         for (at, byte) in edits {
             let at = at % bytes.len();

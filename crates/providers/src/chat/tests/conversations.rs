@@ -16,7 +16,7 @@ fn say(blocks: Vec<ContentBlock>) -> Message {
     Message::User { content: Content::from(blocks), created_at: WHEN }
 }
 
-fn said(text: &str) -> ContentBlock {
+fn words(text: &str) -> ContentBlock {
     ContentBlock::Text { text: text.to_owned() }
 }
 
@@ -29,7 +29,7 @@ fn tool_call(id: &str, arguments: &str) -> Value {
 }
 
 #[test]
-fn parallel_calls_are_followed_by_their_results_in_order() {
+fn results_follow_parallel_calls_in_order() {
     let failed = ToolResult { is_error: true, ..ToolOutput::text("no such city").answering("b") };
     let history = vec![
         user("go"),
@@ -48,7 +48,7 @@ fn parallel_calls_are_followed_by_their_results_in_order() {
 }
 
 #[test]
-fn every_result_says_something_and_failures_say_so_once() {
+fn results_are_never_empty_and_failures_are_marked() {
     let history = vec![
         user("go"),
         assistant(vec![
@@ -82,7 +82,7 @@ fn every_result_says_something_and_failures_say_so_once() {
 }
 
 #[test]
-fn a_tool_that_the_model_made_up_keeps_a_name_that_is_taken() {
+fn invented_tool_names_are_made_valid() {
     let name = |name: &str| {
         let history = vec![user("go"), assistant(vec![call("a", name, json!({}))])];
         messages(&info(), history)[1]["tool_calls"][0]["function"]["name"].take()
@@ -92,13 +92,13 @@ fn a_tool_that_the_model_made_up_keeps_a_name_that_is_taken() {
 }
 
 #[test]
-fn pictures_are_sent_to_models_that_see() {
+fn images_are_sent_to_models_with_vision() {
     let video = ContentBlock::Video {
         media_type: "video/mp4".to_owned(),
         duration_ms: 1,
         source: MediaSource::Inline { data: "aGk=".to_owned() },
     };
-    let history = || vec![say(vec![said("what?"), image(), said(" "), video.clone()])];
+    let history = || vec![say(vec![words("what?"), image(), words(" "), video.clone()])];
     assert_eq!(
         messages(&seeing(), history()),
         json!([{ "role": "user", "content": [
@@ -112,7 +112,7 @@ fn pictures_are_sent_to_models_that_see() {
 }
 
 #[test]
-fn pictures_in_blobs_are_named() {
+fn images_in_blobs_are_described() {
     let blob_id = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".parse().unwrap();
     let blob =
         ContentBlock::Image { media_type: "image/png".to_owned(), source: MediaSource::Blob { blob_id } };
@@ -123,10 +123,10 @@ fn pictures_in_blobs_are_named() {
 }
 
 #[test]
-fn pictures_of_tools_follow_their_results() {
+fn tool_images_follow_their_results() {
     let shot = ToolResult {
         tool_use_id: "a".to_owned(),
-        content: Content::from(vec![said("done"), image()]),
+        content: Content::from(vec![words("done"), image()]),
         is_error: false,
     };
     let history = || {
@@ -155,7 +155,7 @@ fn pictures_of_tools_follow_their_results() {
 }
 
 #[test]
-fn reasoning_goes_back_where_it_came_from_while_its_turn_is_at_work() {
+fn current_reasoning_is_sent_back_in_its_field() {
     let history = |field: &str| {
         vec![
             user("old"),
@@ -189,7 +189,7 @@ fn reasoning_goes_back_where_it_came_from_while_its_turn_is_at_work() {
 }
 
 #[test]
-fn what_another_provider_left_behind_is_not_sent() {
+fn data_of_other_providers_is_not_sent() {
     let meta = Some(json!({ "provider": "anthropic", "signature": "s" }));
     let blocks = vec![
         AssistantBlock::Reasoning { text: "hm".to_owned(), meta: meta.clone() },
@@ -210,14 +210,14 @@ fn what_another_provider_left_behind_is_not_sent() {
 }
 
 #[test]
-fn a_long_history_alternates() {
+fn long_history_alternates() {
     let notice = Message::SystemNotice {
         kind: NoticeKind::ToolScope,
         body: "tools came".to_owned(),
         created_at: WHEN,
     };
     let system = Message::System { content: "be kind".to_owned(), created_at: WHEN };
-    let made = AssistantBlock::Image(AssistantImage {
+    let generated = AssistantBlock::Image(AssistantImage {
         image_id: "i".to_owned(),
         blob_ref: BlobRef {
             blob_id: "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -234,7 +234,7 @@ fn a_long_history_alternates() {
     let history = vec![
         system,
         user("one"),
-        assistant(vec![text("a"), made]),
+        assistant(vec![text("a"), generated]),
         assistant(vec![text("b"), call("x", "f", json!({}))]),
         results(vec![ToolOutput::text("1").answering("x")]),
         assistant(vec![call("x", "f", json!({}))]),
@@ -258,7 +258,7 @@ fn a_long_history_alternates() {
 }
 
 #[test]
-fn a_picture_of_a_sort_that_is_not_read_is_named() {
+fn unsupported_image_type_is_described() {
     let bitmap = ContentBlock::Image {
         media_type: "image/bmp".to_owned(),
         source: MediaSource::Inline { data: "Qk0=".to_owned() },

@@ -1,4 +1,4 @@
-//! What servers do that the format does not say.
+//! Deviations of servers from the format.
 
 use meerkat_core::{StopReason, Usage};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn calls(calls: Value) -> Value {
 }
 
 #[test]
-fn whole_calls_without_index_or_id_with_arguments_as_objects() {
+fn complete_calls_without_index_or_id_are_read() {
     let stream = whole(
         &[
             calls(json!([{ "function": { "name": "f", "arguments": { "x": 1 } } }])),
@@ -29,7 +29,7 @@ fn whole_calls_without_index_or_id_with_arguments_as_objects() {
 }
 
 #[test]
-fn pieces_without_an_index_go_on_where_the_last_ended() {
+fn pieces_without_index_extend_the_last_call() {
     let stream = whole(
         &[
             calls(json!([{ "id": "a", "function": { "name": "f", "arguments": "{" } }])),
@@ -42,7 +42,7 @@ fn pieces_without_an_index_go_on_where_the_last_ended() {
 }
 
 #[test]
-fn calls_that_share_an_index_are_told_apart_by_their_ids() {
+fn calls_with_same_index_are_separated_by_id() {
     let stream = whole(
         &[
             calls(json!([{ "index": 0, "id": "a", "function": { "name": "f", "arguments": "{\"x\":1}" } }])),
@@ -55,7 +55,7 @@ fn calls_that_share_an_index_are_told_apart_by_their_ids() {
 }
 
 #[test]
-fn every_call_has_an_id_of_its_own() {
+fn every_call_gets_a_unique_id() {
     let one = |index: u64, id: Value| json!({ "index": index, "id": id, "function": { "name": "f" } });
     let stream = whole(
         &[calls(json!([
@@ -79,13 +79,13 @@ fn every_call_has_an_id_of_its_own() {
 }
 
 #[test]
-fn a_stream_may_end_after_its_finish_reason() {
+fn stream_may_end_after_finish_reason() {
     let (answer, ..) = read(&sse(&[delta(json!({ "content": "x" })), stop("stop")]));
     assert_eq!((answer.blocks, answer.usage), (vec![text("x")], Usage::default()));
 }
 
 #[test]
-fn a_stream_may_be_done_without_a_finish_reason() {
+fn stream_may_be_done_without_finish_reason() {
     let stream = sse(&[
         json!({ "choices": [{ "delta": { "content": "<th" }, "finish_reason": "" }], "usage": null }),
         delta(json!({ "content": "ink>a</think>b" })),
@@ -104,22 +104,22 @@ fn usage_may_come_with_every_chunk_and_in_part() {
 }
 
 #[test]
-fn thoughts_in_the_content_are_split_off_however_they_are_cut() {
+fn reasoning_tags_are_split_at_any_boundary() {
     let content = "\n<think>\n a < b </thin </think>\n\nYes, <think> is a tag.";
     let expected = [reasoning("a < b </thin ", "content"), text("Yes, <think> is a tag.")];
     for cut in (0..=content.len()).filter(|cut| content.is_char_boundary(*cut)) {
         let (head, tail) = content.split_at(cut);
         let chunks = [delta(json!({ "content": head })), delta(json!({ "content": tail }))];
-        let (answer, shown, thought) = replay(&[whole(&chunks, "stop").as_bytes()]).unwrap();
+        let (answer, shown_text, thought) = replay(&[whole(&chunks, "stop").as_bytes()]).unwrap();
         assert_eq!(answer.blocks, expected, "cut at {cut}");
-        assert_eq!((shown.as_str(), thought.as_str()), ("Yes, <think> is a tag.", "a < b </thin "));
+        assert_eq!((shown_text.as_str(), thought.as_str()), ("Yes, <think> is a tag.", "a < b </thin "));
     }
     let single: Vec<_> = content.chars().map(|c| delta(json!({ "content": c.to_string() }))).collect();
     assert_eq!(replay(&[whole(&single, "stop").as_bytes()]).unwrap().0.blocks, expected);
 }
 
 #[test]
-fn thoughts_without_an_end_are_thoughts_and_empty_ones_are_none() {
+fn unclosed_reasoning_is_kept_empty_is_dropped() {
     let content = |content: &str| blocks(&whole(&[delta(json!({ "content": content }))], "length"));
     assert_eq!(content("<think>hm </th"), [reasoning("hm </th", "content")]);
     assert_eq!(content("<think>\n\n</think>\n\nYes"), [text("Yes")]);

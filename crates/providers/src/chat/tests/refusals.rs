@@ -10,7 +10,7 @@ fn refusal(status: u16, body: &Value) -> (ModelErrorKind, String) {
 }
 
 #[test]
-fn refusals_are_sorted_by_what_is_said_and_then_by_status() {
+fn errors_are_classified_by_text_then_status() {
     let openai = |kind: &str, code: Value| json!({ "error": { "message": "m", "type": kind, "code": code } });
     let cases = [
         (
@@ -48,7 +48,7 @@ fn refusals_are_sorted_by_what_is_said_and_then_by_status() {
 }
 
 #[test]
-fn a_conversation_that_is_too_long_is_known_in_every_wording() {
+fn context_overflow_is_detected_in_all_wordings() {
     let wordings = [
         "This model's maximum context length is 16384 tokens. However, you requested 122946 tokens (112946 in the messages, 10000 in the completion).",
         "You passed 1015 input tokens and requested 10 output tokens. However, the model's context length is only 1024 tokens, resulting in a maximum input length of 1014 tokens.",
@@ -66,16 +66,16 @@ fn a_conversation_that_is_too_long_is_known_in_every_wording() {
         "Your input exceeds the context window of this model. Please adjust your input and try again.",
         "prompt is too long: 210000 tokens > 200000 maximum",
     ];
-    for said in wordings {
-        let expected = (ModelErrorKind::ContextOverflow, said.to_owned());
-        assert_eq!(refusal(400, &json!({ "error": { "message": said } })), expected);
+    for wording in wordings {
+        let expected = (ModelErrorKind::ContextOverflow, wording.to_owned());
+        assert_eq!(refusal(400, &json!({ "error": { "message": wording } })), expected);
     }
     let limited = json!({ "error": { "message": "maximum context length per minute" } });
     assert_eq!(refusal(429, &limited).0, ModelErrorKind::RateLimited);
 }
 
 #[test]
-fn the_message_is_found_wherever_it_is() {
+fn message_is_found_in_every_field() {
     let bodies = [
         json!({ "error": { "message": "no" } }),
         json!({ "error": "no" }),

@@ -1,4 +1,4 @@
-//! One call to a server on this machine, through the port.
+//! A call to a local server through the `Model` interface.
 
 use std::sync::Mutex;
 
@@ -12,14 +12,14 @@ use super::{delta, info, request, text, user, whole};
 use crate::client::{Endpoint, Http};
 use crate::endpoint::Secret;
 
-/// Answers one request; returns its head and its body.
+/// Responds to one request; returns its head and its body.
 async fn serve(listener: &TcpListener, reply: String) -> (String, Value) {
     let (mut socket, _) = listener.accept().await.unwrap();
-    let mut seen = Vec::new();
+    let mut received = Vec::new();
     let (head, body) = loop {
-        assert_ne!(socket.read_buf(&mut seen).await.unwrap(), 0);
-        let asked = String::from_utf8_lossy(&seen);
-        let Some((head, body)) = asked.split_once("\r\n\r\n") else {
+        assert_ne!(socket.read_buf(&mut received).await.unwrap(), 0);
+        let text = String::from_utf8_lossy(&received);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
             continue;
         };
         if let Ok(body) = serde_json::from_str(body) {
@@ -31,7 +31,7 @@ async fn serve(listener: &TcpListener, reply: String) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn a_server_is_asked_under_its_own_name_for_the_model() {
+async fn request_uses_the_servers_model_name() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}/v1/", listener.local_addr().unwrap());
     let endpoint = Endpoint { base_url, key: Secret::new("k") };

@@ -1,4 +1,4 @@
-//! Calls written as text.
+//! Tool calls written as text.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::wire::Wire as _;
 
 const CALL: &str = r#"{"name": "f", "arguments": {"x": 1}}"#;
 
-/// Reads content that comes whole, in two pieces cut anywhere, and letter by letter.
+/// Decodes content that arrives at once, in two pieces split anywhere, and character by character.
 fn content(content: &str) -> (meerkat_core::Answer, String) {
     let chunks = |pieces: &[&str]| -> Vec<_> {
         pieces.iter().map(|piece| delta(json!({ "content": piece }))).collect()
     };
     let read = |pieces: &[&str]| {
-        let (answer, shown, _) = replay(&[whole(&chunks(pieces), "stop").as_bytes()]).unwrap();
-        (answer, shown)
+        let (answer, text, _) = replay(&[whole(&chunks(pieces), "stop").as_bytes()]).unwrap();
+        (answer, text)
     };
     let expected = read(&[content]);
     let cuts: Vec<_> = (0..=content.len()).filter(|cut| content.is_char_boundary(*cut)).collect();
@@ -31,7 +31,7 @@ fn content(content: &str) -> (meerkat_core::Answer, String) {
 }
 
 #[test]
-fn calls_in_tags_are_calls() {
+fn tagged_calls_are_parsed() {
     let expected = call("call_0", "f", json!({ "x": 1 }));
     let second = call("call_1", "g", json!({}));
     let cases = [
@@ -47,30 +47,30 @@ fn calls_in_tags_are_calls() {
         ),
         (format!("<tool_call>{CALL}</tool_call> Done."), vec![text("Done."), expected], "Done."),
     ];
-    for (said, blocks, shown) in cases {
-        let (answer, seen) = content(&said);
-        assert_eq!((answer.blocks, answer.stop_reason), (blocks, StopReason::ToolUse), "{said}");
-        assert_eq!(seen, shown, "{said}");
+    for (written, blocks, remaining) in cases {
+        let (answer, shown_text) = content(&written);
+        assert_eq!((answer.blocks, answer.stop_reason), (blocks, StopReason::ToolUse), "{written}");
+        assert_eq!(shown_text, remaining, "{written}");
     }
 }
 
 #[test]
-fn a_text_that_is_nothing_but_a_call_is_a_call() {
-    for said in [
+fn text_with_only_a_call_is_a_call() {
+    for written in [
         CALL.to_owned(),
         format!(" {CALL}\n"),
         format!("```json\n{CALL}\n```"),
         format!("```\n{CALL}\n```\n"),
     ] {
-        let (answer, shown) = content(&said);
-        assert_eq!(answer.blocks, [call("call_0", "f", json!({ "x": 1 }))], "{said}");
-        assert_eq!(shown, "", "{said}");
+        let (answer, shown_text) = content(&written);
+        assert_eq!(answer.blocks, [call("call_0", "f", json!({ "x": 1 }))], "{written}");
+        assert_eq!(shown_text, "", "{written}");
     }
 }
 
 #[test]
-fn what_merely_looks_like_a_call_is_text() {
-    let said = [
+fn text_resembling_a_call_stays_text() {
+    let texts = [
         r#"{"name": "Bob", "age": 3}"#.to_owned(),
         r#"{"name": "Bob", "arguments": {}, "age": 3}"#.to_owned(),
         r#"{"name": "Bob", "arguments": {}, "parameters": {}}"#.to_owned(),
@@ -87,28 +87,28 @@ fn what_merely_looks_like_a_call_is_text() {
         "a <tool_c".to_owned(),
         "`".to_owned(),
     ];
-    for said in said {
-        let (answer, shown) = content(&said);
-        assert_eq!(answer.blocks, [text(&said)], "{said}");
-        assert_eq!((answer.stop_reason, shown), (StopReason::EndTurn, said));
+    for written in texts {
+        let (answer, shown_text) = content(&written);
+        assert_eq!(answer.blocks, [text(&written)], "{written}");
+        assert_eq!((answer.stop_reason, shown_text), (StopReason::EndTurn, written));
     }
 }
 
 #[test]
-fn text_is_text_where_the_server_reads_calls() {
+fn text_stays_text_if_server_parses_calls() {
     let read = delta(json!({ "tool_calls": [{ "index": 0, "id": "a", "function": { "name": "g" } }] }));
     let stream = whole(&[delta(json!({ "content": CALL })), read], "tool_calls");
     assert_eq!(blocks(&stream), [text(CALL), call("a", "g", json!({}))]);
 }
 
 #[test]
-fn a_call_may_follow_thoughts() {
+fn call_may_follow_reasoning() {
     let stream = whole(&[delta(json!({ "content": format!("<think>hm</think>\n{CALL}") }))], "stop");
     assert_eq!(blocks(&stream), [reasoning("hm", "content"), call("call_0", "f", json!({ "x": 1 }))]);
 }
 
 #[test]
-fn where_no_call_can_be_meant_a_text_like_one_is_a_text() {
+fn text_stays_text_if_calls_are_impossible() {
     let decode = |request: &meerkat_core::ModelRequest| {
         let decoder = wire(Provider::SelfHosted).decoder_for(request);
         let stream = whole(&[delta(json!({ "content": CALL }))], "stop");
@@ -117,10 +117,10 @@ fn where_no_call_can_be_meant_a_text_like_one_is_a_text() {
         reader.finish().unwrap().blocks
     };
     let plain = request(vec![]);
-    let offered = ModelRequest { tools: Arc::from([tool("f", "", json!({}))]), ..request(vec![]) };
+    let with_tools = ModelRequest { tools: Arc::from([tool("f", "", json!({}))]), ..request(vec![]) };
     let schema = OutputSchema::parse(json!({ "type": "object" })).unwrap();
-    let structured = ModelRequest { output_schema: Some(Arc::new(schema)), ..offered.clone() };
+    let structured = ModelRequest { output_schema: Some(Arc::new(schema)), ..with_tools.clone() };
     assert_eq!(decode(&plain), [text(CALL)]);
     assert_eq!(decode(&structured), [text(CALL)]);
-    assert_eq!(decode(&offered), [call("call_0", "f", json!({ "x": 1 }))]);
+    assert_eq!(decode(&with_tools), [call("call_0", "f", json!({ "x": 1 }))]);
 }

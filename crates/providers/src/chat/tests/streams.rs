@@ -50,16 +50,16 @@ fn parallel_calls_are_merged_by_index() {
         ],
         "tool_calls",
     );
-    let (answer, shown, _) = read(&stream);
+    let (answer, streamed, _) = read(&stream);
     assert_eq!(
         answer.blocks,
         [text("Let me see."), call("a", "f", json!({ "x": 1 })), call("b", "g", json!({}))]
     );
-    assert_eq!((answer.stop_reason, shown.as_str()), (StopReason::ToolUse, "Let me see."));
+    assert_eq!((answer.stop_reason, streamed.as_str()), (StopReason::ToolUse, "Let me see."));
 }
 
 #[test]
-fn reasoning_is_read_from_every_place() {
+fn reasoning_is_read_from_every_field() {
     let field = |field: &str| {
         whole(
             &[delta(json!({ field: "h" })), delta(json!({ field: "m" })), delta(json!({ "content": "so" }))],
@@ -71,9 +71,9 @@ fn reasoning_is_read_from_every_place() {
         ("reasoning_content", field("reasoning_content")),
         ("content", whole(&[delta(json!({ "content": "<think>hm</think>\n\nso" }))], "stop")),
     ] {
-        let (answer, shown, thought) = read(&stream);
+        let (answer, shown_text, thought) = read(&stream);
         assert_eq!(answer.blocks, [reasoning("hm", name), text("so")]);
-        assert_eq!((shown.as_str(), thought.as_str()), ("so", "hm"), "{name}");
+        assert_eq!((shown_text.as_str(), thought.as_str()), ("so", "hm"), "{name}");
     }
     let both = delta(json!({ "reasoning": "hm", "reasoning_content": "hm", "content": "so" }));
     assert_eq!(read(&whole(&[both], "stop")).2, "hm");
@@ -81,18 +81,19 @@ fn reasoning_is_read_from_every_place() {
 
 #[test]
 fn stop_reasons_are_mapped() {
-    let said = || delta(json!({ "content": "x" }));
-    let called = || delta(json!({ "tool_calls": [{ "index": 0, "id": "a", "function": { "name": "f" } }] }));
+    let text_chunk = || delta(json!({ "content": "x" }));
+    let call_chunk =
+        || delta(json!({ "tool_calls": [{ "index": 0, "id": "a", "function": { "name": "f" } }] }));
     let cases = [
-        (said(), "stop", StopReason::EndTurn),
-        (said(), "tool_calls", StopReason::EndTurn),
-        (said(), "length", StopReason::MaxTokens),
-        (said(), "content_filter", StopReason::ContentFilter),
-        (said(), "something new", StopReason::EndTurn),
-        (called(), "tool_calls", StopReason::ToolUse),
-        (called(), "stop", StopReason::ToolUse),
-        (called(), "something new", StopReason::ToolUse),
-        (called(), "length", StopReason::MaxTokens),
+        (text_chunk(), "stop", StopReason::EndTurn),
+        (text_chunk(), "tool_calls", StopReason::EndTurn),
+        (text_chunk(), "length", StopReason::MaxTokens),
+        (text_chunk(), "content_filter", StopReason::ContentFilter),
+        (text_chunk(), "something new", StopReason::EndTurn),
+        (call_chunk(), "tool_calls", StopReason::ToolUse),
+        (call_chunk(), "stop", StopReason::ToolUse),
+        (call_chunk(), "something new", StopReason::ToolUse),
+        (call_chunk(), "length", StopReason::MaxTokens),
     ];
     for (chunk, reason, expected) in cases {
         assert_eq!(read(&whole(&[chunk], reason)).0.stop_reason, expected, "{reason}");
@@ -100,7 +101,7 @@ fn stop_reasons_are_mapped() {
 }
 
 #[test]
-fn a_refusal_is_an_error_unless_something_was_said() {
+fn refusal_is_an_error_unless_text_was_sent() {
     let refusal = |more: &str| delta(json!({ "refusal": more }));
     assert_eq!(
         failure(&whole(&[refusal("I "), refusal("won't.")], "stop")),
@@ -116,13 +117,13 @@ fn a_refusal_is_an_error_unless_something_was_said() {
 }
 
 #[test]
-fn an_answer_with_nothing_in_it_is_returned_empty() {
+fn empty_response_is_returned_empty() {
     let (answer, ..) = read(&whole(&[delta(json!({ "content": " \n" }))], "stop"));
     assert_eq!((answer.blocks, answer.stop_reason), (vec![], StopReason::EndTurn));
 }
 
 #[test]
-fn arguments_that_cannot_be_read_are_kept_as_they_are() {
+fn invalid_arguments_are_stored_verbatim() {
     let cases = [
         ("", json!({})),
         (" ", json!({})),
@@ -151,7 +152,7 @@ fn only_the_first_choice_is_the_answer() {
 }
 
 #[test]
-fn what_is_not_known_is_passed_over() {
+fn unknown_data_is_ignored() {
     let stream = format!(
         ": keep-alive\n\nevent: ping\ndata: {{}}\n\ndata:\n\ndata: {{\"choices\":null,\"timings\":{{}}}}\n\n{}data: after\n\n",
         whole(
@@ -166,7 +167,7 @@ fn what_is_not_known_is_passed_over() {
 }
 
 #[test]
-fn chunks_of_one_shape_are_told_from_those_that_look_alike() {
+fn chunks_with_similar_shapes_are_distinguished() {
     let chunks = [
         delta(json!({ "content": "one" })),
         delta(json!({ "content": " two" })),

@@ -1,4 +1,4 @@
-//! What refusals mean.
+//! Classification of errors.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn error(code: u16, status: &str, message: &str) -> Value {
 }
 
 #[test]
-fn a_refusal_is_sorted_by_what_it_says() {
+fn errors_are_classified_by_their_content() {
     let overflow = "The input token count (1200293) exceeds the maximum number of tokens allowed (1048576).";
     let bad_key = "API key not valid. Please pass a valid API key.";
     let cases = [
@@ -46,13 +46,13 @@ fn a_refusal_is_sorted_by_what_it_says() {
         let refusal = wire().refusal(code, &error(code, status, message));
         assert_eq!(refusal.kind, kind, "{code} {status} {message}");
         assert!(refusal.message.ends_with(message) && refusal.message.starts_with(status));
-        let listed = wire().refusal(code, &json!([error(code, status, message)]));
-        assert_eq!(listed, refusal, "a list of one is the same");
+        let from_list = wire().refusal(code, &json!([error(code, status, message)]));
+        assert_eq!(from_list, refusal, "a list of one error is equivalent");
     }
 }
 
 #[test]
-fn a_refusal_without_json_is_sorted_by_its_status() {
+fn error_without_json_is_classified_by_status() {
     for (code, kind) in
         [(403, Kind::Auth), (429, Kind::RateLimited), (503, Kind::Overloaded), (418, Kind::BadRequest)]
     {
@@ -64,7 +64,7 @@ fn a_refusal_without_json_is_sorted_by_its_status() {
 }
 
 #[test]
-fn the_body_says_how_long_to_wait() {
+fn retry_delay_is_read_from_the_body() {
     let body = |delay: &str| {
         let mut body = error(429, "RESOURCE_EXHAUSTED", "quota");
         body["error"]["details"] = json!([
@@ -82,7 +82,7 @@ fn the_body_says_how_long_to_wait() {
 }
 
 #[test]
-fn a_daily_quota_is_not_worth_waiting_for() {
+fn daily_quota_is_not_retried() {
     let mut body = error(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota.");
     let quota = |id: &str| json!([{ "violations": [{ "quotaId": id }] }]);
     body["error"]["details"] = quota("GenerateRequestsPerMinutePerProjectPerModel");

@@ -1,4 +1,4 @@
-//! Streams that break off, contradict the format, or are no streams.
+//! Streams that break off, violate the format, or are not event streams.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ fn kind(stream: &str) -> Option<Kind> {
 }
 
 #[test]
-fn a_stream_without_its_end_is_cut() {
+fn stream_without_end_is_cut() {
     let chunks = everything();
     for count in 0..chunks.len() {
         assert_eq!(kind(&sse(&chunks[..count])), Some(Kind::StreamCut), "{count} chunks");
     }
-    let whole = sse(&chunks);
-    let last = whole.len() - sse(&chunks[chunks.len() - 1..]).len();
-    for cut in last..whole.len() - 2 {
-        assert_eq!(kind(&whole[..cut]), Some(Kind::StreamCut), "{cut} bytes");
+    let full = sse(&chunks);
+    let last = full.len() - sse(&chunks[chunks.len() - 1..]).len();
+    for cut in last..full.len() - 2 {
+        assert_eq!(kind(&full[..cut]), Some(Kind::StreamCut), "{cut} bytes");
     }
 }
 
 #[test]
-fn a_chunk_that_contradicts_the_format_is_an_error() {
+fn invalid_chunk_is_an_error() {
     let candidate = |candidate: Value| json!({ "candidates": [candidate] });
     let part = |part: Value| candidate(json!({ "content": { "parts": [part] } }));
     let call = |call: Value| part(json!({ "functionCall": call }));
@@ -54,7 +54,7 @@ fn a_chunk_that_contradicts_the_format_is_an_error() {
         (call(json!({ "name": "f", "id": 1 })), "`id` is not a string"),
         (
             call(json!({ "name": "f", "partialArgs": [{}] })),
-            "a call's arguments come in pieces, which was not asked for",
+            "the arguments of a call are streamed, which was not requested",
         ),
         (json!({ "usageMetadata": 1 }), "`usageMetadata` is not an object"),
         (json!({ "usageMetadata": { "promptTokenCount": -1 } }), "`promptTokenCount` is not a count"),
@@ -70,7 +70,7 @@ fn a_chunk_that_contradicts_the_format_is_an_error() {
 }
 
 #[test]
-fn what_is_unknown_or_null_is_passed_over() {
+fn unknown_and_null_fields_are_ignored() {
     let nothing = json!({
         "news": 1, "candidates": null, "usageMetadata": { "promptTokenCount": null, "x": [] },
         "promptFeedback": null, "error": null, "responseId": null,
@@ -85,7 +85,7 @@ fn what_is_unknown_or_null_is_passed_over() {
 }
 
 #[test]
-fn an_error_in_the_stream_is_one_of_the_call() {
+fn stream_error_is_returned_by_the_call() {
     let retry = json!([{ "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s" }]);
     let limited = json!({ "error": {
         "code": 429, "status": "RESOURCE_EXHAUSTED", "message": "slow down", "details": retry,
@@ -111,14 +111,14 @@ fn an_error_in_the_stream_is_one_of_the_call() {
 }
 
 #[test]
-fn an_error_that_says_nothing_is_given_words() {
+fn blank_error_gets_a_message() {
     let blank = json!({ "error": { "status": " ", "message": "\n" } });
     let error = read(&[sse(&[blank]).as_bytes()]).0.unwrap_err();
-    assert_eq!(error.message, "an error without a message");
+    assert_eq!(error.message, "unspecified error");
 }
 
 #[test]
-fn a_long_line_is_read_and_an_endless_one_refused() {
+fn long_line_is_parsed_and_endless_one_rejected() {
     let long = "x".repeat(7 << 20);
     let chunk = json!({ "candidates": [{
         "content": { "parts": [{ "text": long }] }, "finishReason": "STOP",
@@ -130,33 +130,33 @@ fn a_long_line_is_read_and_an_endless_one_refused() {
 
 proptest! {
     #[test]
-    fn bytes_never_panic(bytes in vec(any::<u8>(), 0..400), cut in 0_usize..400) {
+    fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..400), cut in 0_usize..400) {
         let (head, tail) = bytes.split_at(cut.min(bytes.len()));
         let _ = read(&[b"data: ", head, tail, b"\n\n"]);
     }
 
     #[test]
-    fn a_changed_stream_never_panics(changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
+    fn mutated_stream_never_panics(changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
         let mut bytes = sse(&everything()).into_bytes();
-        for (place, byte) in changes {
-            let place = place.index(bytes.len());
-            bytes[place] = byte;
+        for (position, byte) in changes {
+            let position = position.index(bytes.len());
+            bytes[position] = byte;
         }
         let _ = read(&[&bytes]);
     }
 
     #[test]
-    fn a_changed_value_never_panics(place in any::<prop::sample::Index>(), pick in 0_usize..6) {
+    fn mutated_value_never_panics(position in any::<prop::sample::Index>(), pick in 0_usize..6) {
         let values = [json!(null), json!(-1), json!("x"), json!([]), json!({}), json!(true)];
         let mut chunks = Value::Array(everything());
         let count = leaves(&mut chunks).len();
-        *leaves(&mut chunks).swap_remove(place.index(count)) = values[pick].clone();
+        *leaves(&mut chunks).swap_remove(position.index(count)) = values[pick].clone();
         let Value::Array(chunks) = chunks else { return Ok(()) };
         let _ = read(&[sse(&chunks).as_bytes()]);
     }
 }
 
-/// Returns every value that holds no others.
+/// Returns all values without children.
 fn leaves(value: &mut Value) -> Vec<&mut Value> {
     let is_leaf = match &*value {
         Value::Array(items) => items.is_empty(),

@@ -1,4 +1,4 @@
-//! What a caller passes through.
+//! Parameters that a caller passes through.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ fn config(params: Value) -> Value {
 }
 
 #[test]
-fn a_temperature_is_sent_where_it_is_taken() {
+fn temperature_is_sent_only_if_supported() {
     let mut request = with_params(json!({ "temperature": 1.5 }));
     assert_eq!(body(&able(), &request)["generationConfig"]["temperature"], 1.5);
     request.temperature = Some(0.2);
@@ -22,7 +22,7 @@ fn a_temperature_is_sent_where_it_is_taken() {
 }
 
 #[test]
-fn the_output_limit_is_the_models_at_most() {
+fn output_limit_is_capped_by_the_model() {
     let mut request = request(vec![user("hi")]);
     request.max_tokens = 1_000_000;
     assert_eq!(body(&able(), &request)["generationConfig"]["maxOutputTokens"], 65_536);
@@ -64,7 +64,7 @@ fn sampling_goes_into_the_generation_config() {
 }
 
 #[test]
-fn search_is_a_tool_of_its_own() {
+fn search_is_sent_as_a_tool() {
     let mut request = with_params(json!({ "google_search": {} }));
     let alone = body(&able(), &request);
     assert_eq!(alone["tools"], json!([{ "googleSearch": {} }]));
@@ -82,7 +82,7 @@ fn search_is_a_tool_of_its_own() {
 }
 
 #[test]
-fn other_keys_pass_but_may_not_replace_the_conversation() {
+fn other_keys_pass_but_reserved_ones_do_not() {
     let mut request = with_params(json!({
         "safetySettings": [{ "category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF" }],
         "tool_config": { "functionCallingConfig": { "mode": "ANY" } },
@@ -102,6 +102,6 @@ fn other_keys_pass_but_may_not_replace_the_conversation() {
 }
 
 #[test]
-fn parameters_that_are_no_object_are_nothing() {
+fn non_object_params_are_ignored() {
     assert_eq!(body(&able(), &with_params(json!([1]))), body(&able(), &request(vec![user("hi")])));
 }

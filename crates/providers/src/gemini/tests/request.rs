@@ -1,4 +1,4 @@
-//! What is sent.
+//! Request bodies.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn signed(signature: &str) -> Option<Value> {
 }
 
 #[test]
-fn a_plain_question_is_one_turn() {
+fn plain_request_is_one_turn() {
     let expected = json!({
         "contents": [{ "role": "user", "parts": [{ "text": "hi" }] }],
         "generationConfig": { "maxOutputTokens": 100 },
@@ -34,7 +34,7 @@ fn a_plain_question_is_one_turn() {
 }
 
 #[test]
-fn the_call_goes_to_the_model_with_the_key_in_its_header() {
+fn path_names_the_model_and_key_is_a_header() {
     let path = "/v1beta/models/gemini-3-flash-preview:streamGenerateContent?alt=sse";
     assert_eq!(wire().path(&able()), path);
     let tuned = ModelInfo::new("tunedModels/own", Provider::Gemini);
@@ -44,7 +44,7 @@ fn the_call_goes_to_the_model_with_the_key_in_its_header() {
 }
 
 #[test]
-fn a_base_url_may_name_the_version() {
+fn base_url_may_end_with_the_version() {
     let cases = [
         ("https://host", "https://host", "v1beta"),
         ("https://host/", "https://host", "v1beta"),
@@ -60,7 +60,7 @@ fn a_base_url_may_name_the_version() {
 }
 
 #[test]
-fn instructions_and_tools_have_their_own_place() {
+fn system_and_tools_have_separate_fields() {
     let ping = ToolDef {
         name: "ping".to_owned(),
         description: "Ping".to_owned(),
@@ -80,7 +80,7 @@ fn instructions_and_tools_have_their_own_place() {
 }
 
 #[test]
-fn parallel_calls_are_answered_together_by_name() {
+fn parallel_results_share_a_turn() {
     let paris = json!({ "city": "Paris" });
     let own = json!({ "provider": "gemini", "thoughtSignature": "c2ln", "id": "srv" });
     let failed = ToolOutput::failure(ToolFailure::Timeout, "too slow").answering("b");
@@ -110,37 +110,37 @@ fn parallel_calls_are_answered_together_by_name() {
 }
 
 #[test]
-fn media_are_sent_to_models_that_take_them() {
+fn media_is_sent_only_if_model_supports_it() {
     let clip = ContentBlock::Video {
         media_type: "video/mp4".to_owned(),
         duration_ms: 10,
         source: MediaSource::Inline { data: "bW92".to_owned() },
     };
     let content = Content::from(vec![picture("image/png"), clip, words(" "), words("what?")]);
-    let asked = Message::User { content, created_at: super::AT };
+    let message = Message::User { content, created_at: super::AT };
     let parts = json!([
         { "inlineData": { "mimeType": "image/png", "data": "aGk=" } },
         { "inlineData": { "mimeType": "video/mp4", "data": "bW92" } },
         { "text": "what?" },
     ]);
-    assert_eq!(contents(vec![asked.clone()])[0]["parts"], parts);
+    assert_eq!(contents(vec![message.clone()])[0]["parts"], parts);
     let blind = ModelInfo { profile: ModelProfile::default(), ..able() };
     let parts =
         json!([{ "text": "[image: image/png]" }, { "text": "[video: video/mp4]" }, { "text": "what?" }]);
-    assert_eq!(body(&blind, &request(vec![asked]))["contents"][0]["parts"], parts);
+    assert_eq!(body(&blind, &request(vec![message]))["contents"][0]["parts"], parts);
 }
 
 #[test]
-fn media_that_are_elsewhere_become_text() {
+fn stored_media_is_described() {
     let blob_id: BlobId = serde_json::from_value(json!(format!("sha256:{}", "0".repeat(64)))).unwrap();
     let source = MediaSource::Blob { blob_id };
     let content = Content::from(vec![ContentBlock::Image { media_type: "image/png".to_owned(), source }]);
-    let asked = Message::User { content, created_at: super::AT };
-    assert_eq!(contents(vec![asked])[0]["parts"], json!([{ "text": "[image: image/png]" }]));
+    let message = Message::User { content, created_at: super::AT };
+    assert_eq!(contents(vec![message])[0]["parts"], json!([{ "text": "[image: image/png]" }]));
 }
 
 #[test]
-fn pictures_of_results_follow_all_results() {
+fn images_of_results_follow_all_results() {
     let messages = || {
         vec![
             user("look"),
@@ -151,13 +151,13 @@ fn pictures_of_results_follow_all_results() {
             ]),
         ]
     };
-    let taken = json!([
+    let supported = json!([
         { "functionResponse": { "name": "shot", "response": { "result": "[image: image/png]" } } },
         { "functionResponse": { "name": "read", "response": { "result": "page" } } },
         { "inlineData": { "mimeType": "image/png", "data": "aGk=" } },
         { "inlineData": { "mimeType": "image/jpeg", "data": "aGk=" } },
     ]);
-    assert_eq!(contents(messages())[2]["parts"], taken);
+    assert_eq!(contents(messages())[2]["parts"], supported);
     let blind = ModelInfo { profile: ModelProfile::default(), ..able() };
     let degraded = json!([
         { "functionResponse": { "name": "shot", "response": { "result": "[image: image/png]" } } },
@@ -167,7 +167,7 @@ fn pictures_of_results_follow_all_results() {
 }
 
 #[test]
-fn what_the_model_signed_comes_back_signed() {
+fn signatures_are_sent_back() {
     let thought = |meta| AssistantBlock::Reasoning { text: "hm".to_owned(), meta };
     let code = json!({ "executableCode": { "language": "PYTHON", "code": "1" } });
     let ran = |name: &str, content: Value, meta| AssistantBlock::ServerToolContent {
@@ -196,7 +196,7 @@ fn what_the_model_signed_comes_back_signed() {
 }
 
 #[test]
-fn what_another_provider_left_is_not_sent() {
+fn data_of_other_providers_is_not_sent() {
     let foreign = |key: &str| Some(json!({ "provider": "anthropic", key: "x" }));
     let history = || {
         vec![
@@ -224,7 +224,7 @@ fn what_another_provider_left_is_not_sent() {
 }
 
 #[test]
-fn a_long_history_alternates() {
+fn long_history_alternates() {
     let notice = |body: &str| Message::SystemNotice {
         kind: NoticeKind::Generic,
         body: body.to_owned(),
@@ -281,7 +281,7 @@ fn a_long_history_alternates() {
 }
 
 #[test]
-fn an_output_schema_makes_the_answer_json() {
+fn output_schema_requests_json() {
     let schema = json!({ "type": "object", "properties": { "age": { "type": "integer" } } });
     let mut request = request(vec![user("a person")]);
     request.output_schema = Some(Arc::new(OutputSchema::parse(schema).unwrap()));
@@ -291,36 +291,39 @@ fn an_output_schema_makes_the_answer_json() {
 }
 
 #[test]
-fn the_user_speaks_first_and_last() {
+fn user_turn_is_first_and_last() {
     let user = |text: &str| json!({ "role": "user", "parts": [{ "text": text }] });
     let begin = user("[SYSTEM NOTICE] the conversation goes on from here");
-    let said = json!({ "role": "model", "parts": [{ "text": "well" }] });
-    assert_eq!(contents(vec![model(vec![text("well", None)])]), json!([begin, said, user("Continue.")]));
+    let answer = json!({ "role": "model", "parts": [{ "text": "well" }] });
+    assert_eq!(contents(vec![model(vec![text("well", None)])]), json!([begin, answer, user("Continue.")]));
     assert_eq!(contents(Vec::new()), json!([begin]));
 }
 
 #[test]
-fn a_name_that_a_model_made_up_becomes_one_that_is_taken() {
+fn invented_function_names_are_made_valid() {
     let names = ["9lives", "a.b/c", "", "né"];
     let calls = names.iter().enumerate().map(|(at, name)| call(&at.to_string(), name, json!({}), None));
     let long = call("long", &"n".repeat(100), json!({}), None);
     let ids = ["0", "1", "2", "3", "long"];
     let answers = ids.map(|id| result(id, Content::text("ok"))).to_vec();
     let sent = contents(vec![user("go"), model(calls.chain([long]).collect()), results(answers)]);
-    let of = |turn: usize, kind: &str| -> Vec<Value> {
+    let names_in = |turn: usize, kind: &str| -> Vec<Value> {
         sent[turn]["parts"].as_array().unwrap().iter().map(|part| part[kind]["name"].clone()).collect()
     };
     let expected = ["_9lives", "a_b_c", "_", "n_", &"n".repeat(64)].map(Value::from);
-    assert_eq!((of(1, "functionCall"), of(2, "functionResponse")), (expected.to_vec(), expected.to_vec()));
+    assert_eq!(
+        (names_in(1, "functionCall"), names_in(2, "functionResponse")),
+        (expected.to_vec(), expected.to_vec())
+    );
 }
 
 #[test]
-fn a_picture_of_a_sort_that_is_not_read_is_named() {
-    let shown = vec![picture("image/gif"), picture("image/jpg")];
-    let asked = Message::User { content: shown.into(), created_at: meerkat_core::Timestamp::UNIX_EPOCH };
+fn unsupported_image_type_is_described() {
+    let images = vec![picture("image/gif"), picture("image/jpg")];
+    let message = Message::User { content: images.into(), created_at: meerkat_core::Timestamp::UNIX_EPOCH };
     let expected = json!([{ "role": "user", "parts": [
         { "text": "[image: image/gif]" },
         { "inlineData": { "mimeType": "image/jpeg", "data": "aGk=" } },
     ] }]);
-    assert_eq!(contents(vec![asked]), expected);
+    assert_eq!(contents(vec![message]), expected);
 }

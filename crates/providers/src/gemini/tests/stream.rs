@@ -1,11 +1,11 @@
-//! Answers that are read.
+//! Decoding of valid streams.
 
 use meerkat_core::{Answer, AssistantBlock, Delta, Extent, ModelErrorKind as Kind, StopReason, Usage};
 use serde_json::{Value, json};
 
 use super::{call, read, sse, text};
 
-/// Makes a chunk of parts.
+/// Creates a chunk with these parts.
 fn parts(parts: Value) -> Value {
     let mut chunk =
         json!({ "candidates": [{ "content": { "role": "model" }, "index": 0 }], "responseId": "r1" });
@@ -13,7 +13,7 @@ fn parts(parts: Value) -> Value {
     chunk
 }
 
-/// Makes a last chunk.
+/// Creates a last chunk.
 fn end(reason: &str) -> Value {
     json!({ "candidates": [{ "content": { "role": "model" }, "finishReason": reason, "index": 0 }] })
 }
@@ -26,7 +26,7 @@ fn server(id: Option<&str>, name: &str, content: Value, meta: Option<Value>) -> 
     AssistantBlock::ServerToolContent { id: id.map(str::to_owned), name: name.to_owned(), content, meta }
 }
 
-/// Every kind of part, and every field that is read.
+/// Every kind of part, and every field that is used.
 pub(super) fn everything() -> Vec<Value> {
     let searched = json!({ "toolType": "GOOGLE_SEARCH_WEB", "id": "s1", "args": { "queries": ["x"] } });
     vec![
@@ -93,7 +93,7 @@ fn everything_read() -> (Answer, Vec<Delta>) {
 }
 
 #[test]
-fn an_answer_is_the_same_however_it_is_cut() {
+fn split_stream_decodes_the_same() {
     let stream = sse(&everything());
     let (expected, deltas) = everything_read();
     let expected = (Ok(expected), deltas);
@@ -107,14 +107,14 @@ fn an_answer_is_the_same_however_it_is_cut() {
 }
 
 #[test]
-fn a_list_of_chunks_in_one_event_is_read_too() {
+fn list_of_chunks_in_one_event_is_decoded() {
     let stream = format!("data: {}\n\n", Value::Array(everything()));
     let (answer, deltas) = read(&[stream.as_bytes()]);
     assert_eq!((answer.unwrap(), deltas), everything_read());
 }
 
 #[test]
-fn a_signature_ends_its_block() {
+fn signature_ends_its_block() {
     let stream = sse(&[
         parts(json!([{ "text": "a", "thoughtSignature": "MQ==" }, { "text": "b" }])),
         parts(json!([{ "text": "c", "thoughtSignature": "Mg==" }])),
@@ -134,7 +134,7 @@ fn a_signature_ends_its_block() {
 }
 
 #[test]
-fn calls_without_ids_get_ones_that_belong_to_the_answer() {
+fn calls_without_ids_get_response_based_ids() {
     let ids = |prompt: u64| -> Vec<String> {
         let calls = json!([{ "functionCall": { "name": "f" } }, { "functionCall": { "name": "f" } }]);
         let stream = sse(&[json!({
@@ -157,7 +157,7 @@ fn calls_without_ids_get_ones_that_belong_to_the_answer() {
 }
 
 #[test]
-fn arguments_as_text_are_read_or_shown() {
+fn arguments_as_text_are_parsed_or_stored() {
     let cases = [
         (json!("{\"a\":1}"), json!({ "a": 1 })),
         (json!(" "), json!({})),
@@ -174,7 +174,7 @@ fn arguments_as_text_are_read_or_shown() {
 }
 
 #[test]
-fn media_the_model_made_are_kept() {
+fn generated_media_is_stored() {
     let part = json!({ "inlineData": { "mimeType": "image/png", "data": "aGk=" } });
     let stream = sse(&[parts(json!([part, { "someNewPart": {} }])), end("STOP")]);
     let blocks = read(&[stream.as_bytes()]).0.unwrap().blocks;
@@ -182,7 +182,7 @@ fn media_the_model_made_are_kept() {
 }
 
 #[test]
-fn a_finish_reason_is_a_stop_reason_or_an_error() {
+fn finish_reasons_are_mapped() {
     let text = || Some(json!([{ "text": "hm" }]));
     let calls = || Some(json!([{ "functionCall": { "name": "f" } }]));
     let cases = [
@@ -213,7 +213,7 @@ fn a_finish_reason_is_a_stop_reason_or_an_error() {
 }
 
 #[test]
-fn a_blocked_prompt_is_a_filtered_one() {
+fn blocked_prompt_is_a_filter_error() {
     let blocked = json!({
         "promptFeedback": { "blockReason": "PROHIBITED_CONTENT", "blockReasonMessage": "no" },
         "usageMetadata": { "promptTokenCount": 4 },
@@ -227,7 +227,7 @@ fn a_blocked_prompt_is_a_filtered_one() {
 }
 
 #[test]
-fn chunks_of_one_shape_keep_their_voice_and_their_counts() {
+fn same_shape_chunks_keep_kind_and_counts() {
     let say = |text: &str, is_thought: bool, at: u64| {
         let part =
             if is_thought { json!({ "text": text, "thought": true }) } else { json!({ "text": text }) };
@@ -241,7 +241,7 @@ fn chunks_of_one_shape_keep_their_voice_and_their_counts() {
         say(", well", true, 2),
         say("One", false, 3),
         say(" two", false, 4),
-        // A thought that is not written plainly, between texts of a known shape.
+        // Reasoning that contains escapes, between texts of a known shape.
         say("\nbut \"why\"?", true, 5),
         say(" three", false, 6),
         say("\n\n", false, 7),
@@ -268,7 +268,7 @@ fn chunks_of_one_shape_keep_their_voice_and_their_counts() {
 }
 
 #[test]
-fn counts_that_are_not_the_answers_own_are_not_taken_from_events_alike() {
+fn counts_of_other_metadata_are_ignored() {
     let chunk = |metadata: &str, count: u64| {
         let mut chunk = parts(json!([{ "text": "a" }]));
         chunk[metadata] = json!({ "promptTokenCount": count });
@@ -276,11 +276,11 @@ fn counts_that_are_not_the_answers_own_are_not_taken_from_events_alike() {
     };
     let foreign = [chunk("otherMetadata", 7), chunk("otherMetadata", 8), end("STOP")];
     assert_eq!(read(&[sse(&foreign).as_bytes()]).0.unwrap().usage.input_tokens, 0);
-    let both = |own: u64, other: u64| {
-        let mut both = chunk("usageMetadata", own);
-        both["otherMetadata"] = json!({ "promptTokenCount": other });
-        both
+    let with_both = |own: u64, other: u64| {
+        let mut chunk = chunk("usageMetadata", own);
+        chunk["otherMetadata"] = json!({ "promptTokenCount": other });
+        chunk
     };
-    let mixed = [both(5, 5), both(6, 9), end("STOP")];
+    let mixed = [with_both(5, 5), with_both(6, 9), end("STOP")];
     assert_eq!(read(&[sse(&mixed).as_bytes()]).0.unwrap().usage.input_tokens, 6);
 }

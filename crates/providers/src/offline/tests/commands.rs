@@ -26,7 +26,7 @@ const ALL_KINDS: [ModelErrorKind; 13] = [
 ];
 
 #[tokio::test]
-async fn lines_that_are_commands_are_obeyed_and_others_passed_over() {
+async fn commands_run_and_other_lines_are_ignored() {
     let cases: [(&str, &[&str]); 12] = [
         ("say hello there", &["text hello there"]),
         ("  > SAY hello", &["text hello"]),
@@ -47,8 +47,8 @@ async fn lines_that_are_commands_are_obeyed_and_others_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn commands_combine_in_one_answer() {
-    let began = tokio::time::Instant::now();
+async fn commands_combine_in_one_response() {
+    let started = tokio::time::Instant::now();
     let prompt = "call a {}\nthink hm\nwait 50\nsay one\ncall b {\"x\":1}\nwait 0";
     let request = request(vec![user(prompt)]);
     let (answer, deltas) = ask(&OfflineModel::new(), &request).await.unwrap();
@@ -69,33 +69,33 @@ async fn commands_combine_in_one_answer() {
     );
     assert_eq!(answer.stop_reason, StopReason::ToolUse);
     assert_eq!(deltas, [Delta::Reasoning(text("hm")), Delta::Text(text("one"))]);
-    assert_eq!(began.elapsed(), Duration::from_millis(50));
+    assert_eq!(started.elapsed(), Duration::from_millis(50));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_has_an_end_and_can_be_abandoned() {
-    let began = tokio::time::Instant::now();
+async fn wait_is_bounded_and_can_be_cancelled() {
+    let started = tokio::time::Instant::now();
     assert_eq!(say("wait 99999999999\nsay late").await, ["text late"]);
-    assert_eq!(began.elapsed(), Duration::from_secs(600));
+    assert_eq!(started.elapsed(), Duration::from_secs(600));
 
     let model = OfflineModel::new();
     let request = request(vec![user("say early\nwait 1000\nsay late")]);
-    let abandoned = tokio::time::timeout(Duration::from_millis(10), ask(&model, &request)).await;
-    assert!(abandoned.is_err());
+    let cancelled = tokio::time::timeout(Duration::from_millis(10), ask(&model, &request)).await;
+    assert!(cancelled.is_err());
     assert_eq!(
         ask(&model, &request).await.unwrap().0,
         answer(&request).await,
-        "what was abandoned leaves nothing behind"
+        "a cancelled call leaves no state"
     );
 }
 
 #[tokio::test]
-async fn a_wait_for_no_number_is_no_command() {
+async fn wait_without_number_is_not_a_command() {
     assert!(say("wait a minute").await[0].starts_with("text I am Meerkat's offline model"));
 }
 
 #[tokio::test]
-async fn a_chain_takes_one_part_in_each_step() {
+async fn chain_runs_one_part_per_step() {
     assert_eq!(
         run("call a {}\nthen\ncall b {}\ncall bad {}\nTHEN\nsay done").await,
         [vec!["call_1 a {}"], vec!["call_2 b {}", "call_3 bad {}"], vec!["text done"]]
@@ -103,7 +103,7 @@ async fn a_chain_takes_one_part_in_each_step() {
 }
 
 #[tokio::test]
-async fn results_are_quoted_when_the_commands_are_used_up() {
+async fn results_are_quoted_after_the_last_command() {
     assert_eq!(
         run("then\ncall a {}\nthen\nthen\nsay so\ncall bad {}\nthen").await,
         [vec!["call_1 a {}"], vec!["text so", "call_2 bad {}"], vec!["text a → a ran\nbad failed → bad ran"]]
@@ -111,7 +111,7 @@ async fn results_are_quoted_when_the_commands_are_used_up() {
 }
 
 #[tokio::test]
-async fn a_new_prompt_begins_its_own_chain() {
+async fn new_prompt_starts_a_new_chain() {
     let mut messages = vec![user("call a {}")];
     let first = answer(&request(messages.clone())).await;
     messages.push(super::assistant(first.blocks));
@@ -122,19 +122,19 @@ async fn a_new_prompt_begins_its_own_chain() {
 }
 
 #[tokio::test]
-async fn ids_never_meet_one_that_is_in_the_request() {
-    let kept = AssistantBlock::ToolUse {
+async fn new_ids_do_not_occur_in_the_request() {
+    let existing = AssistantBlock::ToolUse {
         id: "call_9".to_owned(),
         name: "a".to_owned(),
         args: json!({}),
         meta: None,
     };
-    let messages = vec![super::assistant(vec![kept]), super::results(vec![]), user("call b")];
+    let messages = vec![super::assistant(vec![existing]), super::results(vec![]), user("call b")];
     assert_eq!(super::shown(&answer(&request(messages)).await), ["call_10 b {}"]);
 }
 
 #[tokio::test]
-async fn fail_gives_an_error_of_every_kind_every_time() {
+async fn fail_supports_every_kind_and_repeats() {
     for kind in ALL_KINDS {
         let name = kind_name(kind);
         assert_eq!(serde_json::to_value(kind).unwrap(), Value::from(name));
@@ -149,7 +149,7 @@ async fn fail_gives_an_error_of_every_kind_every_time() {
 }
 
 #[tokio::test]
-async fn fail_with_a_number_fails_that_often_and_then_goes_on() {
+async fn fail_with_a_count_succeeds_afterwards() {
     let model = OfflineModel::new();
     let prompt = request(vec![user("fail overloaded 2\nfail server 1\nsay done")]);
     let other = Message::User {
@@ -169,7 +169,7 @@ async fn fail_with_a_number_fails_that_often_and_then_goes_on() {
 }
 
 #[tokio::test]
-async fn an_unknown_kind_is_answered_with_the_kinds() {
+async fn unknown_kind_lists_the_kinds() {
     for prompt in ["fail oddly", "fail server often"] {
         let answer = say(prompt).await;
         assert!(answer[0].starts_with(&format!("text I cannot `{prompt}`")), "{answer:?}");
@@ -180,7 +180,7 @@ async fn an_unknown_kind_is_answered_with_the_kinds() {
 }
 
 #[tokio::test]
-async fn commands_are_read_from_every_text_block_of_the_prompt() {
+async fn commands_are_read_from_all_text_blocks() {
     let block = |text: &str| ContentBlock::Text { text: text.to_owned() };
     let prompt = Message::User {
         content: vec![block("say one"), block("say two")].into(),
@@ -190,7 +190,7 @@ async fn commands_are_read_from_every_text_block_of_the_prompt() {
 }
 
 #[test]
-fn only_so_many_commands_are_read() {
+fn number_of_commands_is_limited() {
     let text = "say x\n".repeat(5000);
     let script = Script::read(&text);
     assert_eq!(script.parts, [vec![Command::Say("x"); 1000]]);

@@ -2,16 +2,16 @@ use serde_json::{Value, json};
 
 use super::super::instance::instance;
 
-/// Checks what is made of a schema against what is expected and against a real validator.
+/// Checks the value created for a schema against the expected one and against a real validator.
 fn check(schema: &Value, expected: &Value) {
-    let made = instance(schema);
-    assert_eq!(&made, expected, "{schema}");
+    let value = instance(schema);
+    assert_eq!(&value, expected, "{schema}");
     let validator = jsonschema::options().should_validate_formats(true).build(schema).unwrap();
-    assert!(validator.is_valid(&made), "{made} does not fit {schema}");
+    assert!(validator.is_valid(&value), "{value} does not match {schema}");
 }
 
 #[test]
-fn plain_values_fit() {
+fn plain_values_match() {
     let cases = [
         (json!({}), json!(null)),
         (json!({"type": "string"}), json!("")),
@@ -38,7 +38,7 @@ fn plain_values_fit() {
 }
 
 #[test]
-fn numbers_keep_to_their_bounds() {
+fn numbers_stay_within_bounds() {
     let cases = [
         (json!({"type": "integer"}), json!(0)),
         (json!({"type": "number"}), json!(0)),
@@ -67,7 +67,7 @@ fn numbers_keep_to_their_bounds() {
 }
 
 #[test]
-fn objects_and_lists_have_what_is_required() {
+fn objects_and_lists_have_required_items() {
     let cases = [
         (json!({"type": "object", "properties": {"a": {}}}), json!({})),
         (
@@ -99,7 +99,7 @@ fn objects_and_lists_have_what_is_required() {
 }
 
 #[test]
-fn parts_of_a_schema_are_found_and_joined() {
+fn schema_parts_are_resolved_and_merged() {
     let cases = [
         (json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "integer"}}}), json!(0)),
         (
@@ -139,7 +139,7 @@ fn parts_of_a_schema_are_found_and_joined() {
 }
 
 #[test]
-fn schemas_that_refer_to_themselves_come_to_an_end() {
+fn recursive_schemas_terminate() {
     let tree = json!({
         "type": "object",
         "properties": {
@@ -163,7 +163,7 @@ fn schemas_that_refer_to_themselves_come_to_an_end() {
 }
 
 #[test]
-fn what_cannot_be_filled_is_null_and_takes_no_time() {
+fn unsatisfiable_schemas_give_null_quickly() {
     let doubling: serde_json::Map<_, _> = (0..60)
         .map(|n| {
             let next = json!({"$ref": format!("#/$defs/{}", n + 1)});

@@ -12,21 +12,21 @@ use super::{answer, ask, assistant, extraction, request, results, say, shown, us
 
 const ASK_FOR_JSON: &str = "Give the result of the conversation above as one JSON value.";
 const ASK_AGAIN: &str = "That does not fit the schema: odd\nReply again.";
-const ASK_FOR_SUMMARY: &str = "Summarize the conversation so far for whoever continues it.";
+const ASK_FOR_SUMMARY: &str = "Summarize the conversation so far for someone who continues it.";
 
 fn text(text: &str) -> AssistantBlock {
     AssistantBlock::Text { text: text.to_owned(), meta: None }
 }
 
 #[test]
-fn it_describes_itself() {
+fn model_describes_itself() {
     let info =
         ModelInfo { context_window: Some(128_000), ..ModelInfo::new(OFFLINE_MODEL_ID, Provider::Other) };
     assert_eq!(OfflineModel::default().info(), &info);
 }
 
 #[tokio::test]
-async fn a_prompt_without_commands_is_told_what_this_is() {
+async fn prompt_without_commands_gets_a_description() {
     assert_eq!(
         say("  hello\nworld ").await,
         [
@@ -40,7 +40,7 @@ async fn a_prompt_without_commands_is_told_what_this_is() {
 }
 
 #[tokio::test]
-async fn the_tools_are_listed_when_asked_for() {
+async fn tools_are_listed_on_request() {
     let list = ["text I can see these tools:\na: First.\nb: Other."];
     for prompt in ["Which tools do you have?", "WHAT TOOLS?", "list tools", "Please list your tools."] {
         assert_eq!(say(prompt).await, list, "{prompt}");
@@ -50,7 +50,7 @@ async fn the_tools_are_listed_when_asked_for() {
 }
 
 #[tokio::test]
-async fn long_results_are_quoted_in_part() {
+async fn long_results_are_truncated() {
     let call =
         AssistantBlock::ToolUse { id: "x".to_owned(), name: "a".to_owned(), args: json!({}), meta: None };
     let long = format!("é\n{}", "é".repeat(300));
@@ -60,19 +60,19 @@ async fn long_results_are_quoted_in_part() {
 }
 
 #[tokio::test]
-async fn the_pieces_make_up_the_text() {
+async fn deltas_concatenate_to_the_text() {
     for text in ["one", "  two  words ", "tab\tand é ünïcode\u{a0}!", "a"] {
         let prompt = format!("say {text}\nsay more  of it\nthink {text}\nthink again");
         let (answer, deltas) = ask(&OfflineModel::new(), &request(vec![user(&prompt)])).await.unwrap();
-        let (mut said, mut thought) = (String::new(), String::new());
+        let (mut spoken, mut thought) = (String::new(), String::new());
         for delta in &deltas {
             match delta {
-                Delta::Text(piece) => said.push_str(piece),
+                Delta::Text(piece) => spoken.push_str(piece),
                 Delta::Reasoning(piece) => thought.push_str(piece),
-                Delta::ToolLeftOut { tool, .. } => panic!("{tool} is left out"),
+                Delta::ToolLeftOut { tool, .. } => panic!("{tool} is omitted"),
             }
         }
-        assert_eq!(shown(&answer), [format!("reasoning {thought}"), format!("text {said}")]);
+        assert_eq!(shown(&answer), [format!("reasoning {thought}"), format!("text {spoken}")]);
         assert!(deltas.len() > 6, "{deltas:?}");
     }
 }
@@ -85,7 +85,7 @@ async fn usage_is_counted_from_bytes() {
 }
 
 #[tokio::test]
-async fn a_schema_is_answered_with_json_alone() {
+async fn output_schema_gets_only_json() {
     let schema =
         json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}}, "required": ["n"]});
     let messages = vec![user("call a {}"), user(ASK_FOR_JSON)];
@@ -93,7 +93,7 @@ async fn a_schema_is_answered_with_json_alone() {
 }
 
 #[tokio::test]
-async fn json_lines_are_given_instead_one_for_each_try() {
+async fn json_lines_replace_output_one_per_try() {
     let mut messages = vec![
         user("json {\"old\":1}"),
         user("say hi\njson {\"wrong\": 1}\njson not json"),
@@ -101,14 +101,14 @@ async fn json_lines_are_given_instead_one_for_each_try() {
         user(ASK_FOR_JSON),
     ];
     for expected in ["{\"wrong\": 1}", "not json", "not json"] {
-        let given = answer(&extraction(messages.clone(), json!({}))).await;
-        assert_eq!(shown(&given), [format!("text {expected}")]);
-        messages.extend([assistant(given.blocks), user(ASK_AGAIN)]);
+        let response = answer(&extraction(messages.clone(), json!({}))).await;
+        assert_eq!(shown(&response), [format!("text {expected}")]);
+        messages.extend([assistant(response.blocks), user(ASK_AGAIN)]);
     }
 }
 
 #[tokio::test]
-async fn a_summary_is_the_first_line_of_each_message() {
+async fn summary_has_first_line_of_each_message() {
     let call = |name: &str| AssistantBlock::ToolUse {
         id: name.to_owned(),
         name: name.to_owned(),
@@ -128,7 +128,7 @@ async fn a_summary_is_the_first_line_of_each_message() {
         assistant(vec![text("All\ngood")]),
         user(ASK_FOR_SUMMARY),
     ];
-    let asked = ModelRequest { tools: Arc::new([]), ..request(messages.clone()) };
+    let request_summary = ModelRequest { tools: Arc::new([]), ..request(messages.clone()) };
     let lines = [
         "text notice: old".to_owned(),
         format!("user: {}…", "w".repeat(120)),
@@ -136,30 +136,30 @@ async fn a_summary_is_the_first_line_of_each_message() {
         "tool: done".to_owned(),
         "assistant: All".to_owned(),
     ];
-    assert_eq!(shown(&answer(&asked).await), [lines.join("\n")]);
+    assert_eq!(shown(&answer(&request_summary).await), [lines.join("\n")]);
     let with_tools = shown(&answer(&request(messages)).await);
     assert!(with_tools[0].starts_with("text I am Meerkat's"), "{with_tools:?}");
 }
 
 #[tokio::test]
-async fn a_summary_keeps_the_newest_and_stays_short() {
+async fn summary_keeps_the_latest_and_stays_short() {
     let mut messages: Vec<_> = (0..500).map(|n| user(&format!("{n} {}", "w".repeat(100)))).collect();
     messages.push(user(ASK_FOR_SUMMARY));
-    let asked = ModelRequest { tools: Arc::new([]), ..request(messages) };
-    let summary = shown(&answer(&asked).await).remove(0);
+    let request_summary = ModelRequest { tools: Arc::new([]), ..request(messages) };
+    let summary = shown(&answer(&request_summary).await).remove(0);
     assert!(summary.len() < 2100, "{}", summary.len());
     assert!(summary.starts_with("text (482 earlier messages)\nuser: 482 w"), "{summary}");
     assert!(summary.lines().last().unwrap().starts_with("user: 499 w"), "{summary}");
 }
 
 #[tokio::test]
-async fn ten_megabytes_are_no_trouble() {
+async fn large_prompts_are_processed_quickly() {
     const SIZE: usize = 10_000_000;
     let shapes = [
         ("word ", SIZE / 5),
         ("say word\n", SIZE / 9),
         ("call a {\"x\":1}\n", SIZE / 15),
-        // The rest is ten times smaller only because tests are built without optimization.
+        // The others are ten times smaller only because tests are built without optimization.
         ("then\n", SIZE / 50),
         ("\n", SIZE / 10),
         ("é", SIZE / 20),
@@ -167,13 +167,13 @@ async fn ten_megabytes_are_no_trouble() {
     for (shape, times) in shapes {
         let text = shape.repeat(times);
         for start in ["", "say ", "call a {"] {
-            let began = Instant::now();
+            let started = Instant::now();
             let prompt = vec![user(&format!("{start}{text}"))];
-            let answered = answer(&request(prompt.clone())).await;
-            assert!(answered.blocks.len() <= 1000, "{start}{shape}");
+            let response = answer(&request(prompt.clone())).await;
+            assert!(response.blocks.len() <= 1000, "{start}{shape}");
             answer(&extraction(prompt, json!({}))).await;
-            // A generous bound: what takes quadratic time takes hours.
-            assert!(began.elapsed() < Duration::from_secs(20), "{start}{shape}");
+            // A generous limit: anything quadratic would take hours.
+            assert!(started.elapsed() < Duration::from_secs(20), "{start}{shape}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is sent, apart from the conversation.
+//! Request bodies, apart from the conversation.
 
 use meerkat_core::{OutputSchema, SchemaCompat};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::schema::{self, Dialect};
 
 #[test]
-fn a_plain_question_to_a_reasoning_model() {
+fn plain_request_to_a_reasoning_model() {
     assert_eq!(
         body(&model(), &asking(vec![user("hi")])),
         json!({
@@ -22,7 +22,7 @@ fn a_plain_question_to_a_reasoning_model() {
 }
 
 #[test]
-fn a_plain_question_to_a_server_of_the_users_own() {
+fn plain_request_to_a_self_hosted_server() {
     let request = ModelRequest {
         system: "be brief".to_owned(),
         temperature: Some(0.7),
@@ -53,7 +53,7 @@ fn limits_and_temperature_follow_the_model() {
 }
 
 #[test]
-fn tools_are_functions_and_web_search_stands_beside_them() {
+fn tools_are_functions_next_to_web_search() {
     let tools: Arc<[ToolDef]> = Arc::new([weather()]);
     let function = json!({
         "type": "function",
@@ -80,7 +80,7 @@ fn tools_are_functions_and_web_search_stands_beside_them() {
 }
 
 #[test]
-fn an_answer_can_be_bound_to_a_schema() {
+fn output_schema_sets_the_format() {
     let cases = [(None, false, "output"), (Some("my person"), true, "my_person")];
     for (name, strict, sent_name) in cases {
         let schema = OutputSchema {
@@ -109,7 +109,7 @@ fn an_answer_can_be_bound_to_a_schema() {
 }
 
 #[test]
-fn effort_is_what_the_caller_says() {
+fn callers_effort_is_sent() {
     let cases = [
         (json!({"reasoning_effort": "high"}), json!({"effort": "high", "summary": "auto"})),
         (json!({"reasoning_effort": "none"}), json!({"effort": "none"})),
@@ -126,7 +126,7 @@ fn effort_is_what_the_caller_says() {
 }
 
 #[test]
-fn what_is_not_known_is_passed_on_and_what_is_ours_stays() {
+fn unknown_params_pass_but_reserved_ones_do_not() {
     let params = json!({
         "seed": 7, "frequency_penalty": 0.5, "presence_penalty": 0.25, "top_p": 0.9, "metadata": {"k": "v"},
         "include": ["web_search_call.action.sources", "reasoning.encrypted_content"],
@@ -144,7 +144,7 @@ fn what_is_not_known_is_passed_on_and_what_is_ours_stays() {
             "stream": true,
             "top_p": 0.9, "metadata": {"k": "v"},
         }),
-        "what OpenAI would refuse the request for is left out"
+        "parameters that OpenAI would reject are omitted"
     );
     let params = json!({"seed": 7, "temperature": 0.5});
     let sent = body(&own_model(), &with_params(params.clone()));
@@ -155,7 +155,7 @@ fn what_is_not_known_is_passed_on_and_what_is_ours_stays() {
 }
 
 #[test]
-fn null_takes_away_and_parameters_for_other_providers_are_not_sent() {
+fn null_and_foreign_params_are_not_sent() {
     let params = json!({"store": null, "metadata": null, "google_search": {}, "thinking_level": "low", "effort": "low"});
     let mut expected = body(&model(), &asking(vec![user("hi")]));
     expected.as_object_mut().unwrap().remove("store");

@@ -1,4 +1,4 @@
-//! What is read of an answer that is not as it should be.
+//! Decoding of invalid streams.
 
 use meerkat_core::ModelErrorKind;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn kind(stream: &str) -> Option<ModelErrorKind> {
 }
 
 #[test]
-fn a_stream_that_ends_early_is_cut() {
+fn stream_without_end_is_cut() {
     let events = full();
     for length in 0..events.len() {
         assert_eq!(kind(&stream(&events[..length])), Some(ModelErrorKind::StreamCut), "{length} events");
@@ -20,7 +20,7 @@ fn a_stream_that_ends_early_is_cut() {
 }
 
 #[test]
-fn events_that_contradict_the_format_are_named() {
+fn invalid_events_are_named() {
     let event = |kind: &str, rest: Value| {
         let mut event = json!({"type": format!("response.{kind}")});
         event.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
@@ -34,7 +34,7 @@ fn events_that_contradict_the_format_are_named() {
     let text = |rest: Value| event("output_text.delta", rest);
     let cases = [
         (vec![json!([1])], "an event is not an object"),
-        (vec![json!({"type": 7})], "`type` is not a text"),
+        (vec![json!({"type": 7})], "`type` is not a string"),
         (vec![message.clone(), message.clone()], "`response.output_item.added`: an item was added twice"),
         (vec![event("output_item.added", json!({}))], "`response.output_item.added`: `item` is missing"),
         (vec![added(0, json!({}))], "`response.output_item.added`: an item has no `type`"),
@@ -57,18 +57,18 @@ fn events_that_contradict_the_format_are_named() {
         ),
         (
             vec![message.clone(), text(json!({"output_index": 0, "delta": 1}))],
-            "`response.output_text.delta`: `delta` is not a text",
+            "`response.output_text.delta`: `delta` is not a string",
         ),
         (
             vec![call.clone(), text(json!({"output_index": 1, "delta": "x"}))],
-            "`response.output_text.delta`: Output text for an item of another type",
+            "`response.output_text.delta`: Output text in an item of another type",
         ),
         (
             vec![
                 message.clone(),
                 event("function_call_arguments.delta", json!({"output_index": 0, "delta": "x"})),
             ],
-            "`response.function_call_arguments.delta`: arguments for an item that is no call",
+            "`response.function_call_arguments.delta`: arguments for an item that is not a call",
         ),
         (
             vec![message.clone(), event("content_part.done", json!({"output_index": 0}))],
@@ -92,7 +92,7 @@ fn events_that_contradict_the_format_are_named() {
             "`response.output_item.done`: `content` is not a list",
         ),
         (vec![nameless, completed()], "a function call has no `name`"),
-        (vec![call, twin, completed()], "two function calls are called `c`"),
+        (vec![call, twin, completed()], "two function calls have the id `c`"),
         (vec![event("completed", json!({}))], "`response.completed`: `response` is missing"),
         (
             vec![event("completed", json!({"response": {"usage": {"input_tokens": "5"}}}))],
@@ -113,16 +113,16 @@ fn events_that_contradict_the_format_are_named() {
 }
 
 #[test]
-fn what_comes_after_the_end_or_is_unknown_changes_nothing() {
-    let whole = stream(&full());
-    let more = format!("{whole}data: not json\n\ndata: [DONE]\n\n");
-    assert_eq!(read_whole(&more), read_whole(&whole));
-    let before = format!("event: hello\ndata: {{\"a\":1}}\n\ndata:\n\n: ping\n\n{whole}");
-    assert_eq!(read_whole(&before), read_whole(&whole));
+fn unknown_and_trailing_events_are_ignored() {
+    let full_stream = stream(&full());
+    let more = format!("{full_stream}data: not json\n\ndata: [DONE]\n\n");
+    assert_eq!(read_whole(&more), read_whole(&full_stream));
+    let before = format!("event: hello\ndata: {{\"a\":1}}\n\ndata:\n\n: ping\n\n{full_stream}");
+    assert_eq!(read_whole(&before), read_whole(&full_stream));
 }
 
 #[test]
-fn a_long_line_is_read() {
+fn long_line_is_parsed() {
     let long = "x".repeat(7 << 20);
     let events = [
         json!({"type": "response.output_item.added", "output_index": 0, "item": {"type": "message", "id": "m"}}),
@@ -134,12 +134,12 @@ fn a_long_line_is_read() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = read(Provider::OpenAi, [bytes.as_slice()]);
     }
 
     #[test]
-    fn no_change_to_a_good_stream_makes_it_panic(
+    fn mutated_stream_never_panics(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         cut in any::<prop::sample::Index>(),
     ) {
@@ -149,12 +149,12 @@ proptest! {
             bytes[at] = byte;
         }
         let (head, tail) = bytes.split_at(cut.index(bytes.len()));
-        let (cut, whole) = (read(Provider::OpenAi, [head, tail]), read(Provider::OpenAi, [bytes.as_slice()]));
-        prop_assert_eq!(cut.answer.ok(), whole.answer.ok());
+        let (cut, joined) = (read(Provider::OpenAi, [head, tail]), read(Provider::OpenAi, [bytes.as_slice()]));
+        prop_assert_eq!(cut.answer.ok(), joined.answer.ok());
     }
 
     #[test]
-    fn no_order_of_events_makes_it_panic(
+    fn shuffled_events_never_panic(
         order in prop::collection::vec(any::<prop::sample::Index>(), 0..60),
     ) {
         let events = full();

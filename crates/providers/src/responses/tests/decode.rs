@@ -1,10 +1,10 @@
-//! What is read of an answer that is as it should be.
+//! Decoding of valid streams.
 
 use meerkat_core::{Extent, ModelErrorKind, Usage};
 
 use super::*;
 
-/// Every event type that matters, and some that do not.
+/// Every event type that is used, and some that are not.
 pub(super) fn full() -> Vec<Value> {
     let mut events = vec![
         json!({"type": "response.created", "response": {"id": "resp_1", "status": "in_progress", "error": null}}),
@@ -83,7 +83,7 @@ fn speaking(at: u64) -> Vec<Value> {
     ]
 }
 
-/// Two calls at once, their arguments interleaved; the second's are not readable.
+/// Two concurrent calls with interleaved arguments; those of the second are invalid JSON.
 fn calling() -> Vec<Value> {
     let item = |n: u64, arguments: &str| json!({"type": "function_call", "id": format!("fc_{n}"), "call_id": format!("call_{n}"), "name": "weather", "arguments": arguments});
     let event = |kind: &str, at: u64, key: &str, value: &str| json!({"type": format!("response.{kind}"), "item_id": format!("fc_{}", at - 2), "output_index": at, key: value});
@@ -124,14 +124,14 @@ fn expected() -> Read {
         content: search_item("completed"),
         meta: Some(json!({"provider": "open_ai", "id": "ws_1"})),
     };
-    let said = json!({
+    let message_meta = json!({
         "provider": "open_ai", "id": "msg_1", "phase": "commentary",
         "annotations": [{"type": "url_citation", "url": "https://e.org"}],
     });
     let blocks = vec![
         think("Hm — first.\n\nThen.\n\nraw", Some(thought)),
         search,
-        say("Grüße, 🦦!", Some(said)),
+        say("Grüße, 🦦!", Some(message_meta)),
         call("call_1", "weather", json!({"city": "Paris"})),
         call("call_2", "weather", json!("{\"city\"")),
     ];
@@ -149,7 +149,7 @@ fn expected() -> Read {
 }
 
 #[test]
-fn a_stream_of_every_event_is_read_the_same_however_it_is_cut() {
+fn split_stream_decodes_the_same() {
     let (stream, expected) = (stream(&full()), expected());
     assert_eq!(read_whole(&stream), expected);
     for cut in 0..=stream.len() {
@@ -160,7 +160,7 @@ fn a_stream_of_every_event_is_read_the_same_however_it_is_cut() {
 }
 
 #[test]
-fn an_answer_goes_back_as_it_came() {
+fn response_can_be_sent_back_unchanged() {
     let answer = read_whole(&stream(&full())).answer.unwrap();
     let sent = input(&model(), vec![user("hi"), assistant(answer.blocks)]);
     let kinds: Vec<_> = sent.as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap()).collect();
@@ -182,9 +182,9 @@ fn an_answer_goes_back_as_it_came() {
     assert_eq!((&sent[3]["id"], &sent[3]["phase"]), (&json!("msg_1"), &json!("commentary")));
 }
 
-/// What llama.cpp sends: no sequence numbers, no places, and calls without an item id.
+/// llama.cpp's format: no sequence numbers, no indexes, and calls without an item id.
 #[test]
-fn events_without_places_are_known_by_their_ids() {
+fn events_without_index_are_matched_by_id() {
     let call_item = |id: &str, arguments: &str| json!({"type": "function_call", "call_id": id, "name": "weather", "arguments": arguments});
     let arguments = |id: &str, delta: &str| json!({"type": "response.function_call_arguments.delta", "item_id": id, "delta": delta});
     let thought = |content: Value| json!({"type": "reasoning", "id": "rs_1", "summary": [], "content": content, "encrypted_content": ""});
@@ -230,16 +230,17 @@ fn message(content: &Value) -> Value {
     json!({"type": "message", "id": "m", "content": content})
 }
 
-fn told(text: &str) -> Value {
+fn text_message(text: &str) -> Value {
     message(&json!([{"type": "output_text", "text": text}]))
 }
 
 #[test]
-fn what_was_not_streamed_is_shown_when_it_is_complete() {
-    let done = json!({"type": "response.output_item.done", "output_index": 0, "item": told("all of it")});
+fn unstreamed_text_is_emitted_on_completion() {
+    let done =
+        json!({"type": "response.output_item.done", "output_index": 0, "item": text_message("all of it")});
     let added = json!({"type": "response.output_item.added", "output_index": 0, "item": message(&json!([]))});
     let delta = json!({"type": "response.output_text.delta", "output_index": 0, "delta": "all "});
-    let last = json!({"type": "response.completed", "response": {"output": [told("all of it")]}});
+    let last = json!({"type": "response.completed", "response": {"output": [text_message("all of it")]}});
     let streams = [vec![done.clone(), completed()], vec![added, delta, done, completed()], vec![last]];
     for events in streams {
         let read = read_whole(&stream(&events));
@@ -250,7 +251,7 @@ fn what_was_not_streamed_is_shown_when_it_is_complete() {
 }
 
 #[test]
-fn annotations_stay_with_the_text_they_are_about() {
+fn annotations_keep_their_text_positions() {
     let cited = |url: &str, start: u64| json!({"type": "url_citation", "title": "t", "url": url, "start_index": start, "end_index": start + 1});
     let part = |text: &str, notes: Value| json!({"type": "output_text", "text": text, "annotations": notes});
     let parts = json!([part("öne", json!([cited("a", 0)])), part("two", json!([cited("b", 1)]))]);
@@ -265,8 +266,9 @@ fn annotations_stay_with_the_text_they_are_about() {
 }
 
 #[test]
-fn an_answer_says_why_it_ended() {
-    let done = json!({"type": "response.output_item.done", "output_index": 0, "item": told("so far")});
+fn stop_reasons_are_mapped() {
+    let done =
+        json!({"type": "response.output_item.done", "output_index": 0, "item": text_message("so far")});
     let end = |kind: &str, response: Value| json!({"type": format!("response.{kind}"), "response": response});
     let reason = |reason: &str| json!({"status": "incomplete", "incomplete_details": {"reason": reason}});
     let cases = [
@@ -284,10 +286,10 @@ fn an_answer_says_why_it_ended() {
 }
 
 #[test]
-fn a_refusal_is_an_error_unless_something_was_said() {
+fn refusal_is_an_error_unless_text_was_sent() {
     let event = |kind: &str, key: &str, value: Value| json!({"type": format!("response.{kind}"), "output_index": 0, "item_id": "m", "content_index": 1, key: value});
     let added = json!({"type": "response.output_item.added", "output_index": 0, "item": message(&json!([]))});
-    let refused = [
+    let refusal_events = [
         event("content_part.added", "part", json!({"type": "refusal", "refusal": ""})),
         event("refusal.delta", "delta", json!("I will ")),
         event("refusal.delta", "delta", json!("not.")),
@@ -295,13 +297,13 @@ fn a_refusal_is_an_error_unless_something_was_said() {
         event("content_part.done", "part", json!({"type": "refusal", "refusal": "I will not."})),
         completed(),
     ];
-    let alone = read_whole(&stream(&[std::slice::from_ref(&added), &refused[..]].concat()));
+    let alone = read_whole(&stream(&[std::slice::from_ref(&added), &refusal_events[..]].concat()));
     let failure = alone.answer.unwrap_err();
     assert_eq!((failure.kind, failure.message.as_str()), (ModelErrorKind::ContentFilter, "I will not."));
     assert_eq!(alone.text, "");
 
-    let said = json!({"type": "response.output_text.delta", "output_index": 0, "delta": "Well."});
-    let answer = read_whole(&stream(&[&[added, said], &refused[..]].concat())).answer.unwrap();
+    let text_delta = json!({"type": "response.output_text.delta", "output_index": 0, "delta": "Well."});
+    let answer = read_whole(&stream(&[&[added, text_delta], &refusal_events[..]].concat())).answer.unwrap();
     assert_eq!((answer.stop_reason, answer.blocks.len()), (StopReason::ContentFilter, 1));
 
     let filtered = json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "content_filter"}}});

@@ -1,10 +1,10 @@
-//! What is sent of the conversation.
+//! The conversation in requests.
 
 use meerkat_core::{AssistantImage, BlobId, BlobRef, NoticeKind, ToolFailure};
 
 use super::*;
 
-/// Reasoning as it came from OpenAI.
+/// Reasoning received from OpenAI.
 fn thought(id: &str) -> AssistantBlock {
     let meta = json!({
         "provider": "open_ai", "id": id, "encrypted_content": "gAAA",
@@ -48,7 +48,7 @@ fn output_item(id: &str, output: impl Into<Value>) -> Value {
 }
 
 #[test]
-fn a_long_conversation_goes_back_whole() {
+fn long_conversation_is_sent_in_full() {
     let notice =
         Message::SystemNotice { kind: NoticeKind::Generic, body: "one tool left".to_owned(), created_at: AT };
     let meta = json!({"provider": "open_ai", "id": "msg_1", "phase": "commentary"});
@@ -93,7 +93,7 @@ fn a_long_conversation_goes_back_whole() {
 }
 
 #[test]
-fn what_another_provider_marked_goes_without_its_marks() {
+fn metadata_of_other_providers_is_dropped() {
     let meta = |key: &str| Some(json!({"provider": "anthropic", "id": "x", key: "y"}));
     let foreign = AssistantBlock::ServerToolContent {
         id: None,
@@ -121,13 +121,13 @@ fn what_another_provider_marked_goes_without_its_marks() {
 }
 
 #[test]
-fn reasoning_that_cannot_go_back_takes_its_ids_with_it() {
+fn dropped_reasoning_drops_dependent_ids() {
     let unsealed = think("Hm.", Some(json!({"provider": "open_ai", "id": "rs_1"})));
     let meta = || Some(json!({"provider": "open_ai", "id": "msg_1"}));
     let messages = vec![user("hi"), assistant(vec![unsealed, search(), say("yes", meta())])];
     assert_eq!(input(&model(), messages), json!([said("hi"), answered("yes")]));
 
-    // Nothing follows the last thought, so it stays behind.
+    // Nothing follows the last reasoning, so it is not sent.
     let messages = vec![
         user("hi"),
         assistant(vec![say("yes", meta()), thought("rs_1")]),
@@ -137,7 +137,7 @@ fn reasoning_that_cannot_go_back_takes_its_ids_with_it() {
 }
 
 #[test]
-fn a_server_of_the_users_own_gets_its_reasoning_in_the_clear() {
+fn self_hosted_server_gets_plain_reasoning() {
     let content = json!([{"type": "reasoning_text", "text": "Hm."}]);
     let messages = |provider: &str| {
         let meta = json!({"provider": provider, "id": "rs_1", "content": content});
@@ -152,7 +152,7 @@ fn a_server_of_the_users_own_gets_its_reasoning_in_the_clear() {
 }
 
 #[test]
-fn pictures_are_sent_to_those_who_see_them() {
+fn images_are_sent_to_models_with_vision() {
     let blob = ContentBlock::Image {
         media_type: "image/gif".to_owned(),
         source: MediaSource::Blob { blob_id: BlobId::from_digest(&[0; 32]) },
@@ -168,14 +168,14 @@ fn pictures_are_sent_to_those_who_see_them() {
     let image =
         json!({"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,iVBORw0K"});
     let seen = [text("see"), image, text("[image: image/gif]"), text("[video: video/mp4]")];
-    let mut told = seen.clone();
-    told[1] = text("[image: image/png]");
+    let mut described = seen.clone();
+    described[1] = text("[image: image/png]");
     assert_eq!(input(&model(), messages())[0]["content"], json!(seen));
-    assert_eq!(input(&own_model(), messages())[0]["content"], json!(told));
+    assert_eq!(input(&own_model(), messages())[0]["content"], json!(described));
 }
 
 #[test]
-fn pictures_in_results_are_sent_to_those_who_see_them_there() {
+fn result_images_are_sent_if_model_supports_them() {
     let content = Content::from(vec![prose("a cat"), picture()]);
     let messages = |is_error| {
         let output = ToolOutput { content: content.clone(), is_error, images: Vec::new() };
@@ -193,7 +193,7 @@ fn pictures_in_results_are_sent_to_those_who_see_them_there() {
 }
 
 #[test]
-fn odd_calls_are_made_acceptable() {
+fn unusual_calls_are_made_valid() {
     let long = "x".repeat(80);
     let picture = AssistantImage {
         image_id: "i".to_owned(),
@@ -230,16 +230,16 @@ fn odd_calls_are_made_acceptable() {
 }
 
 #[test]
-fn a_picture_of_a_sort_that_is_not_read_is_named() {
+fn unsupported_image_type_is_described() {
     let bitmap = ContentBlock::Image {
         media_type: "image/bmp".to_owned(),
         source: MediaSource::Inline { data: "Qk0=".to_owned() },
     };
-    let asked = Message::User { content: vec![bitmap].into(), created_at: AT };
-    assert_eq!(input(&model(), vec![asked]), json!([said("[image: image/bmp]")]));
+    let message = Message::User { content: vec![bitmap].into(), created_at: AT };
+    assert_eq!(input(&model(), vec![message]), json!([said("[image: image/bmp]")]));
 }
 
 #[test]
-fn something_is_always_said() {
+fn input_is_never_empty() {
     assert_eq!(input(&model(), vec![user(" ")]), json!([said("Continue.")]));
 }

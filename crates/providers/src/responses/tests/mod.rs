@@ -1,4 +1,4 @@
-//! The wire format against itself: what is sent, what is read, and what is refused.
+//! Tests of the wire format: requests, responses, and errors.
 
 mod body;
 mod broken;
@@ -24,7 +24,7 @@ fn wire(provider: Provider) -> Responses {
     Responses { provider }
 }
 
-/// A reasoning model that sees what users show it.
+/// Returns a reasoning model with vision.
 fn model() -> ModelInfo {
     let profile = ModelProfile {
         supports_reasoning: true,
@@ -35,7 +35,7 @@ fn model() -> ModelInfo {
     ModelInfo { max_output_tokens: Some(1000), profile, ..ModelInfo::new("gpt-5.5", Provider::OpenAi) }
 }
 
-/// A model of the user's own that does little.
+/// Returns a self-hosted model with few capabilities.
 fn own_model() -> ModelInfo {
     let profile = ModelProfile { supports_temperature: true, ..ModelProfile::default() };
     ModelInfo { profile, ..ModelInfo::new("llama", Provider::SelfHosted) }
@@ -117,12 +117,12 @@ fn said(text: &str) -> Value {
     json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
 }
 
-/// An answer that goes to OpenAI without an id.
+/// Returns an answer sent to OpenAI without an id.
 fn answered(text: &str) -> Value {
     json!({"type": "message", "role": "assistant", "content": text})
 }
 
-/// An answer that goes back with an id.
+/// Returns an answer sent back with an id.
 fn identified(id: &str, text: &str) -> Value {
     json!({
         "type": "message", "role": "assistant", "id": id, "status": "completed",
@@ -130,7 +130,7 @@ fn identified(id: &str, text: &str) -> Value {
     })
 }
 
-/// What came of a stream, with the deltas joined by kind.
+/// Result of a stream, with the deltas concatenated by kind.
 #[derive(Debug, PartialEq)]
 struct Read {
     answer: Result<Answer, ModelError>,
@@ -138,7 +138,7 @@ struct Read {
     reasoning: String,
 }
 
-/// Reads a stream in the chunks given.
+/// Decodes a stream in the given chunks.
 fn read<'a>(provider: Provider, chunks: impl IntoIterator<Item = &'a [u8]>) -> Read {
     let seen = Mutex::new((String::new(), String::new()));
     let sink = |delta: Delta| {
@@ -169,7 +169,7 @@ fn read_whole(stream: &str) -> Read {
     read(Provider::OpenAi, [stream.as_bytes()])
 }
 
-/// Writes events as the provider does, each named by its type.
+/// Formats events as the provider does, each named by its type.
 fn stream(events: &[Value]) -> String {
     let event =
         |value: &Value| format!("event: {}\ndata: {value}\n\n", value["type"].as_str().unwrap_or_default());
@@ -177,7 +177,7 @@ fn stream(events: &[Value]) -> String {
 }
 
 #[test]
-fn the_call_goes_to_one_place_whatever_the_base_url() {
+fn path_is_independent_of_base_url_version() {
     assert_eq!(wire(Provider::OpenAi).path(&model()), "/v1/responses");
     for base in ["http://host:8080", "http://host:8080/", "http://host:8080/v1", "http://host:8080/v1/"] {
         assert_eq!(without_version(base), "http://host:8080");
@@ -186,7 +186,7 @@ fn the_call_goes_to_one_place_whatever_the_base_url() {
 }
 
 #[test]
-fn a_key_goes_in_its_header_and_no_key_in_none() {
+fn key_is_sent_as_a_header_if_set() {
     let wire = wire(Provider::SelfHosted);
     assert_eq!(wire.headers("k"), vec![("authorization", "Bearer k".to_owned())]);
     assert_eq!(wire.headers(""), vec![]);

@@ -1,4 +1,4 @@
-//! What a refusal means.
+//! Classification of errors.
 
 use meerkat_core::ModelErrorKind as Kind;
 
@@ -9,7 +9,7 @@ fn openai(kind: &str, code: impl Into<Value>, message: &str) -> Value {
 }
 
 #[test]
-fn a_refusal_is_sorted_by_what_it_says() {
+fn errors_are_classified_by_their_content() {
     let invalid = "invalid_request_error";
     let overflow = "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens";
     let cases = [
@@ -79,7 +79,7 @@ fn a_refusal_is_sorted_by_what_it_says() {
 }
 
 #[test]
-fn a_refusal_says_what_the_provider_said() {
+fn error_message_is_the_providers() {
     let cases = [
         (openai("t", json!("c"), "words"), "words"),
         (json!({"error": "words"}), "words"),
@@ -96,7 +96,7 @@ fn a_refusal_says_what_the_provider_said() {
 }
 
 #[test]
-fn a_failure_in_the_stream_is_sorted_too() {
+fn stream_errors_are_classified() {
     let failed = |code: &str, message: &str| json!({"type": "response.failed", "response": {"status": "failed", "error": {"code": code, "message": message}}});
     let cases = [
         (failed("server_error", "oops"), Kind::Server, "oops"),
@@ -104,7 +104,7 @@ fn a_failure_in_the_stream_is_sorted_too() {
         (failed("bio_policy", "no"), Kind::ContentFilter, "no"),
         (failed("image_too_large", "big"), Kind::BadRequest, "big"),
         (failed("context_length_exceeded", "long"), Kind::ContextOverflow, "long"),
-        (json!({"type": "response.failed", "response": {"error": null}}), Kind::Server, "the answer failed"),
+        (json!({"type": "response.failed", "response": {"error": null}}), Kind::Server, "the request failed"),
         (
             json!({"type": "response.completed", "response": {"status": "failed", "error": {"code": "server_error", "message": "oops"}}}),
             Kind::Server,

@@ -1,10 +1,10 @@
-//! What providers refuse, written down apart from the code that avoids it.
+//! The rules of providers, implemented separately from the code that follows them.
 
 use serde_json::Value;
 
 use super::Dialect;
 
-/// Says what a provider would refuse of a tool's schema.
+/// Returns why a provider would reject a tool's schema, if it would.
 pub(super) fn check(schema: &Value, dialect: Dialect) -> Result<(), String> {
     let root = schema.as_object().ok_or("not an object")?;
     if root.get("type").and_then(Value::as_str) != Some("object") || !root["properties"].is_object() {
@@ -74,18 +74,18 @@ fn property_is_fine(name: &str) -> bool {
 }
 
 fn gemini(schema: &Value) -> Result<(), String> {
-    let refuse = |what: &str| Err(format!("{what}: {schema}"));
-    let Some(node) = schema.as_object() else { return refuse("not an object") };
+    let reject = |what: &str| Err(format!("{what}: {schema}"));
+    let Some(node) = schema.as_object() else { return reject("not an object") };
     if let Some(choices) = node.get("anyOf") {
         let Some(choices) = choices.as_array().filter(|list| list.len() > 1) else {
-            return refuse("choices");
+            return reject("choices");
         };
         if node.len() > 1 {
-            return refuse("any_of must be the only field");
+            return reject("any_of must be the only field");
         }
         return choices.iter().try_for_each(gemini);
     }
-    let Some(kind) = node.get("type").and_then(Value::as_str) else { return refuse("no type") };
+    let Some(kind) = node.get("type").and_then(Value::as_str) else { return reject("no type") };
     let format = node.get("format").map(|format| format.as_str().unwrap_or_default());
     let (keys, formats): (&[&str], &[&str]) = match kind {
         "string" => (&["enum", "format"], &["date-time"]),
@@ -94,30 +94,30 @@ fn gemini(schema: &Value) -> Result<(), String> {
         "boolean" => (&[], &[]),
         "array" => (&["items", "minItems", "maxItems"], &[]),
         "object" => (&["properties", "required"], &[]),
-        _ => return refuse("unknown type"),
+        _ => return reject("unknown type"),
     };
     let common = ["type", "title", "description", "nullable"];
     if let Some(key) =
         node.keys().find(|key| !keys.contains(&key.as_str()) && !common.contains(&key.as_str()))
     {
-        return refuse(key);
+        return reject(key);
     }
     if format.is_some_and(|format| !formats.contains(&format)) {
-        return refuse("format");
+        return reject("format");
     }
     if let Some(values) = node.get("enum") {
         let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
         if !values.as_array().is_some_and(|values| !values.is_empty() && values.iter().all(is_text)) {
-            return refuse("enum");
+            return reject("enum");
         }
     }
     match kind {
-        "array" => node.get("items").map_or_else(|| refuse("items: missing field"), gemini),
+        "array" => node.get("items").map_or_else(|| reject("items: missing field"), gemini),
         "object" => {
             let properties = node.get("properties").and_then(Value::as_object);
             for name in node.get("required").and_then(Value::as_array).into_iter().flatten() {
                 if !properties.is_some_and(|map| name.as_str().is_some_and(|name| map.contains_key(name))) {
-                    return refuse("required: property is not defined");
+                    return reject("required: property is not defined");
                 }
             }
             properties.into_iter().flatten().try_for_each(|(name, child)| {

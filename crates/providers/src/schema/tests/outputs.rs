@@ -38,7 +38,7 @@ fn anthropic_gets_closed_objects_without_bounds() {
 }
 
 #[test]
-fn openai_gets_the_schema_as_it_is_unless_it_is_strict() {
+fn openai_schema_is_unchanged_unless_strict() {
     assert_eq!(output(&author(), Dialect::OpenAi, false), author());
     let expected = json!({
         "type": "object",
@@ -63,7 +63,7 @@ fn openai_gets_the_schema_as_it_is_unless_it_is_strict() {
 }
 
 #[test]
-fn gemini_gets_only_keywords_it_knows() {
+fn gemini_gets_only_supported_keywords() {
     let expected = json!({
         "type": "object",
         "properties": {
@@ -79,17 +79,17 @@ fn gemini_gets_only_keywords_it_knows() {
 }
 
 #[test]
-fn warnings_name_what_is_left_out() {
-    let left_out = |provider: Provider, path: &str, key: &str| SchemaWarning {
+fn warnings_name_removed_keywords() {
+    let removed = |provider: Provider, path: &str, key: &str| SchemaWarning {
         provider,
         path: path.to_owned(),
-        message: format!("`{key}` is left out for {provider}; the answer is judged by it all the same"),
+        message: format!("`{key}` is not sent to {provider}; the answer is still validated against it"),
     };
-    let gemini = [left_out(Provider::Gemini, "/properties/name/minLength", "minLength")];
+    let gemini = [removed(Provider::Gemini, "/properties/name/minLength", "minLength")];
     assert_eq!(schema_warnings(Provider::Gemini, &author()), gemini);
     let anthropic = [
-        left_out(Provider::Anthropic, "/properties/name/minLength", "minLength"),
-        left_out(Provider::Anthropic, "/properties/minimum/minimum", "minimum"),
+        removed(Provider::Anthropic, "/properties/name/minLength", "minLength"),
+        removed(Provider::Anthropic, "/properties/minimum/minimum", "minimum"),
     ];
     assert_eq!(schema_warnings(Provider::Anthropic, &author()), anthropic);
     for provider in [Provider::OpenAi, Provider::SelfHosted, Provider::Other] {
@@ -102,8 +102,8 @@ fn warnings_name_what_is_left_out() {
 }
 
 #[test]
-fn strict_schemas_are_put_together_where_parts_must_hold_together() {
-    let wanted = json!({
+fn strict_schemas_are_merged() {
+    let schema = json!({
         "type": "object",
         "properties": {
             "both": { "allOf": [{ "$ref": "#/$defs/A" }, { "properties": { "b": { "type": "string" } }, "required": ["b"] }] },
@@ -118,14 +118,14 @@ fn strict_schemas_are_put_together_where_parts_must_hold_together() {
         "required": ["a", "b"],
         "additionalProperties": false,
     });
-    let sent = output(&wanted, Dialect::OpenAi, true);
+    let sent = output(&schema, Dialect::OpenAi, true);
     assert_eq!(sent["properties"]["both"], both);
     assert_eq!(sent["properties"]["kind"], json!({ "anyOf": [{ "const": "a" }, { "const": "b" }] }));
-    assert_eq!(output(&wanted, Dialect::OpenAi, false), wanted);
+    assert_eq!(output(&schema, Dialect::OpenAi, false), schema);
 }
 
 #[test]
-fn a_strict_schema_that_is_part_of_itself_has_an_end() {
+fn recursive_strict_schema_terminates() {
     let endless = json!({ "allOf": [{ "$ref": "#" }, { "$ref": "#" }, { "type": "object", "title": "a" }] });
     let expected = json!({ "type": "object", "title": "a", "additionalProperties": false });
     assert_eq!(output(&endless, Dialect::OpenAi, true), expected);

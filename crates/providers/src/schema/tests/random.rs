@@ -1,4 +1,4 @@
-//! Any schema at all: nothing panics, and nothing comes out that a provider would refuse.
+//! Random schemas: nothing panics, and no provider would reject the output.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ const PLAIN: [&str; 30] = [
     "deprecated",
     "x-other",
 ];
-const OF_ONE: [&str; 11] = [
+const WITH_SCHEMA: [&str; 11] = [
     "items",
     "additionalProperties",
     "not",
@@ -52,8 +52,8 @@ const OF_ONE: [&str; 11] = [
     "unevaluatedProperties",
     "type",
 ];
-const OF_LIST: [&str; 6] = ["anyOf", "oneOf", "allOf", "prefixItems", "items", "properties"];
-const OF_MAP: [&str; 7] =
+const WITH_LIST: [&str; 6] = ["anyOf", "oneOf", "allOf", "prefixItems", "items", "properties"];
+const WITH_MAP: [&str; 7] =
     ["properties", "properties", "$defs", "definitions", "patternProperties", "dependentSchemas", "anyOf"];
 const NAMES: [&str; 10] = ["a", "b", "type", "$ref", "enum", "properties", "a b", "é", "", "d.e-f"];
 
@@ -124,15 +124,15 @@ fn schema() -> impl Strategy<Value = Value> {
         let list = prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from);
         let pair = prop_oneof![
             3 => simple(),
-            2 => (prop::sample::select(OF_ONE.to_vec()), inner).prop_map(|(key, value)| (key.to_owned(), value)),
-            2 => (prop::sample::select(OF_LIST.to_vec()), list).prop_map(|(key, value)| (key.to_owned(), value)),
-            3 => (prop::sample::select(OF_MAP.to_vec()), map).prop_map(|(key, value)| (key.to_owned(), value)),
+            2 => (prop::sample::select(WITH_SCHEMA.to_vec()), inner).prop_map(|(key, value)| (key.to_owned(), value)),
+            2 => (prop::sample::select(WITH_LIST.to_vec()), list).prop_map(|(key, value)| (key.to_owned(), value)),
+            3 => (prop::sample::select(WITH_MAP.to_vec()), map).prop_map(|(key, value)| (key.to_owned(), value)),
         ];
         prop::collection::vec(pair, 0..7).prop_map(object)
     })
 }
 
-/// Half of the schemas have an object at the top, so that they are not left out for that.
+/// Half of the schemas have an object at the top, so that they are not omitted for lack of one.
 fn tool_schema() -> impl Strategy<Value = Value> {
     let rooted = schema().prop_map(|mut schema| {
         if let Value::Object(node) = &mut schema {
@@ -155,14 +155,14 @@ proptest! {
     #![proptest_config(cases(1_000))]
 
     #[test]
-    fn no_provider_refuses_what_comes_out(tools in prop::collection::vec((tool_name(), tool_schema()), 1..3)) {
+    fn converted_tools_follow_provider_rules(tools in prop::collection::vec((tool_name(), tool_schema()), 1..3)) {
         let tools: Vec<_> = tools.into_iter().map(|(name, schema)| tool(name, schema)).collect();
         for dialect in DIALECTS {
-            let (taken, left_out) = sanitise(&tools, dialect);
-            prop_assert_eq!(taken.len() + left_out.len(), tools.len());
-            for (place, tool) in taken.iter().enumerate() {
+            let (accepted, left_out) = sanitise(&tools, dialect);
+            prop_assert_eq!(accepted.len() + left_out.len(), tools.len());
+            for (index, tool) in accepted.iter().enumerate() {
                 prop_assert!(name_is_fine(&tool.name, dialect), "{}", tool.name);
-                prop_assert!(taken[..place].iter().all(|other| other.name != tool.name));
+                prop_assert!(accepted[..index].iter().all(|other| other.name != tool.name));
                 prop_assert_eq!(check(&tool.input_schema, dialect), Ok(()));
             }
         }
@@ -173,7 +173,7 @@ proptest! {
     #![proptest_config(cases(200))]
 
     #[test]
-    fn mending_twice_changes_nothing(schema in tool_schema()) {
+    fn repairing_twice_changes_nothing(schema in tool_schema()) {
         for dialect in [DIALECTS[0], DIALECTS[1]] {
             let (once, _) = sanitise(&[tool("t", schema.clone())], dialect);
             let (twice, _) = sanitise(&once, dialect);
@@ -182,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn output_schemas_of_any_shape_are_read(schema in schema()) {
+    fn random_output_schemas_never_panic(schema in schema()) {
         for dialect in DIALECTS {
             output_warnings(&schema, dialect);
             for strict in [false, true] {

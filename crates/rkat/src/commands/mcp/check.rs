@@ -1,4 +1,4 @@
-//! `rkat mcp test`: one server, started and looked at.
+//! `rkat mcp test`: starts one server and reports its status.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::error::CliError;
 use crate::out;
 use crate::servers;
 
-/// Starts one server, shows what it offers, and what it wrote when it fails.
+/// Starts one server and shows its tools, or its stderr if it fails.
 pub(super) async fn test(scope: &ScopeArgs, name: &str, json: bool) -> Result<ExitCode, CliError> {
     let (server, config) = find_startable(&servers::files(scope), name)?;
     let Some(view) = look_at(scope, config).await else { return Ok(ExitCode::FAILURE) };
     let ready = view.state == ServerState::Ready;
     if json {
-        print_json(&tested(&view));
+        print_json(&test_report(&view));
     } else if ready {
         let count = view.tools.len();
         out::line(&format!("{name} is ready with {count} tool{}", if count == 1 { "" } else { "s" }));
@@ -30,7 +30,7 @@ pub(super) async fn test(scope: &ScopeArgs, name: &str, json: bool) -> Result<Ex
         }
     } else {
         out::say(&format!("error: {name}: {}", reason(&view)));
-        out::say(&format!("hint: {}", place(&server, &reason(&view))));
+        out::say(&format!("hint: {}", location(&server, &reason(&view))));
     }
     for warning in &view.warnings {
         out::say(&format!("warning: {name}: {warning}"));
@@ -38,7 +38,7 @@ pub(super) async fn test(scope: &ScopeArgs, name: &str, json: bool) -> Result<Ex
     Ok(if ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Starts a server, waits for it as long as it may take, and ends it.
+/// Starts a server, waits until it is ready or times out, and stops it.
 pub(super) async fn look_at(scope: &ScopeArgs, config: ServerConfig) -> Option<ServerView> {
     let limit = config.connect_timeout * 2;
     let McpServersOptions { set, notify, .. } = servers::options(scope, Arc::new(out::say));
@@ -51,8 +51,8 @@ pub(super) async fn look_at(scope: &ScopeArgs, config: ServerConfig) -> Option<S
     view
 }
 
-/// Says which line to change.
-fn place(server: &SourcedServer, reason: &str) -> String {
+/// Returns a hint with the line of the config to change.
+fn location(server: &SourcedServer, reason: &str) -> String {
     let fields = ["connect_timeout_secs", "command", "headers", "url"];
     let field = fields.into_iter().find(|field| reason.contains(&format!("`{field}")));
     let line = field.map_or(server.line, |field| server.line_of(field));
@@ -62,12 +62,12 @@ fn place(server: &SourcedServer, reason: &str) -> String {
 pub(super) fn reason(view: &ServerView) -> String {
     match &view.state {
         ServerState::Failed { reason } | ServerState::NeedsReauth { reason } => reason.clone(),
-        ServerState::Pending => "it did not answer in time".to_owned(),
+        ServerState::Pending => "timed out".to_owned(),
         ServerState::Ready | ServerState::Disabled | ServerState::Removing => String::new(),
     }
 }
 
-fn tested(view: &ServerView) -> Value {
+fn test_report(view: &ServerView) -> Value {
     let tools: Vec<_> =
         view.tools.iter().map(|tool| json!({ "tool": tool.tool, "exposed": tool.exposed })).collect();
     let ready = view.state == ServerState::Ready;

@@ -1,4 +1,4 @@
-//! `rkat mcp list`: the servers as they are written, or as they are when started.
+//! `rkat mcp list`: configured servers, or their status once started.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use meerkat::{LoadedFiles, McpServers, ProjectTrust, TokenFolder, escape_line};
 use serde_json::{Value, json};
 
 use super::check::reason;
-use super::{print_json, scope_of};
+use super::{config_scope, print_json};
 use crate::args::{McpScope, ScopeArgs};
 use crate::env;
 use crate::error::CliError;
@@ -18,14 +18,14 @@ use crate::out;
 use crate::render::{clip, shell_word, table, whole_table};
 use crate::servers;
 
-/// What stands in place of a secret.
+/// Placeholder for a secret.
 const MASK: &str = "***";
-/// How long servers are waited for; each has its own time limit, which is shorter.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
-/// How long they may take to end.
-const ENDING: Duration = Duration::from_secs(10);
+/// Upper bound of the wait for servers; each server has its own, shorter time limit.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+/// Time limit for servers to stop.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An entry for people and programs to look at.
+/// Describes an entry as JSON, with secrets masked.
 pub(super) fn shown(server: &SourcedServer, trust: ProjectTrust) -> Value {
     let mut entry = server.config.masked();
     entry["scope"] = json!(match server.scope {
@@ -45,11 +45,11 @@ pub(super) async fn list(
     let LoadedFiles { entries: loaded, trust } = servers::files(scope).load()?;
     let tokens = servers::tokens(scope).ok();
     let mut entries = Vec::new();
-    // An entry that is not trusted hides nothing.
-    let uncovered = loaded.shadowed.iter().filter(|_| trust != ProjectTrust::Trusted);
-    for server in loaded.servers.iter().chain(uncovered).filter(|server| wanted(server, only)) {
+    // An untrusted entry shadows nothing.
+    let unshadowed = loaded.shadowed.iter().filter(|_| trust != ProjectTrust::Trusted);
+    for server in loaded.servers.iter().chain(unshadowed).filter(|server| is_in_scope(server, only)) {
         let mut entry = shown(server, trust);
-        entry["login"] = json!(kept_login(server, tokens.as_ref()).await);
+        entry["login"] = json!(stored_login(server, tokens.as_ref()).await);
         entries.push(entry);
     }
     let mut problems: Vec<String> = loaded.problems.iter().map(ToString::to_string).collect();
@@ -76,12 +76,12 @@ pub(super) async fn list(
     Ok(ExitCode::SUCCESS)
 }
 
-fn wanted(server: &SourcedServer, only: Option<McpScope>) -> bool {
-    only.is_none_or(|only| scope_of(only) == server.scope)
+fn is_in_scope(server: &SourcedServer, only: Option<McpScope>) -> bool {
+    only.is_none_or(|only| config_scope(only) == server.scope)
 }
 
-/// Says how a server knew the user when it was last used.
-async fn kept_login(server: &SourcedServer, tokens: Option<&TokenFolder>) -> Option<LoginState> {
+/// Returns the login state of a server when it was last used.
+async fn stored_login(server: &SourcedServer, tokens: Option<&TokenFolder>) -> Option<LoginState> {
     let config = server.expanded(&env::secret).ok()?;
     let (TransportConfig::Url(endpoint) | TransportConfig::Http(endpoint)) = &config.transport else {
         return None;
@@ -100,25 +100,25 @@ fn row(entry: &Value) -> Vec<String> {
     vec![text("name"), text("scope"), text("transport"), state.to_owned(), text("login"), target(entry)]
 }
 
-/// Writes what an entry runs or connects to: all of it, so that a project cannot hide what its file would start.
+/// Renders the command or URL of an entry in full, so that a project cannot hide what its file would start.
 fn target(entry: &Value) -> String {
     if let Some(url) = entry["url"].as_str() {
         return escape_line(url).into_owned();
     }
     let env = entry["env"].as_object().into_iter().flatten();
-    let env = env.map(|(name, value)| format!("{}={}", shell_word(name), shown_value(value)));
+    let env = env.map(|(name, value)| format!("{}={}", shell_word(name), render_value(value)));
     let args = entry["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let command = entry["command"].as_str().into_iter().chain(args).map(shell_word);
     env.chain(command).collect::<Vec<_>>().join(" ")
 }
 
-fn shown_value(value: &Value) -> String {
+fn render_value(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(String::new, |text| if text == MASK { text.to_owned() } else { shell_word(text) })
 }
 
-/// Returns true if a part of an entry is masked.
+/// Returns `true` if a part of an entry is masked.
 fn is_masked(entry: &Value) -> bool {
     match entry {
         Value::String(text) => text.contains(MASK),
@@ -128,22 +128,26 @@ fn is_masked(entry: &Value) -> bool {
     }
 }
 
-/// Starts every server that may be, waits for all, and shows them.
+/// Starts all enabled servers, waits for them, and shows their status.
 pub(super) async fn live(
     scope: &ScopeArgs,
     only: Option<McpScope>,
     json: bool,
 ) -> Result<ExitCode, CliError> {
     let loaded = servers::files(scope).load()?.entries;
-    let names: Vec<_> =
-        loaded.servers.iter().filter(|server| wanted(server, only)).map(|s| s.config.name.clone()).collect();
+    let names: Vec<_> = loaded
+        .servers
+        .iter()
+        .filter(|server| is_in_scope(server, only))
+        .map(|s| s.config.name.clone())
+        .collect();
     let running = McpServers::new(servers::options(scope, Arc::new(out::say)));
     running.start();
-    running.shared().wait_until_ready(PATIENCE).await;
-    running.shared().confirm(PATIENCE).await;
+    running.shared().wait_until_ready(WAIT_TIMEOUT).await;
+    running.shared().confirm(WAIT_TIMEOUT).await;
     let views: Vec<_> =
         running.shared().views().into_iter().filter(|view| names.contains(&view.name)).collect();
-    running.close(ENDING).await;
+    running.close(SHUTDOWN_TIMEOUT).await;
     if json {
         print_json(&json!({ "servers": views.iter().map(live_entry).collect::<Vec<_>>() }));
         return Ok(ExitCode::SUCCESS);

@@ -24,14 +24,14 @@ pub(super) async fn login(scope: &ScopeArgs, args: LoginArgs) -> Result<ExitCode
     let tokens: Arc<dyn Tokens> = Arc::new(servers::tokens(scope)?);
     let challenge = match look_at(scope, config.clone()).await {
         Some(view) if is_known(&view) && args.oauth_scopes.is_empty() => {
-            out::line(&format!("{} needs no login now", args.name));
+            out::line(&format!("{} does not need a login", args.name));
             return Ok(ExitCode::SUCCESS);
         }
         view => view.and_then(|view| view.challenge),
     };
     let listener = LoginListener::bind()
         .await
-        .map_err(|error| CliError::Io("no port of this machine can be listened on".to_owned(), error))?;
+        .map_err(|error| CliError::Io("cannot listen on a local port".to_owned(), error))?;
     let options = LoginOptions {
         redirect_uri: listener.address().to_owned(),
         scopes: args.oauth_scopes.clone(),
@@ -47,14 +47,14 @@ pub(super) async fn login(scope: &ScopeArgs, args: LoginArgs) -> Result<ExitCode
     ask_user(&args, login.address());
     let limit = Duration::from_secs(args.timeout);
     let answer = tokio::time::timeout(limit, listener.wait_for_redirect(&state)).await.map_err(|_| {
-        CliError::Usage(format!("nobody logged in within {} s; try again, or set `--timeout`", args.timeout))
+        CliError::Usage(format!("login timed out after {} s; try again, or set `--timeout`", args.timeout))
     })?;
-    let answer = answer.map_err(|error| CliError::Io("the answer was lost".to_owned(), error))?;
+    let answer = answer.map_err(|error| CliError::Io("cannot read the login response".to_owned(), error))?;
     login.finish(&answer).await.map_err(|error| failed(&error))?;
     report(&args.name, look_at(scope, config).await)
 }
 
-/// Says whether a server works for the user as it is.
+/// Returns `true` if a server is ready and needs no login.
 fn is_known(view: &ServerView) -> bool {
     view.state == ServerState::Ready && view.login != LoginState::NeedsReauth
 }
@@ -63,20 +63,20 @@ fn endpoint(config: &ServerConfig) -> Result<&Endpoint, CliError> {
     match &config.transport {
         TransportConfig::Url(endpoint) | TransportConfig::Http(endpoint) => Ok(endpoint),
         TransportConfig::Stdio { .. } | TransportConfig::Sse(_) => Err(CliError::Usage(format!(
-            "`{}` is not reached over streamable HTTP, so there is nothing to log in to",
+            "`{}` does not use streamable HTTP, so there is nothing to log in to",
             config.name
         ))),
     }
 }
 
-/// Shows the address, and opens it where somebody is there to see it.
+/// Prints the URL, and opens it in a browser if a user is at the terminal.
 fn ask_user(args: &LoginArgs, address: &str) {
-    out::say(&format!("open this address to log in to {}:", args.name));
+    out::say(&format!("open this URL to log in to {}:", args.name));
     out::say(address);
-    let somebody = env::stdin_is_terminal() && env::stdout_is_terminal();
-    if !args.no_browser && somebody {
+    let is_interactive = env::stdin_is_terminal() && env::stdout_is_terminal();
+    if !args.no_browser && is_interactive {
         let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-        // Without a browser, the address that was printed is opened by hand.
+        // Without a browser, the user opens the printed URL by hand.
         let _ = Command::new(opener)
             .arg(address)
             .stdin(Stdio::null())
@@ -116,10 +116,7 @@ pub(super) async fn logout(scope: &ScopeArgs, name: &str) -> Result<ExitCode, Cl
     let (_, config) = find_startable(&servers::files(scope), name)?;
     let key = token_key(name, &endpoint(&config)?.url);
     let tokens = servers::tokens(scope)?;
-    tokens
-        .clear(&key)
-        .await
-        .map_err(|error| CliError::Io("the login cannot be forgotten".to_owned(), error))?;
-    out::line(&format!("forgot the login at {name}"));
+    tokens.clear(&key).await.map_err(|error| CliError::Io("cannot delete the login".to_owned(), error))?;
+    out::line(&format!("logged out of {name}"));
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `rkat mcp` and `rkat trust`: the servers whose tools agents may use.
+//! `rkat mcp` and `rkat trust`: the MCP servers agents can use.
 
 mod check;
 mod list;
@@ -33,46 +33,46 @@ pub(super) async fn mcp(scope: &ScopeArgs, command: McpCommand) -> Result<ExitCo
     }
 }
 
-/// Trusts the project: what its skills say, and its file of servers as it is.
+/// Trusts the project: its skills, and the current content of its MCP config and hook files.
 pub(super) fn trust(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
     let files = servers::files(scope);
     if let Some(path) = files.trust_project()? {
-        out::line(&format!("{path} is trusted as it is; after a change, trust it again"));
+        out::line(&format!("trusted {path}; run `rkat trust` again after editing it"));
     }
     if let Some(path) = servers::hook_files(scope).trust_project()? {
-        out::line(&format!("{path} is trusted as it is: its hooks are used; after a change, trust it again"));
+        out::line(&format!("trusted {path} and its hooks; run `rkat trust` again after editing it"));
     }
-    let folder = files.trust_folder()?;
-    out::line(&format!("{folder} is trusted: its skills are no longer marked"));
+    let dir = files.trust_folder()?;
+    out::line(&format!("trusted {dir}: its skills are no longer marked"));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes the trust in the project back.
+/// Revokes trust in the project.
 pub(super) fn distrust(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
-    let mut forgotten = servers::files(scope).distrust()?;
-    forgotten.extend(servers::hook_files(scope).distrust_project()?);
-    for path in &forgotten {
+    let mut revoked = servers::files(scope).distrust()?;
+    revoked.extend(servers::hook_files(scope).distrust_project()?);
+    for path in &revoked {
         out::line(&format!("{path} is no longer trusted"));
     }
-    if forgotten.is_empty() {
-        out::say("nothing here was trusted");
+    if revoked.is_empty() {
+        out::say("nothing to revoke");
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn add(files: &ServerFiles, args: AddArgs) -> Result<ExitCode, CliError> {
-    let scope = scope_of(args.scope);
+    let scope = config_scope(args.scope);
     let server = new_server(args)?;
     let path = files.path(scope)?.display().to_string();
     let trust = files.add(scope, &server)?;
     out::line(&format!("added {} to {path}", server.name));
     if trust == ProjectTrust::Untrusted {
-        out::say("notice: the file has other servers that are not trusted; look at it, then `rkat trust`");
+        out::say("notice: the file has other servers that are not trusted; review it, then run `rkat trust`");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn scope_of(scope: McpScope) -> Scope {
+fn config_scope(scope: McpScope) -> Scope {
     match scope {
         McpScope::Project => Scope::Project,
         McpScope::User => Scope::User,
@@ -83,8 +83,8 @@ fn new_server(args: AddArgs) -> Result<ServerConfig, CliError> {
     let usage = |message: &str| CliError::Usage(message.to_owned());
     let headers = || header_pairs(&args.headers);
     let transport = match (args.url, args.command.as_slice(), args.transport) {
-        (Some(_), [_, ..], _) => return Err(usage("give either `--url` or a command after `--`, not both")),
-        (None, [], _) => return Err(usage("give `--url URL`, or a command after `--`")),
+        (Some(_), [_, ..], _) => return Err(usage("pass either `--url` or a command after `--`, not both")),
+        (None, [], _) => return Err(usage("pass `--url URL`, or a command after `--`")),
         (Some(_), [], Some(McpTransport::Stdio)) => return Err(usage("`stdio` needs a command after `--`")),
         (Some(_), ..) if !args.env.is_empty() => return Err(usage("`-e` is for servers with a command")),
         (Some(url), [], Some(McpTransport::Sse)) => {
@@ -124,7 +124,7 @@ fn header_pairs(texts: &[String]) -> Result<BTreeMap<String, String>, CliError> 
     texts.iter().map(pair).collect()
 }
 
-/// Finds an entry, the one that is used or the one of a file, and whether the project's file is trusted.
+/// Finds the entry in effect, or the one of a file, and whether the project's file is trusted.
 fn find(
     files: &ServerFiles,
     name: &str,
@@ -132,12 +132,12 @@ fn find(
 ) -> Result<(SourcedServer, ProjectTrust), CliError> {
     let LoadedFiles { entries, trust } = files.load()?;
     let fits = |server: &SourcedServer| {
-        server.config.name == name && only.is_none_or(|only| scope_of(only) == server.scope)
+        server.config.name == name && only.is_none_or(|only| config_scope(only) == server.scope)
     };
-    let mut found: Vec<_> = entries.servers.into_iter().chain(entries.shadowed).filter(fits).collect();
-    // An entry that is not trusted hides nothing.
-    found.sort_by_key(|server| server.scope == Scope::Project && trust != ProjectTrust::Trusted);
-    if let Some(server) = found.into_iter().next() {
+    let mut matches: Vec<_> = entries.servers.into_iter().chain(entries.shadowed).filter(fits).collect();
+    // An untrusted entry shadows nothing.
+    matches.sort_by_key(|server| server.scope == Scope::Project && trust != ProjectTrust::Trusted);
+    if let Some(server) = matches.into_iter().next() {
         return Ok((server, trust));
     }
     let problem = entries.problems.into_iter().find(|problem| problem.server.as_deref() == Some(name));
@@ -147,11 +147,11 @@ fn find(
     }))
 }
 
-/// Finds an entry that may be started, with its variables replaced. Whether it may is judged of the text it is from.
+/// Finds an entry that may be started, and expands its variables. Trust is checked against the text that was read.
 fn find_startable(files: &ServerFiles, name: &str) -> Result<(SourcedServer, ServerConfig), CliError> {
     let (server, trust) = find(files, name, None)?;
     if server.scope == Scope::Project && trust != ProjectTrust::Trusted {
-        let message = format!("{} is not trusted; look at it, then `rkat trust`", server.file);
+        let message = format!("{} is not trusted; review it, then run `rkat trust`", server.file);
         return Err(CliError::Usage(message));
     }
     let config = server.expanded(&env::secret).map_err(|problem| CliError::Usage(problem.to_string()))?;
@@ -174,11 +174,11 @@ fn get(files: &ServerFiles, name: &str, only: Option<McpScope>, json: bool) -> R
 
 fn remove(files: &ServerFiles, name: &str, scope: Option<McpScope>) -> Result<ExitCode, CliError> {
     let scope = match scope {
-        Some(scope) => scope_of(scope),
+        Some(scope) => config_scope(scope),
         None => {
             let shadowed = files.load()?.entries.shadowed;
             if shadowed.iter().any(|server| server.config.name == name) {
-                let message = format!("`{name}` is in both files; say `--scope project` or `--scope user`");
+                let message = format!("`{name}` is in both files; pass `--scope project` or `--scope user`");
                 return Err(CliError::Usage(message));
             }
             find(files, name, None)?.0.scope

@@ -6,12 +6,12 @@ fn read(text: &str) -> Document<'_> {
     Document::read(text).unwrap()
 }
 
-fn named(name: &str, description: &str) -> (String, String) {
+fn strings(name: &str, description: &str) -> (String, String) {
     (name.to_owned(), description.to_owned())
 }
 
 #[test]
-fn the_styles_people_write_are_all_read() {
+fn common_styles_are_accepted() {
     for (text, name, description) in [
         ("---\nname: pdf\ndescription: Reads PDFs.\n---\nBody", "pdf", "Reads PDFs."),
         ("\u{feff}---\r\nname: pdf\r\ndescription: Reads PDFs.\r\n---\r\nBody", "pdf", "Reads PDFs."),
@@ -34,12 +34,12 @@ fn the_styles_people_write_are_all_read() {
         ("---\nname: pdf\nname: other\ndescription: a\n---\n", "pdf", "a"),
     ] {
         let document = read(text);
-        assert_eq!((document.name, document.description), named(name, description), "{text:?}");
+        assert_eq!((document.name, document.description), strings(name, description), "{text:?}");
     }
 }
 
 #[test]
-fn unknown_keys_are_kept_as_written() {
+fn unknown_keys_are_preserved() {
     let text =
         "---\nname: a\ndescription: b\nversion: 1.2\nmetadata: {k: [1, true, null]}\nx.y:\n  - z\n---\n";
     let fields = json!({
@@ -49,7 +49,7 @@ fn unknown_keys_are_kept_as_written() {
 }
 
 #[test]
-fn tools_are_listed_with_commas_spaces_or_yaml() {
+fn allowed_tools_accept_commas_spaces_and_yaml() {
     for written in [
         "Read, Bash(git add *), Grep",
         "Read Bash(git add *) Grep",
@@ -62,7 +62,7 @@ fn tools_are_listed_with_commas_spaces_or_yaml() {
 }
 
 #[test]
-fn the_head_says_who_may_start_it() {
+fn frontmatter_sets_allowed_invocations() {
     for (written, invocation) in [
         ("", Invocation::Anyone),
         ("disable-model-invocation: true\n", Invocation::User),
@@ -75,15 +75,15 @@ fn the_head_says_who_may_start_it() {
 }
 
 #[test]
-fn what_is_missing_is_named_with_its_line_and_the_fix() {
+fn errors_have_a_line_and_a_fix() {
     for (text, message) in [
         (
             "",
-            "line 1: the file is empty; begin the file with a line `---`, then `name:` and `description:`, then a line `---`",
+            "line 1: the file is empty; start the file with a line `---`, then `name:` and `description:`, then a line `---`",
         ),
         (
             "# Hi\n",
-            "line 1: there is no frontmatter; begin the file with a line `---`, then `name:` and `description:`, then a line `---`",
+            "line 1: the frontmatter is missing; start the file with a line `---`, then `name:` and `description:`, then a line `---`",
         ),
         ("\n---\nname: a\n", "line 2: the frontmatter is not closed; add a line `---` below `description:`"),
         (
@@ -100,11 +100,11 @@ fn what_is_missing_is_named_with_its_line_and_the_fix() {
         ),
         (
             "---\nname: ../a\ndescription: a\n---\n",
-            "line 2: the name has a `.` or `..` path segment; use letters, digits and hyphens",
+            "line 2: the name has a `.` or `..` path segment; use letters, digits, and hyphens",
         ),
         (
             "---\n- a\n---\n",
-            "line 1: the frontmatter has no `key: value` lines; begin the file with a line `---`, then `name:` and `description:`, then a line `---`",
+            "line 1: the frontmatter has no `key: value` lines; start the file with a line `---`, then `name:` and `description:`, then a line `---`",
         ),
     ] {
         assert_eq!(Document::read(text).unwrap_err().to_string(), message, "{text:?}");
@@ -112,6 +112,6 @@ fn what_is_missing_is_named_with_its_line_and_the_fix() {
 }
 
 #[test]
-fn the_body_is_what_follows_the_head() {
+fn body_follows_the_frontmatter() {
     assert_eq!(read("---\nname: a\ndescription: b\n---\n\n# Title\n---\nmore").body, "\n# Title\n---\nmore");
 }

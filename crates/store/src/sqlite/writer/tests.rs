@@ -1,4 +1,4 @@
-//! Batches whose composition the tests decide, on a disk whose size they decide.
+//! Tests with given batches, on a disk of given size.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ fn count(writer: &Writer) -> i64 {
 }
 
 #[test]
-fn a_refused_part_leaves_the_rest_of_its_batch_alone() {
+fn rejected_part_does_not_affect_its_batch() {
     let Fixture { writer, .. } = &fixture();
     let late = Transaction { guards: vec![Guard::Live(id(9))], changes: create(3, 1).changes };
     let results = writer.commit(vec![create(1, 1), create(1, 1), late, create(2, 1)]);
@@ -62,7 +62,7 @@ fn a_refused_part_leaves_the_rest_of_its_batch_alone() {
 }
 
 #[test]
-fn later_parts_see_what_earlier_ones_did() {
+fn later_parts_see_earlier_changes() {
     let Fixture { writer, .. } = &fixture();
     let put = |expected| Transaction {
         guards: vec![Guard::Generation(expected)],
@@ -75,30 +75,30 @@ fn later_parts_see_what_earlier_ones_did() {
 }
 
 #[test]
-fn a_full_disk_fails_what_does_not_fit_and_the_store_goes_on() {
+fn full_disk_fails_only_oversized_commits() {
     let Fixture { writer, .. } = &fixture();
     let limit = |pages: i64| {
         let pragma = format!("PRAGMA max_page_count = {pages}");
         writer.connection.query_row(&pragma, [], |row| row.get::<_, i64>(0)).unwrap()
     };
-    let most = limit(0);
+    let default_limit = limit(0);
     let pages: i64 = writer.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
     limit(pages + 4);
     let results = writer.commit(vec![create(1, 1), create(2, 1_000_000)]);
-    let kept = i64::try_from(results.iter().filter(|result| result.is_ok()).count()).unwrap();
+    let committed = i64::try_from(results.iter().filter(|result| result.is_ok()).count()).unwrap();
     assert!(matches!(results[1], Err(Error::DiskFull { .. })), "{results:?}");
-    assert_eq!(count(writer), kept);
+    assert_eq!(count(writer), committed);
     assert!(writer.connection.is_autocommit());
 
-    limit(most);
+    limit(default_limit);
     assert!(writer.commit(vec![create(3, 1_000_000)])[0].is_ok());
-    assert_eq!(count(writer), kept + 1);
+    assert_eq!(count(writer), committed + 1);
 }
 
 #[test]
-fn a_commit_that_fails_fails_everybody_and_changes_nothing() {
+fn failed_commit_fails_the_entire_batch() {
     let Fixture { writer, .. } = &fixture();
-    // A deferred constraint is only looked at by COMMIT, which then fails as a whole.
+    // A deferred constraint is checked only by COMMIT, which then fails entirely.
     writer
         .connection
         .execute_batch(

@@ -11,7 +11,7 @@ fn deny(patterns: &[&str], line: &str) -> bool {
 }
 
 #[test]
-fn every_command_of_a_line_must_be_allowed() {
+fn every_command_in_a_line_must_be_allowed() {
     for good in [
         "git status",
         "git",
@@ -69,7 +69,7 @@ fn every_command_of_a_line_must_be_allowed() {
 }
 
 #[test]
-fn a_denied_command_cannot_be_disguised() {
+fn denied_command_cannot_be_disguised() {
     for bad in [
         "sudo id",
         "/usr/bin/sudo id",
@@ -103,9 +103,9 @@ fn a_denied_command_cannot_be_disguised() {
     }
 }
 
-/// What a line comes to where `rm` is denied, and where only `git` and `find` with anything are allowed.
+/// Outcome of a line when `rm` is denied, and when only `git` and `find` with any arguments are allowed.
 #[test]
-fn what_runs_other_commands_is_looked_through() {
+fn wrapped_commands_are_checked() {
     let table = [
         // Wrappers.
         ("env X=1 rm a", "denied", "`env X=1 rm a` is not allowed"),
@@ -163,19 +163,19 @@ fn what_runs_other_commands_is_looked_through() {
         ("awk '{ print | \"rm a\" }'", "unseen awk", "not allowed"),
         ("awk '{ print $1 }' x", "fine", "not allowed"),
         ("awk -f x", "unseen awk", "`awk -f x` is not allowed"),
-        // Words that become others matter only where something is denied of the program.
+        // Words that expand matter only if a command of the program is denied.
         ("ls *.rs", "fine", "`ls *.rs` is not allowed"),
         ("rmdir *", "fine", "`rmdir *` is not allowed"),
     ];
     for (line, under_deny, under_allow) in table {
-        let deny = said(&Policy::Deny(vec!["rm *".to_owned()]), line);
-        let allow = said(&Policy::Allow(vec!["git *".to_owned(), "find *".to_owned()]), line);
+        let deny = outcome(&Policy::Deny(vec!["rm *".to_owned()]), line);
+        let allow = outcome(&Policy::Allow(vec!["git *".to_owned(), "find *".to_owned()]), line);
         assert!(deny == under_deny, "{line}: {deny} under a deny list");
         assert!(allow.contains(under_allow), "{line}: {allow} under an allow list");
     }
 }
 
-fn said(policy: &Policy, line: &str) -> String {
+fn outcome(policy: &Policy, line: &str) -> String {
     match policy.check(line) {
         Ok(()) => "fine".to_owned(),
         Err(PolicyError::Denied(_)) => "denied".to_owned(),
@@ -191,7 +191,7 @@ fn said(policy: &Policy, line: &str) -> String {
 }
 
 #[test]
-fn what_cannot_be_seen_is_allowed_by_its_name_only() {
+fn undeterminable_command_needs_its_name_allowed() {
     let table = [
         (["python3 *", ""], "python3 -c x", "fine"),
         (["python3 *", ""], "nice python3 -c x", "fine"),
@@ -216,12 +216,12 @@ fn what_cannot_be_seen_is_allowed_by_its_name_only() {
     ];
     for (patterns, line, expected) in table {
         let policy = Policy::Allow(patterns.iter().map(|pattern| (*pattern).to_owned()).collect());
-        let told = said(&policy, line);
-        assert!(told == expected, "{line} with {patterns:?}: {told}");
+        let outcomes = outcome(&policy, line);
+        assert!(outcomes == expected, "{line} with {patterns:?}: {outcomes}");
     }
 }
 
-/// Everything here is allowed by its name, and only the arguments are in question.
+/// Commands that are all allowed by name, so that only the arguments decide.
 const BUILTINS: [&str; 33] = [
     "[ *",
     "alias *",
@@ -321,9 +321,9 @@ fn builtins_that_evaluate_arguments_are_rejected() {
     ];
     for line in lines {
         let policy = Policy::Allow(BUILTINS.map(str::to_owned).to_vec());
-        assert_eq!(said(&policy, line), "opaque", "{line} under an allow list");
+        assert_eq!(outcome(&policy, line), "opaque", "{line} under an allow list");
         let policy = Policy::Deny(vec!["sudo *".to_owned()]);
-        assert_eq!(said(&policy, line), "opaque", "{line} under a deny list");
+        assert_eq!(outcome(&policy, line), "opaque", "{line} under a deny list");
     }
 }
 
@@ -350,7 +350,7 @@ fn arithmetic_and_assignments_are_rejected() {
     ];
     for line in lines {
         let policy = Policy::Allow(BUILTINS.map(str::to_owned).to_vec());
-        assert_eq!(said(&policy, line), "unclear", "{line}");
+        assert_eq!(outcome(&policy, line), "unclear", "{line}");
     }
 }
 
@@ -384,28 +384,28 @@ fn plain_uses_of_builtins_are_allowed() {
     ];
     for line in lines {
         let policy = Policy::Allow(BUILTINS.map(str::to_owned).to_vec());
-        assert_eq!(said(&policy, line), "fine", "{line}");
+        assert_eq!(outcome(&policy, line), "fine", "{line}");
     }
 }
 
 #[test]
 fn exact_pattern_allows_an_opaque_builtin() {
     let policy = Policy::Allow(vec!["export CI=1".to_owned(), "cargo *".to_owned()]);
-    assert_eq!(said(&policy, "export CI=1; cargo test"), "fine");
-    assert_eq!(said(&policy, "export CI=2; cargo test"), "opaque");
+    assert_eq!(outcome(&policy, "export CI=1; cargo test"), "fine");
+    assert_eq!(outcome(&policy, "export CI=2; cargo test"), "opaque");
 }
 
 #[test]
 fn trap_and_variables_cannot_hide_a_command() {
     let policy = Policy::Deny(vec!["rm *".to_owned()]);
-    let told =
+    let outcomes =
         ["trap 'rm a' EXIT", "sudo X=1 rm a", "/usr/bin/time rm a", "/lib64/ld-linux-x86-64.so.2 /bin/rm a"]
-            .map(|line| said(&policy, line));
-    assert_eq!(told, ["denied", "unclear", "unseen time", "unseen ld-linux-x86-64.so.2"]);
+            .map(|line| outcome(&policy, line));
+    assert_eq!(outcomes, ["denied", "unclear", "unseen time", "unseen ld-linux-x86-64.so.2"]);
 }
 
 #[test]
-fn words_that_become_a_command_are_not_trusted() {
+fn words_expanded_to_commands_are_not_trusted() {
     let table = [
         ("echo sudo id | xargs env", "unseen env"),
         ("echo sudo id | xargs nice", "unseen nice"),
@@ -425,14 +425,14 @@ fn words_that_become_a_command_are_not_trusted() {
         ("nice ls *", "fine"),
     ];
     for (line, expected) in table {
-        assert_eq!(said(&Policy::Deny(vec!["sudo *".to_owned()]), line), expected, "{line}");
+        assert_eq!(outcome(&Policy::Deny(vec!["sudo *".to_owned()]), line), expected, "{line}");
     }
 }
 
 #[test]
-fn commands_in_commands_have_an_end() {
+fn command_nesting_is_limited() {
     let deep = "nice ".repeat(100_000) + "rm a";
-    assert_eq!(said(&Policy::Deny(vec!["rm *".to_owned()]), &deep), "too deep");
+    assert_eq!(outcome(&Policy::Deny(vec!["rm *".to_owned()]), &deep), "too deep");
 }
 
 #[test]
@@ -448,7 +448,7 @@ fn patterns_are_words() {
     assert!(!allow(&[""], "ls"));
 }
 
-/// Writes words so that a shell reads them as they are.
+/// Quotes words so that a shell reads them literally.
 fn quoted(words: &[String]) -> String {
     let quote = |word: &String| format!("'{}'", word.replace('\'', "'\\''"));
     words.iter().map(quote).collect::<Vec<_>>().join(" ")
@@ -456,19 +456,19 @@ fn quoted(words: &[String]) -> String {
 
 proptest! {
     #[test]
-    fn quoted_words_are_read_as_they_are(words in prop::collection::vec("[ -~]{1,12}", 1..5), other in "[a-z]{1,8}") {
+    fn quoted_words_are_read_literally(words in prop::collection::vec("[ -~]{1,12}", 1..5), other in "[a-z]{1,8}") {
         prop_assume!(!words[0].is_empty());
         let line = format!("{}; {other}", quoted(&words));
         let read: Vec<Vec<String>> = match crate::shell::command::parse(&line) {
             Ok(commands) => commands.into_iter().map(|command| command.words.into_iter().map(|word| word.text).collect()).collect(),
-            // Words that begin something else are not judged, quoted or not.
+            // Words that start another construct are rejected, quoted or not.
             Err(_) => return Ok(()),
         };
         prop_assert_eq!(read, vec![words, vec![other]]);
     }
 
     #[test]
-    fn nothing_makes_the_reader_fail(line in "\\PC{0,60}") {
+    fn parser_never_panics(line in "\\PC{0,60}") {
         let _ = crate::shell::command::parse(&line);
     }
 
